@@ -1,0 +1,225 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SubjectKind is the kind of an admin.
+// +kubebuilder:validation:Enum=User;Group;ServiceAccount
+type SubjectKind string
+
+// The kinds an admin can be of, as RBAC names them.
+const (
+	SubjectUser           SubjectKind = "User"
+	SubjectGroup          SubjectKind = "Group"
+	SubjectServiceAccount SubjectKind = "ServiceAccount"
+)
+
+// NamespaceDeletionPolicy says what becomes of a namespace that leaves its Tenant.
+// +kubebuilder:validation:Enum=Delete;Retain
+type NamespaceDeletionPolicy string
+
+const (
+	// NamespaceDelete deletes the namespace with all that is in it.
+	NamespaceDelete NamespaceDeletionPolicy = "Delete"
+	// NamespaceRetain takes the Tenant's marks and rights off the namespace
+	// and leaves all else as it is.
+	NamespaceRetain NamespaceDeletionPolicy = "Retain"
+)
+
+// Subject is a user, group or service account that administers the Tenant's namespaces.
+// +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceAccount') == has(self.__namespace__)",message="namespace must be set for kind ServiceAccount and must not be set for kinds User and Group"
+// +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' || !self.name.startsWith('system:')",message="name must not start with 'system:' for kinds User and Group: those belong to Kubernetes; name a ServiceAccount by kind ServiceAccount with name and namespace"
+// +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || self.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name of a ServiceAccount must consist of lower case letters, digits, '-' and '.', and must start and end with a letter or digit"
+type Subject struct {
+	// kind is User, Group or ServiceAccount.
+	// +required
+	Kind SubjectKind `json:"kind"`
+
+	// name of the subject as the API server's authentication reports it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// namespace of the ServiceAccount; only for that kind.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+// NamespaceSuffix is the part of a namespace's name that follows the prefix.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=63
+// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+type NamespaceSuffix string
+
+// TenantSpec is what a team asks for.
+// +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, size(self.namespacePrefix) + size(n) <= 63)",fieldPath=".namespaces",message="namespacePrefix and each name in namespaces together must be at most 63 characters long; shorten the prefix or the name"
+// +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, !(self.namespacePrefix + n).startsWith('kube-') && !(self.namespacePrefix + n).startsWith('openshift-') && (self.namespacePrefix + n) != 'default')",fieldPath=".namespaces",message="namespacePrefix and a name in namespaces together must not be 'default' nor start with 'kube-' or 'openshift-': those are reserved; choose another prefix or name"
+type TenantSpec struct {
+	// namespacePrefix is put before each name in namespaces to make the
+	// namespace's full name. It is set to the Tenant's name and a hyphen when
+	// left out on creation, and cannot be changed afterwards.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=52
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][-a-z0-9]*$`
+	NamespacePrefix string `json:"namespacePrefix,omitempty"`
+
+	// namespaces are the names, less the prefix, of the Tenant's namespaces.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Namespaces []NamespaceSuffix `json:"namespaces"`
+
+	// admins administer the namespaces, each through one RoleBinding per namespace.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Admins []Subject `json:"admins"`
+
+	// namespaceDeletionPolicy says what becomes of a namespace when its name is
+	// dropped from namespaces or the Tenant is deleted: Delete removes it with
+	// all that is in it, Retain leaves it and takes only the Tenant's marks and
+	// the admins' rights away.
+	// +optional
+	// +kubebuilder:default=Delete
+	NamespaceDeletionPolicy NamespaceDeletionPolicy `json:"namespaceDeletionPolicy,omitempty"`
+}
+
+// TenantNamespace is what became of one namespace.
+type TenantNamespace struct {
+	// name is the full name of the namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// uid of the namespace this Tenant owns under that name; empty while it owns none.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+
+	// reason says in one word how the namespace stands: Reconciled, Pending,
+	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden or
+	// ReconcileFailed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason"`
+}
+
+// MaxStatusNamespaces bounds status.namespaces: those asked for and those still
+// on their way out.
+const MaxStatusNamespaces = 256
+
+// TenantStatus is what the operator last saw.
+type TenantStatus struct {
+	// conditions are Ready, and Stalled and ForeignNamespace while they apply.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// namespaces lists every namespace the Tenant asks for or still holds. A
+	// name is recorded here before the namespace is created, so that whatever
+	// the operator dies at, it knows afterwards which names may be its own.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Namespaces []TenantNamespace `json:"namespaces,omitempty"`
+}
+
+// Tenant is a team's set of namespaces and the rights of its admins in them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=leasehold
+// +kubebuilder:printcolumn:name="Prefix",type=string,JSONPath=`.spec.namespacePrefix`
+// +kubebuilder:printcolumn:name="Namespaces",type=string,JSONPath=`.spec.namespaces`
+// +kubebuilder:printcolumn:name="Admin",type=string,JSONPath=`.spec.admins[0].name`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata.name",message="name must be at most 50 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="(has(self.spec.namespacePrefix) ? self.spec.namespacePrefix : self.metadata.name + '-') == (has(oldSelf.spec.namespacePrefix) ? oldSelf.spec.namespacePrefix : oldSelf.metadata.name + '-')",fieldPath=".spec.namespacePrefix",reason=FieldValueForbidden,message="spec.namespacePrefix field should not be changed: create another Tenant for the new prefix"
+type Tenant struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is what the team asks for.
+	// +required
+	Spec TenantSpec `json:"spec"`
+
+	// status is what the operator last saw.
+	// +optional
+	Status TenantStatus `json:"status,omitempty,omitzero"`
+}
+
+// TenantList is a list of Tenants.
+//
+// +kubebuilder:object:root=true
+type TenantList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the Tenants.
+	Items []Tenant `json:"items"`
+}
+
+// ConditionForeignNamespace is True while namespaces that are not the Tenant's
+// claim to be, for example by an owner reference somebody put there by hand.
+const ConditionForeignNamespace = "ForeignNamespace"
+
+// Reasons of the conditions of a Tenant, and of its namespaces.
+const (
+	ReasonReconciled           = "Reconciled"
+	ReasonProgressing          = "Progressing"
+	ReasonPending              = "Pending"
+	ReasonNamespaceConflict    = "NamespaceConflict"
+	ReasonNamespaceTerminating = "NamespaceTerminating"
+	ReasonChildConflict        = "ChildConflict"
+	ReasonAdminRoleNotFound    = "AdminRoleNotFound"
+	ReasonRBACForbidden        = "RBACForbidden"
+	ReasonInvalidSpec          = "InvalidSpec"
+	ReasonReconcileFailed      = "ReconcileFailed"
+	ReasonDeleting             = "Deleting"
+	ReasonClaimed              = "Claimed"
+)
+
+// Reasons of the events about a Tenant.
+const (
+	// EventUpdated (Normal): a change was carried out and the Tenant is Ready.
+	EventUpdated = "Updated"
+	// EventFailed (Warning): the Tenant could not be reconciled.
+	EventFailed = "Failed"
+	// EventNamespaceCreated (Normal): a namespace was created.
+	EventNamespaceCreated = "NamespaceCreated"
+	// EventNamespaceDeleted (Normal): the deletion of a namespace was asked for.
+	EventNamespaceDeleted = "NamespaceDeleted"
+	// EventNamespaceRetained (Normal): a namespace was let go and kept.
+	EventNamespaceRetained = "NamespaceRetained"
+	// EventNamespaceConflict (Warning): a namespace exists and is not the Tenant's.
+	EventNamespaceConflict = "NamespaceConflict"
+	// EventForeignNamespace (Warning): a namespace falsely claims to be the Tenant's.
+	EventForeignNamespace = "ForeignNamespace"
+	// EventAdminBindingRepaired (Warning): the admins' rights had been changed and were put back.
+	EventAdminBindingRepaired = "AdminBindingRepaired"
+)
