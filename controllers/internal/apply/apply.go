@@ -1,0 +1,59 @@
+// Package apply writes children by server-side apply such that nothing is ever
+// changed that was not seen first: what is to be created must not exist, what
+// is to be changed must still be the object, at the version, that was judged.
+//
+// Force is safe under these preconditions, and only under them: ownership was
+// decided on exactly the object that the API server is about to change.
+package apply
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// FieldOwner is the field manager of every write of the operator.
+const FieldOwner = client.FieldOwner("leasehold")
+
+// absent is a resourceVersion that no stored object can have: etcd gives
+// revision 1 to the empty store. An apply that carries it succeeds only where
+// there is no object yet; where there is one the API server answers Conflict.
+// Server-side apply has no other way to say "must not exist".
+const absent = "1"
+
+// Configuration is an apply configuration of a kind with metadata.
+type Configuration[T any] interface {
+	runtime.ApplyConfiguration
+	WithUID(types.UID) T
+	WithResourceVersion(string) T
+}
+
+// Create applies desired as a new object. It returns a Conflict error when an
+// object of that name exists, whoever made it, and leaves that one untouched.
+// On success desired holds what the API server stored.
+func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T) error {
+	return c.Apply(ctx, desired.WithResourceVersion(absent), FieldOwner, client.ForceOwnership)
+}
+
+// Update applies desired over live. It returns a Conflict error when the stored
+// object is no longer live, by UID or by version, and changes nothing then.
+func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
+	desired = desired.WithUID(live.GetUID()).WithResourceVersion(live.GetResourceVersion())
+	return c.Apply(ctx, desired, FieldOwner, client.ForceOwnership)
+}
+
+// Delete deletes live, and only it: an object that was made anew under the same
+// name is left alone. An object that is gone already is a success.
+func Delete(ctx context.Context, c client.Client, live client.Object) error {
+	uid := live.GetUID()
+	err := c.Delete(ctx, live, client.Preconditions{UID: &uid})
+	// A UID mismatch means that live itself is gone.
+	if errors.IsConflict(err) {
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}

@@ -1,0 +1,250 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+)
+
+// outcome is how one step ended.
+type outcome struct {
+	name   string
+	uid    types.UID // of the namespace that is ours; "" if none
+	reason string    // a reason of the API; "" when the name can be forgotten
+	detail string    // for people; may be empty
+}
+
+// result is how a pass ended.
+type result struct {
+	outcomes []outcome
+	// reader is how the admins' right to read their Tenant stands; its reason
+	// is Reconciled when all is well.
+	reader outcome
+	// errs are the failures that a retry may cure.
+	errs []error
+	// retry: something changed under our hands; look again soon.
+	retry bool
+	// wrote: at least one child was changed.
+	wrote bool
+	// events are what happened to single objects.
+	events []note
+	// bound are the namespaces in which a right could not be taken away.
+	bound map[string]bool
+	// released: a Tenant on its way out holds nothing any more.
+	released bool
+}
+
+// conflictOf is the error for an object that exists and is not the Tenant's.
+type conflictOf struct{ kind, name string }
+
+func (e conflictOf) Error() string {
+	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it or choose another name", e.kind, e.name)
+}
+
+// act carries the plan out. One namespace that fails does not stop the others.
+func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
+	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]bool{}}
+	// Rights go before marks: whatever we die at, what is still marked is found
+	// again, while a right left in an unmarked namespace would not be.
+	for _, binding := range p.strays {
+		if err := r.deleteChild(ctx, res, binding); err != nil {
+			res.note(err, fmt.Sprintf("deleting role binding %s/%s", binding.Namespace, binding.Name))
+			res.bound[binding.Namespace] = true
+		}
+	}
+	for _, ns := range p.disown {
+		res.note(r.disownForeign(ctx, o.tenant, ns), "disowning namespace "+ns.Name)
+	}
+	for _, s := range p.steps {
+		out, err := r.actOn(ctx, o, p, s, res)
+		out.name = s.name
+		if err != nil {
+			out.reason, out.detail = reasonFor(err), err.Error()
+			res.note(err, "reconciling namespace "+s.name)
+		}
+		res.outcomes = append(res.outcomes, out)
+	}
+	if p.deleting {
+		r.finish(ctx, o, res)
+		return res
+	}
+	if err := r.ensureReader(ctx, o, res); err != nil {
+		res.reader = outcome{reason: reasonFor(err), detail: err.Error()}
+		res.note(err, "reconciling the admins' right to read the tenant")
+	}
+	return res
+}
+
+// note records a failure: a conflict means "look again", a foreign object
+// waits for a person, anything else is an error to retry.
+func (res *result) note(err error, doing string) {
+	var foreign conflictOf
+	switch {
+	case err == nil, errors.As(err, &foreign), terminatingCause(err):
+	case apierrors.IsConflict(err):
+		res.retry = true
+	default:
+		res.errs = append(res.errs, fmt.Errorf("%s: %w", doing, err))
+	}
+}
+
+// actOn carries out one step.
+func (r *Reconciler) actOn(ctx context.Context, o *observation, p plan, s step, res *result) (outcome, error) {
+	switch s.verb {
+	case create:
+		return r.createNamespace(ctx, o, s, res)
+	case keep:
+		return r.keepNamespace(ctx, o, s, res)
+	case wait:
+		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}, nil
+	case conflict:
+		return outcome{reason: v1beta1.ReasonNamespaceConflict}, nil
+	case remove:
+		return r.removeNamespace(ctx, s, res)
+	case release:
+		return r.releaseNamespace(ctx, o.tenant, s, res)
+	default: // forget
+		return outcome{}, nil
+	}
+}
+
+func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
+	config := namespaceConfig(s.name, namespaceMarks(o.tenant, r.Options.PodSecurityLevel))
+	if err := apply.Create(ctx, r.Client, config); err != nil {
+		return outcome{reason: v1beta1.ReasonPending}, err
+	}
+	res.wrote = true
+	res.events = append(res.events, normal(v1beta1.EventNamespaceCreated, "created namespace %s", s.name))
+	r.metrics.added.Inc()
+	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
+	return out, r.ensureBinding(ctx, o, s.name, nil, res)
+}
+
+// keepNamespace puts the marks and the admins' binding right.
+func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
+	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
+	want := namespaceMarks(o.tenant, r.Options.PodSecurityLevel)
+	live := s.live.DeepCopy()
+	if want.owner == nil && ownerIndex(o.tenant, live) >= 0 {
+		disown(o.tenant, live)
+		if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(s.live, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+			return out, err
+		}
+		res.wrote = true
+	}
+	if !want.on(live) {
+		if err := apply.Update(ctx, r.Client, live, namespaceConfig(s.name, want)); err != nil {
+			return out, err
+		}
+		res.wrote = true
+	}
+	return out, r.ensureBinding(ctx, o, s.name, o.bindings[s.name], res)
+}
+
+func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (outcome, error) {
+	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
+	if err := apply.Delete(ctx, r.Client, s.live); err != nil {
+		return out, err
+	}
+	res.wrote = true
+	res.events = append(res.events, normal(v1beta1.EventNamespaceDeleted, "deleted namespace %s", s.name))
+	r.metrics.removed.Inc()
+	return out, nil
+}
+
+// releaseNamespace takes the marks off; the binding went before as a stray.
+func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
+	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonPending}
+	if res.bound[s.name] {
+		return out, nil // keep the marks until the right is gone
+	}
+	bare := s.live.DeepCopy()
+	if !unmark(t, bare) {
+		return outcome{}, nil
+	}
+	if err := r.Client.Patch(ctx, bare, client.MergeFromWithOptions(s.live, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+		return out, client.IgnoreNotFound(err)
+	}
+	res.wrote = true
+	res.events = append(res.events, normal(v1beta1.EventNamespaceRetained, "let go of namespace %s and kept it", s.name))
+	r.metrics.removed.Inc()
+	return outcome{}, nil
+}
+
+// disownForeign takes a false owner reference off a namespace that is not the
+// Tenant's, so that the garbage collector does not delete it with the Tenant.
+func (r *Reconciler) disownForeign(ctx context.Context, t *v1beta1.Tenant, ns *corev1.Namespace) error {
+	bare := ns.DeepCopy()
+	disown(t, bare)
+	err := r.Client.Patch(ctx, bare, client.MergeFromWithOptions(ns, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
+	return client.IgnoreNotFound(err)
+}
+
+// finish lets go of what is left when every namespace is gone or released.
+func (r *Reconciler) finish(ctx context.Context, o *observation, res *result) {
+	for _, out := range res.outcomes {
+		if out.reason != "" {
+			return
+		}
+	}
+	if o.reader != nil && ownsChild(o.tenant, o.reader) {
+		res.note(r.deleteChild(ctx, res, o.reader), "deleting cluster role "+o.reader.Name)
+	}
+	if o.readerBinding != nil && ownsChild(o.tenant, o.readerBinding) {
+		res.note(r.deleteChild(ctx, res, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
+	}
+	res.released = len(res.errs) == 0 && !res.retry
+}
+
+func (r *Reconciler) deleteChild(ctx context.Context, res *result, child client.Object) error {
+	if err := apply.Delete(ctx, r.Client, child); err != nil {
+		return err
+	}
+	res.wrote = true
+	return nil
+}
+
+// reasonFor names a failure.
+func reasonFor(err error) string {
+	var foreign conflictOf
+	switch {
+	case errors.As(err, &foreign):
+		return v1beta1.ReasonChildConflict
+	case terminatingCause(err):
+		return v1beta1.ReasonNamespaceTerminating
+	case apierrors.IsConflict(err):
+		return v1beta1.ReasonPending
+	case apierrors.IsForbidden(err):
+		return v1beta1.ReasonRBACForbidden
+	default:
+		return v1beta1.ReasonReconcileFailed
+	}
+}
+
+// terminatingCause: the API server refused because the namespace is on its way
+// out, which the cache did not show yet.
+func terminatingCause(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+// remaining is what a terminating namespace says it waits for.
+func remaining(ns *corev1.Namespace) string {
+	for _, c := range ns.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			continue
+		}
+		switch c.Type {
+		case corev1.NamespaceFinalizersRemaining, corev1.NamespaceDeletionContentFailure, corev1.NamespaceContentRemaining:
+			return c.Message
+		}
+	}
+	return ""
+}

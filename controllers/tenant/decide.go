@@ -1,0 +1,144 @@
+package tenant
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// verb is what is to be done with one namespace.
+type verb string
+
+const (
+	create   verb = "create"   // asked for, does not exist
+	keep     verb = "keep"     // asked for and ours: put marks and binding right
+	wait     verb = "wait"     // on its way out; nothing can be done in it
+	conflict verb = "conflict" // asked for, exists, and is not ours
+	remove   verb = "remove"   // ours, no longer asked for, policy Delete
+	release  verb = "release"  // ours, no longer asked for, policy Retain
+	forget   verb = "forget"   // no longer asked for, and gone or never ours
+)
+
+// step is the decision about one namespace.
+type step struct {
+	name string
+	verb verb
+	live *corev1.Namespace // nil if it does not exist
+}
+
+// plan is the decision of one pass.
+type plan struct {
+	// invalid: the names are wrong; nothing is done until the spec is mended.
+	invalid field.ErrorList
+	// deleting: the Tenant is on its way out.
+	deleting bool
+	// policy in force for namespaces that leave the Tenant.
+	policy v1beta1.NamespaceDeletionPolicy
+	// steps by namespace name, sorted.
+	steps []step
+	// strays are RoleBindings of the Tenant where it has no namespace.
+	strays []*rbacv1.RoleBinding
+	// disown are namespaces with an owner reference that falsely names the
+	// Tenant: the garbage collector would delete them with it.
+	disown []*corev1.Namespace
+}
+
+// decide turns what was observed into what is to be done. It is pure.
+func decide(o *observation, operatorNamespace string) plan {
+	t := o.tenant
+	p := plan{deleting: !t.DeletionTimestamp.IsZero(), policy: policyOf(t)}
+	if !p.deleting {
+		if p.invalid = validateNames(t, operatorNamespace); len(p.invalid) > 0 {
+			return p
+		}
+	}
+	held := heldNames(t)
+	slices.Sort(held)
+	wanted, listed := wantedNames(t), map[string]bool{}
+	for _, name := range held {
+		listed[name] = true
+	}
+	keeps := map[string]bool{}
+	for _, name := range held {
+		live := o.namespaces[name]
+		s := step{name: name, live: live, verb: verbFor(wanted[name], live, live != nil && ownsNamespace(t, listed, live), p.policy)}
+		keeps[name] = s.verb == keep || s.verb == wait || s.verb == remove
+		p.steps = append(p.steps, s)
+	}
+	p.strays = strays(o, p.steps, keeps)
+	for _, ns := range o.foreign {
+		if ownerIndex(t, ns) >= 0 {
+			p.disown = append(p.disown, ns)
+		}
+	}
+	return p
+}
+
+// strays are the Tenant's RoleBindings that must go by themselves: marked ones
+// outside its namespaces, and the one, marked or not, in a namespace let go.
+func strays(o *observation, steps []step, keeps map[string]bool) []*rbacv1.RoleBinding {
+	var out []*rbacv1.RoleBinding
+	for _, binding := range o.marked {
+		if ownsChild(o.tenant, binding) && !keeps[binding.Namespace] {
+			out = append(out, binding)
+		}
+	}
+	for _, s := range steps {
+		binding := o.bindings[s.name]
+		if s.verb == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding) {
+			out = append(out, binding)
+		}
+	}
+	return out
+}
+
+// verbFor is the decision table for one namespace.
+func verbFor(wanted bool, live *corev1.Namespace, ours bool, policy v1beta1.NamespaceDeletionPolicy) verb {
+	terminating := live != nil && !live.DeletionTimestamp.IsZero()
+	switch {
+	case wanted && live == nil:
+		return create
+	case wanted && !ours:
+		return conflict
+	case wanted && terminating:
+		return wait
+	case wanted:
+		return keep
+	case live == nil, !ours:
+		return forget
+	case policy == v1beta1.NamespaceRetain:
+		return release
+	case terminating:
+		return wait
+	default:
+		return remove
+	}
+}
+
+// policyOf is the deletion policy in force. A deletion with --cascade=orphan
+// asks for the children to be kept, whatever the spec says.
+func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
+	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) {
+		return v1beta1.NamespaceRetain
+	}
+	if t.Spec.NamespaceDeletionPolicy == v1beta1.NamespaceRetain {
+		return v1beta1.NamespaceRetain
+	}
+	return v1beta1.NamespaceDelete
+}
+
+// creates are the names of the namespaces the plan creates.
+func (p plan) creates() []string {
+	var names []string
+	for _, s := range p.steps {
+		if s.verb == create {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}

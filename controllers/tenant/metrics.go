@@ -1,0 +1,54 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics of this room. Their names are part of the product.
+type metrics struct {
+	added, removed prometheus.Counter
+	namespaces     *prometheus.GaugeVec
+}
+
+// newMetrics makes the metrics and registers them. Where another controller of
+// the process has registered them already, that one's are shared.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		added: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "leasehold_tenant_added_namespaces_total",
+			Help: "Namespaces created for Tenants.",
+		}),
+		removed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "leasehold_tenant_removed_namespaces_total",
+			Help: "Namespaces deleted or let go because their Tenant dropped them or was deleted.",
+		}),
+		namespaces: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "leasehold_tenant_namespaces",
+			Help: "Namespaces a Tenant owns.",
+		}, []string{"tenant"}),
+	}
+	var err error
+	if m.added, err = register(registry, m.added); err != nil {
+		return nil, err
+	}
+	if m.removed, err = register(registry, m.removed); err != nil {
+		return nil, err
+	}
+	m.namespaces, err = register(registry, m.namespaces)
+	return m, err
+}
+
+func register[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
+	err := registry.Register(c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		return already.ExistingCollector.(C), nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("registering metrics of tenants: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,165 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// observation is all that one pass knows of the world; the decision reads
+// nothing else.
+type observation struct {
+	tenant *v1beta1.Tenant
+	// before is the Tenant's status as it was read.
+	before v1beta1.TenantStatus
+	// namespaces that exist, by name, among those the spec or the status names.
+	namespaces map[string]*corev1.Namespace
+	// bindings are the admins' RoleBindings, by namespace, under our name.
+	bindings map[string]*rbacv1.RoleBinding
+	// marked are all RoleBindings that carry the Tenant's UID, wherever they are.
+	marked []*rbacv1.RoleBinding
+	// foreign namespaces claim to be the Tenant's and are in neither spec nor status.
+	foreign []*corev1.Namespace
+	// reader and readerBinding let the admins read their Tenant; nil if absent.
+	reader        *rbacv1.ClusterRole
+	readerBinding *rbacv1.ClusterRoleBinding
+	// adminRoleExists: the ClusterRole that the admins' bindings refer to exists.
+	adminRoleExists bool
+}
+
+// observe reads the world, from the cache where being late does no harm.
+func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
+	o := &observation{
+		tenant:     t,
+		before:     *t.Status.DeepCopy(),
+		namespaces: map[string]*corev1.Namespace{},
+		bindings:   map[string]*rbacv1.RoleBinding{},
+	}
+	for _, step := range []func(context.Context, *observation) error{
+		r.observeNamespaces, // first: the others look only into these
+		r.observeBindings,
+		r.observeForeign,
+		r.observeRoles,
+	} {
+		if err := step(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
+	wanted := wantedNames(o.tenant)
+	for _, name := range heldNames(o.tenant) {
+		// A wanted namespace that the cache does not show yet is created under
+		// the precondition that it does not exist. One that is on its way out is
+		// forgotten for good when it is seen to be gone, so that is not left to
+		// a cache that may be late.
+		reader := client.Reader(r.Client)
+		ns, err := get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		if err == nil && ns == nil && !wanted[name] {
+			ns, err = get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		}
+		if err != nil {
+			return fmt.Errorf("reading namespace %s: %w", name, err)
+		}
+		if ns != nil {
+			o.namespaces[name] = ns
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) observeBindings(ctx context.Context, o *observation) error {
+	for name := range o.namespaces {
+		key := client.ObjectKey{Namespace: name, Name: adminBindingName}
+		binding, err := get(ctx, r.Client, key, &rbacv1.RoleBinding{})
+		if err != nil {
+			return fmt.Errorf("reading role binding %s: %w", key, err)
+		}
+		if binding != nil {
+			o.bindings[name] = binding
+		}
+	}
+	var list rbacv1.RoleBindingList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
+		return fmt.Errorf("listing role bindings of the tenant: %w", err)
+	}
+	for i := range list.Items {
+		o.marked = append(o.marked, &list.Items[i])
+	}
+	return nil
+}
+
+// observeForeign finds namespaces that claim the Tenant without being listed.
+// Each is read again from the API server: right after a namespace was released,
+// a late cache still shows the marks that are gone.
+func (r *Reconciler) observeForeign(ctx context.Context, o *observation) error {
+	var list corev1.NamespaceList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
+		return fmt.Errorf("listing namespaces that claim the tenant: %w", err)
+	}
+	held := heldNames(o.tenant)
+	for i := range list.Items {
+		name := list.Items[i].Name
+		if slices.Contains(held, name) {
+			continue
+		}
+		ns, err := get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		if err != nil {
+			return fmt.Errorf("reading namespace %s: %w", name, err)
+		}
+		if ns != nil && claimsTenant(o.tenant.UID, ns) {
+			o.foreign = append(o.foreign, ns)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) observeRoles(ctx context.Context, o *observation) error {
+	var err error
+	key := client.ObjectKey{Name: readerNamePrefix + o.tenant.Name}
+	if o.reader, err = get(ctx, r.Client, key, &rbacv1.ClusterRole{}); err != nil {
+		return fmt.Errorf("reading cluster role %s: %w", key.Name, err)
+	}
+	if o.readerBinding, err = get(ctx, r.Client, key, &rbacv1.ClusterRoleBinding{}); err != nil {
+		return fmt.Errorf("reading cluster role binding %s: %w", key.Name, err)
+	}
+	role, err := get(ctx, r.Client, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
+	if err != nil {
+		return fmt.Errorf("reading cluster role %s: %w", r.Options.AdminClusterRole, err)
+	}
+	o.adminRoleExists = role != nil
+	return nil
+}
+
+// get reads one object; nil without an error means that it does not exist.
+func get[T interface {
+	client.Object
+	comparable
+}](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
+	if err := reader.Get(ctx, key, into); err != nil {
+		var none T
+		return none, client.IgnoreNotFound(err)
+	}
+	return into, nil
+}
+
+// wantedNames are the full names that are to exist: none once the Tenant is
+// being deleted.
+func wantedNames(t *v1beta1.Tenant) map[string]bool {
+	wanted := map[string]bool{}
+	if !t.DeletionTimestamp.IsZero() {
+		return wanted
+	}
+	for _, name := range namespaceNames(t) {
+		wanted[name] = true
+	}
+	return wanted
+}

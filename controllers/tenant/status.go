@@ -1,0 +1,242 @@
+package tenant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// intent is the status that is written before namespaces are created: their
+// names, so that whatever we die at, we know later that they may be ours.
+func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantStatus {
+	status := *t.Status.DeepCopy()
+	status.ObservedGeneration = t.Generation
+	for _, name := range creates {
+		setNamespace(&status, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
+	}
+	setCondition(t, &status, now, metav1.Condition{
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonProgressing,
+		Message: "creating " + listed("namespace", creates),
+	})
+	return status
+}
+
+// declared: every name is recorded already, without a UID, for this generation.
+func declared(t *v1beta1.Tenant, creates []string) bool {
+	for _, name := range creates {
+		if !slices.ContainsFunc(t.Status.Namespaces, func(ns v1beta1.TenantNamespace) bool { return ns.Name == name && ns.UID == "" }) {
+			return false
+		}
+	}
+	return t.Status.ObservedGeneration == t.Generation
+}
+
+// summarize is the status after a pass. It is pure: from the Tenant as it was
+// read, what was decided and how it went.
+func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.TenantStatus {
+	t := o.tenant
+	status := *t.Status.DeepCopy()
+	status.ObservedGeneration = t.Generation
+	if len(p.invalid) == 0 {
+		status.Namespaces = nil
+		for _, out := range res.outcomes {
+			if out.reason != "" {
+				setNamespace(&status, v1beta1.TenantNamespace{Name: out.name, UID: out.uid, Reason: out.reason})
+			}
+		}
+	}
+	ready, stalled := verdict(o, p, res)
+	setCondition(t, &status, now, ready)
+	if stalled {
+		setCondition(t, &status, now, metav1.Condition{
+			Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message})
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
+	}
+	if names := namesOf(o.foreign); len(names) > 0 {
+		setCondition(t, &status, now, metav1.Condition{
+			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
+			Message: listed("namespace", names) + " claimed to belong to this Tenant without being in its spec; nothing in them was touched but the false owner reference"})
+	} else {
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
+	}
+	return status
+}
+
+// trouble is the order in which reasons are reported when several apply, what
+// each means to a person, and whether only a person can help.
+var trouble = []struct {
+	reason  string
+	stalled bool
+	message string // %s: the namespaces
+}{
+	{v1beta1.ReasonNamespaceConflict, true, "%s: what exists under that name does not belong to this Tenant; delete it, or drop the name from spec.namespaces"},
+	{v1beta1.ReasonChildConflict, true, ""},
+	{v1beta1.ReasonRBACForbidden, true, ""},
+	{v1beta1.ReasonReconcileFailed, false, ""},
+	{v1beta1.ReasonNamespaceTerminating, false, "waiting for %s to go away"},
+	{v1beta1.ReasonPending, false, "working on %s"},
+}
+
+// verdict is the Ready condition, and whether only a person can help.
+func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
+	no := func(reason, message string) metav1.Condition {
+		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	}
+	if len(p.invalid) > 0 {
+		return no(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error()), true
+	}
+	for _, kind := range trouble {
+		var names, details []string
+		for _, out := range append(slices.Clone(res.outcomes), res.reader) {
+			if out.reason != kind.reason {
+				continue
+			}
+			if out.name != "" {
+				names = append(names, out.name)
+			}
+			if out.detail != "" {
+				details = append(details, out.detail)
+			}
+		}
+		if len(names)+len(details) == 0 {
+			continue
+		}
+		reason, message := kind.reason, strings.Join(details, "; ")
+		if kind.message != "" {
+			message = strings.TrimSuffix(fmt.Sprintf(kind.message, listed("namespace", names))+": "+message, ": ")
+		}
+		if p.deleting && !kind.stalled {
+			reason = v1beta1.ReasonDeleting
+		}
+		return no(reason, bounded(message)), kind.stalled
+	}
+	if len(res.errs) > 0 {
+		return no(v1beta1.ReasonReconcileFailed, bounded(res.errs[0].Error())), false
+	}
+	if p.deleting {
+		return no(v1beta1.ReasonDeleting, "letting go of the last rights"), false
+	}
+	if !o.adminRoleExists {
+		return no(v1beta1.ReasonAdminRoleNotFound, "the ClusterRole that the admins are to be bound to does not exist; create it, or change the operator's flag --tenant-admin-cluster-role"), true
+	}
+	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
+		Message: listed("namespace", namesOfOutcomes(res.outcomes)) + " as asked for"}, false
+}
+
+// note is one event to be recorded.
+type note struct {
+	eventType, reason, message string
+}
+
+func normal(reason, format string, args ...any) note {
+	return note{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+func warning(reason, format string, args ...any) note {
+	return note{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+// transitions are the events that the change from one status to the next is
+// worth. The same status again is worth none.
+func transitions(before, after v1beta1.TenantStatus, wrote bool) []note {
+	var notes []note
+	was := map[string]string{}
+	for _, ns := range before.Namespaces {
+		was[ns.Name] = ns.Reason
+	}
+	for _, ns := range after.Namespaces {
+		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
+			notes = append(notes, warning(v1beta1.EventNamespaceConflict, "namespace %s exists and does not belong to this Tenant", ns.Name))
+		}
+	}
+	old, now := condition(before, v1beta1.ConditionForeignNamespace), condition(after, v1beta1.ConditionForeignNamespace)
+	if now.Message != "" && now.Message != old.Message {
+		notes = append(notes, warning(v1beta1.EventForeignNamespace, "%s", now.Message))
+	}
+	old, now = condition(before, v1beta1.ConditionReady), condition(after, v1beta1.ConditionReady)
+	switch {
+	case now.Status == metav1.ConditionTrue && (wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
+		notes = append(notes, normal(v1beta1.EventUpdated, "the tenant was updated"))
+	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
+		notes = append(notes, warning(v1beta1.EventFailed, "failed to reconcile: %s", now.Message))
+	}
+	return notes
+}
+
+// failing tells trouble from progress.
+func failing(ready metav1.Condition) bool {
+	switch ready.Reason {
+	case v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, "":
+		return false
+	}
+	return true
+}
+
+func condition(s v1beta1.TenantStatus, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+func setCondition(t *v1beta1.Tenant, status *v1beta1.TenantStatus, now time.Time, c metav1.Condition) {
+	c.ObservedGeneration = t.Generation
+	c.LastTransitionTime = metav1.NewTime(now)
+	meta.SetStatusCondition(&status.Conditions, c)
+}
+
+func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
+	for i := range status.Namespaces {
+		if status.Namespaces[i].Name == ns.Name {
+			status.Namespaces[i] = ns
+			return
+		}
+	}
+	status.Namespaces = append(status.Namespaces, ns)
+}
+
+// listed puts names into a sentence, naming at most five.
+func listed(noun string, names []string) string {
+	const most = 5
+	if len(names) != 1 {
+		noun += "s"
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%d %s (%s and %d more)", len(names), noun, strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return fmt.Sprintf("%s %s", noun, strings.Join(names, ", "))
+}
+
+// bounded keeps a message within what a condition and an event can carry.
+func bounded(message string) string {
+	const most = 900
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most], "") + " ..."
+}
+
+func namesOf(namespaces []*corev1.Namespace) []string {
+	var names []string
+	for _, ns := range namespaces {
+		names = append(names, ns.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func namesOfOutcomes(outcomes []outcome) []string {
+	var names []string
+	for _, out := range outcomes {
+		names = append(names, out.name)
+	}
+	return names
+}
