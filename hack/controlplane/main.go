@@ -1,0 +1,149 @@
+// Command controlplane builds the programs of a Kubernetes control plane from
+// the Go modules this folder's go.mod pins, into
+//
+//	<out>/<kubernetes version>-<os>-<arch>/{etcd,kube-apiserver,...}
+//
+// and keeps <out>/current pointing at that folder, so that others find it
+// without knowing the version. Two runs at the same time are safe: one builds,
+// the other waits for it. A run with nothing to do only compares a stamp.
+//
+// Run it in this folder: go run . -out ../../bin/controlplane
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// program is one thing to build.
+type program struct {
+	name string // of the binary
+	pkg  string // import path of its main package; a `tool` of go.mod keeps it there
+}
+
+// programs in build order: etcd first because it is quick and shows that the
+// toolchain works, kubectl before kube-controller-manager because it shares
+// most with what kube-apiserver compiled already.
+var programs = []program{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
+}
+
+// heartbeat is how often a long build says that it is still at work.
+const heartbeat = 15 * time.Second
+
+func main() {
+	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
+	goCmd := flag.String("go", "go", "go command to build with")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *out, *goCmd, os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run makes sure that every program is built under out and says on log what it does.
+func run(ctx context.Context, out, goCmd string, log io.Writer) error {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n", assets)
+		return nil
+	}
+	if out == "" {
+		return errors.New("-out is required")
+	}
+	out, err := filepath.Abs(out)
+	if err != nil {
+		return fmt.Errorf("resolving %s: %w", out, err)
+	}
+	plan, err := newPlan(out, goCmd)
+	if err != nil {
+		return err
+	}
+	if plan.finished() {
+		fmt.Fprintf(log, "controlplane: %s is up to date\n", plan.dir)
+		return nil
+	}
+	unlock, err := lock(ctx, out, log)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	// Whoever held the lock may have built all of it.
+	if plan.finished() {
+		fmt.Fprintf(log, "controlplane: %s was built by the other run\n", plan.dir)
+		return nil
+	}
+	return plan.build(ctx, log)
+}
+
+// build compiles every program, then writes the stamp and the link. Each binary
+// appears under its name by a rename, so that nobody ever runs half of one.
+func (p *plan) build(ctx context.Context, log io.Writer) error {
+	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n", p.version, p.dir)
+	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+		return fmt.Errorf("creating the output folder: %w", err)
+	}
+	began := time.Now()
+	for i, prog := range programs {
+		step := fmt.Sprintf("[%d/%d] %s", i+1, len(programs), prog.name)
+		if err := p.buildOne(ctx, prog, step, log); err != nil {
+			return fmt.Errorf("building %s: %w", prog.name, err)
+		}
+	}
+	if err := writeAtomically(filepath.Join(p.dir, stampFile), []byte(p.stamp)); err != nil {
+		return fmt.Errorf("writing the stamp: %w", err)
+	}
+	if err := p.link(); err != nil {
+		return fmt.Errorf("linking the current folder: %w", err)
+	}
+	fmt.Fprintf(log, "controlplane: done in %.0f s\n", time.Since(began).Seconds())
+	return nil
+}
+
+func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.Writer) error {
+	fmt.Fprintln(log, step)
+	final := filepath.Join(p.dir, prog.name)
+	unfinished := final + ".unfinished"
+	defer os.Remove(unfinished) // gone after the rename; left over only by a failure
+
+	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags(p.version), "-o", unfinished, prog.pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+
+	began := time.Now()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Run() }()
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			if ctx.Err() != nil {
+				return errors.New("interrupted")
+			}
+			if err != nil {
+				return fmt.Errorf("%w\n%s", err, said.String())
+			}
+			fmt.Fprintf(log, "%s: built in %.1f s\n", step, time.Since(began).Seconds())
+			return os.Rename(unfinished, final)
+		case <-tick.C:
+			fmt.Fprintf(log, "%s: still compiling, %.0f s so far\n", step, time.Since(began).Seconds())
+		}
+	}
+}

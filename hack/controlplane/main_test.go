@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// fakeGo is a `go` that notes each build in $BUILDS and writes a small file
+// where a binary would go, or fails when $BREAK names the binary.
+const fakeGo = `#!/bin/sh
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then out=$2; fi
+  shift
+done
+name=$(basename "$out" .unfinished)
+echo "$name" >> "$BUILDS"
+if [ "$name" = "$BREAK" ]; then echo "broken on purpose" >&2; exit 1; fi
+echo binary > "$out"
+`
+
+// setup returns an output folder, the fake go command and a reader of what it built.
+func setup(t *testing.T) (out, goCmd string, built func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	goCmd = filepath.Join(dir, "go")
+	if err := os.WriteFile(goCmd, []byte(fakeGo), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("BUILDS", filepath.Join(dir, "builds"))
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	return filepath.Join(dir, "out"), goCmd, func() []string {
+		text, err := os.ReadFile(filepath.Join(dir, "builds"))
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(text))
+	}
+}
+
+func TestSecondRunBuildsNothing(t *testing.T) {
+	out, goCmd, built := setup(t)
+	for range 2 {
+		if err := run(context.Background(), out, goCmd, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := len(built()), len(programs); got != want {
+		t.Errorf("two runs built %d programs, want %d: %v", got, want, built())
+	}
+	for _, prog := range programs {
+		if _, err := os.Stat(filepath.Join(out, currentLink, prog.name)); err != nil {
+			t.Errorf("%s is not there: %v", prog.name, err)
+		}
+	}
+}
+
+func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
+	out, goCmd, built := setup(t)
+	// The lock is held while the runs start, so that all of them have to wait.
+	var holder bytes.Buffer
+	unlock, err := lock(context.Background(), out, &holder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	logs := make([]announced, 3)
+	errs := make([]error, len(logs))
+	for i := range logs {
+		logs[i].said = make(chan struct{})
+		all.Go(func() { errs[i] = run(context.Background(), out, goCmd, &logs[i]) })
+	}
+	for i := range logs {
+		<-logs[i].said
+	}
+	unlock()
+	all.Wait()
+	for i := range logs {
+		if errs[i] != nil {
+			t.Errorf("run %d: %v", i, errs[i])
+		}
+		if !strings.Contains(logs[i].String(), "waiting for it") {
+			t.Errorf("run %d did not say that it waits:\n%s", i, logs[i].String())
+		}
+	}
+	if got, want := len(built()), len(programs); got != want {
+		t.Errorf("three runs built %d programs, want %d: %v", got, want, built())
+	}
+}
+
+// announced is a log that says when its first line has come.
+type announced struct {
+	bytes.Buffer
+	once sync.Once
+	said chan struct{}
+}
+
+func (a *announced) Write(p []byte) (int, error) {
+	defer a.once.Do(func() { close(a.said) })
+	return a.Buffer.Write(p)
+}
+
+func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
+	out, goCmd, built := setup(t)
+	t.Setenv("BREAK", "kubectl")
+	err := run(context.Background(), out, goCmd, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "building kubectl") || !strings.Contains(err.Error(), "broken on purpose") {
+		t.Fatalf("error %v does not say what failed and how", err)
+	}
+	leftovers, err := filepath.Glob(filepath.Join(out, "*", "*.unfinished"))
+	if err != nil || len(leftovers) > 0 {
+		t.Errorf("left over: %v (%v)", leftovers, err)
+	}
+	t.Setenv("BREAK", "")
+	before := len(built())
+	if err := run(context.Background(), out, goCmd, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(built()) - before; got != len(programs) {
+		t.Errorf("the run after a failure built %d programs, want %d", got, len(programs))
+	}
+}
+
+func TestOwnAssetsAreHonoured(t *testing.T) {
+	out, goCmd, built := setup(t)
+	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
+	var log bytes.Buffer
+	if err := run(context.Background(), out, goCmd, &log); err != nil {
+		t.Fatal(err)
+	}
+	if len(built()) > 0 || !strings.Contains(log.String(), "/somewhere/else") {
+		t.Errorf("built %v and said %q", built(), log.String())
+	}
+}
+
+func TestRequiredVersion(t *testing.T) {
+	mod := "require (\n\tk8s.io/kubernetes v1.36.3\n\tk8s.io/kubernetes-csi v1.0.0 // indirect\n)\nreplace k8s.io/kubernetes => ../k\n"
+	got, err := requiredVersion([]byte(mod), kubernetesModule)
+	if err != nil || got != "v1.36.3" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := requiredVersion([]byte("module x\n"), kubernetesModule); err == nil {
+		t.Error("a go.mod without Kubernetes gave no error")
+	}
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// kubernetesModule gives the control plane its version.
+	kubernetesModule = "k8s.io/kubernetes"
+	// stampFile holds what the binaries beside it were built from.
+	stampFile = ".stamp"
+	// currentLink always points at the folder that was built last.
+	currentLink = "current"
+)
+
+// plan is what is to be built, where, and what it is built from.
+type plan struct {
+	goCmd   string
+	version string // of Kubernetes, as in v1.36.3
+	out     string // folder of all versions
+	dir     string // folder of this version, below out
+	stamp   string // changes when a rebuild is needed
+}
+
+// newPlan reads go.mod and go.sum of the working directory.
+func newPlan(out, goCmd string) (*plan, error) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		return nil, fmt.Errorf("reading the pinned modules: %w", err)
+	}
+	sum, err := os.ReadFile("go.sum")
+	if err != nil {
+		return nil, fmt.Errorf("reading the module checksums: %w", err)
+	}
+	version, err := requiredVersion(mod, kubernetesModule)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, prog := range programs {
+		names = append(names, prog.name+"="+prog.pkg)
+	}
+	dir := fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
+	return &plan{
+		goCmd:   goCmd,
+		version: version,
+		out:     out,
+		dir:     filepath.Join(out, dir),
+		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n",
+			sha256.Sum256(mod), sha256.Sum256(sum), runtime.Version(), strings.Join(names, " "), ldflags(version)),
+	}, nil
+}
+
+// requiredVersion finds the version of module in the text of a go.mod.
+func requiredVersion(mod []byte, module string) (string, error) {
+	lines := bufio.NewScanner(bytes.NewReader(mod))
+	for lines.Scan() {
+		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
+		if len(words) >= 2 && words[0] == module && strings.HasPrefix(words[1], "v") {
+			return words[1], nil
+		}
+	}
+	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
+}
+
+// ldflags stamps the version into each program as a release build does: without
+// it kubeadm and kubelet refuse to work with each other, and kubectl version
+// says nothing useful. The values are fixed so that builds can be repeated.
+func ldflags(version string) string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	flags := []string{"-s", "-w"}
+	for _, kv := range [][2]string{
+		{"gitVersion", version},
+		{"gitMajor", major},
+		{"gitMinor", minor},
+		{"gitTreeState", "clean"},
+		{"gitCommit", "unknown"},
+		{"buildDate", "1970-01-01T00:00:00Z"},
+	} {
+		flags = append(flags, "-X", "k8s.io/component-base/version."+kv[0]+"="+kv[1])
+	}
+	return strings.Join(flags, " ")
+}
+
+// finished says whether all of it stands there, built from the same sources.
+func (p *plan) finished() bool {
+	stamp, err := os.ReadFile(filepath.Join(p.dir, stampFile))
+	if err != nil || string(stamp) != p.stamp {
+		return false
+	}
+	for _, prog := range programs {
+		if _, err := os.Stat(filepath.Join(p.dir, prog.name)); err != nil {
+			return false
+		}
+	}
+	target, err := os.Readlink(filepath.Join(p.out, currentLink))
+	return err == nil && target == filepath.Base(p.dir)
+}
+
+// link points out/current at this version; relative, so that the tree can move.
+func (p *plan) link() error {
+	fresh := filepath.Join(p.out, "."+currentLink)
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(filepath.Base(p.dir), fresh); err != nil {
+		return err
+	}
+	return os.Rename(fresh, filepath.Join(p.out, currentLink))
+}
+
+func writeAtomically(path string, content []byte) error {
+	if err := os.WriteFile(path+".unfinished", content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".unfinished", path)
+}
+
+// lockPoll is how often a run that has to wait looks whether it may go on.
+const lockPoll = 200 * time.Millisecond
+
+// lock makes this the only run that builds into out. The kernel drops the lock
+// when its holder dies, however it dies. It waits, and says so, when another
+// run holds it.
+func lock(ctx context.Context, out string, log io.Writer) (unlock func(), err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("creating the output folder: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(out, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for waited := false; ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			// Closing the file gives the lock back.
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", out, err), file.Close())
+		}
+		if !waited {
+			waited = true
+			fmt.Fprintln(log, "controlplane: another run is building at this moment; waiting for it")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(errors.New("interrupted while waiting for the other run"), file.Close())
+		case <-poll.C:
+		}
+	}
+}
