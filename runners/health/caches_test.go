@@ -1,0 +1,81 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/runners/health"
+)
+
+// fakeCache answers for the kinds it was told about; others have no informer.
+type fakeCache struct {
+	cache.Cache
+	t      *testing.T
+	synced map[string]bool
+}
+
+func (c fakeCache) GetInformer(
+	_ context.Context, o client.Object, opts ...cache.InformerGetOption,
+) (cache.Informer, error) {
+	var options cache.InformerGetOptions
+	for _, opt := range opts {
+		opt(&options)
+	}
+	if options.BlockUntilSynced == nil || *options.BlockUntilSynced {
+		c.t.Error("the check would wait for the informer to sync")
+	}
+	synced, ok := c.synced[kindOf(o)]
+	if !ok {
+		return nil, errors.New("no such kind")
+	}
+	return fakeInformer{synced: synced}, nil
+}
+
+type fakeInformer struct {
+	toolscache.SharedIndexInformer
+	synced bool
+}
+
+func (i fakeInformer) HasSynced() bool { return i.synced }
+
+func kindOf(o client.Object) string {
+	switch o.(type) {
+	case *corev1.Namespace:
+		return "Namespace"
+	case *rbacv1.RoleBinding:
+		return "RoleBinding"
+	}
+	return ""
+}
+
+func TestCachesSynced(t *testing.T) {
+	watched := []client.Object{&corev1.Namespace{}, &rbacv1.RoleBinding{}}
+	cases := map[string]struct {
+		reason string
+		synced map[string]bool
+		want   []string
+	}{
+		"All":     {"every kind has synced", map[string]bool{"Namespace": true, "RoleBinding": true}, nil},
+		"One":     {"one kind still lists", map[string]bool{"Namespace": true, "RoleBinding": false}, []string{"RoleBinding", "not synced"}},
+		"Missing": {"a kind the cache cannot watch", map[string]bool{"Namespace": true}, []string{"getting the informer of *v1.RoleBinding: no such kind"}},
+		"Nothing": {"a cache nobody has asked anything is not ready", nil, []string{"getting the informer"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			check := health.CachesSynced(fakeCache{t: t, synced: tc.synced}, watched)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz/caches", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkError(t, tc.reason, check(req), tc.want)
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package runners_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/runners"
+)
+
+// shelf is a source whose content and error a test sets.
+type shelf struct {
+	mu     sync.Mutex
+	counts map[string]int
+	err    error
+}
+
+func (s *shelf) set(counts map[string]int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts, s.err = counts, err
+}
+
+func (s *shelf) source(kind string) runners.InventorySource {
+	return runners.InventorySource{Kind: kind, Count: func(context.Context, client.Reader) (map[string]int, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.counts, s.err
+	}}
+}
+
+func expectGauge(t *testing.T, registry *prometheus.Registry, reason string, series ...string) {
+	t.Helper()
+	synctest.Wait()
+	want := ""
+	if len(series) > 0 {
+		want = "# HELP leasehold_objects Number of objects, by kind and by the status of their Ready condition.\n" +
+			"# TYPE leasehold_objects gauge\n" + strings.Join(series, "\n") + "\n"
+	}
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "leasehold_objects"); err != nil {
+		t.Errorf("%s: %v", reason, err)
+	}
+}
+
+func TestInventoryPublishesWhatIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		registry := prometheus.NewRegistry()
+		var tenants, buckets shelf
+		tenants.set(map[string]int{"True": 2, "False": 1}, nil)
+		buckets.set(map[string]int{"Unknown": 3}, nil)
+		inventory, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{},
+			tenants.source("Tenant"), buckets.source("StorageBucket"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectGauge(t, registry, "before Start there is nothing to tell")
+
+		done := make(chan error, 1)
+		go func() { done <- inventory.Start(ctx) }()
+		expectGauge(t, registry, "the first count is made at once",
+			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 3`,
+			`leasehold_objects{kind="Tenant",ready="False"} 1`,
+			`leasehold_objects{kind="Tenant",ready="True"} 2`)
+
+		tenants.set(map[string]int{"True": 3}, nil)
+		expectGauge(t, registry, "nothing is counted between two ticks",
+			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 3`,
+			`leasehold_objects{kind="Tenant",ready="False"} 1`,
+			`leasehold_objects{kind="Tenant",ready="True"} 2`)
+
+		<-time.After(time.Minute)
+		expectGauge(t, registry, "a series that vanished is gone, not left at its old value",
+			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 3`,
+			`leasehold_objects{kind="Tenant",ready="True"} 3`)
+
+		buckets.set(map[string]int{"Unknown": 3}, errors.New("on purpose"))
+		<-time.After(time.Minute)
+		expectGauge(t, registry, "a kind that cannot be counted shows nothing; the others go on",
+			`leasehold_objects{kind="Tenant",ready="True"} 3`)
+
+		buckets.set(map[string]int{"Unknown": 4}, nil)
+		<-time.After(time.Minute)
+		expectGauge(t, registry, "and comes back when it can",
+			`leasehold_objects{kind="StorageBucket",ready="Unknown"} 4`,
+			`leasehold_objects{kind="Tenant",ready="True"} 3`)
+
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start returned %v, want nil", err)
+		}
+	})
+}
+
+func TestInventoryKeepsItsFiguresWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		registry := prometheus.NewRegistry()
+		first := true
+		source := runners.InventorySource{Kind: "Tenant", Count: func(ctx context.Context, _ client.Reader) (map[string]int, error) {
+			if first {
+				first = false
+				return map[string]int{"True": 1}, nil
+			}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		inventory, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{}, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- inventory.Start(ctx) }()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Start returned %v, want nil", err)
+		}
+		expectGauge(t, registry, "a count cut short by the stop changes nothing",
+			`leasehold_objects{kind="Tenant",ready="True"} 1`)
+	})
+}
+
+func TestInventoryRefusesToRegisterTwice(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	if _, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{})
+	if err == nil || !strings.Contains(err.Error(), "registering the inventory metrics") {
+		t.Errorf("the second NewInventory returned %v, want an error about registering", err)
+	}
+}
+
+func TestInventoryRunsOnEveryReplica(t *testing.T) {
+	inventory, err := runners.NewInventory(prometheus.NewRegistry(), nil, time.Minute, clock.RealClock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inventory.NeedLeaderElection() {
+		t.Error("NeedLeaderElection() = true, want false")
+	}
+}
