@@ -153,7 +153,7 @@ type TenantStatus struct {
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",fieldPath=".metadata.name",message="name must be at most 50 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 50 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be at most 50 characters long, consist of lower case letters, digits and '-', and start and end with a letter or digit"
 // +kubebuilder:validation:XValidation:rule="(has(self.spec.namespacePrefix) ? self.spec.namespacePrefix : self.metadata.name + '-') == (has(oldSelf.spec.namespacePrefix) ? oldSelf.spec.namespacePrefix : oldSelf.metadata.name + '-')",fieldPath=".spec.namespacePrefix",reason=FieldValueForbidden,message="spec.namespacePrefix field should not be changed: create another Tenant for the new prefix"
 type Tenant struct {
 	metav1.TypeMeta `json:",inline"`
