@@ -1,0 +1,250 @@
+package tenant
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// tenant builds a Tenant as the API server would hand it out.
+func tenant(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
+	t := &v1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}},
+		Spec: v1beta1.TenantSpec{
+			NamespacePrefix: name + "-", Namespaces: []v1beta1.NamespaceSuffix{"dev"},
+			Admins:                  []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
+			NamespaceDeletionPolicy: v1beta1.NamespaceDelete,
+		},
+	}
+	for _, f := range with {
+		f(t)
+	}
+	return t
+}
+
+func asking(suffixes ...v1beta1.NamespaceSuffix) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Spec.Namespaces = suffixes }
+}
+
+func retaining(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceRetain }
+
+func deleted(t *v1beta1.Tenant) { t.DeletionTimestamp = &metav1.Time{Time: epoch} }
+
+func orphaning(t *v1beta1.Tenant) {
+	t.Finalizers = append(t.Finalizers, metav1.FinalizerOrphanDependents)
+}
+
+// holding records namespaces in the status, each with the UID that namespace() gives.
+func holding(names ...string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) {
+		for _, name := range names {
+			t.Status.Namespaces = append(t.Status.Namespaces,
+				v1beta1.TenantNamespace{Name: name, UID: types.UID("uid-" + name), Reason: v1beta1.ReasonReconciled})
+		}
+	}
+}
+
+func namespace(name string, with ...func(*corev1.Namespace)) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
+	for _, f := range with {
+		f(ns)
+	}
+	return ns
+}
+
+func markedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
+	return func(ns *corev1.Namespace) {
+		m := namespaceMarks(t, "baseline")
+		ns.Labels, ns.Annotations = m.labels, m.annotations
+		if m.owner != nil {
+			ns.OwnerReferences = []metav1.OwnerReference{*m.owner}
+		}
+	}
+}
+
+func terminating(ns *corev1.Namespace) { ns.DeletionTimestamp = &metav1.Time{Time: epoch} }
+
+func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
+	o := &observation{tenant: t, before: t.Status, adminRoleExists: true,
+		namespaces: map[string]*corev1.Namespace{}, bindings: map[string]*rbacv1.RoleBinding{}}
+	for _, ns := range namespaces {
+		o.namespaces[ns.Name] = ns
+	}
+	return o
+}
+
+func TestDecide(t *testing.T) {
+	a := tenant("a")
+	other := tenant("b")
+	for reason, tc := range map[string]struct {
+		o    *observation
+		want string
+	}{
+		"a namespace that does not exist is created": {
+			observed(tenant("a", asking("dev", "prod"))), "a-dev:create a-prod:create"},
+		"one that is ours is kept": {
+			observed(a, namespace("a-dev", markedBy(a))), "a-dev:keep"},
+		"one that lost its marks but was recorded is kept": {
+			observed(tenant("a", holding("a-dev")), namespace("a-dev")), "a-dev:keep"},
+		"one that exists without marks is not adopted": {
+			observed(a, namespace("a-dev")), "a-dev:conflict"},
+		"one that another tenant marked is not adopted": {
+			observed(a, namespace("a-dev", markedBy(other))), "a-dev:conflict"},
+		"one that was made anew under a recorded name is not adopted": {
+			observed(tenant("a", holding("a-dev")), namespace("a-dev", func(ns *corev1.Namespace) { ns.UID = "new" })), "a-dev:conflict"},
+		"nothing is done in a terminating one, and it is not made anew yet": {
+			observed(a, namespace("a-dev", markedBy(a), terminating)), "a-dev:wait"},
+		"a dropped one is removed": {
+			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:remove"},
+		"a dropped one is waited for while it terminates": {
+			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a), terminating)), "a-dev:keep a-old:wait"},
+		"a dropped one that is gone is forgotten": {
+			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a))), "a-dev:keep a-old:forget"},
+		"a dropped one that was never ours is forgotten and left alone": {
+			observed(tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) {
+				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonNamespaceConflict})
+			}), namespace("a-dev", markedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
+		"a dropped one that was created but never recorded is removed": {
+			observed(tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) {
+				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonPending})
+			}), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:remove"},
+		"under Retain a dropped one is released": {
+			observed(tenant("a", retaining, holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:release"},
+		"a deleted tenant removes what is its own": {
+			observed(tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:remove"},
+		"a deleted tenant creates nothing": {
+			observed(tenant("a", deleted)), "a-dev:forget"},
+		"a deleted tenant in conflict leaves the other's namespace alone": {
+			observed(tenant("a", deleted), namespace("a-dev")), "a-dev:forget"},
+		"a deleted tenant releases under Retain": {
+			observed(tenant("a", deleted, retaining, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
+		"a tenant deleted with --cascade=orphan releases": {
+			observed(tenant("a", deleted, orphaning, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
+		"a deleted tenant with bad names still lets go": {
+			observed(tenant("a", deleted, asking("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
+	} {
+		var got []string
+		for _, s := range decide(tc.o, "leasehold-system").steps {
+			got = append(got, fmt.Sprintf("%s:%s", s.name, s.verb))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %q, want %q", reason, strings.Join(got, " "), tc.want)
+		}
+	}
+}
+
+func TestDecideRefusesBadNames(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		tenant *v1beta1.Tenant
+		want   string
+	}{
+		"reserved by concatenation":     {tenant("a", asking("system"), prefix("kube-")), `would be called "kube-system"`},
+		"reserved prefix without dash":  {tenant("a", asking("e-x"), prefix("kub")), `would be called "kube-x"`},
+		"openshift":                     {tenant("a", asking("monitoring"), prefix("openshift-")), "reserved"},
+		"default":                       {tenant("a", asking("ault"), prefix("def")), "reserved"},
+		"the operator's own":            {tenant("a", asking("system"), prefix("leasehold-")), "the operator's own"},
+		"too long by a derived prefix":  {tenant(strings.Repeat("a", 50), asking("0123456789012"), prefix("")), "must be no more than 63"},
+		"a prefix that is no DNS label": {tenant("a", asking("x"), prefix("A_")), "lower case"},
+	} {
+		p := decide(observed(tc.tenant), "leasehold-system")
+		if len(p.invalid) == 0 || len(p.steps) > 0 {
+			t.Errorf("%s: accepted, with %d steps", reason, len(p.steps))
+			continue
+		}
+		if msg := p.invalid.ToAggregate().Error(); !strings.Contains(msg, tc.want) {
+			t.Errorf("%s: message %q does not say %q", reason, msg, tc.want)
+		}
+	}
+}
+
+func prefix(p string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = p }
+}
+
+func binding(namespace string, t *v1beta1.Tenant) *rbacv1.RoleBinding {
+	m := childMarks(t)
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName, UID: types.UID("uid-rb-" + namespace),
+		Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}}
+}
+
+func TestDecideFindsStrayRights(t *testing.T) {
+	a := tenant("a", retaining, holding("a-dev", "a-old"))
+	o := observed(a, namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a)))
+	inKept, inReleased, elsewhere := binding("a-dev", a), binding("a-old", a), binding("conflicted", a)
+	forged := binding("forged", a)
+	forged.Annotations[v1beta1.AnnotationTenantUID] = "uid-b"
+	o.marked = []*rbacv1.RoleBinding{inKept, inReleased, elsewhere, forged}
+	got := map[string]bool{}
+	for _, s := range decide(o, "").strays {
+		got[s.Namespace] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"a-old": true, "conflicted": true}, got); diff != "" {
+		t.Errorf("strays (-want +got):\n%s", diff)
+	}
+
+	// An admin who strips the marks off the binding must not keep the right.
+	bare := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-old", Name: adminBindingName, UID: "bare"}}
+	o.marked, o.bindings["a-old"] = nil, bare
+	if strays := decide(o, "").strays; len(strays) != 1 || strays[0] != bare {
+		t.Errorf("the stripped binding in a released namespace must go, got %v", strays)
+	}
+}
+
+func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
+	a := tenant("a", holding("a-dev"))
+	victim := namespace("victim", markedBy(a))
+	labelled := namespace("labelled", func(ns *corev1.Namespace) {
+		ns.Annotations = map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}
+	})
+	o := observed(a, namespace("a-dev", markedBy(a)))
+	o.foreign = []*corev1.Namespace{victim, labelled}
+	p := decide(o, "")
+	if len(p.disown) != 1 || p.disown[0] != victim {
+		t.Errorf("disown = %v, want just the victim: an annotation does no harm", namesOf(p.disown))
+	}
+	if len(p.steps) != 1 {
+		t.Errorf("a claim must not become a step: %v", p.steps)
+	}
+}
+
+func TestRetainMarksHaveNoOwner(t *testing.T) {
+	if m := namespaceMarks(tenant("a", retaining), ""); m.owner != nil {
+		t.Error("under Retain the garbage collector must have nothing to go by")
+	}
+	if m := namespaceMarks(tenant("a"), ""); m.owner == nil || !*m.owner.Controller {
+		t.Error("under Delete the Tenant is the controller")
+	}
+	if m := namespaceMarks(tenant("a"), ""); m.labels[labelPodSecurity] != "" {
+		t.Error("without a level no pod-security label is set")
+	}
+}
+
+func TestUnmarkTakesOnlyOurs(t *testing.T) {
+	a := tenant("a")
+	ns := namespace("a-dev", markedBy(a), func(ns *corev1.Namespace) {
+		ns.Labels["team"], ns.Annotations["note"] = "x", "y"
+		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
+	})
+	if !unmark(a, ns) || unmark(a, ns) {
+		t.Error("unmark reports whether there was anything to take off")
+	}
+	want := namespace("a-dev", func(ns *corev1.Namespace) {
+		ns.Labels = map[string]string{"team": "x", labelPodSecurity: "baseline"}
+		ns.Annotations = map[string]string{"note": "y"}
+		ns.OwnerReferences = []metav1.OwnerReference{{Kind: "Thing", UID: "z"}}
+	})
+	if diff := cmp.Diff(want, ns); diff != "" {
+		t.Errorf("after unmark (-want +got):\n%s", diff)
+	}
+}

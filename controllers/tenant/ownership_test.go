@@ -1,0 +1,109 @@
+package tenant
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// TestOwnsTruthTable walks every combination of what an object can say and what
+// we can remember (T-B). The rows that mean "ours" are written out; whatever is
+// not among them must be "not ours".
+func TestOwnsTruthTable(t *testing.T) {
+	const self, other, object = types.UID("tenant"), types.UID("other"), types.UID("object")
+	type row struct {
+		mark, controller string // none | self | other
+		listed           bool
+		recorded         string // none | this | another
+	}
+	ours := map[row]bool{}
+	for _, controller := range []string{"none", "self"} {
+		// marked and listed, whatever the status remembers
+		for _, recorded := range []string{"none", "this", "another"} {
+			ours[row{"self", controller, true, recorded}] = true
+		}
+		// stripped of the mark, or marked but unlisted, and remembered
+		for _, listed := range []bool{true, false} {
+			ours[row{"none", controller, listed, "this"}] = true
+		}
+		ours[row{"self", controller, false, "this"}] = true
+	}
+	uid := map[string]types.UID{"none": "", "self": self, "other": other, "this": object, "another": "another"}
+	rows := 0
+	for _, mark := range []string{"none", "self", "other"} {
+		for _, controller := range []string{"none", "self", "other"} {
+			for _, listed := range []bool{true, false} {
+				for _, recorded := range []string{"none", "this", "another"} {
+					rows++
+					r := row{mark, controller, listed, recorded}
+					got := owns(self, claims{uid[mark], uid[controller], object, listed, uid[recorded]})
+					if got != ours[r] {
+						t.Errorf("%+v: owns = %v, want %v", r, got, ours[r])
+					}
+				}
+			}
+		}
+	}
+	if rows != 54 || len(ours) != 12 {
+		t.Fatalf("the table has %d rows of which %d are ours; want 54 and 12", rows, len(ours))
+	}
+}
+
+func TestOwnsNeedsUIDs(t *testing.T) {
+	if owns("", claims{markUID: "", objectUID: "o", listed: true, recordedUID: "o"}) {
+		t.Error("a Tenant without a UID owns nothing")
+	}
+	if owns("t", claims{markUID: "t", listed: true}) {
+		t.Error("an object without a UID is nobody's")
+	}
+}
+
+func TestPlantedOwnerReferenceIsNoOwnership(t *testing.T) {
+	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
+	victim := &metav1.ObjectMeta{Name: "victim", UID: "uid-v",
+		Labels:          map[string]string{v1beta1.LabelTenant: "a"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(tenant, tenantKind)}}
+	if ownsNamespace(tenant, map[string]bool{}, victim) {
+		t.Error("a namespace with a planted owner reference and label, not listed, must not be ours")
+	}
+	// Even under a listed name the owner reference alone does not make it ours.
+	if ownsNamespace(tenant, map[string]bool{"victim": true}, victim) {
+		t.Error("a namespace with a planted owner reference and without our mark must not be ours")
+	}
+	if !claimsTenant("uid-a", victim) {
+		t.Error("the claim must be seen, so that it can be reported")
+	}
+}
+
+func TestOwnsBinding(t *testing.T) {
+	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
+	stranger := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}
+	for name, tc := range map[string]struct {
+		meta metav1.ObjectMeta
+		want bool
+	}{
+		"stripped of all marks, in our namespace": {metav1.ObjectMeta{}, true},
+		"marked ours":                 {metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}}, true},
+		"marked by another tenant":    {metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: "uid-b"}}, false},
+		"controlled by somebody else": {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger, tenantKind)}}, false},
+	} {
+		tc.meta.UID = "uid-binding"
+		if got := ownsBinding(tenant, &tc.meta); got != tc.want {
+			t.Errorf("%s: ownsBinding = %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestClaimedTenantsIgnoresOtherGroups(t *testing.T) {
+	o := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "capsule.example.com/v1", Kind: "Tenant", Name: "a", UID: "x"},
+		{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "y"},
+	}}
+	if got := fmt.Sprint(claimedTenants(o)); got != "[y]" {
+		t.Errorf("claimedTenants = %s, want [y]: kind Tenant is used by other projects too", got)
+	}
+}

@@ -1,0 +1,201 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+func ended(outcomes ...outcome) *result {
+	return &result{outcomes: outcomes, reader: outcome{reason: v1beta1.ReasonReconciled}}
+}
+
+func TestVerdict(t *testing.T) {
+	a := tenant("a", asking("dev", "prod"))
+	dev := outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
+	with := func(reason, detail string) *result {
+		return ended(dev, outcome{name: "a-prod", reason: reason, detail: detail})
+	}
+	noRole := observed(a)
+	noRole.adminRoleExists = false
+	for reason, tc := range map[string]struct {
+		o       *observation
+		p       plan
+		res     *result
+		want    string // reason
+		message string
+		stalled bool
+	}{
+		"all well":          {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "namespace a-dev as asked for", false},
+		"conflict":          {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict, "namespace a-prod: what exists under that name", true},
+		"forbidden":         {observed(a), plan{}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
+		"failure":           {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonReconcileFailed, "boom", false},
+		"terminating":       {observed(a), plan{}, with(v1beta1.ReasonNamespaceTerminating, "pods remain"), v1beta1.ReasonNamespaceTerminating, "waiting for namespace a-prod to go away: pods remain", false},
+		"deleting":          {observed(a), plan{deleting: true}, with(v1beta1.ReasonNamespaceTerminating, ""), v1beta1.ReasonDeleting, "waiting for namespace a-prod to go away", false},
+		"deleting, failing": {observed(a), plan{deleting: true}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonDeleting, "boom", false},
+		"deleting, refused": {observed(a), plan{deleting: true}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
+		"last rights":       {observed(a), plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "letting go of the last rights", false},
+		"reader conflict": {observed(a), plan{}, &result{outcomes: []outcome{dev}, reader: outcome{reason: v1beta1.ReasonChildConflict, detail: "cluster role x exists"}},
+			v1beta1.ReasonChildConflict, "cluster role x exists", true},
+		"a failure outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{errors.New("deleting role binding x: boom")}},
+			v1beta1.ReasonReconcileFailed, "deleting role binding x: boom", false},
+		"no admin role": {noRole, plan{}, ended(dev), v1beta1.ReasonAdminRoleNotFound, "--tenant-admin-cluster-role", true},
+		"bad names": {observed(a), plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}}, ended(),
+			v1beta1.ReasonInvalidSpec, "spec", true},
+		"conflict comes before waiting": {observed(a), plan{},
+			ended(outcome{name: "x", reason: v1beta1.ReasonNamespaceTerminating}, outcome{name: "y", reason: v1beta1.ReasonNamespaceConflict}),
+			v1beta1.ReasonNamespaceConflict, "namespace y", true},
+	} {
+		got, stalled := verdict(tc.o, tc.p, tc.res)
+		wantStatus := metav1.ConditionFalse
+		if tc.want == v1beta1.ReasonReconciled {
+			wantStatus = metav1.ConditionTrue
+		}
+		if got.Reason != tc.want || got.Status != wantStatus || stalled != tc.stalled || !strings.Contains(got.Message, tc.message) {
+			t.Errorf("%s: got %s/%s stalled=%v %q, want %s/%s stalled=%v with %q",
+				reason, got.Status, got.Reason, stalled, got.Message, wantStatus, tc.want, tc.stalled, tc.message)
+		}
+	}
+}
+
+func TestSummarizeIsStable(t *testing.T) {
+	a := tenant("a")
+	o := observed(a)
+	res := ended(outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled})
+	first := summarize(o, plan{}, res, epoch)
+	a.Status = first
+	second := summarize(o, plan{}, res, epoch.Add(time.Hour))
+	if diff := cmp.Diff(first, second); diff != "" {
+		t.Errorf("the same outcome an hour later must give the same status (-first +second):\n%s", diff)
+	}
+	if first.ObservedGeneration != 1 || len(first.Conditions) != 1 || first.Conditions[0].ObservedGeneration != 1 {
+		t.Errorf("status %+v must carry the generation it is about", first)
+	}
+}
+
+func TestSummarizeForgetsAndUnstalls(t *testing.T) {
+	a := tenant("a", holding("a-dev", "a-old"))
+	o := observed(a)
+	a.Status = summarize(o, plan{}, ended(
+		outcome{name: "a-dev", reason: v1beta1.ReasonNamespaceConflict},
+		outcome{name: "a-old", uid: "o", reason: v1beta1.ReasonNamespaceTerminating}), epoch)
+	if !meta.IsStatusConditionTrue(a.Status.Conditions, v1beta1.ConditionStalled) || len(a.Status.Namespaces) != 2 {
+		t.Fatalf("setup: %+v", a.Status)
+	}
+	got := summarize(o, plan{}, ended(outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}, outcome{name: "a-old"}), epoch)
+	want := []v1beta1.TenantNamespace{{Name: "a-dev", UID: "d", Reason: v1beta1.ReasonReconciled}}
+	if diff := cmp.Diff(want, got.Namespaces); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
+	}
+	if meta.FindStatusCondition(got.Conditions, v1beta1.ConditionStalled) != nil {
+		t.Error("Stalled must be gone when a person is no longer needed")
+	}
+}
+
+func TestInvalidSpecKeepsWhatIsHeld(t *testing.T) {
+	a := tenant("a", holding("a-dev"))
+	p := plan{invalid: field.ErrorList{field.Required(field.NewPath("spec"), "x")}}
+	if got := summarize(observed(a), p, ended(), epoch); len(got.Namespaces) != 1 {
+		t.Errorf("a spec that cannot be acted on must not make the operator forget its namespaces: %+v", got.Namespaces)
+	}
+}
+
+func TestForeignNamespaceCondition(t *testing.T) {
+	a := tenant("a")
+	o := observed(a)
+	o.foreign = []*corev1.Namespace{namespace("victim")}
+	got := summarize(o, plan{}, ended(), epoch)
+	if c := meta.FindStatusCondition(got.Conditions, v1beta1.ConditionForeignNamespace); c == nil || !strings.Contains(c.Message, "victim") {
+		t.Errorf("condition %+v must name the namespace", c)
+	}
+	if len(got.Namespaces) != 0 {
+		t.Errorf("a foreign namespace must not be listed: %+v", got.Namespaces)
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	status := func(ready metav1.ConditionStatus, reason, message string, namespaces ...v1beta1.TenantNamespace) v1beta1.TenantStatus {
+		return v1beta1.TenantStatus{Namespaces: namespaces, Conditions: []metav1.Condition{
+			{Type: v1beta1.ConditionReady, Status: ready, Reason: reason, Message: message, ObservedGeneration: 1}}}
+	}
+	ok := status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine")
+	okNext := *ok.DeepCopy()
+	okNext.Conditions[0].ObservedGeneration = 2
+	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
+	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash", v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonNamespaceConflict})
+	progress := status(metav1.ConditionFalse, v1beta1.ReasonProgressing, "creating")
+	for reason, tc := range map[string]struct {
+		before, after v1beta1.TenantStatus
+		wrote         bool
+		want          string
+	}{
+		"the first Ready":               {v1beta1.TenantStatus{}, ok, true, "[Updated]"},
+		"Ready again, nothing done":     {ok, ok, false, "[]"},
+		"Ready, and drift was put back": {ok, ok, true, "[Updated]"},
+		"Ready for a new generation":    {ok, okNext, false, "[Updated]"},
+		"progress is no news":           {v1beta1.TenantStatus{}, progress, true, "[]"},
+		"a failure":                     {ok, failed, false, "[Failed]"},
+		"the same failure again":        {failed, failed, false, "[]"},
+		"a conflict":                    {progress, clash, false, "[NamespaceConflict Failed]"},
+		"the same conflict again":       {clash, clash, false, "[]"},
+		"recovery":                      {failed, ok, false, "[Updated]"},
+	} {
+		got := []string{}
+		for _, n := range transitions(tc.before, tc.after, tc.wrote) {
+			got = append(got, n.reason)
+		}
+		if fmt.Sprint(got) != tc.want {
+			t.Errorf("%s: events %v, want %s", reason, got, tc.want)
+		}
+	}
+	for _, n := range transitions(ok, failed, false) {
+		if n.message != "failed to reconcile: boom" || n.eventType != corev1.EventTypeWarning {
+			t.Errorf("got %+v, want the warning \"failed to reconcile: boom\"", n)
+		}
+	}
+	for _, n := range transitions(progress, ok, true) {
+		if n.message != "the tenant was updated" || n.eventType != corev1.EventTypeNormal {
+			t.Errorf("got %+v, want the normal event \"the tenant was updated\"", n)
+		}
+	}
+}
+
+func TestIntentNamesWhatWillBeCreated(t *testing.T) {
+	a := tenant("a", asking("dev", "prod"), holding("a-dev"))
+	if declared(a, []string{"a-prod"}) {
+		t.Error("a-prod is not declared yet")
+	}
+	a.Status = intent(a, []string{"a-prod"}, epoch)
+	want := []v1beta1.TenantNamespace{
+		{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonReconciled},
+		{Name: "a-prod", Reason: v1beta1.ReasonPending}}
+	if diff := cmp.Diff(want, a.Status.Namespaces); diff != "" {
+		t.Errorf("intent (-want +got):\n%s", diff)
+	}
+	if !declared(a, []string{"a-prod"}) {
+		t.Error("a-prod is declared now")
+	}
+	a.Generation++
+	if declared(a, []string{"a-prod"}) {
+		t.Error("a declaration is for one generation only")
+	}
+}
+
+func TestListedAndBounded(t *testing.T) {
+	if got := listed("namespace", []string{"a", "b", "c", "d", "e", "f", "g"}); got != "7 namespaces (a, b, c, d, e and 2 more)" {
+		t.Errorf("listed = %q", got)
+	}
+	if got := bounded(strings.Repeat("é", 900)); len(got) > 910 || !strings.HasSuffix(got, "é ...") {
+		t.Errorf("bounded cut within a letter or not at all: %d bytes, ends in %q", len(got), got[len(got)-8:])
+	}
+}
