@@ -1,0 +1,149 @@
+package servingcert
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+var (
+	_ manager.Runnable               = (*Source)(nil)
+	_ manager.LeaderElectionRunnable = (*Source)(nil)
+)
+
+// Source watches one Secret on every replica and holds the certificate in it.
+type Source struct {
+	secret  types.NamespacedName
+	signDir string
+	cache   cache.Cache
+	current atomic.Pointer[tls.Certificate]
+}
+
+// NewSource returns a Source for the named Secret of type tls.crt and tls.key.
+// In signDir it writes a copy of tls.crt once a certificate has been loaded: the
+// sign by which the rotator knows that its work has arrived. The key is never
+// written there. An empty signDir writes nothing.
+func NewSource(secret types.NamespacedName, signDir string) *Source {
+	return &Source{secret: secret, signDir: signDir}
+}
+
+// SetupWithManager makes the manager run the Source. The Secret has a cache of
+// its own, so that the rights needed end at this one object and the shared cache
+// never holds a Secret.
+func (s *Source) SetupWithManager(mgr manager.Manager) error {
+	own, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme:     mgr.GetScheme(),
+		Mapper:     mgr.GetRESTMapper(),
+		HTTPClient: mgr.GetHTTPClient(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{s.secret.Namespace: {
+				FieldSelector: fields.OneTermEqualSelector("metadata.name", s.secret.Name),
+			}},
+			Transform: keepServed,
+		}},
+	})
+	if err != nil {
+		return fmt.Errorf("building the cache for Secret %s: %w", s.secret, err)
+	}
+	s.cache = own
+	if err := mgr.Add(s); err != nil {
+		return fmt.Errorf("adding the source of the serving certificate: %w", err)
+	}
+	return nil
+}
+
+// keepServed drops what is not served, the CA's private key first of all.
+func keepServed(object any) (any, error) {
+	if secret, ok := object.(*corev1.Secret); ok {
+		secret.ManagedFields = nil
+		secret.Data = map[string][]byte{
+			corev1.TLSCertKey:       secret.Data[corev1.TLSCertKey],
+			corev1.TLSPrivateKeyKey: secret.Data[corev1.TLSPrivateKeyKey],
+		}
+	}
+	return object, nil
+}
+
+// NeedLeaderElection reports false: webhooks answer on the standby too.
+func (s *Source) NeedLeaderElection() bool { return false }
+
+// Start follows the Secret until ctx is done. The last certificate stays in use
+// after that, for the requests still served during shutdown.
+func (s *Source) Start(ctx context.Context) error {
+	informer, err := s.cache.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watching Secret %s: %w", s.secret, err)
+	}
+	logger := log.FromContext(ctx).WithName("serving-certificate").WithValues("secret", s.secret.String())
+	take := func(object any) {
+		secret, ok := object.(*corev1.Secret)
+		if !ok {
+			return
+		}
+		switch fresh, err := s.load(secret); {
+		case err != nil:
+			logger.Error(err, "loading the serving certificate; the one before stays in use")
+		case fresh != nil:
+			logger.Info("serving a new certificate",
+				"notBefore", fresh.Leaf.NotBefore, "notAfter", fresh.Leaf.NotAfter)
+		}
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    take,
+		UpdateFunc: func(_, object any) { take(object) },
+	}); err != nil {
+		return fmt.Errorf("following Secret %s: %w", s.secret, err)
+	}
+	if err := s.cache.Start(ctx); err != nil {
+		return fmt.Errorf("running the cache of Secret %s: %w", s.secret, err)
+	}
+	return nil
+}
+
+// load puts the Secret's certificate in use and returns it. It returns nil when
+// there is nothing new: the Secret is still empty, or the same pair is in use.
+func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
+	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
+	if len(certPEM) == 0 && len(keyPEM) == 0 {
+		return nil, nil
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("parsing tls.crt and tls.key: %w", err)
+	}
+	// The sign comes after every successful parse, not only after a new one, so
+	// that a failed write is tried again with the next event.
+	defer s.current.Store(&pair)
+	if s.signDir != "" {
+		if err := os.WriteFile(filepath.Join(s.signDir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
+			return nil, fmt.Errorf("leaving the sign for the rotator: %w", err)
+		}
+	}
+	if old := s.current.Load(); old != nil && bytes.Equal(old.Leaf.Raw, pair.Leaf.Raw) {
+		return nil, nil
+	}
+	return &pair, nil
+}
+
+// GetCertificate is for tls.Config. Before the first certificate has arrived it
+// fails, and so does the handshake: a replica that cannot serve is not ready.
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	current := s.current.Load()
+	if current == nil {
+		return nil, fmt.Errorf("no serving certificate yet: Secret %s is empty, missing or not readable", s.secret)
+	}
+	return current, nil
+}

@@ -1,0 +1,244 @@
+package servingcert
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/open-policy-agent/cert-controller/pkg/rotator"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const host = "webhooks.test.svc"
+
+var key = types.NamespacedName{Namespace: "test", Name: "serving"}
+
+// authority issues certificates as the rotator does.
+type authority struct {
+	issuer rotator.CertRotator
+	ca     *rotator.KeyPairArtifacts
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{issuer: rotator.CertRotator{
+		CAName: "ca", DNSName: host, ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}}
+	ca, err := a.issuer.CreateCACert(time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.ca = ca
+	return a
+}
+
+func (a *authority) secret(t *testing.T) *corev1.Secret {
+	t.Helper()
+	cert, privateKey, err := a.issuer.CreateCertPEM(a.ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{Data: map[string][]byte{
+		"ca.crt": a.ca.CertPEM, "ca.key": a.ca.KeyPEM, "tls.crt": cert, "tls.key": privateKey,
+	}}
+}
+
+// handshake dials a server that serves from source and returns what it proved.
+func handshake(t *testing.T, source *Source, trusted *x509.Certificate) (*x509.Certificate, error) {
+	t.Helper()
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	server := tls.Server(far, &tls.Config{GetCertificate: source.GetCertificate})
+	served := make(chan error, 1)
+	go func() { served <- server.Handshake() }()
+
+	pool := x509.NewCertPool()
+	pool.AddCert(trusted)
+	client := tls.Client(near, &tls.Config{RootCAs: pool, ServerName: host})
+	if err := client.Handshake(); err != nil {
+		return nil, err
+	}
+	if err := <-served; err != nil {
+		return nil, err
+	}
+	return client.ConnectionState().PeerCertificates[0], nil
+}
+
+func TestSourceServesTheCurrentCertificate(t *testing.T) {
+	dir := t.TempDir()
+	source := NewSource(key, dir)
+	first, second := newAuthority(t), newAuthority(t)
+
+	if _, err := handshake(t, source, first.ca.Cert); err == nil {
+		t.Error("a handshake succeeded before there was a certificate")
+	}
+	_, err := source.GetCertificate(nil)
+	if err == nil || !strings.Contains(err.Error(), "no serving certificate yet: Secret test/serving") {
+		t.Errorf("GetCertificate() before the first certificate: %v, want it to name the Secret", err)
+	}
+
+	load := func(reason string, secret *corev1.Secret, wantNew bool) {
+		t.Helper()
+		fresh, err := source.load(secret)
+		if err != nil {
+			t.Errorf("%s: load() = %v", reason, err)
+		}
+		if (fresh != nil) != wantNew {
+			t.Errorf("%s: load() tells of a new certificate: %t, want %t", reason, fresh != nil, wantNew)
+		}
+	}
+	load("the shipped Secret is empty", &corev1.Secret{}, false)
+	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); !os.IsNotExist(err) {
+		t.Errorf("the sign is there before a certificate was loaded (%v)", err)
+	}
+
+	filled := first.secret(t)
+	load("the first certificate", filled, true)
+	if _, err := handshake(t, source, first.ca.Cert); err != nil {
+		t.Errorf("handshake after the first certificate: %v", err)
+	}
+	load("the same again", filled, false)
+
+	load("another certificate of another CA", second.secret(t), true)
+	if _, err := handshake(t, source, second.ca.Cert); err != nil {
+		t.Errorf("handshake after the rotation: %v", err)
+	}
+	if _, err := handshake(t, source, first.ca.Cert); err == nil {
+		t.Error("the certificate from before the rotation is still served")
+	}
+}
+
+func TestSourceLeavesOnlyThePublicPartBehind(t *testing.T) {
+	dir := t.TempDir()
+	source := NewSource(key, dir)
+	secret := newAuthority(t).secret(t)
+	if _, err := source.load(secret); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	if diff := cmp.Diff([]string{"tls.crt"}, names); diff != "" {
+		t.Errorf("files left behind (-want +got):\n%s", diff)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(content, secret.Data["tls.crt"]) {
+		t.Error("tls.crt is not the Secret's tls.crt")
+	}
+}
+
+func TestSourceKeepsServingWhenTheSecretIsBroken(t *testing.T) {
+	good := newAuthority(t)
+	other := good.secret(t)
+	cases := map[string]map[string][]byte{
+		"NoKey":        {"tls.crt": other.Data["tls.crt"]},
+		"NoCert":       {"tls.key": other.Data["tls.key"]},
+		"Garbage":      {"tls.crt": []byte("garbage"), "tls.key": []byte("garbage")},
+		"OthersKey":    {"tls.crt": other.Data["tls.crt"], "tls.key": newAuthority(t).secret(t).Data["tls.key"]},
+		"SwappedParts": {"tls.crt": other.Data["tls.key"], "tls.key": other.Data["tls.crt"]},
+	}
+	for name, data := range cases {
+		t.Run(name, func(t *testing.T) {
+			source := NewSource(key, "")
+			fresh, err := source.load(good.secret(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := source.load(&corev1.Secret{Data: data}); err == nil {
+				t.Error("load() = nil, want an error")
+			}
+			served, err := handshake(t, source, good.ca.Cert)
+			if err != nil {
+				t.Fatalf("handshake after a broken Secret: %v", err)
+			}
+			if !served.Equal(fresh.Leaf) {
+				t.Error("another certificate is served, want the one before")
+			}
+		})
+	}
+}
+
+func TestSourceServesEvenIfTheSignCannotBeLeft(t *testing.T) {
+	authority := newAuthority(t)
+	source := NewSource(key, filepath.Join(t.TempDir(), "missing"))
+	if _, err := source.load(authority.secret(t)); err == nil || !strings.Contains(err.Error(), "leaving the sign") {
+		t.Errorf("load() = %v, want an error about the sign", err)
+	}
+	if _, err := handshake(t, source, authority.ca.Cert); err != nil {
+		t.Errorf("handshake: %v", err)
+	}
+}
+
+func TestTheCacheForgetsTheKeyOfTheCA(t *testing.T) {
+	secret := newAuthority(t).secret(t)
+	kept, err := keepServed(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range kept.(*corev1.Secret).Data {
+		if name != "tls.crt" && name != "tls.key" {
+			t.Errorf("the cache keeps %s", name)
+		}
+	}
+	if other, err := keepServed("tombstone"); err != nil || other != "tombstone" {
+		t.Errorf("keepServed of something else = %v, %v, want it unchanged", other, err)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTheRotatorSeesOneSecret(t *testing.T) {
+	const selected = "fieldSelector=metadata.name%3Dserving"
+	cases := map[string]struct{ method, url, want string }{
+		"List":      {http.MethodGet, "/api/v1/namespaces/test/secrets?limit=500", selected + "&limit=500"},
+		"Watch":     {http.MethodGet, "/api/v1/namespaces/test/secrets?watch=true", selected + "&watch=true"},
+		"One":       {http.MethodGet, "/api/v1/namespaces/test/secrets/serving", ""},
+		"Other":     {http.MethodGet, "/api/v1/namespaces/test/configmaps?limit=500", "limit=500"},
+		"Elsewhere": {http.MethodGet, "/api/v1/namespaces/other/secrets?limit=500", "limit=500"},
+		"Write":     {http.MethodPost, "/api/v1/namespaces/test/secrets", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got *http.Request
+			transport := oneSecret{
+				next:     roundTripper(func(r *http.Request) (*http.Response, error) { got = r; return nil, nil }),
+				path:     "/api/v1/namespaces/test/secrets",
+				selector: "metadata.name=serving",
+			}
+			req, err := http.NewRequestWithContext(t.Context(), tc.method, "https://127.0.0.1"+tc.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := req.URL.RawQuery
+			if _, err := transport.RoundTrip(req); err != nil { //nolint:bodyclose // there is no response
+				t.Fatal(err)
+			}
+			if got.URL.RawQuery != tc.want {
+				t.Errorf("query sent is %q, want %q", got.URL.RawQuery, tc.want)
+			}
+			if req.URL.RawQuery != before {
+				t.Error("the caller's request was changed")
+			}
+		})
+	}
+}
