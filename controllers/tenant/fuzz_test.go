@@ -1,0 +1,121 @@
+package tenant
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// seeds are specs that have been trouble somewhere: empty, huge, unicode,
+// reserved by concatenation, overlapping, and not a spec at all.
+var seeds = []string{
+	`{}`,
+	`{"metadata":{"name":"a"},"spec":{"namespaces":["dev"],"admins":[{"kind":"User","name":"ann"}]}}`,
+	`{"metadata":{"name":"kube"},"spec":{"namespacePrefix":"kube-","namespaces":["system"]}}`,
+	`{"metadata":{"name":"a"},"spec":{"namespacePrefix":"` + strings.Repeat("x", 300) + `","namespaces":["` + strings.Repeat("y", 300) + `"]}}`,
+	`{"metadata":{"name":"a"},"spec":{"namespaces":["","\u0000","ü","../x","a.b","A"]}}`,
+	`{"metadata":{"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["orphan"]},"spec":{"namespaces":["dev"]},"status":{"namespaces":[{"name":"a-dev","uid":"u"},{"name":"a-old"}]}}`,
+	`{"metadata":{"name":"leasehold"},"spec":{"namespaces":["system"],"namespaceDeletionPolicy":"Nonsense"}}`,
+}
+
+func fuzzTenant(f *testing.F, check func(*testing.T, *v1beta1.Tenant)) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var x v1beta1.Tenant
+		if json.Unmarshal(data, &x) != nil {
+			t.Skip("not a Tenant")
+		}
+		check(t, &x)
+	})
+}
+
+// FuzzDecide: whatever the spec says and whatever admission let through, no
+// panic, no step on a reserved name or on a name the API server would refuse,
+// and nothing is created for a Tenant on its way out.
+func FuzzDecide(f *testing.F) {
+	fuzzTenant(f, func(t *testing.T, x *v1beta1.Tenant) {
+		if x.UID == "" {
+			x.UID = "uid"
+		}
+		o := observed(x)
+		for i, name := range heldNames(x) {
+			ns := namespace(name)
+			switch i % 3 {
+			case 0: // a stranger's
+			case 1:
+				markedBy(x)(ns)
+			default:
+				continue // does not exist
+			}
+			o.namespaces[name] = ns
+		}
+		p := decide(o, "leasehold-system")
+		for _, s := range p.steps {
+			acts := s.verb == create || s.verb == keep
+			if acts && (reserved(s.name) || s.name == "leasehold-system" || len(validation.IsDNS1123Label(s.name)) > 0) {
+				t.Fatalf("%s on %q", s.verb, s.name)
+			}
+			if s.verb == create && !x.DeletionTimestamp.IsZero() {
+				t.Fatalf("create %q for a Tenant on its way out", s.name)
+			}
+			stranger := s.live != nil && s.live.Annotations == nil && recordedAs(x, s.name) != string(s.live.UID)
+			if stranger && (s.verb == remove || s.verb == release || s.verb == keep) {
+				t.Fatalf("%s on %q, which is a stranger's", s.verb, s.name)
+			}
+		}
+		res := ended()
+		for _, s := range p.steps {
+			res.outcomes = append(res.outcomes, outcome{name: s.name, reason: v1beta1.ReasonPending})
+		}
+		status := summarize(o, p, res, epoch)
+		for _, c := range status.Conditions {
+			if c.Reason == "" || len(c.Message) > 32768 || (c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionUnknown) {
+				t.Fatalf("condition %+v would be refused or says nothing", c)
+			}
+		}
+	})
+}
+
+func recordedAs(x *v1beta1.Tenant, name string) string {
+	for _, ns := range x.Status.Namespaces {
+		if ns.Name == name {
+			return string(ns.UID)
+		}
+	}
+	return ""
+}
+
+// FuzzWebhook: no input makes the webhooks panic, and a refusal says why.
+func FuzzWebhook(f *testing.F) {
+	w := webhook(f, tenant("team-a", asking("x"), prefix("team-a-")))
+	fuzzTenant(f, func(t *testing.T, x *v1beta1.Tenant) {
+		before := len(x.Spec.Namespaces)
+		if err := w.Default(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		if len(x.Spec.Namespaces) != before {
+			t.Fatal("defaulting lost a namespace")
+		}
+		old := x.DeepCopy()
+		if len(old.Spec.Namespaces) > 0 {
+			old.Spec.Namespaces = old.Spec.Namespaces[1:]
+		}
+		for _, judge := range []func() error{
+			func() error { _, err := w.ValidateCreate(t.Context(), x); return err },
+			func() error { _, err := w.ValidateUpdate(t.Context(), old, x); return err },
+			func() error { _, err := w.ValidateUpdate(t.Context(), x, old); return err },
+			func() error { _, err := w.ValidateDelete(t.Context(), x); return err },
+		} {
+			if err := judge(); err != nil && len(err.Error()) < 10 {
+				t.Fatalf("refused without saying why: %v", err)
+			}
+		}
+	})
+}
