@@ -1,5 +1,5 @@
 # Builds the manager as a static binary and ships it alone: no shell, no libc.
-FROM --platform=${BUILDPLATFORM:-linux/amd64} golang:1.26 AS build
+FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
 ARG TARGETARCH
 WORKDIR /src
