@@ -1,0 +1,2 @@
+// Package election makes the lock that decides which replica leads.
+package election

@@ -1,0 +1,102 @@
+package election
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+// The election's own share of requests. Two a retry period are needed; the rest
+// is room for retry periods far below one second.
+const (
+	electionQPS   = 20
+	electionBurst = 40
+)
+
+// Options say which Lease is fought for, and by whom.
+type Options struct {
+	// Lease is the object that all replicas compete for.
+	Lease types.NamespacedName
+	// PodName starts the identity; empty means the host's name.
+	PodName string
+	// RenewDeadline is the manager's; half of it, but at least a second, is what
+	// one request may take, so that a single one that hangs cannot lose the Lease.
+	RenewDeadline time.Duration
+}
+
+// Lock is a resourcelock on a Lease with a client of its own: however busy the
+// workers are, no renewal waits behind their requests.
+type Lock struct {
+	resourcelock.LeaseLock
+	recorder *recorder
+}
+
+// NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
+// Its identity is "<pod>_<uuid>": the Pod's name says who leads, the uuid tells a
+// restarted container from the one before.
+func NewLock(config *rest.Config, o Options) (*Lock, error) {
+	holder := o.PodName
+	if holder == "" {
+		var err error
+		if holder, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("reading the host name for the election identity: %w", err)
+		}
+	}
+	leases, err := coordinationv1client.NewForConfig(clientConfig(config, o.RenewDeadline))
+	if err != nil {
+		return nil, fmt.Errorf("building the election client: %w", err)
+	}
+	recorder := &recorder{}
+	return &Lock{
+		LeaseLock: resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: o.Lease.Namespace, Name: o.Lease.Name},
+			Client:    leases,
+			LockConfig: resourcelock.ResourceLockConfig{
+				Identity:      holder + "_" + string(uuid.NewUUID()),
+				EventRecorder: recorder,
+			},
+		},
+		recorder: recorder,
+	}, nil
+}
+
+// clientConfig is config with the election's own rate limit and timeout.
+func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
+	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
+	own.RateLimiter = nil // a limiter handed down would be the shared one
+	own.QPS, own.Burst = electionQPS, electionBurst
+	own.Timeout = max(renewDeadline/2, time.Second)
+	return own
+}
+
+// RecordWith sends the events of the election to r. The lock is needed to build
+// the manager, and the recorder comes from the manager, hence the second step;
+// it must be done before the manager starts. Without it there are no events.
+func (l *Lock) RecordWith(r events.EventRecorder) { l.recorder.to = r }
+
+// recorder writes what the election says to events.k8s.io, so that no rights on
+// core events are needed.
+type recorder struct{ to events.EventRecorder }
+
+var _ resourcelock.EventRecorder = (*recorder)(nil)
+
+// action is what events.k8s.io wants to know beside the reason. The elector has
+// one word for everything it does.
+const action = "Elect"
+
+// Eventf implements resourcelock.EventRecorder.
+func (r *recorder) Eventf(lease runtime.Object, eventType, reason, message string, args ...any) {
+	if r.to == nil {
+		return
+	}
+	r.to.Eventf(lease, nil, eventType, reason, action, message, args...)
+}

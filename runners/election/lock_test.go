@@ -1,0 +1,132 @@
+package election
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+var lease = types.NamespacedName{Namespace: "system", Name: "lease"}
+
+func TestIdentity(t *testing.T) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const uuid = `_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
+	cases := map[string]struct{ pod, want string }{
+		"Pod":     {"manager-0", "^manager-0" + uuid},
+		"Outside": {"", "^" + regexp.QuoteMeta(hostname) + uuid},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second}
+			first, err := NewLock(&rest.Config{}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !regexp.MustCompile(tc.want).MatchString(first.Identity()) {
+				t.Errorf("Identity() = %q, want it to match %s", first.Identity(), tc.want)
+			}
+			second, err := NewLock(&rest.Config{}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first.Identity() == second.Identity() {
+				t.Errorf("two locks share the identity %q", first.Identity())
+			}
+			if got, want := first.Describe(), "system/lease"; got != want {
+				t.Errorf("Describe() = %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestClientConfig(t *testing.T) {
+	shared := &rest.Config{QPS: 1, Burst: 1, Timeout: time.Hour, RateLimiter: flowcontrol.NewFakeNeverRateLimiter()}
+	cases := map[string]struct{ renewDeadline, want time.Duration }{
+		"Half":  {10 * time.Second, 5 * time.Second},
+		"Floor": {time.Second, time.Second},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			own := clientConfig(shared, tc.renewDeadline)
+			if own.Timeout != tc.want {
+				t.Errorf("Timeout = %s, want %s", own.Timeout, tc.want)
+			}
+			if own.RateLimiter != nil || own.QPS != electionQPS || own.Burst != electionBurst {
+				t.Error("the election shares the workers' rate limit")
+			}
+		})
+	}
+	if shared.QPS != 1 || shared.Timeout != time.Hour || shared.RateLimiter == nil {
+		t.Error("the shared config was changed")
+	}
+}
+
+// leaseServer keeps one Lease, as much of an API server as the lock needs.
+func leaseServer(t *testing.T) *rest.Config {
+	t.Helper()
+	var stored *coordinationv1.Lease
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.Contains(r.UserAgent(), "leader-election") {
+			t.Errorf("user agent %q does not say leader-election", r.UserAgent())
+		}
+		switch {
+		case r.Method == http.MethodPost || r.Method == http.MethodPut:
+			stored = &coordinationv1.Lease{}
+			if err := json.NewDecoder(r.Body).Decode(stored); err != nil {
+				t.Errorf("decoding a Lease: %v", err)
+			}
+		case stored == nil:
+			w.WriteHeader(http.StatusNotFound)
+			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(stored)
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
+
+func TestElectionEventsGoToTheRecorder(t *testing.T) {
+	lock, err := NewLock(leaseServer(t), Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity(), LeaseDurationSeconds: 1}
+	if err := lock.Create(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	lock.RecordEvent("became leader") // before a recorder is there: no panic, no event
+
+	recorder := events.NewFakeRecorder(1)
+	lock.RecordWith(recorder)
+	lock.RecordEvent("stopped leading")
+	want := "Normal LeaderElection " + lock.Identity() + " stopped leading"
+	if diff := cmp.Diff(want, <-recorder.Events); diff != "" {
+		t.Errorf("event (-want +got):\n%s", diff)
+	}
+	got, _, err := lock.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.HolderIdentity != lock.Identity() {
+		t.Errorf("the Lease is held by %q, want %q", got.HolderIdentity, lock.Identity())
+	}
+}
