@@ -7,10 +7,15 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 var (
@@ -24,6 +29,32 @@ var (
 type InventorySource struct {
 	Kind  string
 	Count func(ctx context.Context, reader client.Reader) (map[string]int, error)
+}
+
+// CountByReady is the source for a kind with conditions. An object without a Ready
+// condition counts as Unknown. All three series are always there, so that an
+// alert on one of them can tell zero from nothing.
+func CountByReady[T client.Object](
+	kind string, newList func() client.ObjectList, conditionsOf func(T) []metav1.Condition,
+) InventorySource {
+	return InventorySource{Kind: kind, Count: func(ctx context.Context, reader client.Reader) (map[string]int, error) {
+		list := newList()
+		if err := reader.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("listing %s objects: %w", kind, err)
+		}
+		counts := map[string]int{
+			string(metav1.ConditionTrue): 0, string(metav1.ConditionFalse): 0, string(metav1.ConditionUnknown): 0,
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			ready := string(metav1.ConditionUnknown)
+			if found := meta.FindStatusCondition(conditionsOf(item.(T)), v1beta1.ConditionReady); found != nil {
+				ready = string(found.Status)
+			}
+			counts[ready]++
+			return nil
+		})
+		return counts, err
+	}}
 }
 
 // Inventory publishes how many objects there are as the gauge

@@ -9,11 +9,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/runners"
 )
 
@@ -149,5 +154,53 @@ func TestInventoryRunsOnEveryReplica(t *testing.T) {
 	}
 	if inventory.NeedLeaderElection() {
 		t.Error("NeedLeaderElection() = true, want false")
+	}
+}
+
+func TestCountByReady(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	tenant := func(name string, conditions ...metav1.Condition) client.Object {
+		return &v1beta1.Tenant{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Status:     v1beta1.TenantStatus{Conditions: conditions},
+		}
+	}
+	ready := func(status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: v1beta1.ConditionReady, Status: status}
+	}
+	source := runners.CountByReady("Tenant",
+		func() client.ObjectList { return &v1beta1.TenantList{} },
+		func(t *v1beta1.Tenant) []metav1.Condition { return t.Status.Conditions })
+	cases := map[string]struct {
+		objects []client.Object
+		want    map[string]int
+	}{
+		"None": {nil, map[string]int{"True": 0, "False": 0, "Unknown": 0}},
+		"Some": {[]client.Object{
+			tenant("a", ready(metav1.ConditionTrue)),
+			tenant("b", metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue}, ready(metav1.ConditionFalse)),
+			tenant("c", ready(metav1.ConditionTrue)),
+			tenant("d", ready(metav1.ConditionUnknown)),
+			tenant("e"),
+		}, map[string]int{"True": 2, "False": 1, "Unknown": 2}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.objects...).Build()
+			got, err := source.Count(t.Context(), reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, err := source.Count(t.Context(), fake.NewClientBuilder().WithScheme(runtime.NewScheme()).Build())
+	if err == nil || !strings.Contains(err.Error(), "listing Tenant objects") {
+		t.Errorf("Count with a reader that fails: %v, want an error about listing", err)
 	}
 }

@@ -32,12 +32,16 @@ type Source struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// NewSource returns a Source for the named Secret of type tls.crt and tls.key.
-// In signDir it writes a copy of tls.crt once a certificate has been loaded: the
-// sign by which the rotator knows that its work has arrived. The key is never
-// written there. An empty signDir writes nothing.
-func NewSource(secret types.NamespacedName, signDir string) *Source {
-	return &Source{secret: secret, signDir: signDir}
+// NewSource returns a Source for tls.crt and tls.key of the named Secret. It
+// makes a temporary directory, in which it leaves a copy of tls.crt once a
+// certificate has been loaded: the sign by which the rotator knows that its work
+// has arrived. The key is never written there. The directory goes with Start.
+func NewSource(secret types.NamespacedName) (*Source, error) {
+	dir, err := os.MkdirTemp("", "serving-certificate-")
+	if err != nil {
+		return nil, fmt.Errorf("making the directory for the rotator's sign: %w", err)
+	}
+	return &Source{secret: secret, signDir: dir}, nil
 }
 
 // SetupWithManager makes the manager run the Source. The Secret has a cache of
@@ -82,7 +86,12 @@ func (s *Source) NeedLeaderElection() bool { return false }
 
 // Start follows the Secret until ctx is done. The last certificate stays in use
 // after that, for the requests still served during shutdown.
-func (s *Source) Start(ctx context.Context) error {
+func (s *Source) Start(ctx context.Context) (err error) {
+	defer func() {
+		if removeErr := os.RemoveAll(s.signDir); removeErr != nil && err == nil {
+			err = fmt.Errorf("removing the rotator's sign: %w", removeErr)
+		}
+	}()
 	informer, err := s.cache.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watching Secret %s: %w", s.secret, err)
@@ -127,10 +136,8 @@ func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
 	// The sign comes after every successful parse, not only after a new one, so
 	// that a failed write is tried again with the next event.
 	defer s.current.Store(&pair)
-	if s.signDir != "" {
-		if err := os.WriteFile(filepath.Join(s.signDir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
-			return nil, fmt.Errorf("leaving the sign for the rotator: %w", err)
-		}
+	if err := os.WriteFile(filepath.Join(s.signDir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
+		return nil, fmt.Errorf("leaving the sign for the rotator: %w", err)
 	}
 	if old := s.current.Load(); old != nil && bytes.Equal(old.Leaf.Raw, pair.Leaf.Raw) {
 		return nil, nil

@@ -52,6 +52,16 @@ func (a *authority) secret(t *testing.T) *corev1.Secret {
 	}}
 }
 
+func newSource(t *testing.T) *Source {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	source, err := NewSource(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source
+}
+
 // handshake dials a server that serves from source and returns what it proved.
 func handshake(t *testing.T, source *Source, trusted *x509.Certificate) (*x509.Certificate, error) {
 	t.Helper()
@@ -75,8 +85,8 @@ func handshake(t *testing.T, source *Source, trusted *x509.Certificate) (*x509.C
 }
 
 func TestSourceServesTheCurrentCertificate(t *testing.T) {
-	dir := t.TempDir()
-	source := NewSource(key, dir)
+	source := newSource(t)
+	dir := source.signDir
 	first, second := newAuthority(t), newAuthority(t)
 
 	if _, err := handshake(t, source, first.ca.Cert); err == nil {
@@ -119,8 +129,8 @@ func TestSourceServesTheCurrentCertificate(t *testing.T) {
 }
 
 func TestSourceLeavesOnlyThePublicPartBehind(t *testing.T) {
-	dir := t.TempDir()
-	source := NewSource(key, dir)
+	source := newSource(t)
+	dir := source.signDir
 	secret := newAuthority(t).secret(t)
 	if _, err := source.load(secret); err != nil {
 		t.Fatal(err)
@@ -157,7 +167,7 @@ func TestSourceKeepsServingWhenTheSecretIsBroken(t *testing.T) {
 	}
 	for name, data := range cases {
 		t.Run(name, func(t *testing.T) {
-			source := NewSource(key, "")
+			source := newSource(t)
 			fresh, err := source.load(good.secret(t))
 			if err != nil {
 				t.Fatal(err)
@@ -178,12 +188,22 @@ func TestSourceKeepsServingWhenTheSecretIsBroken(t *testing.T) {
 
 func TestSourceServesEvenIfTheSignCannotBeLeft(t *testing.T) {
 	authority := newAuthority(t)
-	source := NewSource(key, filepath.Join(t.TempDir(), "missing"))
+	source := newSource(t)
+	if err := os.Remove(source.signDir); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := source.load(authority.secret(t)); err == nil || !strings.Contains(err.Error(), "leaving the sign") {
 		t.Errorf("load() = %v, want an error about the sign", err)
 	}
 	if _, err := handshake(t, source, authority.ca.Cert); err != nil {
 		t.Errorf("handshake: %v", err)
+	}
+}
+
+func TestNewSourceNeedsATemporaryDirectory(t *testing.T) {
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
+	if _, err := NewSource(key); err == nil || !strings.Contains(err.Error(), "making the directory") {
+		t.Errorf("NewSource() = %v, want an error about the directory", err)
 	}
 }
 

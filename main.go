@@ -1,0 +1,200 @@
+// Command manager is the operator: flags, then the manager, then the list of
+// what it runs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/tenant"
+	"leasehold.dev/runners"
+	"leasehold.dev/runners/election"
+	"leasehold.dev/runners/health"
+	"leasehold.dev/runners/servingcert"
+)
+
+const (
+	// The ticker only wakes the look at what is due; how often an object is
+	// looked at is its kind's sync period.
+	tickInterval      = 10 * time.Second
+	inventoryInterval = 30 * time.Second
+)
+
+func main() {
+	o, err := parseOptions(os.Args[1:], os.Getenv)
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "manager: %v\n", err)
+		os.Exit(1)
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
+	logger := ctrl.Log.WithName("main")
+
+	// Nothing but the exit may follow: the Lease has been given back, and whatever
+	// still runs here would run beside the next leader.
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		logger.Error(err, "exiting")
+		os.Exit(1)
+	}
+	logger.Info("exiting: asked to stop")
+}
+
+// run builds the manager and everything in it, and runs it until ctx is done.
+func run(ctx context.Context, o *options) error {
+	certificate, err := o.certificate()
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(o, certificate)
+	if err != nil {
+		return err
+	}
+	progress := health.NewProgress(o.stuckAfter, clock.RealClock{})
+	if err := addRunnables(ctx, mgr, o, progress); err != nil {
+		return err
+	}
+	if err := addWebhooks(mgr, o, certificate); err != nil {
+		return err
+	}
+	if err := addChecks(mgr, o, progress); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("running the manager: %w", err)
+	}
+	return nil
+}
+
+func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, error) {
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
+	lock, err := election.NewLock(restConfig, election.Options{
+		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
+		PodName:       o.podName,
+		RenewDeadline: o.renewDeadline,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                 newScheme(),
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                o.metrics(),
+		HealthProbeBindAddress: o.probeAddress,
+		WebhookServer:          webhook.NewServer(o.webhooks(certificate)),
+
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionID:                    o.electionID,
+		LeaderElectionNamespace:             o.electionNamespace,
+		LeaderElectionResourceLockInterface: lock,
+		LeaseDuration:                       &o.leaseDuration,
+		RenewDeadline:                       &o.renewDeadline,
+		RetryPeriod:                         &o.retryPeriod,
+		// Safe because the process exits right after Start returns; see main.
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &o.shutdownTimeout,
+
+		Controller: config.Controller{
+			// A standby fills its caches and queues, so that taking over costs
+			// an election and no more.
+			EnableWarmup: new(true),
+			RecoverPanic: new(true),
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
+	return mgr, nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	return scheme
+}
+
+// addRunnables is the list of controllers and of what runs beside them.
+func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *health.Progress) error {
+	ticker := runners.NewTicker(min(tickInterval, o.syncPeriod), clock.RealClock{})
+	if err := mgr.Add(ticker); err != nil {
+		return fmt.Errorf("adding the ticker: %w", err)
+	}
+	inventory, err := runners.NewInventory(metrics.Registry, mgr.GetClient(), inventoryInterval, clock.RealClock{},
+		runners.CountByReady("Tenant",
+			func() client.ObjectList { return &v1beta1.TenantList{} },
+			func(t *v1beta1.Tenant) []metav1.Condition { return t.Status.Conditions }),
+	)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(inventory); err != nil {
+		return fmt.Errorf("adding the inventory: %w", err)
+	}
+	tenants := o.tenants()
+	tenants.Ticks, tenants.Progress = ticker.Events(), progress
+	return tenant.SetupWithManager(ctx, mgr, tenants)
+}
+
+// addWebhooks is the list of webhooks, and what keeps their certificate.
+func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) error {
+	if !o.enableWebhooks {
+		return nil
+	}
+	if certificate != nil {
+		if err := certificate.SetupWithManager(mgr); err != nil {
+			return err
+		}
+		if err := servingcert.AddRotator(mgr, certificate, servingcert.RotatorOptions{
+			Service:    o.webhookService,
+			Validating: o.webhookPrefix + "validating-webhook-configuration",
+			Mutating:   o.webhookPrefix + "mutating-webhook-configuration",
+		}); err != nil {
+			return err
+		}
+	}
+	return tenant.SetupWebhookWithManager(mgr, o.tenants())
+}
+
+// addChecks is the list of what /healthz and /readyz ask, each by its name.
+func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
+	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(), tenant.WatchedObjects())}
+	if o.enableWebhooks {
+		// A whole TLS handshake with ourselves: it fails until there is a certificate.
+		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()
+	}
+	var errs []error
+	for name, check := range readyz {
+		errs = append(errs, mgr.AddReadyzCheck(name, check))
+	}
+	errs = append(errs,
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddHealthzCheck("workers", progress.Check))
+	return errors.Join(errs...)
+}
