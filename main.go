@@ -158,7 +158,7 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *h
 		return fmt.Errorf("adding the inventory: %w", err)
 	}
 	tenants := o.tenants()
-	tenants.Ticks, tenants.Progress = ticker.Events(), progress
+	tenants.Ticks, tenants.NewQueue = ticker.Events(), progress.NewQueue
 	return tenant.SetupWithManager(ctx, mgr, tenants)
 }
 

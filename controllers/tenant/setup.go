@@ -43,16 +43,11 @@ type Options struct {
 	SyncPeriod time.Duration
 	// Ticks wake the periodic look; nil turns it off.
 	Ticks <-chan event.GenericEvent
-	// Progress watches over the workers; nil leaves them unwatched.
-	Progress Progress
+	// NewQueue makes the work queue, so that its progress can be watched; nil is
+	// the default queue.
+	NewQueue func(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
-}
-
-// Progress watches whether the workers of a controller get on with their work.
-type Progress interface {
-	NewQueue(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
-	Wrap(reconcile.Reconciler) reconcile.Reconciler
 }
 
 // WatchedObjects are what the controller watches; it knows the world only once
@@ -88,12 +83,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles}
-	reconciler := reconcile.Reconciler(r)
-	if o.Progress != nil {
-		options.NewQueue = o.Progress.NewQueue
-		reconciler = o.Progress.Wrap(r)
-	}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, finalizerLost))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
@@ -103,7 +93,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Ticks != nil {
 		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.tenantsDue)))
 	}
-	if err := b.Complete(reconciler); err != nil {
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("adding tenant controller: %w", err)
 	}
 	return nil
