@@ -1,0 +1,24 @@
+// Package expect is what specs say about objects: Gomega matchers for the things
+// every Kubernetes object has, and the waiting times with names. It looks at
+// plain values, so each matcher works with Expect and with Eventually alike.
+package expect
+
+import "time"
+
+// How long a spec waits, by what it waits for. A spec that needs another figure
+// is usually waiting for the wrong thing.
+const (
+	// Poll is the pause between two looks.
+	Poll = 50 * time.Millisecond
+	// Quick is for what happens inside the process.
+	Quick = 2 * time.Second
+	// Short is for one round through the API server and a watch.
+	Short = 10 * time.Second
+	// Medium is for a controller to reach the desired state.
+	Medium = 30 * time.Second
+	// Long is for what other controllers take part in: namespaces and garbage.
+	Long = 2 * time.Minute
+	// StaysFor is how long Consistently looks on. Pair it with a proof that the
+	// subject was alive meanwhile.
+	StaysFor = time.Second
+)

@@ -1,0 +1,127 @@
+package expect
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	gomegatypes "github.com/onsi/gomega/types"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Event describes an event of events.k8s.io/v1. Empty fields match anything.
+type Event struct {
+	Type, Reason string
+	// Note is a regular expression, found anywhere in the event's note.
+	Note string
+	// Regarding is the UID of the object the event is about.
+	Regarding types.UID
+	// Times is how often it must have happened in all, with what a series has
+	// folded together; 0 means at least once.
+	Times int
+}
+
+// ContainEvent matches a list of events ([]Event, []*Event or EventList) that
+// holds one as described.
+func ContainEvent(want Event) gomegatypes.GomegaMatcher { return &eventMatcher{want: want} }
+
+type eventMatcher struct {
+	want  Event
+	found []*eventsv1.Event
+	times int
+}
+
+// Match implements types.GomegaMatcher.
+func (m *eventMatcher) Match(actual any) (bool, error) {
+	note, err := regexp.Compile(m.want.Note)
+	if err != nil {
+		return false, fmt.Errorf("compiling the note %q: %w", m.want.Note, err)
+	}
+	m.found, err = eventsOf(actual)
+	if err != nil {
+		return false, err
+	}
+	m.times = 0
+	for _, event := range m.found {
+		if m.want.describes(event) && note.MatchString(event.Note) {
+			m.times += timesOf(event)
+		}
+	}
+	if m.want.Times > 0 {
+		return m.times == m.want.Times, nil
+	}
+	return m.times > 0, nil
+}
+
+func (e Event) describes(event *eventsv1.Event) bool {
+	return (e.Type == "" || e.Type == event.Type) &&
+		(e.Reason == "" || e.Reason == event.Reason) &&
+		(e.Regarding == "" || e.Regarding == event.Regarding.UID)
+}
+
+// timesOf is how often an event happened. A series counts itself; an event
+// written through the core group carries its count in the deprecated field.
+func timesOf(event *eventsv1.Event) int {
+	if event.Series != nil {
+		return int(event.Series.Count)
+	}
+	return max(1, int(event.DeprecatedCount))
+}
+
+func eventsOf(actual any) ([]*eventsv1.Event, error) {
+	var events []eventsv1.Event
+	switch actual := actual.(type) {
+	case []*eventsv1.Event:
+		return actual, nil
+	case []eventsv1.Event:
+		events = actual
+	case eventsv1.EventList:
+		events = actual.Items
+	case *eventsv1.EventList:
+		events = actual.Items
+	default:
+		return nil, fmt.Errorf("a list of events.k8s.io/v1 events is needed, got %T", actual)
+	}
+	pointers := make([]*eventsv1.Event, len(events))
+	for i := range events {
+		pointers[i] = &events[i]
+	}
+	return pointers, nil
+}
+
+// String tells the wanted event in one line.
+func (e Event) String() string {
+	parts := []string{}
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	add("type", e.Type)
+	add("reason", e.Reason)
+	if e.Note != "" {
+		add("note", "matching /"+e.Note+"/")
+	}
+	add("regarding UID", string(e.Regarding))
+	if e.Times > 0 {
+		add("seen", fmt.Sprintf("%d times", e.Times))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// FailureMessage implements types.GomegaMatcher.
+func (m *eventMatcher) FailureMessage(any) string { return m.message("to contain") }
+
+// NegatedFailureMessage implements types.GomegaMatcher.
+func (m *eventMatcher) NegatedFailureMessage(any) string { return m.message("not to contain") }
+
+func (m *eventMatcher) message(verb string) string {
+	lines := make([]string, 0, len(m.found))
+	for _, event := range m.found {
+		lines = append(lines, fmt.Sprintf("%s %s x%d regarding %s %s/%s: %s", event.Type, event.Reason, timesOf(event),
+			event.Regarding.Kind, event.Regarding.Namespace, event.Regarding.Name, event.Note))
+	}
+	return fmt.Sprintf("Expected the events\n%s\n%s an event of\n    %s\nwhich was found %d times",
+		indent(list(lines)), verb, m.want, m.times)
+}
