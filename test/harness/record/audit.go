@@ -1,0 +1,72 @@
+package record
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Bookmark is a place in an audit log, between two lines. The zero Bookmark is
+// the beginning.
+type Bookmark int64
+
+// ReadAuditLog reads all of an audit log of JSON lines.
+func ReadAuditLog(path string) ([]auditv1.Event, error) {
+	events, _, err := ReadAuditLogFrom(path, 0)
+	return events, err
+}
+
+// End is the place after the last complete line, for a spec that wants to judge
+// only what comes next. The API server writes a line after it has answered, so
+// what is written shortly after may still be about requests from before.
+func End(path string) (Bookmark, error) {
+	_, end, err := ReadAuditLogFrom(path, 0)
+	return end, err
+}
+
+// ReadAuditLogFrom reads what follows the bookmark and returns where it stopped.
+// A last line that is still being written is left for the next time. It is an
+// error if the log has become shorter than the bookmark: lines have been lost.
+func ReadAuditLogFrom(path string, from Bookmark) ([]auditv1.Event, Bookmark, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, from, fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, from, fmt.Errorf("measuring the audit log: %w", err)
+	}
+	if size < int64(from) {
+		return nil, from, fmt.Errorf("audit log %s has %d bytes, fewer than at the bookmark %d: it was rotated or truncated", path, size, from)
+	}
+	if _, err := file.Seek(int64(from), io.SeekStart); err != nil {
+		return nil, from, fmt.Errorf("going to the bookmark in the audit log: %w", err)
+	}
+
+	var events []auditv1.Event
+	reader := bufio.NewReader(file)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return events, from, nil
+		}
+		if err != nil {
+			return nil, from, fmt.Errorf("reading the audit log: %w", err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			var event auditv1.Event
+			if err := json.Unmarshal(line, &event); err != nil {
+				return nil, from, fmt.Errorf("decoding the audit log at byte %d: %w", from, err)
+			}
+			events = append(events, event)
+		}
+		from += Bookmark(len(line))
+	}
+}

@@ -1,0 +1,105 @@
+package record
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// Match says whether an audit event is wanted.
+type Match func(auditv1.Event) bool
+
+// Select returns the events that every match wants, in the order of the log.
+func Select(events []auditv1.Event, matches ...Match) []auditv1.Event {
+	var selected []auditv1.Event
+	for _, event := range events {
+		if !slices.ContainsFunc(matches, func(m Match) bool { return !m(event) }) {
+			selected = append(selected, event)
+		}
+	}
+	return selected
+}
+
+// User wants the requests of one user, as the API server authorized it: with
+// impersonation that is the impersonated one.
+func User(name string) Match {
+	return func(e auditv1.Event) bool {
+		if e.ImpersonatedUser != nil {
+			return e.ImpersonatedUser.Username == name
+		}
+		return e.User.Username == name
+	}
+}
+
+// UserAgent wants the requests of clients that call themselves by this name.
+func UserAgent(name string) Match {
+	return func(e auditv1.Event) bool { return e.UserAgent == name }
+}
+
+// Verb wants requests with one of these verbs.
+func Verb(verbs ...string) Match {
+	return func(e auditv1.Event) bool { return slices.Contains(verbs, e.Verb) }
+}
+
+// Resource wants requests for a resource ("" is the core group), and with it for
+// its subresources.
+func Resource(group, resource string) Match {
+	return func(e auditv1.Event) bool {
+		return e.ObjectRef != nil && e.ObjectRef.APIGroup == group && e.ObjectRef.Resource == resource
+	}
+}
+
+// InNamespace wants requests for objects in a namespace.
+func InNamespace(namespace string) Match {
+	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Namespace == namespace }
+}
+
+// Named wants requests for objects of this name.
+func Named(name string) Match {
+	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Name == name }
+}
+
+// Since wants requests that the API server received at this time or later.
+func Since(t time.Time) Match {
+	return func(e auditv1.Event) bool { return !e.RequestReceivedTimestamp.Time.Before(t) }
+}
+
+// Succeeded wants requests answered with a 2xx code.
+func Succeeded(e auditv1.Event) bool {
+	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300
+}
+
+// Not wants what m does not.
+func Not(m Match) Match { return func(e auditv1.Event) bool { return !m(e) } }
+
+// Writes returns the user's requests to change something, once each, tried or
+// done: a write that was refused is one nobody should have sent. Dry runs and
+// reviews, which are created and never stored, change nothing.
+func Writes(events []auditv1.Event, user string, also ...Match) []auditv1.Event {
+	return Select(Select(events, User(user), isWrite), also...)
+}
+
+func isWrite(e auditv1.Event) bool {
+	switch e.Stage {
+	case auditv1.StageResponseComplete, auditv1.StagePanic: // the last stage of a request
+	default:
+		return false
+	}
+	switch e.Verb {
+	case "create", "update", "patch", "delete", "deletecollection":
+		return !isReview(e) && !isDryRun(e)
+	}
+	return false
+}
+
+func isReview(e auditv1.Event) bool {
+	return e.ObjectRef != nil &&
+		(e.ObjectRef.APIGroup == "authentication.k8s.io" || e.ObjectRef.APIGroup == "authorization.k8s.io")
+}
+
+func isDryRun(e auditv1.Event) bool {
+	u, err := url.Parse(e.RequestURI)
+	return err == nil && u.Query().Has("dryRun")
+}
