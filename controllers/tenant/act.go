@@ -42,10 +42,10 @@ type result struct {
 	released bool
 }
 
-// conflictOf is the error for an object that exists and is not the Tenant's.
-type conflictOf struct{ kind, name string }
+// foreignError is the error for an object that exists and is not the Tenant's.
+type foreignError struct{ kind, name string }
 
-func (e conflictOf) Error() string {
+func (e foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it or choose another name", e.kind, e.name)
 }
 
@@ -64,7 +64,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		res.note(r.disownForeign(ctx, o.tenant, ns), "disowning namespace "+ns.Name)
 	}
 	for _, s := range p.steps {
-		out, err := r.actOn(ctx, o, p, s, res)
+		out, err := r.actOn(ctx, o, s, res)
 		out.name = s.name
 		if err != nil {
 			out.reason, out.detail = reasonFor(err), err.Error()
@@ -86,7 +86,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 // note records a failure: a conflict means "look again", a foreign object
 // waits for a person, anything else is an error to retry.
 func (res *result) note(err error, doing string) {
-	var foreign conflictOf
+	var foreign foreignError
 	switch {
 	case err == nil, errors.As(err, &foreign), terminatingCause(err):
 	case apierrors.IsConflict(err):
@@ -97,7 +97,7 @@ func (res *result) note(err error, doing string) {
 }
 
 // actOn carries out one step.
-func (r *Reconciler) actOn(ctx context.Context, o *observation, p plan, s step, res *result) (outcome, error) {
+func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
 	switch s.verb {
 	case create:
 		return r.createNamespace(ctx, o, s, res)
@@ -214,7 +214,7 @@ func (r *Reconciler) deleteChild(ctx context.Context, res *result, child client.
 
 // reasonFor names a failure.
 func reasonFor(err error) string {
-	var foreign conflictOf
+	var foreign foreignError
 	switch {
 	case errors.As(err, &foreign):
 		return v1beta1.ReasonChildConflict

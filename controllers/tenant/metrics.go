@@ -43,8 +43,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 
 func register[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
 	err := registry.Register(c)
-	var already prometheus.AlreadyRegisteredError
-	if errors.As(err, &already) {
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		return already.ExistingCollector.(C), nil
 	}
 	if err != nil {

@@ -1,6 +1,8 @@
 package tenant
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -89,12 +91,7 @@ func ownsBinding(t *v1beta1.Tenant, binding metav1.Object) bool {
 // claimsTenant reports whether an object says, by annotation or by any owner
 // reference, that it belongs to the Tenant with the given UID.
 func claimsTenant(uid types.UID, o metav1.Object) bool {
-	for _, claimed := range claimedTenants(o) {
-		if claimed == uid {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(claimedTenants(o), uid)
 }
 
 // claimedTenants returns the UIDs of the Tenants an object says it belongs to.

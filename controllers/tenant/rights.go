@@ -23,7 +23,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	t, want, roleRef := o.tenant, childMarks(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
 	if live != nil {
 		if !ownsBinding(t, live) {
-			return conflictOf{"role binding", namespace + "/" + live.Name}
+			return foreignError{"role binding", namespace + "/" + live.Name}
 		}
 		if live.RoleRef == roleRef && equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.on(live) {
 			return nil
@@ -106,7 +106,7 @@ func ensureClusterChild[L interface {
 	case live == none:
 		err = apply.Create(ctx, r.Client, desired)
 	case !ownsChild(t, live):
-		return conflictOf{kind, live.GetName()}
+		return foreignError{kind, live.GetName()}
 	case right(live):
 		return nil
 	default:

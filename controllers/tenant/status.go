@@ -23,7 +23,7 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	}
 	setCondition(t, &status, now, metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonProgressing,
-		Message: "creating " + listed("namespace", creates),
+		Message: "creating " + namespacesText(creates),
 	})
 	return status
 }
@@ -63,7 +63,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	if names := namesOf(o.foreign); len(names) > 0 {
 		setCondition(t, &status, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
-			Message: listed("namespace", names) + " claimed to belong to this Tenant without being in its spec; nothing in them was touched but the false owner reference"})
+			Message: namespacesText(names) + " claimed to belong to this Tenant without being in its spec; nothing in them was touched but the false owner reference"})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
 	}
@@ -111,7 +111,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		}
 		reason, message := kind.reason, strings.Join(details, "; ")
 		if kind.message != "" {
-			message = strings.TrimSuffix(fmt.Sprintf(kind.message, listed("namespace", names))+": "+message, ": ")
+			message = strings.TrimSuffix(fmt.Sprintf(kind.message, namespacesText(names))+": "+message, ": ")
 		}
 		if p.deleting && !kind.stalled {
 			reason = v1beta1.ReasonDeleting
@@ -128,7 +128,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(v1beta1.ReasonAdminRoleNotFound, "the ClusterRole that the admins are to be bound to does not exist; create it, or change the operator's flag --tenant-admin-cluster-role"), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: listed("namespace", namesOfOutcomes(res.outcomes)) + " as asked for"}, false
+		Message: namespacesText(namesOfOutcomes(res.outcomes)) + " as asked for"}, false
 }
 
 // note is one event to be recorded.
@@ -203,9 +203,10 @@ func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
 	status.Namespaces = append(status.Namespaces, ns)
 }
 
-// listed puts names into a sentence, naming at most five.
-func listed(noun string, names []string) string {
+// namespacesText puts names into a sentence, naming at most five.
+func namespacesText(names []string) string {
 	const most = 5
+	noun := "namespace"
 	if len(names) != 1 {
 		noun += "s"
 	}

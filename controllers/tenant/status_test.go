@@ -192,8 +192,8 @@ func TestIntentNamesWhatWillBeCreated(t *testing.T) {
 }
 
 func TestListedAndBounded(t *testing.T) {
-	if got := listed("namespace", []string{"a", "b", "c", "d", "e", "f", "g"}); got != "7 namespaces (a, b, c, d, e and 2 more)" {
-		t.Errorf("listed = %q", got)
+	if got := namespacesText([]string{"a", "b", "c", "d", "e", "f", "g"}); got != "7 namespaces (a, b, c, d, e and 2 more)" {
+		t.Errorf("namespacesText = %q", got)
 	}
 	if got := bounded(strings.Repeat("é", 900)); len(got) > 910 || !strings.HasSuffix(got, "é ...") {
 		t.Errorf("bounded cut within a letter or not at all: %d bytes, ends in %q", len(got), got[len(got)-8:])

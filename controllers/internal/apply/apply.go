@@ -9,7 +9,7 @@ package apply
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,7 +52,7 @@ func Delete(ctx context.Context, c client.Client, live client.Object) error {
 	uid := live.GetUID()
 	err := c.Delete(ctx, live, client.Preconditions{UID: &uid})
 	// A UID mismatch means that live itself is gone.
-	if errors.IsConflict(err) {
+	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return client.IgnoreNotFound(err)

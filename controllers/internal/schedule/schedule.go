@@ -13,8 +13,8 @@ import (
 // 90 % to 110 % of it.
 const spread = 0.2
 
-// Next returns when the object with the given UID, last looked at at last, is
-// due again. The distance is period give or take a tenth, the same for the same
+// Next returns when the object with the given UID, whose last look was at
+// the time last, is due again. The distance is period give or take a tenth, the same for the same
 // object each time, so that it does not wander and no state has to be kept.
 func Next(last time.Time, period time.Duration, uid types.UID) time.Time {
 	h := fnv.New32a()
