@@ -40,6 +40,49 @@ needs-go:
 	@want=go$$(awk '$$1 == "go" {print $$2}' go.mod); have=$$($(GO) env GOVERSION); \
 	printf '%s\n' "$$want" "$$have" | sort -VC || { echo "Go $${want#go} or later is needed and this is $${have#go}: see https://go.dev/doc/install" >&2; exit 1; }
 
+.PHONY: build
+build: needs-go ## Build the operator into bin/manager.
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/manager .
+
+##@ Test
+
+# Ginkgo's parallel processes. Specs mostly wait, so more than there are cores.
+PROCS        ?= 4
+# More flags for either, for example UNIT_FLAGS='-run Golden' or GINKGO_FLAGS='--focus=Retain'.
+UNIT_FLAGS   ?=
+GINKGO_FLAGS ?=
+
+# A cluster of the user's own, or binaries of their own, need none of ours.
+CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER)),,controlplane)
+
+.PHONY: test
+test: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
+	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
+	@unit=0; integration=0; \
+	$(MAKE) --no-print-directory unit || unit=$$?; \
+	$(MAKE) --no-print-directory integration || integration=$$?; \
+	echo; \
+	$(TOOLS)/testsummary \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml,$(ARTIFACTS)/junit-controlplane.xml \
+		integration:$$integration:$(ARTIFACTS)/junit-integration.xml
+
+# The race detector needs a C compiler; Go turns cgo off where there is none.
+.PHONY: unit
+unit: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml
+	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
+	packages=$$($(GO) list ./... | grep -v '/test/integration'); \
+	status=0; \
+	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$packages || status=$$?; \
+	cd hack/controlplane && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-controlplane.xml -- $$race $(UNIT_FLAGS) . || status=$$?; \
+	exit $$status
+
+.PHONY: integration
+integration: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Run the integration specs against a real control plane.
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
+	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=15m --poll-progress-after=60s \
+		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml $(GINKGO_FLAGS) ./test/integration
+
 ##@ Generate and check
 
 .PHONY: generate
@@ -47,10 +90,61 @@ generate: $(TOOLS)/controller-gen ## Generate DeepCopy methods.
 	$(TOOLS)/controller-gen object paths=./api/...
 
 .PHONY: manifests
-manifests: $(TOOLS)/controller-gen ## Generate CRDs, the manager's ClusterRole and the webhook configurations.
-	$(TOOLS)/controller-gen crd paths=./api/... output:crd:dir=config/crd/bases
+manifests: $(TOOLS)/controller-gen ## Generate CRDs and webhook configurations.
+	$(TOOLS)/controller-gen crd webhook paths=./api/... paths=./controllers/... output:crd:dir=config/crd/bases output:webhook:dir=config/webhook
 
-##@ Tools
+.PHONY: verify
+verify: needs-go $(TOOLS)/controller-gen ## Check that generated files and module files are up to date, and vet.
+	@hack/verify.sh $(TOOLS)
+	@for module in . hack/tools hack/controlplane; do \
+		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
+	done
+	@for module in . hack/controlplane; do (cd $$module && $(GO) vet ./...); done
+	@echo "verify: generated files and modules are up to date, go vet is content"
+
+.PHONY: lint
+lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows.
+	@$(TOOLS)/golangci-lint run ./...
+	@cd hack/controlplane && $(TOOLS)/golangci-lint run --config=../../.golangci.yml .
+	@$(TOOLS)/actionlint .github/workflows/*.yml
+
+.PHONY: fmt
+fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
+	@$(TOOLS)/golangci-lint fmt ./...
+	@cd hack/controlplane && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml .
+
+##@ Deploy to a cluster
+
+KUBECTL        ?= kubectl
+CONTAINER_TOOL ?= docker
+# config/certmanager for a cluster that has cert-manager.
+OVERLAY        ?= config/default
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG.
+	$(CONTAINER_TOOL) build -t $(IMG) .
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG.
+	$(CONTAINER_TOOL) push $(IMG)
+
+.PHONY: install
+install: $(TOOLS)/kustomize ## Install the CRDs.
+	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
+
+.PHONY: uninstall
+uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenants.
+	@hack/no-tenants.sh $(KUBECTL)
+	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
+
+.PHONY: deploy
+deploy: $(TOOLS)/kustomize ## Deploy the operator with the image IMG, CRDs included.
+	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
+
+.PHONY: undeploy
+undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants.
+	@hack/no-tenants.sh $(KUBECTL)
+	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
 # Every tool is a `tool` directive of hack/tools/go.mod.
 $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum

@@ -1,0 +1,84 @@
+// Command testsummary ends a test run: it reads the JUnit reports that the runs
+// left, names what failed and what was skipped, and prints the totals on the last
+// line. It fails when a test failed, when a run failed for another reason, and
+// when a report is missing, so that a run that did not happen is not taken for
+// one that passed.
+//
+//	testsummary unit:0:junit-unit.xml integration:1:junit-integration.xml
+//
+// Each argument is a run: its name, its exit status, its reports (comma between).
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	if err := summarize(os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "testsummary: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// errFailed says that the tests, not the summary, went wrong; all there is to
+// say about that has been printed.
+var errFailed = errors.New("tests failed")
+
+// run is one argument.
+type run struct {
+	name    string
+	status  int
+	reports []string
+}
+
+func parseRun(arg string) (run, error) {
+	parts := strings.SplitN(arg, ":", 3)
+	if len(parts) != 3 {
+		return run{}, fmt.Errorf("reading argument %q: want name:status:reports", arg)
+	}
+	status, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return run{}, fmt.Errorf("reading the exit status of run %s: %w", parts[0], err)
+	}
+	return run{parts[0], status, strings.Split(parts[2], ",")}, nil
+}
+
+// summarize writes the summary of the runs that args name.
+func summarize(w io.Writer, args []string) error {
+	if len(args) == 0 {
+		return errors.New("no run to summarize")
+	}
+	var all totals
+	var lines []string
+	for _, arg := range args {
+		r, err := parseRun(arg)
+		if err != nil {
+			return err
+		}
+		t, err := read(r)
+		if err != nil {
+			return err
+		}
+		for _, name := range t.failures {
+			lines = append(lines, fmt.Sprintf("FAILED   %s: %s", r.name, name))
+		}
+		for _, name := range t.skips {
+			lines = append(lines, fmt.Sprintf("skipped  %s: %s", r.name, name))
+		}
+		fmt.Fprintf(w, "%-14s %s\n", r.name, t)
+		all = all.plus(t)
+	}
+	for _, line := range lines {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintln(w, all)
+	if len(all.failures) > 0 {
+		return errFailed
+	}
+	return nil
+}

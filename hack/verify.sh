@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Generates everything anew in a copy of the tree and compares: a generated file
+# that is stale, missing, left over or not known to git fails, here as in CI. The
+# tree itself is not touched.
+#
+#   hack/verify.sh <folder of the tools>
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tools=$1
+
+# What `make generate manifests` writes.
+generated=(config/crd/bases config/webhook/manifests.yaml)
+while IFS= read -r file; do
+  generated+=("$file")
+done < <(find api -name 'zz_generated.*.go')
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+mkdir -p "$copy/hack"
+cp -Rp Makefile go.mod go.sum api controllers runners config "$copy/"
+cp -Rp hack/tools "$copy/hack/"
+(cd "$copy" && rm -rf "${generated[@]}")
+make --no-print-directory -C "$copy" generate manifests TOOLS="$tools" >/dev/null
+
+failed=0
+for dir in api config; do
+  diff -ru "$dir" "$copy/$dir" || failed=1
+done
+if ((failed)); then
+  echo "verify: generated files differ from their sources (above); run: make generate manifests" >&2
+fi
+
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  unknown=$(git ls-files --others --exclude-standard -- "${generated[@]}")
+  if [[ -n $unknown ]]; then
+    echo "verify: generated files that git does not know, add them:" >&2
+    echo "$unknown" >&2
+    failed=1
+  fi
+fi
+exit "$failed"
