@@ -63,7 +63,7 @@ test: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run a
 	$(MAKE) --no-print-directory integration || integration=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml,$(ARTIFACTS)/junit-controlplane.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml \
 		integration:$$integration:$(ARTIFACTS)/junit-integration.xml
 
 # The race detector needs a C compiler; Go turns cgo off where there is none.

@@ -6,7 +6,7 @@
 //
 //	testsummary unit:0:junit-unit.xml integration:1:junit-integration.xml
 //
-// Each argument is a run: its name, its exit status, its reports (comma between).
+// Each argument is a run: its name, its exit status, its reports (colon between).
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -45,7 +46,7 @@ func parseRun(arg string) (run, error) {
 	if err != nil {
 		return run{}, fmt.Errorf("reading the exit status of run %s: %w", parts[0], err)
 	}
-	return run{parts[0], status, strings.Split(parts[2], ",")}, nil
+	return run{parts[0], status, filepath.SplitList(parts[2])}, nil
 }
 
 // summarize writes the summary of the runs that args name.

@@ -120,7 +120,7 @@ func TestSeveralReportsOfOneRun(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := summarize(&out, []string{"unit:1:" + unit + "," + specs}); !errors.Is(err, errFailed) {
+	if err := summarize(&out, []string{"unit:1:" + unit + ":" + specs}); !errors.Is(err, errFailed) {
 		t.Errorf("error is %v, want %v", err, errFailed)
 	}
 	if want := "3 passed, 1 failed, 1 skipped\n"; !strings.HasSuffix(out.String(), "\n"+want) {
