@@ -1,0 +1,73 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+const (
+	controllerManager = "kube-controller-manager"
+	// controllerManagerUser is the name under which it acts; the audit policy leaves its reads out.
+	controllerManagerUser = "system:kube-controller-manager"
+)
+
+// startControllerManager returns as soon as the process is there. It lists what
+// exists when it comes up, so what happens in between is not lost.
+func (c *ControlPlane) startControllerManager(controllers []string) error {
+	if len(controllers) == 0 {
+		controllers = DefaultControllers
+	}
+	// Its usual ClusterRole suffices only with one more ServiceAccount for each
+	// controller, so it acts as an administrator under its own name.
+	user, err := c.test.AddUser(envtest.User{Name: controllerManagerUser, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return fmt.Errorf("adding the user of %s: %w", controllerManager, err)
+	}
+	kubeconfig := filepath.Join(c.dir, controllerManager+".kubeconfig")
+	if err := writeKubeconfig(kubeconfig, user.Config()); err != nil {
+		return err
+	}
+	server := c.test.ControlPlane.GetAPIServer()
+	ca := filepath.Join(server.CertDir, "ca.crt")
+	if err := os.WriteFile(ca, server.CA, 0o600); err != nil {
+		return fmt.Errorf("writing the API server's certificate authority: %w", err)
+	}
+	c.manager, err = c.watchdog.start(spec{
+		name:    controllerManager,
+		program: filepath.Join(c.assets, controllerManager),
+		args: []string{
+			"--kubeconfig=" + kubeconfig,
+			"--controllers=" + strings.Join(controllers, ","),
+			// The key envtest makes for kube-apiserver to sign tokens with.
+			"--service-account-private-key-file=" + filepath.Join(server.CertDir, "sa-signer.key"),
+			"--root-ca-file=" + ca,
+			"--leader-elect=false",
+			"--secure-port=0",
+			"--kube-api-qps=1000",
+			"--kube-api-burst=2000",
+		},
+		log: c.log(controllerManager),
+	})
+	return err
+}
+
+// closeLogs closes the log files that configure opened; envtest does not.
+func closeLogs(test *envtest.Environment) error {
+	var errs []error
+	writers := []io.Writer{test.ControlPlane.GetAPIServer().Err}
+	if test.ControlPlane.Etcd != nil {
+		writers = append(writers, test.ControlPlane.Etcd.Err)
+	}
+	for _, writer := range writers {
+		if file, ok := writer.(*os.File); ok && file != nil {
+			errs = append(errs, file.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,253 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+const (
+	// existingVariable asks for the current kubeconfig's cluster, as for envtest.
+	existingVariable = "USE_EXISTING_CLUSTER"
+	// stopTimeout bounds the stop of etcd and of kube-apiserver, each; then they are killed.
+	stopTimeout = 10 * time.Second
+)
+
+// ControlPlane is a running control plane. Its methods may be called from
+// several goroutines.
+type ControlPlane struct {
+	assets     string // empty when an existing cluster is used and none were found
+	dir        string
+	config     *rest.Config
+	kubeconfig string
+	auditLog   string
+	collects   bool // has a kube-controller-manager
+
+	test     *envtest.Environment // nil for one that was joined
+	manager  *process             // kube-controller-manager; nil if it is not ours or not there
+	watchdog *watchdog
+	client   client.Client
+	http     *http.Client // beneath client
+
+	mu       sync.Mutex
+	replicas []*Replica
+
+	stop    sync.Once
+	stopErr error
+}
+
+// Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to
+// the one of the current kubeconfig. It returns as soon as the API server
+// answers and kube-controller-manager is on its way. It does not look at ctx
+// while etcd and kube-apiserver start, which Options.StartTimeout bounds. It
+// returns ErrNoAssets, wrapped, when there is nothing to start.
+func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
+	existing := os.Getenv(existingVariable) == "true"
+	assets, err := FindAssets(o.AssetsDir)
+	if err != nil && !existing {
+		return nil, fmt.Errorf("starting a control plane: %w", err)
+	}
+	c, err := newControlPlane(assets, o.WorkDir, o.Keep)
+	if err != nil {
+		return nil, fmt.Errorf("starting a control plane: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("starting a control plane: %w", err), c.Stop())
+		}
+	}()
+	c.test = &envtest.Environment{
+		UseExistingCluster:       &existing,
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        o.CRDs,
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: o.StartTimeout,
+		ControlPlaneStopTimeout:  stopTimeout,
+	}
+	if !existing {
+		if err := c.configure(o); err != nil {
+			return nil, err
+		}
+	}
+	config, err := c.test.Start()
+	if err != nil {
+		return nil, c.explain(err)
+	}
+	if err := c.connect(config); err != nil {
+		return nil, err
+	}
+	c.collects = existing || hasFile(assets, controllerManager)
+	if !existing && c.collects {
+		if err := c.startControllerManager(o.Controllers); err != nil {
+			return nil, err
+		}
+	}
+	return c, ctx.Err()
+}
+
+// newControlPlane makes the folder and starts the watchdog, without which
+// nothing else may be started.
+func newControlPlane(assets, workDir string, keep bool) (*ControlPlane, error) {
+	if workDir != "" {
+		if err := os.MkdirAll(workDir, 0o755); err != nil {
+			return nil, fmt.Errorf("creating the working folder: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp(workDir, "controlplane-")
+	if err != nil {
+		return nil, fmt.Errorf("creating the control plane's folder: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("resolving the control plane's folder: %w", err)
+	}
+	removes := dir
+	if keep {
+		removes = ""
+	}
+	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), removes)
+	if err != nil {
+		return nil, err
+	}
+	return &ControlPlane{assets: assets, dir: dir, watchdog: watchdog}, nil
+}
+
+// configure tells envtest where everything goes and turns the audit log on.
+func (c *ControlPlane) configure(o Options) error {
+	etcd := &envtest.Etcd{DataDir: filepath.Join(c.dir, "etcd")}
+	server := c.test.ControlPlane.GetAPIServer()
+	server.CertDir = filepath.Join(c.dir, "certs")
+	c.test.ControlPlane.Etcd = etcd
+	for _, dir := range []string{etcd.DataDir, server.CertDir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("creating a folder of the control plane: %w", err)
+		}
+	}
+	var err error
+	if etcd.Path, err = c.watchdog.wrap(filepath.Join(c.assets, "etcd")); err != nil {
+		return err
+	}
+	if server.Path, err = c.watchdog.wrap(filepath.Join(c.assets, "kube-apiserver")); err != nil {
+		return err
+	}
+	// Files, not writers: a pipe would end with this process, and its reader's
+	// goroutine would have to be waited for.
+	if etcd.Err, err = os.Create(c.log("etcd")); err != nil {
+		return fmt.Errorf("creating the log of etcd: %w", err)
+	}
+	if server.Err, err = os.Create(c.log("kube-apiserver")); err != nil {
+		return fmt.Errorf("creating the log of kube-apiserver: %w", err)
+	}
+	policy := filepath.Join(c.dir, "audit-policy.json")
+	if err := writePolicy(policy, o.AuditPolicy, o.AuditGroups); err != nil {
+		return err
+	}
+	c.auditLog = filepath.Join(c.dir, "audit.log")
+	args := server.Configure()
+	args.Set("audit-policy-file", policy)
+	args.Set("audit-log-path", c.auditLog)
+	// A request is answered after its line has been written.
+	args.Set("audit-log-mode", "blocking")
+	// Megabytes; the default of 100 would move the file away under its readers.
+	args.Set("audit-log-maxsize", "10000")
+	for flag, values := range o.APIServerArgs {
+		args.Set(flag, values...)
+	}
+	return nil
+}
+
+// connect keeps the way to talk to the cluster as its administrator.
+func (c *ControlPlane) connect(config *rest.Config) error {
+	c.config = rest.CopyConfig(config)
+	c.config.QPS = -1 // no limit: nobody else uses this API server
+	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
+	if err := writeKubeconfig(c.kubeconfig, c.config); err != nil {
+		return err
+	}
+	var err error
+	if c.http, err = rest.HTTPClientFor(c.config); err != nil {
+		return fmt.Errorf("creating an HTTP client: %w", err)
+	}
+	if c.client, err = client.New(c.config, client.Options{HTTPClient: c.http}); err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	return nil
+}
+
+// explain adds what the programs said to envtest's error, which only says that
+// one of them did not start.
+func (c *ControlPlane) explain(err error) error {
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if said := tail(c.log(name), 10); said != "" {
+			err = fmt.Errorf("%w\nthe end of the log of %s:\n%s", err, name, said)
+		}
+	}
+	return err
+}
+
+func (c *ControlPlane) log(name string) string { return filepath.Join(c.dir, name+".log") }
+
+// Config returns a copy of the administrator's client configuration. It does
+// not limit the rate of requests.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Kubeconfig returns the path of the administrator's kubeconfig, which only
+// the user who started the control plane may read.
+func (c *ControlPlane) Kubeconfig() string { return c.kubeconfig }
+
+// AuditLog returns the path of the audit log, one JSON object a line, each
+// written before its request is answered. Empty for an existing cluster.
+func (c *ControlPlane) AuditLog() string { return c.auditLog }
+
+// Dir returns the control plane's own folder. It is gone after Stop unless
+// Options.Keep was set.
+func (c *ControlPlane) Dir() string { return c.dir }
+
+// HasControllerManager says whether owner references are followed and deleted
+// namespaces go away. Control planes from setup-envtest cannot do that.
+func (c *ControlPlane) HasControllerManager() bool { return c.collects }
+
+// Stop ends every replica and the control plane, in this order, and removes
+// the folder. It takes about a second, at most half a minute, and is safe to
+// call more than once. It tells of a kube-controller-manager that ended by
+// itself, because tests that relied on it proved nothing.
+func (c *ControlPlane) Stop() error {
+	c.stop.Do(func() { c.stopErr = c.stopAll() })
+	return c.stopErr
+}
+
+func (c *ControlPlane) stopAll() error {
+	var errs []error
+	c.mu.Lock()
+	replicas := c.replicas
+	c.mu.Unlock()
+	for _, r := range replicas {
+		r.Kill()
+	}
+	if c.manager != nil {
+		if !c.manager.running() {
+			errs = append(errs, fmt.Errorf("%s ended by itself (%v):\n%s", controllerManager, c.manager.state, tail(c.manager.log, 10)))
+		}
+		// It keeps nothing that an orderly stop would save.
+		c.manager.kill()
+	}
+	if c.test != nil {
+		if err := c.test.Stop(); err != nil {
+			errs = append(errs, fmt.Errorf("stopping etcd and kube-apiserver: %w", err))
+		}
+		errs = append(errs, closeLogs(c.test))
+	}
+	if c.http != nil {
+		c.http.CloseIdleConnections()
+	}
+	errs = append(errs, c.watchdog.release())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,240 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gstruct"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// namespace creates one for a test.
+func namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("env")}}
+	NewWithT(t).Expect(shared.client.Create(t.Context(), ns)).To(Succeed())
+	return ns.Name
+}
+
+func configMap(ns, name string, owners ...metav1.OwnerReference) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, OwnerReferences: owners}}
+}
+
+func TestControlPlaneHasControllers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(shared.HasControllerManager()).To(BeTrue())
+	ctx, ns := t.Context(), namespace(t)
+
+	t.Log("objects whose owner is gone are collected")
+	owner := configMap(ns, "owner")
+	g.Expect(shared.client.Create(ctx, owner)).To(Succeed())
+	child := configMap(ns, "child", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID})
+	g.Expect(shared.client.Create(ctx, child)).To(Succeed())
+	g.Expect(shared.client.Delete(ctx, owner)).To(Succeed())
+	g.Eventually(func() error { return shared.client.Get(ctx, client.ObjectKeyFromObject(child), child) }, eventually).
+		Should(Satisfy(apierrors.IsNotFound))
+
+	t.Log("each namespace gets its ServiceAccount and the certificate authority")
+	g.Eventually(func(g Gomega) {
+		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "default"}, &corev1.ServiceAccount{})).To(Succeed())
+		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "kube-root-ca.crt"}, &corev1.ConfigMap{})).To(Succeed())
+	}, eventually).Should(Succeed())
+
+	t.Log("ClusterRoles that aggregate others have rules")
+	g.Eventually(func(g Gomega) {
+		var admin rbacv1.ClusterRole
+		g.Expect(shared.client.Get(ctx, types.NamespacedName{Name: "admin"}, &admin)).To(Succeed())
+		g.Expect(admin.Rules).NotTo(BeEmpty())
+	}, eventually).Should(Succeed())
+
+	t.Log("a deleted namespace goes away")
+	deleted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	g.Expect(shared.client.Delete(ctx, deleted)).To(Succeed())
+	g.Eventually(func() error { return shared.client.Get(ctx, client.ObjectKeyFromObject(deleted), deleted) }, eventually).
+		Should(Satisfy(apierrors.IsNotFound))
+}
+
+func TestKubeconfigIsThatOfAnAdministrator(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	info, err := os.Stat(shared.Kubeconfig())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+	out, err := shared.Kubectl(t.Context(), "auth", "can-i", "*", "*", "--all-namespaces")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.TrimSpace(string(out))).To(Equal("yes"))
+	_, err = shared.Kubectl(t.Context(), "get", "no-such-kind")
+	g.Expect(err).To(MatchError(ContainSubstring(`the server doesn't have a resource type "no-such-kind"`)))
+	g.Expect(shared.Config().QPS).To(BeNumerically("<", 0), "requests are not to be held back in the client")
+}
+
+// audited returns the events of the audit log about requests for name in ns.
+func audited(g Gomega, ns, name string) []auditv1.Event {
+	text, err := os.ReadFile(shared.AuditLog())
+	g.Expect(err).NotTo(HaveOccurred())
+	var found []auditv1.Event
+	for line := range strings.Lines(string(text)) {
+		var event auditv1.Event
+		g.Expect(json.Unmarshal([]byte(line), &event)).To(Succeed(), line)
+		if event.ObjectRef != nil && event.ObjectRef.Namespace == ns && event.ObjectRef.Name == name {
+			found = append(found, event)
+		}
+	}
+	return found
+}
+
+func TestAuditLogHasWritesAtOnceAndNoSecrets(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+
+	t.Log("the line is there when the request has been answered")
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "reader"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
+	}}
+	g.Expect(shared.client.Create(ctx, role)).To(Succeed())
+	g.Expect(shared.client.Delete(ctx, role)).To(Succeed())
+	events := audited(g, ns, "reader")
+	g.Expect(events).To(HaveLen(2))
+	g.Expect(events[0]).To(gstruct.MatchFields(gstruct.IgnoreExtras, gstruct.Fields{
+		"Verb": Equal("create"), "Stage": Equal(auditv1.StageResponseComplete),
+		"RequestObject": Not(BeNil()), "ResponseObject": Not(BeNil()),
+	}))
+	g.Expect(events[1].Verb).To(Equal("delete"))
+
+	t.Log("a Secret is there with its name only")
+	const hidden = "do-not-tell"
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hush"}, StringData: map[string]string{"k": hidden}}
+	g.Expect(shared.client.Create(ctx, secret)).To(Succeed())
+	g.Expect(audited(g, ns, "hush")).To(HaveExactElements(gstruct.MatchFields(gstruct.IgnoreExtras, gstruct.Fields{
+		"Verb": Equal("create"), "Level": Equal(auditv1.LevelMetadata), "RequestObject": BeNil(), "ResponseObject": BeNil(),
+	})))
+}
+
+func TestRightsAreEnforced(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: "nobody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: "default"},
+	}}
+	g.Expect(shared.client.Create(t.Context(), review)).To(Succeed())
+	g.Expect(review.Status.Allowed).To(BeFalse())
+}
+
+func TestStartSaysWhyItFailed(t *testing.T) {
+	g := NewWithT(t)
+	work := t.TempDir()
+	_, err := Start(t.Context(), Options{WorkDir: work, APIServerArgs: map[string][]string{"no-such-flag": {"1"}}})
+	g.Expect(err).To(MatchError(ContainSubstring("unknown flag: --no-such-flag")))
+	g.Expect(os.ReadDir(work)).To(BeEmpty(), "a start that failed leaves nothing")
+}
+
+func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
+	g := NewWithT(t)
+	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir(), Keep: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	pids, err := cp.watchdog.pids()
+	g.Expect(err).NotTo(HaveOccurred())
+	began := time.Now()
+	g.Expect(cp.Stop()).To(Succeed())
+	g.Expect(time.Since(began)).To(BeNumerically("<", 15*time.Second))
+	g.Expect(cp.Stop()).To(Succeed())
+	for _, pid := range pids {
+		g.Expect(alive(pid)).To(BeFalse(), "pid %d", pid)
+	}
+	g.Expect(filepath.Join(cp.Dir(), "audit.log")).To(BeAnExistingFile(), "Keep leaves the folder")
+}
+
+// TestStopTellsOfALostControllerManager: what was expected of it did not happen.
+func TestStopTellsOfALostControllerManager(t *testing.T) {
+	g := NewWithT(t)
+	cp, err := Start(t.Context(), Options{Controllers: []string{"no-such-controller"}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(cp.manager.ended, eventually).Should(BeClosed())
+	g.Expect(cp.Stop()).To(MatchError(ContainSubstring("kube-controller-manager ended by itself")))
+}
+
+func TestFindAssets(t *testing.T) {
+	write := func(dir string, programs ...string) string {
+		for _, program := range programs {
+			path := filepath.Join(dir, program)
+			NewWithT(t).Expect(os.MkdirAll(filepath.Dir(path), 0o755)).To(Succeed())
+			NewWithT(t).Expect(os.WriteFile(path, nil, 0o755)).To(Succeed())
+		}
+		return dir
+	}
+	all := []string{"etcd", "kube-apiserver", "kubectl"}
+	given, set := write(t.TempDir(), all...), write(t.TempDir(), all...)
+	module, err := filepath.EvalSymlinks(t.TempDir())
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	write(module, "go.mod", "deep/below/x", "deep/go.mod")
+	versioned := write(filepath.Join(module, "bin", "controlplane", "v1-x"), all...)
+	NewWithT(t).Expect(os.Symlink("v1-x", filepath.Join(filepath.Dir(versioned), "current"))).To(Succeed())
+
+	for name, tc := range map[string]struct {
+		given, set, wd string
+		want           string // empty: ErrNoAssets
+	}{
+		"the given folder comes first":             {given, set, module, given},
+		"then the variable":                        {"", set, module, set},
+		"then the module, through the link":        {"", "", module, versioned},
+		"seen from a module inside it":             {"", "", filepath.Join(module, "deep", "below"), versioned},
+		"nothing anywhere":                         {"", "", t.TempDir(), ""},
+		"a folder that was named is not made good": {t.TempDir(), set, module, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			t.Setenv(assetsVariable, tc.set)
+			t.Chdir(tc.wd)
+			got, err := FindAssets(tc.given)
+			if tc.want == "" {
+				g.Expect(err).To(MatchError(ErrNoAssets))
+				g.Expect(err).To(MatchError(ContainSubstring("make controlplane")))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(got).To(Equal(tc.want))
+		})
+	}
+}
+
+// TestExistingCluster uses the shared control plane as somebody else's cluster.
+func TestExistingCluster(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv(existingVariable, "true")
+	t.Setenv("KUBECONFIG", shared.Kubeconfig())
+	cp, err := Start(t.Context(), Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(cp.HasControllerManager()).To(BeTrue())
+	g.Expect(cp.AuditLog()).To(BeEmpty())
+	g.Expect(cp.Config().Host).To(Equal(shared.Config().Host))
+	out, err := cp.Kubectl(t.Context(), "get", "namespace", "default", "-o", "name")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(strings.TrimSpace(string(out))).To(Equal("namespace/default"))
+	g.Expect(cp.Stop()).To(Succeed())
+	g.Expect(shared.client.Get(context.WithoutCancel(t.Context()), types.NamespacedName{Name: "default"}, &corev1.Namespace{})).
+		To(Succeed(), "the cluster is still there")
+}
+
+func TestQuoteKeepsOneWord(t *testing.T) {
+	t.Parallel()
+	const odd = `it's a "path" $HOME \ end`
+	out, err := exec.Command("/bin/sh", "-c", "printf %s "+quote(odd)).Output()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(string(out)).To(Equal(odd))
+}

@@ -1,0 +1,44 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// tokenLifetime outlives any run. The API server's least is 10 minutes.
+const tokenLifetime = 24 * time.Hour
+
+// bindToken creates the Pod object of a replica and returns its UID with a
+// token of its ServiceAccount that is bound to it.
+func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.UID, string, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: o.ServiceAccount,
+			// The gate keeps schedulers away where there is one: the process
+			// that this Pod stands for runs here.
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
+			Containers:      []corev1.Container{{Name: "process", Image: "process.invalid/none"}},
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)},
+		},
+	}
+	if err := c.client.Create(ctx, pod); err != nil {
+		return "", "", fmt.Errorf("creating its Pod object: %w", err)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: ptr.To(int64(tokenLifetime.Seconds())),
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.ServiceAccount}}
+	if err := c.client.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", o.ServiceAccount, err)
+	}
+	return pod.UID, request.Status.Token, nil
+}

@@ -1,0 +1,52 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+)
+
+// roleVariable makes the test binary play another program instead of testing.
+const roleVariable = "ENV_TEST_ROLE"
+
+// eventually is how long a test waits for what takes well under 5 seconds.
+const eventually = 30 * time.Second
+
+// shared is the control plane that most tests use, each with names of its own.
+var shared *ControlPlane
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVariable); role != "" {
+		play(role)
+		return
+	}
+	os.Exit(testAll(m))
+}
+
+func testAll(m *testing.M) int {
+	began := time.Now()
+	cp, err := Start(context.Background(), Options{AuditGroups: []string{"example.org"}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Printf("control plane started in %.2f s\n", time.Since(began).Seconds())
+	shared = cp
+	code := m.Run()
+	if err := cp.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if _, err := os.Stat(cp.Dir()); !os.IsNotExist(err) {
+		fmt.Fprintf(os.Stderr, "the control plane left %s behind (%v)\n", cp.Dir(), err)
+		return 1
+	}
+	return code
+}
+
+// unique returns a name that no other test has.
+func unique(prefix string) string { return prefix + "-" + string(uuid.NewUUID())[:8] }

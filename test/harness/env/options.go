@@ -1,0 +1,54 @@
+package env
+
+import "time"
+
+// Options say how a control plane is started. The zero value is a good start.
+type Options struct {
+	// AssetsDir holds etcd, kube-apiserver, kubectl and, if it can be had,
+	// kube-controller-manager. Empty: see FindAssets.
+	AssetsDir string
+
+	// WorkDir is where the control plane's own folder is made, with its data,
+	// logs, kubeconfig and audit log. Empty: the system's folder for such things.
+	WorkDir string
+
+	// Keep leaves that folder behind after Stop, for those who want to read it.
+	Keep bool
+
+	// CRDs are files and folders of CustomResourceDefinitions to install
+	// before kube-controller-manager starts. Its garbage collector looks for
+	// new kinds every 30 s only, so an owner reference to a kind that is
+	// installed later may take as long to be followed.
+	CRDs []string
+
+	// AuditGroups are the API groups whose writes are recorded with request
+	// and response, on top of namespaces, events, leases and RBAC.
+	AuditGroups []string
+
+	// AuditPolicy is the text of an audit policy that replaces the whole of it.
+	AuditPolicy []byte
+
+	// APIServerArgs are more flags of kube-apiserver, without the leading
+	// dashes. A flag given here replaces the default one.
+	APIServerArgs map[string][]string
+
+	// Controllers are the ones kube-controller-manager runs, by its own names
+	// for them. Empty: DefaultControllers.
+	Controllers []string
+
+	// StartTimeout bounds the start of etcd and of kube-apiserver, each.
+	// Zero: envtest's default of 20 s.
+	StartTimeout time.Duration
+}
+
+// DefaultControllers are those an operator can tell the absence of: owner
+// references are followed, deleted namespaces go away, ServiceAccounts exist
+// and aggregated ClusterRoles such as admin have rules.
+var DefaultControllers = []string{
+	"garbage-collector-controller",
+	"namespace-controller",
+	"serviceaccount-controller",
+	"serviceaccount-token-controller",
+	"root-ca-certificate-publisher-controller",
+	"clusterrole-aggregation-controller",
+}

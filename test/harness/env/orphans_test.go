@@ -1,0 +1,117 @@
+package env
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// TestNothingIsLeftBehind ends the process that holds a control plane in the
+// ways in which processes end.
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		role string
+		end  func(*exec.Cmd) error
+	}{
+		"killed":             {roleKilled, func(cmd *exec.Cmd) error { return cmd.Process.Kill() }},
+		"panicked":           {rolePanics, func(*exec.Cmd) error { return nil }},
+		"its group killed":   {roleKilled, func(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }},
+		"stopped by SIGTERM": {roleStops, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			cmd, has := startHolder(t, tc.role)
+			// All of them were alive when the holder looked.
+			g.Expect(has.Pids).To(HaveLen(4), "etcd, kube-apiserver, kube-controller-manager and the replica")
+			g.Expect(tc.end(cmd)).To(Succeed())
+			err := cmd.Wait()
+			g.Expect(err == nil).To(Equal(tc.role == roleStops), "how the holder ended: %v", err)
+			for _, pid := range has.Pids {
+				g.Eventually(alive, eventually).WithArguments(pid).Should(BeFalse(), "pid %d after the end", pid)
+			}
+			g.Eventually(func() error { _, err := os.Stat(has.Dir); return err }, eventually).
+				Should(MatchError(os.ErrNotExist), "the working folder")
+		})
+	}
+}
+
+// startHolder runs the test binary in role and returns what it says it holds.
+func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
+	t.Helper()
+	g := NewWithT(t)
+	self, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log := filepath.Join(t.TempDir(), "stderr")
+	stderr, err := os.Create(log)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(cmd.Start()).To(Succeed())
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var has held
+	if err := json.NewDecoder(out).Decode(&has); err != nil {
+		_ = cmd.Wait()
+		t.Fatalf("reading what the holder holds: %v\n%s", err, tail(log, 30))
+	}
+	return cmd, has
+}
+
+// alive says whether pid names a process that is more than a zombie.
+func alive(pid int) bool {
+	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
+}
+
+// TestWatchdogSparesOtherProcesses gives it a note that names a process of
+// somebody else: one that got the pid after the noted one had gone.
+func TestWatchdogSparesOtherProcesses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
+	g.Expect(err).NotTo(HaveOccurred())
+	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"}, log: filepath.Join(dir, "log")})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(w.pids, eventually).Should(ConsistOf(noted.pid()))
+
+	other := exec.Command("/bin/sleep", "600")
+	g.Expect(other.Start()).To(Succeed())
+	defer func() {
+		_ = other.Process.Kill()
+		_ = other.Wait()
+	}()
+	note := filepath.Join(dir, "watchdog", "pids", strconv.Itoa(other.Process.Pid))
+	g.Expect(os.WriteFile(note, []byte("1\n"), 0o600)).To(Succeed())
+
+	g.Expect(w.release()).To(Succeed())
+	g.Eventually(noted.ended, eventually).Should(BeClosed())
+	g.Expect(alive(other.Process.Pid)).To(BeTrue(), "a process that was not started here was killed")
+}
+
+// TestShimRefusesAfterTheEnd covers the child that was on its way when its
+// parent died: the watchdog may have read the notes before it was there.
+func TestShimRefusesAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.release()).To(Succeed())
+	late, err := w.start(spec{name: "late", program: "/bin/sleep", args: []string{"600"}, log: filepath.Join(dir, "log")})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(late.ended, eventually).Should(BeClosed())
+	g.Expect(late.state.ExitCode()).To(Equal(1))
+}

@@ -1,0 +1,115 @@
+package env
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a child that the watchdog knows of.
+type process struct {
+	name  string
+	log   string // path of the file that receives both of its outputs
+	cmd   *exec.Cmd
+	ended chan struct{}    // closed when it has been waited for
+	state *os.ProcessState // set before ended is closed
+}
+
+// spec says what to start.
+type spec struct {
+	name    string
+	program string
+	args    []string
+	env     []string // on top of this process's own; nil for just that
+	dir     string   // working directory; empty for this process's own
+	log     string   // appended to
+}
+
+func (w *watchdog) start(s spec) (*process, error) {
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", s.name, err)
+	}
+	defer log.Close() // the child has its own handle
+	cmd := w.command(s.program, s.args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", s.name, err)
+	}
+	p := &process{name: s.name, log: s.log, cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait() // an exit code other than 0 is part of the state
+		p.state = cmd.ProcessState
+		w.forget(p.pid())
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) running() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal sends s to the process. One that has ended is not an error: nothing a
+// caller could do about it would be different.
+func (p *process) signal(s os.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("sending %v to %s: %w", s, p.name, err)
+	}
+	return nil
+}
+
+// kill ends the process and whatever it started in its group, at once, and
+// waits until it is gone.
+func (p *process) kill() {
+	if p.running() {
+		// The group has the process's own pid. It may be gone already.
+		_ = syscall.Kill(-p.pid(), syscall.SIGKILL)
+	}
+	<-p.ended
+}
+
+// stop asks with SIGTERM and kills when the process has not gone after grace or
+// when ctx ends. It returns the exit code, -1 for a process that died of a signal.
+func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return -1, err
+	}
+	patience := time.NewTimer(grace)
+	defer patience.Stop()
+	select {
+	case <-p.ended:
+		return p.state.ExitCode(), nil
+	case <-patience.C:
+		p.kill()
+		return p.state.ExitCode(), fmt.Errorf("stopping %s: still running %v after SIGTERM, killed", p.name, grace)
+	case <-ctx.Done():
+		p.kill()
+		return p.state.ExitCode(), fmt.Errorf("stopping %s: killed: %w", p.name, ctx.Err())
+	}
+}
+
+// tail returns the last lines of the file at path, or why it cannot.
+func tail(path string, lines int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(string(bytes.TrimRight(text, "\n")), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,223 @@
+package env
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+)
+
+// manifests is what a small operator might ship, in an order that cannot be applied.
+const manifests = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: GROUP-policy}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [GROUP], apiVersions: [v1], operations: [CREATE], resources: [things]}]
+  validations: [{expression: "true"}]
+---
+apiVersion: GROUP/v1
+kind: Thing
+metadata: {name: one, namespace: GROUP-ns}
+spec: {size: 3}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: GROUP-ns}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: GROUP-ns}
+`
+
+func TestRenderedObjectsCanBeApplied(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	group := unique("g") + "-example"
+	dir := t.TempDir()
+	// Group names need a dot; namespaces must not have one.
+	text := strings.ReplaceAll(strings.ReplaceAll(manifests, "GROUP-ns", group), "GROUP", group+".org")
+	g.Expect(os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(text), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: [all.yaml]\n"), 0o600)).To(Succeed())
+
+	objs, err := shared.Render(t.Context(), dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	var kinds []string
+	for _, obj := range objs {
+		kinds = append(kinds, obj.GetKind())
+	}
+	g.Expect(kinds).To(HaveLen(5))
+	g.Expect(kinds[:2]).To(Equal([]string{"Namespace", "CustomResourceDefinition"}))
+	g.Expect(kinds[2:4]).To(ConsistOf("ConfigMap", "Thing"))
+	g.Expect(kinds[4]).To(Equal("ValidatingAdmissionPolicy"))
+
+	before := make([]*unstructured.Unstructured, len(objs))
+	for i, obj := range objs {
+		before[i] = obj.DeepCopy()
+	}
+	for range 2 { // applying again changes nothing and is no error
+		g.Expect(shared.Apply(t.Context(), objs...)).To(Succeed())
+	}
+	g.Expect(objs).To(Equal(before), "the objects are the caller's")
+	out, err := shared.Kubectl(t.Context(), "-n", group, "get", "things."+group+".org", "one", "-o", "jsonpath={.spec.size}")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(out)).To(Equal("3"))
+}
+
+func TestRenderSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	_, err := shared.Render(t.Context(), filepath.Join(t.TempDir(), "nothing-here"))
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("nothing-here")))
+}
+
+func object(t *testing.T, o runtime.Object) *unstructured.Unstructured {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return &unstructured.Unstructured{Object: fields}
+}
+
+func service(key types.NamespacedName) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "x"}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+}
+
+// refusing is a webhook for ConfigMaps in ns that is called through the Service key.
+func refusing(key types.NamespacedName, name string, ca []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "configmaps.example.org",
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": key.Namespace}},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name}, CABundle: ca,
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+		}},
+	}
+}
+
+func TestRouteWebhooks(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	key := types.NamespacedName{Namespace: "system", Name: "webhooks"}
+	other := types.NamespacedName{Namespace: "elsewhere", Name: "webhooks"}
+	in := []*unstructured.Unstructured{
+		object(t, service(key)), object(t, service(other)),
+		object(t, refusing(key, "ours", nil)), object(t, refusing(other, "theirs", nil)),
+		{Object: map[string]any{"kind": "CustomResourceDefinition", "spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{
+			"clientConfig": map[string]any{"service": map[string]any{"name": key.Name, "namespace": key.Namespace}},
+		}}}}},
+	}
+	untouched := object(t, service(key))
+	out, err := RouteWebhooks(in, key, 1234)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(in[0]).To(Equal(untouched), "what is shipped is not changed")
+
+	spec, _, err := unstructured.NestedMap(out[0].Object, "spec")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(spec).To(And(HaveKeyWithValue("type", "ExternalName"), HaveKeyWithValue("externalName", "localhost"), Not(HaveKey("selector"))))
+	g.Expect(out[1]).To(Equal(in[1]))
+	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(out[2].Object, &configuration)).To(Succeed())
+	g.Expect(configuration.Webhooks[0].ClientConfig.Service.Port).To(HaveValue(BeEquivalentTo(1234)))
+	g.Expect(out[3]).To(Equal(in[3]))
+	port, _, err := unstructured.NestedInt64(out[4].Object, "spec", "conversion", "webhook", "clientConfig", "service", "port")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(port).To(BeEquivalentTo(1234))
+
+	_, err = RouteWebhooks(in[1:], key, 1234)
+	g.Expect(err).To(MatchError(ContainSubstring("not among the objects")))
+	_, err = RouteWebhooks(in[:2], key, 1234)
+	g.Expect(err).To(MatchError(ContainSubstring("none of them is called")))
+}
+
+func TestRoutedWebhookIsCalledAndItsCertificateChecked(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
+	for name, tc := range map[string]struct{ host, want string }{
+		"certificate for the Service":        {key.Name + "." + ns + ".svc", "refused by the test"},
+		"certificate for its stand-in alone": {"localhost", "failed to verify certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			ca, backend := startRefusing(t, tc.host)
+			f, err := StartForwarder(t.Context(), pollEvery, backend)
+			g.Expect(err).NotTo(HaveOccurred())
+			defer func() { g.Expect(f.Stop()).To(Succeed()) }()
+			configuration := refusing(key, unique("refusing"), ca)
+			objs, err := RouteWebhooks([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration)}, key, f.Port())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(shared.Apply(t.Context(), objs...)).To(Succeed())
+			defer func() {
+				g.Expect(shared.client.Delete(context.WithoutCancel(t.Context()), configuration)).To(Succeed())
+			}()
+			g.Eventually(func() error {
+				return shared.client.Create(t.Context(), configMap(ns, unique("any")))
+			}, eventually).Should(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+// startRefusing serves a webhook that refuses everything, with a certificate for host.
+func startRefusing(t *testing.T, host string) (ca []byte, _ Backend) {
+	t.Helper()
+	g := NewWithT(t)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(certificate, key)
+	g.Expect(err).NotTo(HaveOccurred())
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "refused by the test"}}
+		_ = json.NewEncoder(w).Encode(review) // the API server would tell
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return certificate, Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
+}

@@ -1,0 +1,254 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+)
+
+// stopGrace is how long a replica has after SIGTERM, as a Pod has by default.
+const stopGrace = 30 * time.Second
+
+// readyTimeout bounds one question to /readyz, as a probe's timeout does.
+const readyTimeout = time.Second
+
+// ReplicaPorts are ports of 127.0.0.1 that were free when the replica was made.
+type ReplicaPorts struct {
+	Probe, Metrics, Webhook int
+}
+
+// ReplicaOptions describe one Pod of a Deployment: who it is and what it runs.
+type ReplicaOptions struct {
+	// Name and Namespace are the Pod's. Both exist no longer than the control
+	// plane; the namespace and the ServiceAccount have to be there.
+	Name, Namespace string
+	// ServiceAccount is the one the replica acts as, with the rights it has been given.
+	ServiceAccount string
+	// PodLabels are put on the Pod object.
+	PodLabels map[string]string
+
+	// Binary is the program to run.
+	Binary string
+	// Args returns its arguments. Nil: none.
+	Args func(ReplicaPorts) []string
+	// Env is added to this process's own environment, to POD_NAME,
+	// POD_NAMESPACE and KUBECONFIG.
+	Env []string
+	// Dir is the working directory. Empty: this process's own.
+	Dir string
+	// LogFile receives both outputs and is appended to. Empty: <Name>.log in
+	// the control plane's folder.
+	LogFile string
+
+	// Connect changes how the replica reaches the API server, for example
+	// through a proxy that injects faults, before its kubeconfig is written.
+	Connect func(*rest.Config)
+}
+
+// Identity is who a replica is to the API server.
+type Identity struct {
+	Pod      types.NamespacedName
+	PodUID   types.UID
+	Username string // of the ServiceAccount, as in system:serviceaccount:ns:name
+}
+
+// Replica is one process of an operator. Its methods may be called from several
+// goroutines.
+type Replica struct {
+	options  ReplicaOptions
+	identity Identity
+	ports    ReplicaPorts
+	spec     spec
+	watchdog *watchdog
+	probe    *http.Client
+
+	mu      sync.Mutex
+	process *process
+}
+
+// StartReplica makes a Pod object that never runs, requests a token for its
+// ServiceAccount that is bound to it, so that the API server knows the Pod
+// behind each request, and starts the program with a kubeconfig that holds the
+// token. It does not wait until the replica is ready. The token lasts a day
+// and dies with the Pod object.
+func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
+	r, err := newReplica(ctx, cp, o)
+	if err != nil {
+		return nil, fmt.Errorf("starting replica %s: %w", o.Name, err)
+	}
+	if err := r.Restart(); err != nil {
+		return nil, err
+	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.replicas = append(cp.replicas, r)
+	return r, nil
+}
+
+func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
+	uid, token, err := cp.bindToken(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	config := rest.AnonymousClientConfig(cp.config)
+	config.BearerToken = token
+	if o.Connect != nil {
+		o.Connect(config)
+	}
+	kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", o.Namespace, o.Name))
+	if err := writeKubeconfig(kubeconfig, config); err != nil {
+		return nil, err
+	}
+	free, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	ports := ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]}
+	var args []string
+	if o.Args != nil {
+		args = o.Args(ports)
+	}
+	if o.LogFile == "" {
+		o.LogFile = cp.log(o.Name)
+	}
+	return &Replica{
+		options: o,
+		identity: Identity{
+			Pod:      types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
+			PodUID:   uid,
+			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
+		},
+		ports: ports,
+		spec: spec{
+			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile,
+			env: append([]string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig}, o.Env...),
+		},
+		watchdog: cp.watchdog,
+		// No keep-alive, so that nothing is left to close.
+		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+	}, nil
+}
+
+// Restart starts the program again after it has ended, as a kubelet restarts a
+// container: same Pod, same token, same ports. It is an error if it still runs.
+func (r *Replica) Restart() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process != nil && r.process.running() {
+		return fmt.Errorf("starting replica %s: it is running already", r.options.Name)
+	}
+	process, err := r.watchdog.start(r.spec)
+	if err != nil {
+		return fmt.Errorf("starting replica %s: %w", r.options.Name, err)
+	}
+	r.process = process
+	return nil
+}
+
+func (r *Replica) current() *process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.process
+}
+
+// Name returns the Pod's name.
+func (r *Replica) Name() string { return r.options.Name }
+
+// Identity returns who the replica is to the API server.
+func (r *Replica) Identity() Identity { return r.identity }
+
+// Ports returns the ports its arguments were made from.
+func (r *Replica) Ports() ReplicaPorts { return r.ports }
+
+// LogPath returns the file that receives both outputs.
+func (r *Replica) LogPath() string { return r.spec.log }
+
+// LogTail returns the last lines of it.
+func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
+
+// Pid returns the process's id.
+func (r *Replica) Pid() int { return r.current().pid() }
+
+// Running says whether the process is there; a paused one is.
+func (r *Replica) Running() bool { return r.current().running() }
+
+// Done is closed when the process that runs now has ended. Restart begins another.
+func (r *Replica) Done() <-chan struct{} { return r.current().ended }
+
+// Wait waits for the end and returns the exit code, -1 for death by a signal.
+// It returns ctx's error if that comes first.
+func (r *Replica) Wait(ctx context.Context) (int, error) {
+	process := r.current()
+	select {
+	case <-process.ended:
+		return process.state.ExitCode(), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("waiting for replica %s: %w", r.options.Name, ctx.Err())
+	}
+}
+
+// Signal sends s to the process, for example SIGSTOP to pause it. A process
+// that has ended is no error.
+func (r *Replica) Signal(s os.Signal) error { return r.current().signal(s) }
+
+// Kill ends the process at once, with SIGKILL, and waits until it is gone.
+func (r *Replica) Kill() { r.current().kill() }
+
+// Stop sends SIGTERM and waits. It returns the exit code. It kills the process,
+// and returns an error, when it is still there after 30 s or when ctx ends.
+func (r *Replica) Stop(ctx context.Context) (int, error) {
+	return r.current().stop(ctx, stopGrace)
+}
+
+// Pause stops the process from running until Resume, as SIGSTOP does: it does
+// not notice, its connections stay open.
+func (r *Replica) Pause() error { return r.Signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
+
+// Ready asks /readyz on the probe port. It returns nil on 200 and else what
+// the replica said, or why it could not be asked.
+func (r *Replica) Ready(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("asking replica %s whether it is ready: %w", r.options.Name, err)
+		}
+	}()
+	if !r.Running() {
+		return errors.New("it has ended")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports.Probe), nil)
+	if err != nil {
+		return err
+	}
+	response, err := r.probe.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, said)
+	}
+	return nil
+}
+
+// WebhookBackend returns what a Forwarder needs to send admission requests here
+// while the replica is ready.
+func (r *Replica) WebhookBackend() Backend {
+	return Backend{Address: fmt.Sprintf("127.0.0.1:%d", r.ports.Webhook), Ready: r.Ready}
+}

@@ -1,0 +1,109 @@
+package env
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestReplicaActsAsItsPod(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	replica, err := startSmallOperator(ctx, shared, ns, "operator")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
+
+	t.Log("the audit log names the Pod behind the write")
+	events := audited(g, ns, "operator-0-"+wroteMarker)
+	g.Expect(events).To(HaveLen(1))
+	user := events[0].User
+	g.Expect(user.Username).To(Equal(replica.Identity().Username))
+	g.Expect(user.Extra).To(HaveKeyWithValue("authentication.kubernetes.io/pod-name", HaveExactElements("operator-0")))
+	g.Expect(user.Extra).To(HaveKeyWithValue("authentication.kubernetes.io/pod-uid", HaveExactElements(string(replica.Identity().PodUID))))
+
+	t.Log("it can be killed and started again under the same identity")
+	first := replica.Pid()
+	g.Expect(replica.Restart()).To(MatchError(ContainSubstring("running already")))
+	replica.Kill()
+	g.Expect(replica.Done()).To(BeClosed())
+	g.Expect(replica.Ready(ctx)).NotTo(Succeed())
+	code, err := replica.Wait(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(code).To(Equal(-1))
+	g.Expect(replica.Restart()).To(Succeed())
+	g.Expect(replica.Pid()).NotTo(Equal(first))
+	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
+
+	t.Log("paused, it is there and does not answer")
+	g.Expect(replica.Pause()).To(Succeed())
+	g.Expect(replica.Ready(ctx)).NotTo(Succeed())
+	g.Expect(replica.Running()).To(BeTrue())
+	g.Expect(replica.Resume()).To(Succeed())
+	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed())
+
+	t.Log("stopped, it ends with its own exit code")
+	code, err = replica.Stop(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(code).To(Equal(0))
+	g.Expect(replica.LogTail(20)).To(ContainSubstring("wrote operator-0"))
+}
+
+func TestStopKillsAReplicaThatDoesNotObey(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ns := namespace(t)
+	replica, err := startSmallOperator(t.Context(), shared, ns, "stuck")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replica.Pause()).To(Succeed())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	code, err := replica.Stop(ctx)
+	g.Expect(err).To(MatchError(context.Canceled))
+	g.Expect(code).To(Equal(-1))
+	g.Expect(replica.Done()).To(BeClosed())
+}
+
+func TestReplicaKeepsItsTokenToItself(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ns := namespace(t)
+	replica, err := startSmallOperator(t.Context(), shared, ns, "private")
+	g.Expect(err).NotTo(HaveOccurred())
+	info, err := os.Stat(shared.Dir() + "/" + ns + ".private-0.kubeconfig")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
+
+	var pod corev1.Pod
+	identity := replica.Identity()
+	g.Expect(shared.client.Get(t.Context(), client.ObjectKey(identity.Pod), &pod)).To(Succeed())
+	g.Expect(pod.UID).To(Equal(identity.PodUID))
+	g.Expect(pod.Spec.SchedulingGates).NotTo(BeEmpty(), "no scheduler may place it")
+}
+
+func TestReplicaNeedsItsServiceAccount(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, err := StartReplica(t.Context(), shared, ReplicaOptions{
+		Name: "lonely", Namespace: namespace(t), ServiceAccount: "nobody-made-it", Binary: "/bin/true",
+	})
+	g.Expect(err).To(MatchError(ContainSubstring("requesting a token of ServiceAccount nobody-made-it")))
+}
+
+func TestFreePortsAreNotHandedOutTwice(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	seen := map[int]bool{}
+	for range 50 {
+		ports, err := freePorts(3)
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, port := range ports {
+			g.Expect(seen[port]).To(BeFalse(), "port %d", port)
+			seen[port] = true
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package env
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+)
+
+// The programs that the test binary can play.
+const (
+	roleReplica = "replica"  // a small operator: probes, one write, a clean end on SIGTERM
+	roleKilled  = "killed"   // holds a control plane and waits to be killed
+	rolePanics  = "panics"   // holds a control plane and panics
+	roleStops   = "stops"    // holds a control plane and calls Stop on SIGTERM
+	wroteMarker = "by-a-pod" // the ConfigMap the small operator writes
+)
+
+func play(role string) {
+	var err error
+	switch role {
+	case roleReplica:
+		err = operate(os.Args[1])
+	case roleKilled, rolePanics, roleStops:
+		err = hold(role)
+	default:
+		err = fmt.Errorf("no role %q", role)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// operate answers /readyz once it has written a ConfigMap with its own token.
+func operate(probe string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(cfg, client.Options{})
+	if err != nil {
+		return err
+	}
+	written := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: os.Getenv("POD_NAMESPACE"), Name: os.Getenv("POD_NAME") + "-" + wroteMarker,
+	}}
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, written)); err != nil {
+		return err
+	}
+	fmt.Println("wrote", written.Name)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: "127.0.0.1:" + probe, Handler: mux}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.ListenAndServe(); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// held is what a holder prints about what it holds.
+type held struct {
+	Dir  string
+	Pids []int
+}
+
+// hold starts a control plane with a replica, says so and ends as its role wants.
+func hold(role string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cp, err := Start(ctx, Options{})
+	if err != nil {
+		return err
+	}
+	replica, err := startSmallOperator(ctx, cp, "default", "held")
+	if err != nil {
+		return err
+	}
+	noted, err := cp.watchdog.pids()
+	if err != nil {
+		return err
+	}
+	// envtest asked etcd and kube-apiserver for their flags: notes of processes
+	// that have ended. The youngest two may not have noted themselves yet.
+	pids := slices.DeleteFunc(append(noted, cp.manager.pid(), replica.Pid()), func(pid int) bool { return !alive(pid) })
+	slices.Sort(pids)
+	pids = slices.Compact(pids)
+	if err := json.NewEncoder(os.Stdout).Encode(held{Dir: cp.Dir(), Pids: pids}); err != nil {
+		return err
+	}
+	if role == rolePanics {
+		panic("on purpose")
+	}
+	<-ctx.Done()
+	return cp.Stop()
+}
+
+// startSmallOperator runs roleReplica as the ServiceAccount name, which it
+// makes, with the one right it needs.
+func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string) (*Replica, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	if err := cp.client.Create(ctx, account); err != nil {
+		return nil, err
+	}
+	for _, args := range [][]string{
+		{"create", "role", name, "--verb=create", "--resource=configmaps"},
+		{"create", "rolebinding", name, "--role=" + name, "--serviceaccount=" + namespace + ":" + name},
+	} {
+		if _, err := cp.Kubectl(ctx, append([]string{"--namespace=" + namespace}, args...)...); err != nil {
+			return nil, err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return StartReplica(ctx, cp, ReplicaOptions{
+		Name: name + "-0", Namespace: namespace, ServiceAccount: name,
+		Binary: self, Env: []string{roleVariable + "=" + roleReplica},
+		Args: func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
+	})
+}

@@ -1,0 +1,134 @@
+package env
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed scripts/*.sh
+var scripts embed.FS
+
+// watchdogPatience is how long a clean stop waits for the watchdog. It needs a
+// few milliseconds when nothing is left to kill, and bounds itself to 5 seconds.
+const watchdogPatience = 10 * time.Second
+
+// watchdog ends the children of this process when this process is gone.
+type watchdog struct {
+	dir  string        // its scripts and the folder pids, one note a child
+	pipe *os.File      // the end that keeps it waiting
+	gone chan struct{} // closed when it has ended
+}
+
+// startWatchdog keeps its files in dir. If removes is not empty, that folder is
+// removed at the end.
+func startWatchdog(dir, removes string) (*watchdog, error) {
+	if err := os.MkdirAll(filepath.Join(dir, "pids"), 0o700); err != nil {
+		return nil, fmt.Errorf("creating the watchdog's folder: %w", err)
+	}
+	if err := writeScripts(dir); err != nil {
+		return nil, fmt.Errorf("writing the watchdog's scripts: %w", err)
+	}
+	// Both ends are close-on-exec, so no other child keeps the pipe open.
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("opening the watchdog's pipe: %w", err)
+	}
+	defer read.Close()
+	cmd := exec.Command("/bin/sh", filepath.Join(dir, "watchdog.sh"), removes)
+	cmd.Stdin = read
+	// A group of its own: Ctrl-C in a terminal goes to the caller's whole group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		write.Close()
+		return nil, fmt.Errorf("starting the watchdog: %w", err)
+	}
+	w := &watchdog{dir: dir, pipe: write, gone: make(chan struct{})}
+	go func() {
+		defer close(w.gone)
+		_ = cmd.Wait() // its exit code says nothing: it is the last of its kind
+	}()
+	return w, nil
+}
+
+func writeScripts(dir string) error {
+	entries, err := fs.ReadDir(scripts, "scripts")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		text, err := scripts.ReadFile("scripts/" + entry.Name())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, entry.Name()), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command is how program has to be started so that the watchdog knows of it.
+func (w *watchdog) command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", append([]string{filepath.Join(w.dir, "shim.sh"), program}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+// wrap writes an executable file that starts program as command does, for
+// callers that take nothing but a path.
+func (w *watchdog) wrap(program string) (string, error) {
+	path := filepath.Join(w.dir, filepath.Base(program))
+	text := fmt.Sprintf("#!/bin/sh\nexec /bin/sh %s %s \"$@\"\n", quote(filepath.Join(w.dir, "shim.sh")), quote(program))
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		return "", fmt.Errorf("wrapping %s: %w", program, err)
+	}
+	return path, nil
+}
+
+// quote makes one word of s for the shell.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// forget drops the note on a child that has been waited for.
+func (w *watchdog) forget(pid int) {
+	_ = os.Remove(filepath.Join(w.dir, "pids", strconv.Itoa(pid))) // its start time guards a note that stays
+}
+
+// pids lists the children that were noted and not forgotten.
+func (w *watchdog) pids() ([]int, error) {
+	entries, err := os.ReadDir(filepath.Join(w.dir, "pids"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the noted processes: %w", err)
+	}
+	var pids []int
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading the note %s: %w", entry.Name(), err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// release lets the watchdog do its work now and waits until it has.
+func (w *watchdog) release() error {
+	if err := w.pipe.Close(); err != nil {
+		return fmt.Errorf("closing the watchdog's pipe: %w", err)
+	}
+	select {
+	case <-w.gone:
+		return nil
+	case <-time.After(watchdogPatience):
+		return fmt.Errorf("waiting for the watchdog: still at work after %v", watchdogPatience)
+	}
+}
