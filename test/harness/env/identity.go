@@ -25,8 +25,18 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 			// The gate keeps schedulers away where there is one: the process
 			// that this Pod stands for runs here.
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
-			Containers:      []corev1.Container{{Name: "process", Image: "process.invalid/none"}},
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: ptr.To(true)},
+			// As strict as a namespace may ask for, so that every one admits it.
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   ptr.To(true),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "process", Image: "process.invalid/none",
+				SecurityContext: &corev1.SecurityContext{
+					AllowPrivilegeEscalation: ptr.To(false),
+					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+				},
+			}},
 		},
 	}
 	if err := c.client.Create(ctx, pod); err != nil {
