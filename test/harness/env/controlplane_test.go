@@ -137,6 +137,7 @@ func TestRightsAreEnforced(t *testing.T) {
 }
 
 func TestStartSaysWhyItFailed(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	work := t.TempDir()
 	_, err := Start(t.Context(), Options{WorkDir: work, APIServerArgs: map[string][]string{"no-such-flag": {"1"}}})
@@ -145,6 +146,7 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 }
 
 func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{WorkDir: t.TempDir(), Keep: true})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -162,6 +164,7 @@ func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
 
 // TestStopTellsOfALostControllerManager: what was expected of it did not happen.
 func TestStopTellsOfALostControllerManager(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{Controllers: []string{"no-such-controller"}})
 	g.Expect(err).NotTo(HaveOccurred())

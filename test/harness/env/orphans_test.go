@@ -27,6 +27,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		"stopped by SIGTERM": {roleStops, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
 			cmd, has := startHolder(t, tc.role)
 			// All of them were alive when the holder looked.

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // process is a child that the watchdog knows of.
@@ -72,6 +75,23 @@ func (p *process) signal(s os.Signal) error {
 		return fmt.Errorf("sending %v to %s: %w", s, p.name, err)
 	}
 	return nil
+}
+
+// stoppedPoll is how often a process that was told to stop running is looked at.
+const stoppedPoll = 5 * time.Millisecond
+
+// awaitStopped waits until SIGSTOP has taken effect: sending it only begins that.
+func (p *process) awaitStopped(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, stoppedPoll, true, func(ctx context.Context) (bool, error) {
+		if !p.running() {
+			return false, errors.New("it has ended")
+		}
+		state, err := exec.CommandContext(ctx, "ps", "-o", "stat=", "-p", strconv.Itoa(p.pid())).Output()
+		if err != nil {
+			return false, fmt.Errorf("asking ps for its state: %w", err)
+		}
+		return bytes.HasPrefix(bytes.TrimSpace(state), []byte("T")), nil
+	})
 }
 
 // kill ends the process and whatever it started in its group, at once, and

@@ -210,9 +210,18 @@ func (r *Replica) Stop(ctx context.Context) (int, error) {
 	return r.current().stop(ctx, stopGrace)
 }
 
-// Pause stops the process from running until Resume, as SIGSTOP does: it does
-// not notice, its connections stay open.
-func (r *Replica) Pause() error { return r.Signal(syscall.SIGSTOP) }
+// Pause stops the process from running until Resume: it does not notice, and its
+// connections stay open. It returns when the process has stopped, or with an
+// error when ctx ends or the process has ended.
+func (r *Replica) Pause(ctx context.Context) error {
+	if err := r.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if err := r.current().awaitStopped(ctx); err != nil {
+		return fmt.Errorf("pausing replica %s: %w", r.options.Name, err)
+	}
+	return nil
+}
 
 // Resume lets a paused process go on.
 func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }

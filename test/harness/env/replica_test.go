@@ -40,7 +40,7 @@ func TestReplicaActsAsItsPod(t *testing.T) {
 	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
 
 	t.Log("paused, it is there and does not answer")
-	g.Expect(replica.Pause()).To(Succeed())
+	g.Expect(replica.Pause(t.Context())).To(Succeed())
 	g.Expect(replica.Ready(ctx)).NotTo(Succeed())
 	g.Expect(replica.Running()).To(BeTrue())
 	g.Expect(replica.Resume()).To(Succeed())
@@ -59,7 +59,7 @@ func TestStopKillsAReplicaThatDoesNotObey(t *testing.T) {
 	ns := namespace(t)
 	replica, err := startSmallOperator(t.Context(), shared, ns, "stuck")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(replica.Pause()).To(Succeed())
+	g.Expect(replica.Pause(t.Context())).To(Succeed())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	code, err := replica.Stop(ctx)
