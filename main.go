@@ -34,9 +34,7 @@ import (
 )
 
 const (
-	// The ticker only wakes the look at what is due; how often an object is
-	// looked at is its kind's sync period.
-	tickInterval      = 10 * time.Second
+	tickInterval      = 10 * time.Second // a tick only wakes the look at what is due
 	inventoryInterval = 30 * time.Second
 )
 
