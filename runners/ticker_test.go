@@ -70,7 +70,9 @@ func TestTickerStopsWithAFullChannel(t *testing.T) {
 		}
 		cancel()
 		stopped := time.Now()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Start returned %v, want nil", err)
+		}
 		if took := time.Since(stopped); took >= time.Second {
 			t.Errorf("Start returned %s after the stop, want under 1 s", took)
 		}

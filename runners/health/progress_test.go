@@ -45,7 +45,7 @@ func newBench(t *testing.T, progress *health.Progress, name string, workers int)
 		SkipNameValidation:      &skip,
 		EnableWarmup:            &warm,
 		MaxConcurrentReconciles: workers,
-		Reconciler: reconcile.Func(func(ctx context.Context, r reconcile.Request) (reconcile.Result, error) {
+		Reconciler: reconcile.Func(func(_ context.Context, r reconcile.Request) (reconcile.Result, error) {
 			switch r.Name {
 			case "hung":
 				<-b.release

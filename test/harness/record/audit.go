@@ -33,12 +33,16 @@ func End(path string) (Bookmark, error) {
 // ReadAuditLogFrom reads what follows the bookmark and returns where it stopped.
 // A last line that is still being written is left for the next time. It is an
 // error if the log has become shorter than the bookmark: lines have been lost.
-func ReadAuditLogFrom(path string, from Bookmark) ([]auditv1.Event, Bookmark, error) {
+func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end Bookmark, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, from, fmt.Errorf("opening the audit log: %w", err)
 	}
-	defer file.Close()
+	defer func() {
+		if closeErr := file.Close(); closeErr != nil && err == nil {
+			err = fmt.Errorf("closing the audit log: %w", closeErr)
+		}
+	}()
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, from, fmt.Errorf("measuring the audit log: %w", err)
@@ -50,7 +54,6 @@ func ReadAuditLogFrom(path string, from Bookmark) ([]auditv1.Event, Bookmark, er
 		return nil, from, fmt.Errorf("going to the bookmark in the audit log: %w", err)
 	}
 
-	var events []auditv1.Event
 	reader := bufio.NewReader(file)
 	for {
 		line, err := reader.ReadBytes('\n')

@@ -105,7 +105,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		lease := electionLease(ctx)
 		Eventually(func() error {
 			lease = electionLease(ctx)
-			lease.Spec.HolderIdentity = ptr.To("somebody-else")
+			lease.Spec.HolderIdentity = new("somebody-else")
 			return kube.Update(ctx, lease)
 		}).Should(Succeed())
 		code, err := standby.Wait(ctx)

@@ -10,7 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,9 +65,9 @@ func freePort(ctx context.Context) int {
 func (s *served) handshake(ctx context.Context) (*x509.Certificate, error) {
 	GinkgoHelper()
 	namespace := s.namespace()
-	var validating admissionv1.ValidatingWebhookConfiguration
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	Expect(kube.Get(ctx, client.ObjectKey{Name: namespace}, &validating)).To(Succeed())
-	var mutating admissionv1.MutatingWebhookConfiguration
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	Expect(kube.Get(ctx, client.ObjectKey{Name: namespace}, &mutating)).To(Succeed())
 	bundle := validating.Webhooks[0].ClientConfig.CABundle
 	if string(bundle) != string(mutating.Webhooks[0].ClientConfig.CABundle) {
@@ -92,24 +92,24 @@ func newHooks(ctx context.Context) (namespace string) {
 	namespace = newNamespace(ctx)
 	key := secretIn(namespace)
 	Expect(kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
-	config := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: "hooks"}}
-	rules := []admissionv1.RuleWithOperations{{
-		Operations: []admissionv1.OperationType{admissionv1.Create},
-		Rule:       admissionv1.Rule{APIGroups: []string{"none.test"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}},
+	config := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "hooks"}}
+	rules := []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"none.test"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}},
 	}}
 	for _, o := range []client.Object{
-		&admissionv1.ValidatingWebhookConfiguration{
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: namespace},
-			Webhooks: []admissionv1.ValidatingWebhook{{
+			Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 				Name: "validate.none.test", ClientConfig: config, Rules: rules,
-				SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		},
-		&admissionv1.MutatingWebhookConfiguration{
+		&admissionregistrationv1.MutatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: namespace},
-			Webhooks: []admissionv1.MutatingWebhook{{
+			Webhooks: []admissionregistrationv1.MutatingWebhook{{
 				Name: "mutate.none.test", ClientConfig: config, Rules: rules,
-				SideEffects: new(admissionv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				SideEffects: new(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		},
 	} {
@@ -125,10 +125,10 @@ var _ = Describe("The webhooks' certificate", func() {
 		leader := newServed(ctx, "first", namespace)
 		ready := leader.GetWebhookServer().StartedChecker()
 		Expect(ready(nil)).To(MatchError(ContainSubstring("not been started")))
-		leader.start()
+		leader.start(ctx)
 		Eventually(leader.Elected()).Should(BeClosed())
 		standby := newServed(ctx, "second", namespace)
-		standby.start()
+		standby.start(ctx)
 
 		certificates := func(g Gomega) *x509.Certificate {
 			one, err := leader.handshake(ctx)
@@ -166,10 +166,10 @@ var _ = Describe("The webhooks' certificate", func() {
 	It("fails the handshake and readiness while there is none", func(ctx SpecContext) {
 		namespace := newHooks(ctx)
 		// Another holds the Lease, so that nobody fills the Secret.
-		holder := newReplica("holder", namespace, elected(namespace, patient)).start()
+		holder := newReplica("holder", namespace, elected(namespace, patient)).start(ctx)
 		Eventually(holder.Elected()).Should(BeClosed())
 		waiting := newServed(ctx, "waiting", namespace)
-		waiting.start()
+		waiting.start(ctx)
 		ready := waiting.GetWebhookServer().StartedChecker()
 		Eventually(func() error { return ready(nil) }).Should(MatchError(ContainSubstring("not reachable")))
 		Consistently(func() error { return ready(nil) }).Should(MatchError(ContainSubstring("not reachable")))
@@ -185,7 +185,7 @@ var _ = Describe("The webhooks' certificate", func() {
 			Namespace: namespace, Name: secretIn(namespace).Name,
 		}})).To(Succeed())
 		r := newServed(ctx, "alone", namespace)
-		r.start()
+		r.start(ctx)
 		Eventually(r.done).WithTimeout(expect.Medium).Should(BeClosed())
 		Expect(r.err).To(MatchError(And(ContainSubstring("acquiring secret"), ContainSubstring("not found"))))
 	}, SpecTimeout(expect.Long))

@@ -45,7 +45,7 @@ func elected(namespace string, t timing) func(*replica, *ctrl.Options) {
 		o.LeaderElection = true
 		o.LeaderElectionReleaseOnCancel = true
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &t.lease, &t.renew, &t.retry
-		o.Controller.EnableWarmup = ptr.To(true)
+		o.Controller.EnableWarmup = new(true)
 		o.LeaderElectionResourceLockInterface = &lazyLock{options: election.Options{
 			Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: r.name, RenewDeadline: t.renew,
 		}}
@@ -125,9 +125,9 @@ func newPair(ctx context.Context, t timing, with ...func(*replica)) *pair {
 		}
 		return r
 	}
-	p.leader = build("first", p.leaderOnly, p.onLeader).start()
+	p.leader = build("first", p.leaderOnly, p.onLeader).start(ctx)
 	Eventually(p.leader.Elected()).WithTimeout(expect.Medium).Should(BeClosed())
-	p.standby = build("second", p.standbyOnly, p.onStandby).start()
+	p.standby = build("second", p.standbyOnly, p.onStandby).start(ctx)
 	expectBeating(p.onStandby)
 	return p
 }

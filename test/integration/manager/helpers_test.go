@@ -84,8 +84,9 @@ func newReplica(name, namespace string, with ...func(*replica, *ctrl.Options)) *
 
 // start runs the manager until the spec ends, if not stopped before. A spec that
 // expects Start to fail reads err itself.
-func (r *replica) start() *replica {
-	ctx, cancel := context.WithCancel(context.Background())
+func (r *replica) start(ctx context.Context) *replica {
+	// A spec ends its managers in order, and not all at once with its context.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.cancel, r.done = cancel, make(chan struct{})
 	go func() {
 		defer close(r.done)
@@ -226,6 +227,6 @@ func newConfigMap(ctx context.Context, namespace, name string) *corev1.ConfigMap
 // touch changes an object so that its watchers hear of it.
 func touch(ctx context.Context, o client.Object) {
 	GinkgoHelper()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, time.Now().Format("150405.000000000"))
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"}}}`, time.Now().UnixNano())
 	Expect(kube.Patch(ctx, o, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }

@@ -115,7 +115,7 @@ var _ = Describe("A manager", func() {
 		var j journal
 		r := newReplica("staged", newNamespace(ctx))
 		synced, url := addStages(ctx, r, &j)
-		r.start()
+		r.start(ctx)
 
 		Eventually(j.read).Should(ConsistOf("start webhooks", "start cache"))
 		Eventually(ctx, answers).WithArguments(url).Should(Succeed())
@@ -135,7 +135,7 @@ var _ = Describe("A manager", func() {
 		r := newReplica("staged", newNamespace(ctx))
 		synced, _ := addStages(ctx, r, &j)
 		close(synced)
-		r.start()
+		r.start(ctx)
 		Eventually(j.read).Should(ContainElements("start everywhere", "start leading"))
 		started := len(j.read())
 		r.stop()
@@ -168,7 +168,7 @@ var _ = Describe("A manager", func() {
 			Expect(ready(request)).To(MatchError(ContainSubstring("not synced")), "before the start")
 
 			r.gate.hold("/configmaps")
-			r.start()
+			r.start(ctx)
 			Consistently(func(g Gomega) {
 				g.Expect(seen).NotTo(Receive())
 				g.Expect(ready(request)).To(MatchError(ContainSubstring("not synced")))
@@ -200,7 +200,7 @@ var _ = Describe("A manager", func() {
 			returned.Store(true)
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		newConfigMap(ctx, namespace, "slow")
 		Eventually(running).Should(BeClosed())
 		Consistently(cancelled).WithTimeout(200 * time.Millisecond).ShouldNot(BeClosed())
@@ -232,7 +232,7 @@ var _ = Describe("A manager", func() {
 			}
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		newConfigMap(ctx, namespace, "slow")
 		Eventually(running).Should(BeClosed())
 		r.cancel()
@@ -241,7 +241,7 @@ var _ = Describe("A manager", func() {
 	}, SpecTimeout(expect.Long))
 
 	It("cannot be started twice", func(ctx SpecContext) {
-		r := newReplica("twice", newNamespace(ctx)).start()
+		r := newReplica("twice", newNamespace(ctx)).start(ctx)
 		Eventually(r.Elected()).Should(BeClosed())
 		Expect(r.Start(ctx)).To(MatchError(ContainSubstring("already started")))
 	}, SpecTimeout(expect.Long))

@@ -61,7 +61,7 @@ var _ = DescribeTable("A plain reconciler is called when its object is created, 
 		r := newReplica("plain", namespace)
 		p := &plain{Client: r.GetClient(), kind: kind, seen: map[string]sight{}}
 		Expect(ctrl.NewControllerManagedBy(r).Named("plain-" + namespace).For(kind()).Complete(p)).To(Succeed())
-		r.start()
+		r.start(ctx)
 
 		o, other := build(), build()
 		o.SetNamespace(namespace)

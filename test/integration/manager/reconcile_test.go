@@ -88,7 +88,7 @@ var _ = Describe("A controller", func() {
 			}
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		newConfigMap(ctx, namespace, "a")
 		Eventually(attempts.count).Should(Equal(3))
 		Expect(counterOf("controller_runtime_reconcile_panics_total", name)).To(BeEquivalentTo(2))
@@ -107,7 +107,7 @@ var _ = Describe("A controller", func() {
 			seen.note(req.Name)
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		Eventually(seen.count).Should(BeNumerically(">=", 3))
 		now := &corev1.ConfigMap{}
 		Expect(kube.Get(ctx, client.ObjectKeyFromObject(cm), now)).To(Succeed())
@@ -126,7 +126,7 @@ var _ = Describe("A controller", func() {
 			}
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		cm := newConfigMap(ctx, namespace, "a")
 		Eventually(attempts.count).Should(Equal(failures + 1))
 		least := 5 * time.Millisecond
@@ -151,7 +151,7 @@ var _ = Describe("A controller", func() {
 			}
 			return reconcile.Result{}, nil
 		})
-		r.start()
+		r.start(ctx)
 		newConfigMap(ctx, namespace, "a")
 		Eventually(seen.count).Should(Equal(4))
 		for _, gap := range seen.gaps() {
@@ -166,7 +166,7 @@ var _ = Describe("A controller", func() {
 		r.reconciles("parallel-"+namespace, work.reconcile, func(b *ctrl.Builder) {
 			b.WithOptions(controller.Options{MaxConcurrentReconciles: 3})
 		})
-		r.start()
+		r.start(ctx)
 		objects := []*corev1.ConfigMap{}
 		for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 			objects = append(objects, newConfigMap(ctx, namespace, name))
