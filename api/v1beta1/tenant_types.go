@@ -35,13 +35,13 @@ const (
 type Subject struct {
 	// kind is User, Group or ServiceAccount.
 	// +required
-	Kind SubjectKind `json:"kind"`
+	Kind SubjectKind `json:"kind,omitempty"`
 
 	// name of the subject as the API server's authentication reports it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name"`
+	Name string `json:"name,omitempty"`
 
 	// namespace of the ServiceAccount; only for that kind.
 	// +optional
@@ -75,14 +75,14 @@ type TenantSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Namespaces []NamespaceSuffix `json:"namespaces"`
+	Namespaces []NamespaceSuffix `json:"namespaces,omitempty"`
 
 	// admins administer the namespaces, each through one RoleBinding per namespace.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
-	Admins []Subject `json:"admins"`
+	Admins []Subject `json:"admins,omitempty"`
 
 	// namespaceDeletionPolicy says what becomes of a namespace when its name is
 	// dropped from namespaces or the Tenant is deleted: Delete removes it with

@@ -122,7 +122,7 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 		return outcome{reason: v1beta1.ReasonPending}, err
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceCreated, "created namespace %s", s.name))
+	res.events = append(res.events, normal(v1beta1.EventNamespaceCreated, "Create", s.name, "created namespace %s", s.name))
 	r.metrics.added.Inc()
 	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
 	return out, r.ensureBinding(ctx, o, s.name, nil, res)
@@ -155,7 +155,7 @@ func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (
 		return out, err
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceDeleted, "deleted namespace %s", s.name))
+	res.events = append(res.events, normal(v1beta1.EventNamespaceDeleted, "Delete", s.name, "deleted namespace %s", s.name))
 	r.metrics.removed.Inc()
 	return out, nil
 }
@@ -174,7 +174,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s 
 		return out, client.IgnoreNotFound(err)
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceRetained, "let go of namespace %s and kept it", s.name))
+	res.events = append(res.events, normal(v1beta1.EventNamespaceRetained, "Release", s.name, "let go of namespace %s and kept it", s.name))
 	r.metrics.removed.Inc()
 	return outcome{}, nil
 }

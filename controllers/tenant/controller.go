@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -167,10 +168,10 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 // emit records events about the Tenant; they land in namespace default.
 func (r *Reconciler) emit(t *v1beta1.Tenant, notes []note) {
 	for _, n := range notes {
-		action := "Reconcile"
-		if n.eventType == corev1.EventTypeWarning {
-			action = "Check"
+		var related runtime.Object
+		if n.namespace != "" {
+			related = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: n.namespace}
 		}
-		r.Recorder.Eventf(t, nil, n.eventType, n.reason, action, "%s", n.message)
+		r.Recorder.Eventf(t, related, n.eventType, n.reason, n.action, "%s", n.message)
 	}
 }

@@ -37,8 +37,6 @@ type plan struct {
 	invalid field.ErrorList
 	// deleting: the Tenant is on its way out.
 	deleting bool
-	// policy in force for namespaces that leave the Tenant.
-	policy v1beta1.NamespaceDeletionPolicy
 	// steps by namespace name, sorted.
 	steps []step
 	// strays are RoleBindings of the Tenant where it has no namespace.
@@ -51,7 +49,7 @@ type plan struct {
 // decide turns what was observed into what is to be done. It is pure.
 func decide(o *observation, operatorNamespace string) plan {
 	t := o.tenant
-	p := plan{deleting: !t.DeletionTimestamp.IsZero(), policy: policyOf(t)}
+	p := plan{deleting: !t.DeletionTimestamp.IsZero()}
 	if !p.deleting {
 		if p.invalid = validateNames(t, operatorNamespace); len(p.invalid) > 0 {
 			return p
@@ -66,7 +64,8 @@ func decide(o *observation, operatorNamespace string) plan {
 	keeps := map[string]bool{}
 	for _, name := range held {
 		live := o.namespaces[name]
-		s := step{name: name, live: live, verb: verbFor(wanted[name], live, live != nil && ownsNamespace(t, listed, live), p.policy)}
+		ours := live != nil && ownsNamespace(t, listed, live)
+		s := step{name: name, live: live, verb: verbFor(wanted[name], live, ours, leavingPolicy(t, live))}
 		keeps[name] = s.verb == keep || s.verb == wait || s.verb == remove
 		p.steps = append(p.steps, s)
 	}
@@ -120,8 +119,19 @@ func verbFor(wanted bool, live *corev1.Namespace, ours bool, policy v1beta1.Name
 	}
 }
 
-// policyOf is the deletion policy in force. A deletion with --cascade=orphan
-// asks for the children to be kept, whatever the spec says.
+// leavingPolicy is what becomes of one namespace if it leaves the Tenant. A
+// deletion with --cascade=orphan asks for the children to be kept, whatever the
+// spec says. The garbage collector then takes the owner references off and its
+// finalizer with them, perhaps before we look: a namespace of a Tenant that is
+// being deleted which has lost its owner reference is therefore kept.
+func leavingPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
+	if !t.DeletionTimestamp.IsZero() && live != nil && ownerIndex(t, live) < 0 {
+		return v1beta1.NamespaceRetain
+	}
+	return policyOf(t)
+}
+
+// policyOf is the policy that the spec, or the way of deletion, asks for.
 func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) {
 		return v1beta1.NamespaceRetain

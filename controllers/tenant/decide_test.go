@@ -131,6 +131,11 @@ func TestDecide(t *testing.T) {
 			observed(tenant("a", deleted, retaining, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
 		"a tenant deleted with --cascade=orphan releases": {
 			observed(tenant("a", deleted, orphaning, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
+		"a deleted tenant keeps what the garbage collector has orphaned already": {
+			observed(tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
+		"a dropped one that lost its owner reference is removed all the same": {
+			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)),
+				namespace("a-old", markedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:keep a-old:remove"},
 		"a deleted tenant with bad names still lets go": {
 			observed(tenant("a", deleted, asking("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
 	} {

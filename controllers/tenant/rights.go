@@ -43,7 +43,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	res.wrote = true
 	if settled(o, namespace) {
-		res.events = append(res.events, warning(v1beta1.EventAdminBindingRepaired,
+		res.events = append(res.events, warning(v1beta1.EventAdminBindingRepaired, "Repair", namespace,
 			"role binding %s/%s had been changed and was put back", namespace, adminBindingName))
 	}
 	return nil

@@ -131,17 +131,20 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		Message: namespacesText(namesOfOutcomes(res.outcomes)) + " as asked for"}, false
 }
 
-// note is one event to be recorded.
+// note is one event to be recorded. Events of the same type, reason, action,
+// object and related object are counted as one, and only the first one's text is
+// kept; so what makes two of them different has to be among these.
 type note struct {
-	eventType, reason, message string
+	eventType, reason, action, message string
+	namespace                          string // the one it is about, if it is about one
 }
 
-func normal(reason, format string, args ...any) note {
-	return note{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+func normal(reason, action, namespace, format string, args ...any) note {
+	return note{corev1.EventTypeNormal, reason, action, fmt.Sprintf(format, args...), namespace}
 }
 
-func warning(reason, format string, args ...any) note {
-	return note{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+func warning(reason, action, namespace, format string, args ...any) note {
+	return note{corev1.EventTypeWarning, reason, action, fmt.Sprintf(format, args...), namespace}
 }
 
 // transitions are the events that the change from one status to the next is
@@ -154,19 +157,19 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []note {
 	}
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			notes = append(notes, warning(v1beta1.EventNamespaceConflict, "namespace %s exists and does not belong to this Tenant", ns.Name))
+			notes = append(notes, warning(v1beta1.EventNamespaceConflict, "Create", ns.Name, "namespace %s exists and does not belong to this Tenant", ns.Name))
 		}
 	}
 	old, now := condition(before, v1beta1.ConditionForeignNamespace), condition(after, v1beta1.ConditionForeignNamespace)
 	if now.Message != "" && now.Message != old.Message {
-		notes = append(notes, warning(v1beta1.EventForeignNamespace, "%s", now.Message))
+		notes = append(notes, warning(v1beta1.EventForeignNamespace, "Disown", "", "%s", now.Message))
 	}
 	old, now = condition(before, v1beta1.ConditionReady), condition(after, v1beta1.ConditionReady)
 	switch {
 	case now.Status == metav1.ConditionTrue && (wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
-		notes = append(notes, normal(v1beta1.EventUpdated, "the tenant was updated"))
+		notes = append(notes, normal(v1beta1.EventUpdated, "Reconcile", "", "the tenant was updated"))
 	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
-		notes = append(notes, warning(v1beta1.EventFailed, "failed to reconcile: %s", now.Message))
+		notes = append(notes, warning(v1beta1.EventFailed, now.Reason, "", "failed to reconcile: %s", now.Message))
 	}
 	return notes
 }

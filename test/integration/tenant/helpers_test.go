@@ -1,0 +1,167 @@
+package tenant_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+const adminBinding = "leasehold:tenant-admin"
+
+var names atomic.Int64
+
+// unique makes a name that no other spec of any parallel process has.
+func unique(base string) string {
+	return fmt.Sprintf("%s-%d-%d", base, GinkgoParallelProcess(), names.Add(1))
+}
+
+// build makes a Tenant with one user as admin, for the API server to default.
+func build(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
+	t := &v1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1beta1.TenantSpec{
+			Namespaces: []v1beta1.NamespaceSuffix{"dev", "prod"},
+			Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "admin-of-" + name}},
+		},
+	}
+	for _, f := range with {
+		f(t)
+	}
+	return t
+}
+
+func suffixes(s ...v1beta1.NamespaceSuffix) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Spec.Namespaces = s }
+}
+
+func withPrefix(p string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = p }
+}
+
+func retain(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceRetain }
+
+func admins(s ...v1beta1.Subject) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) { t.Spec.Admins = s }
+}
+
+// given creates a Tenant and has it deleted after the spec, without waiting.
+func given(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
+	GinkgoHelper()
+	Expect(k8s.Create(ctx, t)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, t))).To(Succeed())
+	})
+	return t
+}
+
+// givenReady is given, and waits for the Tenant to be Ready.
+func givenReady(ctx context.Context, t *v1beta1.Tenant) *v1beta1.Tenant {
+	GinkgoHelper()
+	given(ctx, t)
+	eventuallyReady(ctx, t)
+	return t
+}
+
+// eventuallyReady waits until the Tenant is Ready for its newest generation.
+func eventuallyReady(ctx context.Context, t *v1beta1.Tenant) {
+	GinkgoHelper()
+	Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
+		expect.HaveObservedGeneration(),
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled)))
+}
+
+// fetched re-reads an object at each try; a failure to read it is shown.
+func fetched[T client.Object](o T) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		return o, k8s.Get(ctx, client.ObjectKeyFromObject(o), o)
+	}
+}
+
+// reading is the error of reading an object; it leaves the object as it is.
+func reading(o client.Object) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return k8s.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+	}
+}
+
+// change applies a change to a fresh copy, again if somebody else was faster.
+func change[T client.Object](ctx context.Context, o T, f func(T)) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		f(o)
+		g.Expect(k8s.Update(ctx, o)).To(Succeed())
+	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+func namespaceOf(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// stranger creates a namespace that is nobody's.
+func stranger(ctx context.Context, name string) *corev1.Namespace {
+	GinkgoHelper()
+	ns := namespaceOf(name)
+	Expect(k8s.Create(ctx, ns)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(name)))).To(Succeed())
+	})
+	return ns
+}
+
+func bindingIn(namespace string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBinding}}
+}
+
+// eventsAbout lists the events about an object; those about cluster-scoped
+// objects are kept in namespace default.
+func eventsAbout(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
+	return func(ctx context.Context) ([]eventsv1.Event, error) {
+		var list eventsv1.EventList
+		err := k8s.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault))
+		var about []eventsv1.Event
+		for _, e := range list.Items {
+			if e.Regarding.UID == o.GetUID() {
+				about = append(about, e)
+			}
+		}
+		return about, err
+	}
+}
+
+// can asks the API server's authorizer.
+func can(user string, groups []string, verb, resource, subresource, namespace, name string) func(context.Context) (bool, error) {
+	group := ""
+	switch resource {
+	case "tenants":
+		group = v1beta1.GroupVersion.Group
+	case "deployments":
+		group = "apps"
+	}
+	return func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: groups,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name},
+		}}
+		err := k8s.Create(ctx, review)
+		return review.Status.Allowed, err
+	}
+}
+
+// userCan is can for a plain user.
+func userCan(user, verb, resource, namespace, name string) func(context.Context) (bool, error) {
+	return can(user, nil, verb, resource, "", namespace, name)
+}

@@ -1,0 +1,166 @@
+package tenant_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	. "github.com/onsi/gomega/gstruct"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+var _ = Describe("A Tenant", func() {
+	It("gets its namespaces, its admins their rights, and says so", func(ctx SpecContext) {
+		name := unique("life")
+		t := givenReady(ctx, build(name))
+
+		By("defaulting the prefix from the name")
+		Expect(t.Spec.NamespacePrefix).To(Equal(name + "-"))
+		Expect(t).To(expect.HaveFinalizer(v1beta1.TenantFinalizer))
+
+		By("making each namespace its own, with a pod-security level")
+		for _, full := range []string{name + "-dev", name + "-prod"} {
+			ns := namespaceOf(full)
+			Expect(fetched(ns)(ctx)).To(And(
+				expect.BeControlledBy(t),
+				HaveField("Labels", MatchKeys(IgnoreExtras, Keys{
+					v1beta1.LabelTenant:                  Equal(name),
+					v1beta1.LabelManagedBy:               Equal("leasehold"),
+					"pod-security.kubernetes.io/enforce": Equal("baseline"),
+				})),
+				HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(t.UID)))))
+			Expect(fetched(bindingIn(full))(ctx)).To(And(
+				expect.BeControlledBy(t),
+				HaveField("RoleRef", Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"})),
+				HaveField("Subjects", ConsistOf(rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "admin-of-" + name}))))
+		}
+
+		By("listing the namespaces with their UIDs in the status")
+		dev := namespaceOf(name + "-dev")
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(dev), dev)).To(Succeed())
+		Expect(t.Status.Namespaces).To(ConsistOf(
+			Equal(v1beta1.TenantNamespace{Name: name + "-dev", UID: dev.UID, Reason: v1beta1.ReasonReconciled}),
+			HaveField("Name", name+"-prod")))
+
+		By("letting the admins see their Tenant, and no other, and not change it")
+		admin := "admin-of-" + name
+		Eventually(ctx, userCan(admin, "get", "tenants", "", name)).Should(BeTrue())
+		Expect(userCan(admin, "get", "tenants", "", "another")(ctx)).To(BeFalse())
+		for _, verb := range []string{"update", "patch", "delete", "create", "list"} {
+			Expect(userCan(admin, verb, "tenants", "", name)(ctx)).To(BeFalse(), verb)
+		}
+		Expect(userCan(admin, "create", "deployments", name+"-dev", "")(ctx)).To(BeTrue())
+		Expect(userCan(admin, "create", "deployments", "default", "")(ctx)).To(BeFalse())
+
+		By("recording what happened, once, in namespace default")
+		Eventually(ctx, eventsAbout(t)).Should(And(
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventUpdated, Note: "^the tenant was updated$"}),
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-dev"}),
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-prod"})))
+		Expect(eventsAbout(t)(ctx)).To(HaveLen(3))
+	})
+
+	It("takes in a name and lets go of another, deleting under Delete", func(ctx SpecContext) {
+		collected()
+		t := givenReady(ctx, build(unique("swap")))
+		old := namespaceOf(t.Name + "-prod")
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(old), old)).To(Succeed())
+
+		change(ctx, t, suffixes("dev", "test"))
+		Eventually(ctx, reading(old)).WithTimeout(expect.Long).Should(expect.BeGone())
+		eventuallyReady(ctx, t)
+		Expect(t.Status.Namespaces).To(ConsistOf(HaveField("Name", t.Name+"-dev"), HaveField("Name", t.Name+"-test")))
+		Expect(fetched(namespaceOf(t.Name + "-test"))(ctx)).To(expect.BeControlledBy(t))
+		Eventually(ctx, eventsAbout(t)).Should(
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceDeleted, Note: old.Name}))
+	})
+
+	It("lets go of a name under Retain and keeps the namespace, unbound and unmarked", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("keep"), retain))
+		old := namespaceOf(t.Name + "-prod")
+		Expect(fetched(old)(ctx)).To(HaveField("OwnerReferences", BeEmpty()), "Retain must give the garbage collector nothing to go by")
+		uid := old.UID
+
+		change(ctx, t, suffixes("dev"))
+		Eventually(ctx, reading(bindingIn(old.Name))).WithTimeout(expect.Short).Should(expect.BeGone())
+		eventuallyReady(ctx, t)
+		Expect(fetched(old)(ctx)).To(And(
+			HaveField("UID", uid),
+			HaveField("DeletionTimestamp", BeNil()),
+			HaveField("Annotations", Not(HaveKey(v1beta1.AnnotationTenantUID))),
+			HaveField("Labels", Not(HaveKey(v1beta1.LabelTenant))),
+			HaveField("Labels", HaveKey("pod-security.kubernetes.io/enforce"))))
+		Expect(userCan("admin-of-"+t.Name, "create", "deployments", old.Name, "")(ctx)).To(BeFalse())
+		Eventually(ctx, eventsAbout(t)).Should(
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained, Note: old.Name}))
+		Expect(eventsAbout(t)(ctx)).NotTo(
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace}))
+		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(old.Name))).To(Succeed()) })
+	})
+
+	It("rewrites its marks when the policy changes", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("flip"), suffixes("dev")))
+		ns := namespaceOf(t.Name + "-dev")
+		change(ctx, t, retain)
+		Eventually(ctx, fetched(ns)).Should(HaveField("OwnerReferences", BeEmpty()))
+		change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceDelete })
+		Eventually(ctx, fetched(ns)).Should(expect.BeControlledBy(t))
+	})
+
+	It("waits, visibly, until its namespaces are gone before it goes itself", func(ctx SpecContext) {
+		collected()
+		t := givenReady(ctx, build(unique("wait"), suffixes("dev")))
+		blocker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: t.Name + "-dev", Name: "blocker", Finalizers: []string{"example.com/hold"}}}
+		Expect(k8s.Create(ctx, blocker)).To(Succeed())
+
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
+			expect.BeTerminating(),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring(t.Name+"-dev"))))))
+
+		change(ctx, blocker, func(c *corev1.ConfigMap) { c.Finalizers = nil })
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		Expect(reading(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeGone())
+		Expect(reading(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}})(ctx)).To(expect.BeGone())
+		Expect(reading(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}})(ctx)).To(expect.BeGone())
+	})
+
+	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",
+		func(ctx SpecContext, policy func(*v1beta1.Tenant), propagation metav1.DeletionPropagation) {
+			t := given(ctx, build(unique("left"), suffixes("dev"), policy))
+			eventuallyReady(ctx, t)
+			ns := namespaceOf(t.Name + "-dev")
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ns), ns)).To(Succeed())
+			uid := ns.UID
+
+			Expect(k8s.Delete(ctx, t, client.PropagationPolicy(propagation))).To(Succeed())
+			Eventually(ctx, reading(t)).WithTimeout(expect.Medium).Should(expect.BeGone())
+			Expect(fetched(ns)(ctx)).To(And(
+				HaveField("UID", uid),
+				HaveField("DeletionTimestamp", BeNil()),
+				HaveField("OwnerReferences", BeEmpty()),
+				HaveField("Annotations", Not(HaveKey(v1beta1.AnnotationTenantUID)))))
+			Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
+			DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
+		},
+		Entry("under Retain, in the background", retain, metav1.DeletePropagationBackground),
+		Entry("under Retain, in the foreground (T-S)", retain, metav1.DeletePropagationForeground),
+		Entry("under Delete, with --cascade=orphan", func(*v1beta1.Tenant) {}, metav1.DeletePropagationOrphan),
+	)
+
+	It("goes without a trace when it is deleted in the foreground under Delete", func(ctx SpecContext) {
+		collected()
+		t := givenReady(ctx, build(unique("fore"), suffixes("dev")))
+		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		Expect(reading(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeGone())
+	})
+})
