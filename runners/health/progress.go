@@ -66,11 +66,6 @@ func (p *Progress) NewQueue(
 	return observed
 }
 
-// Wrap returns r as it is: the queue sees every item taken and given back, and
-// that includes a reconcile that panics. It lets a Progress stand in where a
-// watcher of another kind has to see the calls themselves.
-func (p *Progress) Wrap(r reconcile.Reconciler) reconcile.Reconciler { return r }
-
 // Check is the healthz.Checker. Its error names each stuck controller, for how
 // long it has been stuck and how many items wait behind.
 func (p *Progress) Check(*http.Request) error {
