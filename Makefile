@@ -42,7 +42,7 @@ needs-go:
 
 .PHONY: build
 build: needs-go ## Build the operator into bin/manager.
-	@CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/manager .
+	@$(GO) build -o $(BIN)/manager .
 
 ##@ Test
 
