@@ -18,14 +18,13 @@ help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z_0-9-]+:.*?##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: controlplane
-controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager and kubectl (5 minutes once).
+controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once).
 	@cd hack/controlplane && $(GO) run . -out $(BIN)/controlplane -go $(GO)
 
 .PHONY: run
-run: controlplane ## Run the operator, two replicas of it, beside a control plane (ARGS=-once stops when the samples are Ready).
-	@$(GO) build -o $(BIN)/manager .
-	@mkdir -p $(BIN)/tools && $(GO) build -o $(BIN)/tools/run ./hack/run
-	@exec $(BIN)/tools/run -manager $(BIN)/manager $(ARGS)
+run: controlplane build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
+	@$(GO) build -o $(TOOLS)/run ./hack/run
+	@exec $(TOOLS)/run -manager $(BIN)/manager $(ARGS)
 
 .PHONY: clean
 clean: ## Remove bin/ and artifacts/.

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// electionLease is the name of the Lease by which the replicas elect a leader.
+const electionLease = "manager.leasehold.dev"
+
+// follow watches the Lease, the Tenants and the events about them until the
+// stage is cleared, and says what changes.
+func (s *stage) follow(ctx context.Context) error {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	var err error
+	if s.client, err = client.New(s.plane.Config(), client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("creating a client: %w", err)
+	}
+	watched, err := cache.New(s.plane.Config(), cache.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("creating the cache of what is followed: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := watched.Start(ctx); err != nil {
+			s.out.say("failed", "following what happens: %v", err)
+		}
+	})
+	s.unfollow = func() { cancel(); running.Wait() }
+	news := &news{out: s.out, system: s.shipped.deployment.Namespace, said: map[string]string{}}
+	return errors.Join(
+		tell(ctx, watched, news.lease),
+		tell(ctx, watched, news.tenant),
+		tell(ctx, watched, news.event),
+	)
+}
+
+// tell calls changed with each T when it appears and changes, and with gone when it is deleted.
+func tell[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, watched cache.Cache, changed func(obj P, gone bool)) error {
+	informer, err := watched.GetInformer(ctx, P(new(T)))
+	if err != nil {
+		return fmt.Errorf("watching %T: %w", P(nil), err)
+	}
+	seen := func(obj any, gone bool) {
+		if typed, ok := obj.(P); ok {
+			changed(typed, gone)
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { seen(obj, false) },
+		UpdateFunc: func(_, obj any) { seen(obj, false) },
+		DeleteFunc: func(obj any) {
+			// What was deleted while the watch was broken comes as a note about it.
+			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			seen(obj, true)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watching %T: %w", P(nil), err)
+	}
+	return nil
+}
+
+// news says each thing once, when it becomes true.
+type news struct {
+	out    *teller
+	system string // namespace of the operator
+
+	mu   sync.Mutex
+	said map[string]string
+}
+
+// once says text about subject unless that was the last thing said about it.
+func (n *news) once(subject, topic, text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.said[subject] == text {
+		return
+	}
+	n.said[subject] = text
+	if text != "" {
+		n.out.say(topic, "%s", text)
+	}
+}
+
+func (n *news) lease(lease *coordinationv1.Lease, gone bool) {
+	if lease.Namespace != n.system || lease.Name != electionLease {
+		return
+	}
+	// The identity is the Pod's name, an underscore and a number of that process.
+	leader, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	if gone || leader == "" {
+		n.once("lease", "leader", "none: the Lease has been given back")
+		return
+	}
+	n.once("lease", "leader", leader+" leads")
+}
+
+func (n *news) tenant(tenant *v1beta1.Tenant, gone bool) {
+	subject := "tenant/" + tenant.Name
+	switch {
+	case gone:
+		n.once(subject, "tenant", tenant.Name+" is gone")
+		return
+	case tenant.DeletionTimestamp != nil:
+		n.once(subject+"/deletion", "tenant", tenant.Name+" is being deleted")
+	}
+	for _, condition := range tenant.Status.Conditions {
+		text := fmt.Sprintf("%s: %s=%s (%s) %s", tenant.Name, condition.Type, condition.Status, condition.Reason, condition.Message)
+		n.once(subject+"/"+condition.Type, "tenant", text)
+	}
+}
+
+func (n *news) event(event *eventsv1.Event, gone bool) {
+	if gone || event.Regarding.Kind != "Tenant" {
+		return
+	}
+	times := ""
+	if event.Series != nil {
+		times = fmt.Sprintf(" (%d times)", event.Series.Count)
+	}
+	text := fmt.Sprintf("%s: %s %s: %s%s", event.Regarding.Name, event.Type, event.Reason, event.Note, times)
+	n.once("event/"+string(event.UID), "event", text)
+}
+
+// conditionOf returns the fields of the condition of this type, or nil.
+func conditionOf(obj *unstructured.Unstructured, kind string) map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: none
+	for _, condition := range conditions {
+		if fields, ok := condition.(map[string]any); ok && fields["type"] == kind {
+			return fields
+		}
+	}
+	return nil
+}

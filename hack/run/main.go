@@ -1,0 +1,132 @@
+// Command run shows Leasehold at work on this machine: a control plane, the
+// operator as two processes under the rights it ships with, and the samples. It
+// says what happens until it is told to stop with Ctrl-C.
+//
+// `make run` builds what it needs and starts it. With -once it ends as soon as
+// the samples are Ready.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// settings are the flags.
+type settings struct {
+	manager string        // the operator's binary
+	config  string        // folder of the kustomize configuration
+	workDir string        // where the control plane's folder goes
+	lease   time.Duration // of the election; zero keeps what config/manager says
+	timeout time.Duration // of becoming ready
+	once    bool
+}
+
+func main() {
+	s, err := parse(os.Args[1:], os.Stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err != nil {
+		os.Exit(2)
+	}
+	// What the libraries log is about watches that end with the control plane.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// From the first signal on the next one ends this process at once. The
+	// control plane's watchdog clears up then.
+	context.AfterFunc(ctx, stop)
+	out := newTeller(os.Stdout)
+	if err := run(ctx, s, out); err != nil {
+		out.say("failed", "%v", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string, help io.Writer) (*settings, error) {
+	s := &settings{}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.StringVar(&s.manager, "manager", filepath.Join("bin", "manager"), "the operator's binary")
+	flags.StringVar(&s.config, "config", "config", "folder of the kustomize configuration; its default and samples are applied")
+	flags.StringVar(&s.workDir, "workdir", filepath.Join("bin", "run"), "folder for data and logs, removed at the end")
+	flags.DurationVar(&s.lease, "lease", 0, "lease duration of the leader election, at least 3s; 0 is what config/manager says")
+	flags.DurationVar(&s.timeout, "timeout", 2*time.Minute, "how long replicas and samples may take to become ready, each")
+	flags.BoolVar(&s.once, "once", false, "stop, with exit code 0, as soon as the samples are Ready")
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	err := errors.Join(checkLease(s.lease), checkRest(flags.Args()))
+	if err != nil {
+		fmt.Fprintln(help, err)
+	}
+	return s, err
+}
+
+// checkLease refuses what leaves no time between two tries to renew.
+func checkLease(lease time.Duration) error {
+	if lease != 0 && (lease < 3*time.Second || lease%time.Second != 0) {
+		return fmt.Errorf("-lease %v: want whole seconds, at least 3", lease)
+	}
+	return nil
+}
+
+func checkRest(args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected arguments %q", args)
+	}
+	return nil
+}
+
+// run tells the whole story and undoes it at the end, whatever the end is. Being
+// told to stop is a good end.
+func run(ctx context.Context, s *settings, out *teller) (err error) {
+	stage := &stage{settings: s, out: out}
+	working, end := context.WithCancel(ctx)
+	defer func() {
+		if ctx.Err() != nil {
+			err = nil // whatever broke off did so because it was told to
+			out.say("stopping", "asked to stop; once more ends it at once")
+		}
+		end() // first: from here on it is no news that something ends
+		err = errors.Join(err, stage.clear(context.WithoutCancel(ctx)))
+	}()
+	for _, step := range []func(context.Context) error{
+		stage.startControlPlane, // everything below talks to it
+		stage.install,           // what is shipped, before the first replica needs its rights
+		stage.follow,            // before there is something to see
+		stage.startReplicas,     // both, under the shipped ServiceAccount
+		stage.awaitReplicas,     // webhooks answer from here on
+		stage.applySamples,
+		stage.awaitSamples,
+	} {
+		if err := step(working); err != nil {
+			return err
+		}
+	}
+	if s.once {
+		return nil
+	}
+	if err := stage.invite(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-stage.deserted:
+		return errors.New("both replicas have ended")
+	}
+}

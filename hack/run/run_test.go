@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+)
+
+func TestParse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		want string // part of the error; empty: none
+	}{
+		"nothing":             {nil, ""},
+		"once, short lease":   {[]string{"-once", "-lease", "3s"}, ""},
+		"lease too short":     {[]string{"-lease", "2s"}, "-lease 2s: want whole seconds, at least 3"},
+		"lease with a rest":   {[]string{"-lease", "3500ms"}, "-lease 3.5s: want whole seconds, at least 3"},
+		"word without a dash": {[]string{"once"}, `unexpected arguments ["once"]`},
+		"unknown flag":        {[]string{"-twice"}, "flag provided but not defined: -twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(tc.args, io.Discard)
+			if (err != nil) != (tc.want != "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("parse(%q): error %v, want %q", tc.args, err, tc.want)
+			}
+		})
+	}
+}
+
+const rendered = `
+kind: Deployment
+metadata: {name: manager, namespace: system}
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {app: x}}
+    spec:
+      serviceAccountName: account
+      containers: [{name: manager, args: [--leader-elect, "--health-probe-bind-address=:8081"]}]
+---
+kind: ValidatingWebhookConfiguration
+metadata: {name: webhooks}
+webhooks: [{name: a.example.org, clientConfig: {service: {name: hooks, namespace: system}}}]
+`
+
+func objects(t *testing.T, text string) []*unstructured.Unstructured {
+	t.Helper()
+	var objs []*unstructured.Unstructured
+	for _, part := range strings.Split(text, "---\n") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(part), &obj.Object); err != nil {
+			t.Fatal(err)
+		}
+		objs = append(objs, obj)
+	}
+	return objs
+}
+
+func TestReplicasRunAsShipped(t *testing.T) {
+	found, err := findShipped(objects(t, rendered))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.replicas != 2 || found.service.String() != "system/hooks" {
+		t.Errorf("replicas %d, service %s", found.replicas, found.service)
+	}
+	got := found.replica(1, &settings{manager: "bin/manager", lease: 15 * time.Second})
+	args := got.Args(env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3})
+	got.Args = nil
+	want := env.ReplicaOptions{
+		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
+		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{
+		"--leader-elect", "--health-probe-bind-address=:8081",
+		"--health-probe-bind-address=127.0.0.1:1", "--metrics-bind-address=127.0.0.1:2",
+		"--webhook-host=127.0.0.1", "--webhook-port=3",
+		"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s",
+	}, args); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+}
+
+func TestFindShippedSaysWhatIsMissing(t *testing.T) {
+	for want, change := range map[string]func(string) string{
+		"no Deployment":                       func(s string) string { return s[strings.Index(s, "---\n")+4:] },
+		"does not say how many replicas":      func(s string) string { return strings.Replace(s, "replicas: 2", "paused: true", 1) },
+		"no webhook is called through":        func(s string) string { return s[:strings.Index(s, "---\n")] },
+		"decoding Deployment manager":         func(s string) string { return strings.Replace(s, "replicas: 2", "replicas: many", 1) },
+		"decoding ValidatingWebhookConfigura": func(s string) string { return strings.Replace(s, "name: a.example.org", "name: [a]", 1) },
+	} {
+		if _, err := findShipped(objects(t, change(rendered))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestNewsIsToldOnce shows what is printed for a history of objects.
+func TestNewsIsToldOnce(t *testing.T) {
+	var out bytes.Buffer
+	n := &news{out: newTeller(&out), system: "system", said: map[string]string{}}
+	lease := func(ns, holder string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: electionLease},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(holder)},
+		}
+	}
+	n.lease(lease("elsewhere", "x_1"), false)
+	n.lease(lease("system", "a_1"), false)
+	n.lease(lease("system", "a_1"), false) // renewed
+	n.lease(lease("system", ""), false)
+	n.lease(lease("system", "b_2"), false)
+
+	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
+	tenant.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Reconciled", Message: "fine"}}
+	n.tenant(tenant, false)
+	n.tenant(tenant, false)
+	tenant.DeletionTimestamp = ptr.To(metav1.Now())
+	n.tenant(tenant, false)
+	n.tenant(tenant, true)
+
+	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the tenant was updated"}
+	event.Regarding.Name = "t"
+	n.event(event, false) // about something else
+	event.Regarding.Kind = "Tenant"
+	n.event(event, false)
+	event.Series = &eventsv1.EventSeries{Count: 2}
+	n.event(event, false)
+	n.event(event, true)
+
+	got := regexp.MustCompile(`(?m)^ *[0-9.]+ s  (\S+) +`).ReplaceAllString(out.String(), "$1: ")
+	want := `leader: a leads
+leader: none: the Lease has been given back
+leader: b leads
+tenant: t: Ready=True (Reconciled) fine
+tenant: t is being deleted
+tenant: t is gone
+event: t: Normal Updated: the tenant was updated
+event: t: Normal Updated: the tenant was updated (2 times)
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what was said (-want +got):\n%s", diff)
+	}
+}
+
+func TestCut(t *testing.T) {
+	long := strings.Repeat("é", 200)
+	if got := cut("short\n" + long); got != "short\n"+strings.Repeat("é", 160)+"..." {
+		t.Errorf("got %q", got)
+	}
+}

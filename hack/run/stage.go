@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+)
+
+// pollEvery is how often things that cannot be watched are looked at.
+const pollEvery = 100 * time.Millisecond
+
+// stage is what run has set up so far.
+type stage struct {
+	settings *settings
+	out      *teller
+
+	plane     *env.ControlPlane
+	shipped   *shipped
+	forwarder *env.Forwarder
+	replicas  []*env.Replica
+	deserted  chan struct{} // closed when no replica runs any more
+	client    client.Client
+	unfollow  func() // ends what follow began
+	samples   []*unstructured.Unstructured
+}
+
+func (s *stage) startControlPlane(ctx context.Context) error {
+	s.out.say("control plane", "starting etcd, kube-apiserver and kube-controller-manager")
+	var err error
+	s.plane, err = env.Start(ctx, env.Options{
+		WorkDir:     s.settings.workDir,
+		CRDs:        []string{filepath.Join(s.settings.config, "crd", "bases")},
+		AuditGroups: []string{v1beta1.GroupVersion.Group},
+	})
+	if err != nil {
+		return err
+	}
+	s.out.say("control plane", "answers; data, logs and audit log in %s", short(s.plane.Dir()))
+	return nil
+}
+
+// install applies config/default, with two changes that stand in for what is not
+// here: no kubelet runs the Deployment's Pods, so startReplicas does, and no
+// kube-proxy routes the webhook Service, so the forwarder does.
+func (s *stage) install(ctx context.Context) error {
+	folder := filepath.Join(s.settings.config, "default")
+	objs, err := s.plane.Render(ctx, folder)
+	if err != nil {
+		return err
+	}
+	if s.shipped, err = findShipped(objs); err != nil {
+		return fmt.Errorf("reading %s: %w", folder, err)
+	}
+	if s.forwarder, err = env.StartForwarder(ctx, pollEvery); err != nil {
+		return err
+	}
+	objs = slices.DeleteFunc(objs, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "Deployment" })
+	if objs, err = env.RouteWebhooks(objs, s.shipped.service, s.forwarder.Port()); err != nil {
+		return err
+	}
+	if err := s.plane.Apply(ctx, objs...); err != nil {
+		return err
+	}
+	s.out.say("install", "%d objects of %s: definitions, rights, webhooks", len(objs), folder)
+	return nil
+}
+
+// startReplicas runs what the Deployment's Pods would run.
+func (s *stage) startReplicas(ctx context.Context) error {
+	s.deserted = make(chan struct{})
+	ended := make(chan struct{}, s.shipped.replicas)
+	var backends []env.Backend
+	for i := range s.shipped.replicas {
+		replica, err := env.StartReplica(ctx, s.plane, s.shipped.replica(i, s.settings))
+		if err != nil {
+			return err
+		}
+		s.replicas = append(s.replicas, replica)
+		backends = append(backends, replica.WebhookBackend())
+		s.out.say("operator", "%s runs as process %d, log %s", replica.Name(), replica.Pid(), short(replica.LogPath()))
+		go s.mourn(ctx, replica, ended)
+	}
+	go func() {
+		for range s.replicas {
+			<-ended
+		}
+		close(s.deserted)
+	}()
+	s.forwarder.SetBackends(ctx, backends...)
+	return nil
+}
+
+// mourn says so when a replica ends that nobody told to.
+func (s *stage) mourn(ctx context.Context, replica *env.Replica, ended chan<- struct{}) {
+	defer func() { ended <- struct{}{} }()
+	select {
+	case <-ctx.Done():
+	case <-replica.Done():
+		if ctx.Err() == nil {
+			s.out.say("operator", "%s has ended by itself; the end of its log:\n%s", replica.Name(), cut(replica.LogTail(8)))
+		}
+	}
+}
+
+func (s *stage) awaitReplicas(ctx context.Context) error {
+	began := time.Now()
+	for _, replica := range s.replicas {
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, pollEvery, s.settings.timeout, true, func(ctx context.Context) (bool, error) {
+			if !replica.Running() {
+				return false, errors.New("it has ended")
+			}
+			last = replica.Ready(ctx)
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s to be ready: %w", replica.Name(), errors.Join(err, last))
+		}
+		s.out.say("operator", "%s is ready after %.1f s", replica.Name(), time.Since(began).Seconds())
+	}
+	return nil
+}
+
+// applySamples tries until the webhooks answer: the forwarder learns a moment
+// later than we that a replica is ready, the API server learns the certificate
+// authority from a watch.
+func (s *stage) applySamples(ctx context.Context) error {
+	folder := filepath.Join(s.settings.config, "samples")
+	samples, err := s.plane.Render(ctx, folder)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, pollEvery, s.settings.timeout, true, func(ctx context.Context) (bool, error) {
+		last = s.plane.Apply(ctx, samples...)
+		// A webhook that cannot be called is an internal error, one that refuses is not.
+		if last != nil && !apierrors.IsInternalError(last) {
+			return false, last
+		}
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("applying %s: %w", folder, errors.Join(err, last))
+	}
+	s.samples = samples
+	for _, sample := range samples {
+		s.out.say("samples", "applied %s %s", sample.GetKind(), sample.GetName())
+	}
+	return nil
+}
+
+func (s *stage) awaitSamples(ctx context.Context) error {
+	for _, sample := range s.samples {
+		got := sample.DeepCopy()
+		err := wait.PollUntilContextTimeout(ctx, pollEvery, s.settings.timeout, true, func(ctx context.Context) (bool, error) {
+			if err := s.client.Get(ctx, client.ObjectKeyFromObject(sample), got); err != nil {
+				return false, err
+			}
+			ready := conditionOf(got, v1beta1.ConditionReady)
+			return ready != nil && ready["status"] == "True", nil
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for %s %s to be Ready: %w", sample.GetKind(), sample.GetName(), err)
+		}
+	}
+	s.out.say("samples", "all of them are Ready")
+	return nil
+}
+
+// clear stops everything that was started, in the opposite order.
+func (s *stage) clear(ctx context.Context) error {
+	if s.plane == nil {
+		return nil
+	}
+	var errs []error
+	if s.unfollow != nil {
+		s.unfollow()
+	}
+	errs = append(errs, s.stopReplicas(ctx))
+	if s.forwarder != nil {
+		errs = append(errs, s.forwarder.Stop())
+	}
+	if err := s.plane.Stop(); err != nil {
+		errs = append(errs, err)
+	} else {
+		s.out.say("stopping", "the control plane has ended, its folder is gone")
+	}
+	return errors.Join(errs...)
+}
+
+// stopReplicas asks all of them at the same time, as the deletion of their
+// Deployment would.
+func (s *stage) stopReplicas(ctx context.Context) error {
+	errs := make([]error, len(s.replicas))
+	var all sync.WaitGroup
+	for i, replica := range s.replicas {
+		if !replica.Running() {
+			continue
+		}
+		all.Go(func() {
+			code, err := replica.Stop(ctx)
+			if errs[i] = err; err == nil {
+				s.out.say("stopping", "%s has ended with exit code %d", replica.Name(), code)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// short returns path as seen from the working directory, when it is below that.
+func short(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) {
+		return below
+	}
+	return path
+}
+
+// cut leaves the beginning of each line: stack traces are for the log file.
+func cut(text string) string {
+	const width = 160
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			lines[i] = string(runes[:width]) + "..."
+		}
+	}
+	return strings.Join(lines, "\n")
+}

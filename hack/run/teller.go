@@ -1,0 +1,35 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// teller prints what happens, one line each, with the seconds since the start.
+// Several goroutines may use it.
+type teller struct {
+	began time.Time
+
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func newTeller(out io.Writer) *teller { return &teller{began: time.Now(), out: out} }
+
+// say prints a line about topic; more lines of the text are indented below it.
+func (t *teller) say(topic, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.ReplaceAll(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n", "\n"+strings.Repeat(" ", 25))
+	fmt.Fprintf(t.out, "%6.1f s  %-14s  %s\n", time.Since(t.began).Seconds(), topic, text)
+}
+
+// block prints text as it is between empty lines.
+func (t *teller) block(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
+}
