@@ -26,7 +26,7 @@ import (
 // SetupWebhookWithManager adds the defaulting and validating webhooks. They
 // answer on every replica and say only what the CRD's own rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
-	w := &Webhook{Reader: mgr.GetClient(), OperatorNamespace: o.OperatorNamespace}
+	w := &Webhook{Reader: mgr.GetCache(), OperatorNamespace: o.OperatorNamespace}
 	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).Complete()
 	if err != nil {
 		return fmt.Errorf("adding tenant webhooks: %w", err)

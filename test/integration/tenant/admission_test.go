@@ -3,6 +3,7 @@ package tenant_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -26,7 +27,7 @@ func user(name string) any { return spec{"kind": "User", "name": name} }
 func typed(name string, s spec) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": v1beta1.GroupVersion.String(), "kind": "Tenant",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any(s)}}
+		"metadata": map[string]any{"name": name}, "spec": s}}
 }
 
 func many(n int, f func(int) any) []any {
@@ -40,9 +41,7 @@ func many(n int, f func(int) any) []any {
 var _ = Describe("Admission of a Tenant", func() {
 	good := func(with spec) spec {
 		s := spec{"namespaces": []any{"dev"}, "admins": []any{user("ann")}}
-		for k, v := range with {
-			s[k] = v
-		}
+		maps.Copy(s, with)
 		return s
 	}
 

@@ -202,14 +202,16 @@ func auditPosition() record.Bookmark {
 }
 
 // operatorWrites are what the operator tried to write since, as "verb
-// resource/name"; the Lease and events are counted elsewhere.
-func operatorWrites(since record.Bookmark) []string {
+// resource/name", as far as they meet the conditions; the Lease and events are
+// counted elsewhere.
+func operatorWrites(since record.Bookmark, conditions ...record.Match) []string {
 	GinkgoHelper()
 	events, _, err := record.ReadAuditLogFrom(shared.AuditLog, since)
 	Expect(err).NotTo(HaveOccurred())
 	var writes []string
-	for _, e := range record.Writes(events, operatorUser,
-		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events"))) {
+	conditions = append(conditions,
+		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))
+	for _, e := range record.Writes(events, operatorUser, conditions...) {
 		writes = append(writes, describe(e))
 	}
 	return writes
