@@ -54,6 +54,8 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 			WebhookService: types.NamespacedName{Namespace: operatorNamespace, Name: "leasehold-webhook-service"},
 			Replica: env.ReplicaOptions{
 				Namespace: operatorNamespace, ServiceAccount: serviceAccount, Binary: binary, Args: arguments,
+				// A replica that loses the Lease leaves at once, without tidying up.
+				Env: []string{"TMPDIR=" + GinkgoT().TempDir()},
 			},
 		})
 		Expect(err).NotTo(HaveOccurred())
