@@ -48,8 +48,8 @@ func main() {
 	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	// What is heard of signals ends with this process.
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if err := run(ctx, *out, *goCmd, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
 		os.Exit(1)
@@ -118,7 +118,7 @@ func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.W
 	fmt.Fprintln(log, step)
 	final := filepath.Join(p.dir, prog.name)
 	unfinished := final + ".unfinished"
-	defer os.Remove(unfinished) // gone after the rename; left over only by a failure
+	defer func() { _ = os.Remove(unfinished) }() // gone after the rename; left over only by a failure
 
 	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags(p.version), "-o", unfinished, prog.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +44,7 @@ func setup(t *testing.T) (out, goCmd string, built func() []string) {
 func TestSecondRunBuildsNothing(t *testing.T) {
 	out, goCmd, built := setup(t)
 	for range 2 {
-		if err := run(context.Background(), out, goCmd, &bytes.Buffer{}); err != nil {
+		if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +62,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	out, goCmd, built := setup(t)
 	// The lock is held while the runs start, so that all of them have to wait.
 	var holder bytes.Buffer
-	unlock, err := lock(context.Background(), out, &holder)
+	unlock, err := lock(t.Context(), out, &holder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	errs := make([]error, len(logs))
 	for i := range logs {
 		logs[i].said = make(chan struct{})
-		all.Go(func() { errs[i] = run(context.Background(), out, goCmd, &logs[i]) })
+		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, &logs[i]) })
 	}
 	for i := range logs {
 		<-logs[i].said
@@ -107,7 +106,7 @@ func (a *announced) Write(p []byte) (int, error) {
 func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
-	err := run(context.Background(), out, goCmd, &bytes.Buffer{})
+	err := run(t.Context(), out, goCmd, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "building kubectl") || !strings.Contains(err.Error(), "broken on purpose") {
 		t.Fatalf("error %v does not say what failed and how", err)
 	}
@@ -117,7 +116,7 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	}
 	t.Setenv("BREAK", "")
 	before := len(built())
-	if err := run(context.Background(), out, goCmd, &bytes.Buffer{}); err != nil {
+	if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(built()) - before; got != len(programs) {
@@ -129,7 +128,7 @@ func TestOwnAssetsAreHonoured(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
 	var log bytes.Buffer
-	if err := run(context.Background(), out, goCmd, &log); err != nil {
+	if err := run(t.Context(), out, goCmd, &log); err != nil {
 		t.Fatal(err)
 	}
 	if len(built()) > 0 || !strings.Contains(log.String(), "/somewhere/else") {

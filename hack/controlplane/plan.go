@@ -149,7 +149,7 @@ func lock(ctx context.Context, out string, log io.Writer) (unlock func(), err er
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			// Closing the file gives the lock back.
-			return func() { file.Close() }, nil
+			return func() { _ = file.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("locking %s: %w", out, err), file.Close())

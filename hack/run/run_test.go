@@ -13,7 +13,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/api/v1beta1"
@@ -60,7 +59,7 @@ webhooks: [{name: a.example.org, clientConfig: {service: {name: hooks, namespace
 func objects(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var objs []*unstructured.Unstructured
-	for _, part := range strings.Split(text, "---\n") {
+	for part := range strings.SplitSeq(text, "---\n") {
 		obj := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(part), &obj.Object); err != nil {
 			t.Fatal(err)
@@ -100,9 +99,9 @@ func TestReplicasRunAsShipped(t *testing.T) {
 
 func TestFindShippedSaysWhatIsMissing(t *testing.T) {
 	for want, change := range map[string]func(string) string{
-		"no Deployment":                       func(s string) string { return s[strings.Index(s, "---\n")+4:] },
+		"no Deployment":                       func(s string) string { _, after, _ := strings.Cut(s, "---\n"); return after },
 		"does not say how many replicas":      func(s string) string { return strings.Replace(s, "replicas: 2", "paused: true", 1) },
-		"no webhook is called through":        func(s string) string { return s[:strings.Index(s, "---\n")] },
+		"no webhook is called through":        func(s string) string { before, _, _ := strings.Cut(s, "---\n"); return before },
 		"decoding Deployment manager":         func(s string) string { return strings.Replace(s, "replicas: 2", "replicas: many", 1) },
 		"decoding ValidatingWebhookConfigura": func(s string) string { return strings.Replace(s, "name: a.example.org", "name: [a]", 1) },
 	} {
@@ -119,7 +118,7 @@ func TestNewsIsToldOnce(t *testing.T) {
 	lease := func(ns, holder string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: electionLease},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(holder)},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(holder)},
 		}
 	}
 	n.lease(lease("elsewhere", "x_1"), false)
@@ -132,7 +131,7 @@ func TestNewsIsToldOnce(t *testing.T) {
 	tenant.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Reconciled", Message: "fine"}}
 	n.tenant(tenant, false)
 	n.tenant(tenant, false)
-	tenant.DeletionTimestamp = ptr.To(metav1.Now())
+	tenant.DeletionTimestamp = new(metav1.Now())
 	n.tenant(tenant, false)
 	n.tenant(tenant, true)
 

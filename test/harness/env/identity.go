@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 // tokenLifetime outlives any run. The API server's least is 10 minutes.
@@ -27,13 +26,13 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
 			// As strict as a namespace may ask for, so that every one admits it.
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot:   ptr.To(true),
+				RunAsNonRoot:   new(true),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
 				Name: "process", Image: "process.invalid/none",
 				SecurityContext: &corev1.SecurityContext{
-					AllowPrivilegeEscalation: ptr.To(false),
+					AllowPrivilegeEscalation: new(false),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 			}},
@@ -43,7 +42,7 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 		return "", "", fmt.Errorf("creating its Pod object: %w", err)
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To(int64(tokenLifetime.Seconds())),
+		ExpirationSeconds: new(int64(tokenLifetime.Seconds())),
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
 	}}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.ServiceAccount}}

@@ -29,12 +29,13 @@ func TestMain(m *testing.M) {
 
 func testAll(m *testing.M) int {
 	began := time.Now()
-	cp, err := Start(context.Background(), Options{AuditGroups: []string{"example.org"}})
+	ctx := context.Background() //nolint:forbidigo // no test runs yet whose context could be taken
+	cp, err := Start(ctx, Options{AuditGroups: []string{"example.org"}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Printf("control plane started in %.2f s\n", time.Since(began).Seconds())
+	fmt.Fprintf(os.Stdout, "control plane started in %.2f s\n", time.Since(began).Seconds())
 	shared = cp
 	code := m.Run()
 	if err := cp.Stop(); err != nil {

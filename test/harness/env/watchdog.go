@@ -2,6 +2,7 @@ package env
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -41,14 +42,13 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the watchdog's pipe: %w", err)
 	}
-	defer read.Close()
+	defer func() { _ = read.Close() }() // the watchdog has its own handle
 	cmd := exec.Command("/bin/sh", filepath.Join(dir, "watchdog.sh"), removes)
 	cmd.Stdin = read
 	// A group of its own: Ctrl-C in a terminal goes to the caller's whole group.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		write.Close()
-		return nil, fmt.Errorf("starting the watchdog: %w", err)
+		return nil, errors.Join(fmt.Errorf("starting the watchdog: %w", err), write.Close())
 	}
 	w := &watchdog{dir: dir, pipe: write, gone: make(chan struct{})}
 	go func() {
