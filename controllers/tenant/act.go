@@ -220,8 +220,6 @@ func reasonFor(err error) string {
 		return v1beta1.ReasonChildConflict
 	case terminatingCause(err):
 		return v1beta1.ReasonNamespaceTerminating
-	case apierrors.IsConflict(err):
-		return v1beta1.ReasonPending
 	case apierrors.IsForbidden(err):
 		return v1beta1.ReasonRBACForbidden
 	default:

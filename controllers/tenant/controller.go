@@ -148,6 +148,11 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 		return nil
 	}
+	// What was refused because it had changed meanwhile says nothing about the
+	// Tenant; the pass that follows at once will have seen the change.
+	if res.retry {
+		return nil
+	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
 	if !equality.Semantic.DeepEqual(before.Status, t.Status) {
 		if err := r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {

@@ -79,6 +79,9 @@ func (s *subject) end(ctx context.Context) {
 	if s.deployment == nil {
 		return
 	}
+	for _, r := range s.deployment.Replicas() {
+		Expect(r.Running()).To(BeTrue(), "replica %s ended by itself; the end of its log:\n%s", r.Name(), r.LogTail(20))
+	}
 	err := s.deployment.Stop(ctx)
 	if dir := os.Getenv("ARTIFACTS"); dir != "" {
 		for _, r := range s.deployment.Replicas() {
