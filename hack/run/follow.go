@@ -46,7 +46,7 @@ func (s *stage) follow(ctx context.Context) error {
 		}
 	})
 	s.unfollow = func() { cancel(); running.Wait() }
-	news := &news{out: s.out, system: s.shipped.deployment.Namespace, said: map[string]string{}}
+	news := &news{out: s.out, system: s.installation.Shipped().Namespace, said: map[string]string{}}
 	return errors.Join(
 		tell(ctx, watched, news.lease),
 		tell(ctx, watched, news.tenant),

@@ -12,11 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/harness/env"
 )
 
 func TestParse(t *testing.T) {
@@ -40,74 +37,13 @@ func TestParse(t *testing.T) {
 	}
 }
 
-const rendered = `
-kind: Deployment
-metadata: {name: manager, namespace: system}
-spec:
-  replicas: 2
-  template:
-    metadata: {labels: {app: x}}
-    spec:
-      serviceAccountName: account
-      containers: [{name: manager, args: [--leader-elect, "--health-probe-bind-address=:8081"]}]
----
-kind: ValidatingWebhookConfiguration
-metadata: {name: webhooks}
-webhooks: [{name: a.example.org, clientConfig: {service: {name: hooks, namespace: system}}}]
-`
-
-func objects(t *testing.T, text string) []*unstructured.Unstructured {
-	t.Helper()
-	var objs []*unstructured.Unstructured
-	for part := range strings.SplitSeq(text, "---\n") {
-		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(part), &obj.Object); err != nil {
-			t.Fatal(err)
-		}
-		objs = append(objs, obj)
+func TestElectionKeepsItsProportions(t *testing.T) {
+	if got := electionArgs(0); got != nil {
+		t.Errorf("got %q, want what ships", got)
 	}
-	return objs
-}
-
-func TestReplicasRunAsShipped(t *testing.T) {
-	found, err := findShipped(objects(t, rendered))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found.replicas != 2 || found.service.String() != "system/hooks" {
-		t.Errorf("replicas %d, service %s", found.replicas, found.service)
-	}
-	got := found.replica(1, &settings{manager: "bin/manager", lease: 15 * time.Second})
-	args := got.Args(env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3})
-	got.Args = nil
-	want := env.ReplicaOptions{
-		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
-		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("options (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{
-		"--leader-elect", "--health-probe-bind-address=:8081",
-		"--health-probe-bind-address=127.0.0.1:1", "--metrics-bind-address=127.0.0.1:2",
-		"--webhook-host=127.0.0.1", "--webhook-port=3",
-		"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s",
-	}, args); diff != "" {
+	want := []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"}
+	if diff := cmp.Diff(want, electionArgs(15*time.Second)); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
-	}
-}
-
-func TestFindShippedSaysWhatIsMissing(t *testing.T) {
-	for want, change := range map[string]func(string) string{
-		"no Deployment":                       func(s string) string { _, after, _ := strings.Cut(s, "---\n"); return after },
-		"does not say how many replicas":      func(s string) string { return strings.Replace(s, "replicas: 2", "paused: true", 1) },
-		"no webhook is called through":        func(s string) string { before, _, _ := strings.Cut(s, "---\n"); return before },
-		"decoding Deployment manager":         func(s string) string { return strings.Replace(s, "replicas: 2", "replicas: many", 1) },
-		"decoding ValidatingWebhookConfigura": func(s string) string { return strings.Replace(s, "name: a.example.org", "name: [a]", 1) },
-	} {
-		if _, err := findShipped(objects(t, change(rendered))); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -28,14 +28,12 @@ type stage struct {
 	settings *settings
 	out      *teller
 
-	plane     *env.ControlPlane
-	shipped   *shipped
-	forwarder *env.Forwarder
-	replicas  []*env.Replica
-	deserted  chan struct{} // closed when no replica runs any more
-	client    client.Client
-	unfollow  func() // ends what follow began
-	samples   []*unstructured.Unstructured
+	plane        *env.ControlPlane
+	installation *env.Installation
+	deserted     chan struct{} // closed when no replica runs any more
+	client       client.Client
+	unfollow     func() // ends what follow began
+	samples      []*unstructured.Unstructured
 }
 
 func (s *stage) startControlPlane(ctx context.Context) error {
@@ -53,60 +51,63 @@ func (s *stage) startControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// install applies config/default, with two changes that stand in for what is not
-// here: no kubelet runs the Deployment's Pods, so startReplicas does, and no
-// kube-proxy routes the webhook Service, so the forwarder does.
+// install applies config/default; see env.Installation for what stands in for
+// what is not here.
 func (s *stage) install(ctx context.Context) error {
 	folder := filepath.Join(s.settings.config, "default")
-	objs, err := s.plane.Render(ctx, folder)
+	var err error
+	s.installation, err = s.plane.Install(ctx, env.Subject{
+		Manifests: folder,
+		Binary:    s.settings.manager,
+		Args: func(ports env.ReplicaPorts) []string {
+			return append([]string{
+				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports.Probe),
+				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports.Metrics),
+				"--webhook-host=127.0.0.1",
+				fmt.Sprintf("--webhook-port=%d", ports.Webhook),
+			}, electionArgs(s.settings.lease)...)
+		},
+	})
 	if err != nil {
 		return err
 	}
-	if s.shipped, err = findShipped(objs); err != nil {
-		return fmt.Errorf("reading %s: %w", folder, err)
-	}
-	if s.forwarder, err = env.StartForwarder(ctx, pollEvery); err != nil {
-		return err
-	}
-	objs = slices.DeleteFunc(objs, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "Deployment" })
-	if objs, err = env.RouteWebhooks(objs, s.shipped.service, s.forwarder.Port()); err != nil {
-		return err
-	}
-	if err := s.plane.Apply(ctx, objs...); err != nil {
-		return err
-	}
-	s.out.say("install", "%d objects of %s: definitions, rights, webhooks", len(objs), folder)
+	s.out.say("install", "%d objects of %s: definitions, rights, webhooks", s.installation.Objects(), folder)
 	return nil
+}
+
+// electionArgs keeps the proportions of the shipped durations, 15 s, 10 s and 2 s.
+func electionArgs(lease time.Duration) []string {
+	if lease == 0 {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("--leader-elect-lease-duration=%v", lease),
+		fmt.Sprintf("--leader-elect-renew-deadline=%v", lease*10/15),
+		fmt.Sprintf("--leader-elect-retry-period=%v", lease*2/15),
+	}
 }
 
 // startReplicas runs what the Deployment's Pods would run.
 func (s *stage) startReplicas(ctx context.Context) error {
 	s.deserted = make(chan struct{})
-	ended := make(chan struct{}, s.shipped.replicas)
-	var backends []env.Backend
-	for i := range s.shipped.replicas {
-		replica, err := env.StartReplica(ctx, s.plane, s.shipped.replica(i, s.settings))
+	var running sync.WaitGroup
+	for range ptr.Deref(s.installation.Shipped().Spec.Replicas, 1) {
+		replica, err := s.installation.Start(ctx)
 		if err != nil {
 			return err
 		}
-		s.replicas = append(s.replicas, replica)
-		backends = append(backends, replica.WebhookBackend())
 		s.out.say("operator", "%s runs as process %d, log %s", replica.Name(), replica.Pid(), short(replica.LogPath()))
-		go s.mourn(ctx, replica, ended)
+		running.Go(func() { s.mourn(ctx, replica) })
 	}
 	go func() {
-		for range s.replicas {
-			<-ended
-		}
+		running.Wait()
 		close(s.deserted)
 	}()
-	s.forwarder.SetBackends(ctx, backends...)
 	return nil
 }
 
 // mourn says so when a replica ends that nobody told to.
-func (s *stage) mourn(ctx context.Context, replica *env.Replica, ended chan<- struct{}) {
-	defer func() { ended <- struct{}{} }()
+func (s *stage) mourn(ctx context.Context, replica *env.Replica) {
 	select {
 	case <-ctx.Done():
 	case <-replica.Done():
@@ -118,7 +119,7 @@ func (s *stage) mourn(ctx context.Context, replica *env.Replica, ended chan<- st
 
 func (s *stage) awaitReplicas(ctx context.Context) error {
 	began := time.Now()
-	for _, replica := range s.replicas {
+	for _, replica := range s.installation.Replicas() {
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, pollEvery, s.settings.timeout, true, func(ctx context.Context) (bool, error) {
 			if !replica.Running() {
@@ -190,35 +191,15 @@ func (s *stage) clear(ctx context.Context) error {
 	if s.unfollow != nil {
 		s.unfollow()
 	}
-	errs = append(errs, s.stopReplicas(ctx))
-	if s.forwarder != nil {
-		errs = append(errs, s.forwarder.Stop())
+	if s.installation != nil {
+		errs = append(errs, s.installation.Stop(ctx))
+		s.out.say("stopping", "the replicas have ended")
 	}
 	if err := s.plane.Stop(); err != nil {
 		errs = append(errs, err)
 	} else {
 		s.out.say("stopping", "the control plane has ended, its folder is gone")
 	}
-	return errors.Join(errs...)
-}
-
-// stopReplicas asks all of them at the same time, as the deletion of their
-// Deployment would.
-func (s *stage) stopReplicas(ctx context.Context) error {
-	errs := make([]error, len(s.replicas))
-	var all sync.WaitGroup
-	for i, replica := range s.replicas {
-		if !replica.Running() {
-			continue
-		}
-		all.Go(func() {
-			code, err := replica.Stop(ctx)
-			if errs[i] = err; err == nil {
-				s.out.say("stopping", "%s has ended with exit code %d", replica.Name(), code)
-			}
-		})
-	}
-	all.Wait()
 	return errors.Join(errs...)
 }
 

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,107 +17,137 @@ import (
 // replicas whether they are ready.
 const routeInterval = 100 * time.Millisecond
 
-// Subject is an operator as it ships: its manifests, and how one replica of it
-// is started.
+// Subject is an operator as it ships: its manifests and its program.
 type Subject struct {
-	// Manifests is the kustomize directory of the whole installation. Its
-	// Deployments are left out: the replicas stand in for their Pods.
+	// Manifests is the kustomize directory of the whole installation, with one
+	// Deployment in it. Namespace, ServiceAccount, labels and arguments of the
+	// replicas are the Deployment's.
 	Manifests string
-	// WebhookService is the Service that its webhooks are called through. Zero:
-	// it has no webhooks.
-	WebhookService types.NamespacedName
-	// Replica is what all replicas have in common; Name is set by each.
-	Replica ReplicaOptions
+	// Binary is the program that a replica runs.
+	Binary string
+	// Args returns arguments to follow those that the Deployment ships with, for
+	// what a machine shared by several replicas makes necessary: with most
+	// flag packages the last one of a flag counts. Nil: none.
+	Args func(ReplicaPorts) []string
+	// Env is added to the environment of each replica; see ReplicaOptions.
+	Env []string
 }
 
-// Deployment is an installed Subject with its replicas.
-type Deployment struct {
+// Installation is an installed Subject with its replicas. Two things stand in
+// for what a control plane without nodes does not have: processes for the
+// Deployment's Pods, and a Forwarder for the Service of its webhooks.
+type Installation struct {
 	cp        *ControlPlane
 	subject   Subject
+	shipped   appsv1.Deployment
+	objects   int
 	forwarder *Forwarder // nil without webhooks
 
 	mu       sync.Mutex
 	replicas []*Replica
 }
 
-// Install applies what the subject ships, with its webhooks routed to the
-// replicas that are ready. It starts none. The Deployment has to be stopped
-// before the control plane.
-func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Deployment, error) {
-	d := &Deployment{cp: c, subject: s}
+// Install applies all that the subject ships but its Deployment, with its
+// webhooks routed to the replicas that are ready. It starts none. The
+// Installation has to be stopped before the control plane.
+func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, error) {
 	objects, err := c.Render(ctx, s.Manifests)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
-	if s.WebhookService.Name != "" {
+	i := &Installation{cp: c, subject: s}
+	if i.shipped, err = theDeployment(objects); err != nil {
+		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
+	}
+	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
+	service, err := webhookService(objects)
+	if err != nil {
+		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
+	}
+	if service != (types.NamespacedName{}) {
 		// The forwarder outlives the call, and so must its context.
-		if d.forwarder, err = StartForwarder(context.WithoutCancel(ctx), routeInterval); err != nil {
+		if i.forwarder, err = StartForwarder(context.WithoutCancel(ctx), routeInterval); err != nil {
 			return nil, fmt.Errorf("installing the operator: %w", err)
 		}
-		objects, err = RouteWebhooks(objects, s.WebhookService, d.forwarder.Port())
+		objects, err = RouteWebhooks(objects, service, i.forwarder.Port())
 	}
 	if err == nil {
-		err = c.Apply(ctx, withoutDeployments(objects)...)
+		err = c.Apply(ctx, objects...)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("installing the operator: %w", err), d.Stop(ctx))
+		return nil, errors.Join(fmt.Errorf("installing the operator: %w", err), i.Stop(ctx))
 	}
-	return d, nil
+	i.objects = len(objects)
+	return i, nil
 }
 
-func withoutDeployments(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	var rest []*unstructured.Unstructured
-	for _, o := range objects {
-		if o.GetKind() != "Deployment" {
-			rest = append(rest, o)
-		}
-	}
-	return rest
-}
+// Shipped is the Deployment that the replicas stand in for.
+func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy() }
 
-// Start starts one more replica, under the given Pod name, and routes the
-// webhooks to it as soon as it is ready. It does not wait for that.
-func (d *Deployment) Start(ctx context.Context, name string) (*Replica, error) {
-	o := d.subject.Replica
-	o.Name = name
-	r, err := StartReplica(ctx, d.cp, o)
+// Objects is how many objects were applied.
+func (i *Installation) Objects() int { return i.objects }
+
+// Start starts one more replica, under the Pod name <deployment>-<n>, and routes
+// the webhooks to it as soon as it is ready. It does not wait for that.
+func (i *Installation) Start(ctx context.Context) (*Replica, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	r, err := StartReplica(ctx, i.cp, i.options(len(i.replicas)))
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	d.replicas = append(d.replicas, r)
-	replicas := append([]*Replica(nil), d.replicas...)
-	d.mu.Unlock()
-	if d.forwarder != nil {
+	i.replicas = append(i.replicas, r)
+	if i.forwarder != nil {
 		var backends []Backend
-		for _, r := range replicas {
+		for _, r := range i.replicas {
 			backends = append(backends, r.WebhookBackend())
 		}
-		d.forwarder.SetBackends(context.WithoutCancel(ctx), backends...)
+		i.forwarder.SetBackends(context.WithoutCancel(ctx), backends...)
 	}
 	return r, nil
 }
 
-// Replicas returns all replicas in the order they were started, also those that
-// have ended.
-func (d *Deployment) Replicas() []*Replica {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]*Replica(nil), d.replicas...)
+// options describe the n-th Pod of the Deployment.
+func (i *Installation) options(n int) ReplicaOptions {
+	pod := i.shipped.Spec.Template
+	return ReplicaOptions{
+		Name:           fmt.Sprintf("%s-%d", i.shipped.Name, n),
+		Namespace:      i.shipped.Namespace,
+		ServiceAccount: pod.Spec.ServiceAccountName,
+		PodLabels:      pod.Labels,
+		Binary:         i.subject.Binary,
+		Env:            i.subject.Env,
+		Args: func(p ReplicaPorts) []string {
+			if i.subject.Args == nil {
+				return pod.Spec.Containers[0].Args
+			}
+			return slices.Concat(pod.Spec.Containers[0].Args, i.subject.Args(p))
+		},
+	}
 }
 
-// Stop ends the replicas as a kubelet would and then the routing. What was
-// applied stays.
-func (d *Deployment) Stop(ctx context.Context) error {
-	var errs []error
-	for _, r := range d.Replicas() {
+// Replicas returns all replicas in the order they were started, also those that
+// have ended.
+func (i *Installation) Replicas() []*Replica {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.replicas)
+}
+
+// Stop asks all replicas at the same time to end, as the deletion of their
+// Deployment would, and ends the routing when they have. What was applied stays.
+func (i *Installation) Stop(ctx context.Context) error {
+	replicas := i.Replicas()
+	errs := make([]error, len(replicas)+1)
+	var all sync.WaitGroup
+	for n, r := range replicas {
 		if r.Running() {
-			_, err := r.Stop(ctx)
-			errs = append(errs, err)
+			all.Go(func() { _, errs[n] = r.Stop(ctx) })
 		}
 	}
-	if d.forwarder != nil {
-		errs = append(errs, d.forwarder.Stop())
+	all.Wait()
+	if i.forwarder != nil {
+		errs[len(replicas)] = i.forwarder.Stop()
 	}
 	return errors.Join(errs...)
 }

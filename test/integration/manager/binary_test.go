@@ -14,7 +14,6 @@ import (
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
@@ -27,7 +26,6 @@ import (
 
 const (
 	operatorNamespace = "leasehold-system"
-	serviceAccount    = "leasehold-controller-manager"
 	// With nothing built before, the operator takes minutes on a small machine.
 	buildTimeout = 10 * time.Minute
 )
@@ -37,7 +35,7 @@ const (
 var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	var (
 		binary          string
-		installation    *env.Deployment
+		installation    *env.Installation
 		leader, standby *env.Replica
 	)
 
@@ -50,20 +48,16 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(gexec.CleanupBuildArtifacts)
 		installation, err = controlPlane.Install(ctx, env.Subject{
-			Manifests:      "../../../config/default",
-			WebhookService: types.NamespacedName{Namespace: operatorNamespace, Name: "leasehold-webhook-service"},
-			Replica: env.ReplicaOptions{
-				Namespace: operatorNamespace, ServiceAccount: serviceAccount, Binary: binary, Args: arguments,
-				// A replica that loses the Lease leaves at once, without tidying up.
-				Env: []string{"TMPDIR=" + GinkgoT().TempDir()},
-			},
+			Manifests: "../../../config/default", Binary: binary, Args: arguments,
+			// A replica that loses the Lease leaves at once, without tidying up.
+			Env: []string{"TMPDIR=" + GinkgoT().TempDir()},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
-		leader, err = installation.Start(ctx, "manager-a")
+		leader, err = installation.Start(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(leader.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
-		standby, err = installation.Start(ctx, "manager-b")
+		standby, err = installation.Start(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Eventually(standby.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	}, NodeTimeout(buildTimeout))
@@ -78,7 +72,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	}, SpecTimeout(expect.Long))
 
 	It("leads under the Pod's name", func(ctx SpecContext) {
-		Expect(holder(ctx)).To(HavePrefix("manager-a_"))
+		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 
 	It("shows its metrics to nobody without rights", func(ctx SpecContext) {
@@ -95,7 +89,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		events, err := record.ReadAuditLog(shared.AuditLog)
 		Expect(err).NotTo(HaveOccurred())
 		user := leader.Identity().Username
-		Expect(writers(record.Writes(events, user))).To(ConsistOf("manager-a"))
+		Expect(writers(record.Writes(events, user))).To(ConsistOf(leader.Name()))
 	})
 
 	It("exits with 0 when asked to stop, after the standby could take over at once", func(ctx SpecContext) {
@@ -103,7 +97,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())
 		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: asked to stop"))
-		Eventually(holder).WithContext(ctx).Should(HavePrefix("manager-b_"))
+		Eventually(holder).WithContext(ctx).Should(HavePrefix(standby.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 
 	It("exits with 1 and the reason when it has lost the Lease", func(ctx SpecContext) {
@@ -131,7 +125,6 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 
 func arguments(p env.ReplicaPorts) []string {
 	return []string{
-		"--leader-elect",
 		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=250ms",
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
 		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics),

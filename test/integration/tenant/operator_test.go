@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gexec"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +32,7 @@ const (
 // subject is the operator under test: two processes of the real binary. On an
 // existing cluster it is what was deployed there, and has no deployment of ours.
 type subject struct {
-	deployment *env.Deployment
+	installation *env.Installation
 }
 
 func newSubject(ctx context.Context, cp *env.ControlPlane) *subject {
@@ -44,29 +43,23 @@ func newSubject(ctx context.Context, cp *env.ControlPlane) *subject {
 	binary, err := gexec.Build("leasehold.dev")
 	Expect(err).NotTo(HaveOccurred())
 	s := &subject{}
-	s.deployment, err = cp.Install(ctx, env.Subject{
-		Manifests:      "../../../config/default",
-		WebhookService: types.NamespacedName{Namespace: operatorNamespace, Name: "leasehold-webhook-service"},
-		Replica: env.ReplicaOptions{
-			Namespace: operatorNamespace, ServiceAccount: "leasehold-controller-manager",
-			Binary: binary,
-			Args: func(p env.ReplicaPorts) []string {
-				return []string{
-					"--leader-elect",
-					// Short, so that a failover fits into a spec; not so short that a
-					// busy machine of two cores loses the Lease.
-					"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
-					fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
-					fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
-					"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
-				}
-			},
-			LogFile: "",
+	s.installation, err = cp.Install(ctx, env.Subject{
+		Manifests: "../../../config/default",
+		Binary:    binary,
+		Args: func(p env.ReplicaPorts) []string {
+			return []string{
+				// Short, so that a failover fits into a spec; not so short that a
+				// busy machine of two cores loses the Lease.
+				"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
+				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
+				"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
+			}
 		},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	for _, name := range []string{"leasehold-a", "leasehold-b"} {
-		_, err := s.deployment.Start(ctx, name)
+	for range 2 {
+		_, err := s.installation.Start(ctx)
 		Expect(err).NotTo(HaveOccurred())
 	}
 	return s
@@ -76,15 +69,15 @@ func newSubject(ctx context.Context, cp *env.ControlPlane) *subject {
 func (s *subject) end(ctx context.Context) {
 	GinkgoHelper()
 	gexec.CleanupBuildArtifacts()
-	if s.deployment == nil {
+	if s.installation == nil {
 		return
 	}
-	for _, r := range s.deployment.Replicas() {
+	for _, r := range s.installation.Replicas() {
 		Expect(r.Running()).To(BeTrue(), "replica %s ended by itself; the end of its log:\n%s", r.Name(), r.LogTail(20))
 	}
-	err := s.deployment.Stop(ctx)
+	err := s.installation.Stop(ctx)
 	if dir := os.Getenv("ARTIFACTS"); dir != "" {
-		for _, r := range s.deployment.Replicas() {
+		for _, r := range s.installation.Replicas() {
 			log, err := os.ReadFile(r.LogPath())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(os.WriteFile(filepath.Join(dir, "tenant-"+r.Name()+".log"), log, 0o600)).To(Succeed())
@@ -96,7 +89,7 @@ func (s *subject) end(ctx context.Context) {
 // owned skips, visibly, what needs the operator's processes or the audit log.
 func owned() {
 	GinkgoHelper()
-	if operator == nil || operator.deployment == nil {
+	if operator == nil || operator.installation == nil {
 		Skip("needs the operator as processes of this suite; on an existing cluster test/e2e does this")
 	}
 }
@@ -126,7 +119,7 @@ func (s *subject) leader(ctx context.Context) *env.Replica {
 		var lease coordinationv1.Lease
 		g.Expect(k8s.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: electionLease}, &lease)).To(Succeed())
 		g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
-		for _, r := range s.deployment.Replicas() {
+		for _, r := range s.installation.Replicas() {
 			if strings.HasPrefix(*lease.Spec.HolderIdentity, r.Name()+"_") && r.Running() {
 				leader = r
 			}
@@ -139,12 +132,12 @@ func (s *subject) leader(ctx context.Context) *env.Replica {
 // start starts the replicas that do not run, and waits until admission works.
 func (s *subject) start(ctx context.Context) {
 	GinkgoHelper()
-	for _, r := range s.deployment.Replicas() {
+	for _, r := range s.installation.Replicas() {
 		if !r.Running() {
 			Expect(r.Restart()).To(Succeed())
 		}
 	}
-	for _, r := range s.deployment.Replicas() {
+	for _, r := range s.installation.Replicas() {
 		Eventually(ctx, r.Ready).WithTimeout(expect.Medium).Should(Succeed())
 	}
 	Eventually(ctx, func(ctx context.Context) error {
@@ -154,7 +147,7 @@ func (s *subject) start(ctx context.Context) {
 
 func (s *subject) stop(ctx context.Context) {
 	GinkgoHelper()
-	for _, r := range s.deployment.Replicas() {
+	for _, r := range s.installation.Replicas() {
 		code, err := r.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero(), "a replica that is asked to stop ends well")

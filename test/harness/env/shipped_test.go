@@ -1,0 +1,102 @@
+package env
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+)
+
+func objects(t *testing.T, texts ...string) []*unstructured.Unstructured {
+	t.Helper()
+	var out []*unstructured.Unstructured
+	for _, text := range texts {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+const (
+	deployment = `{kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: [{name: c, args: [--x]}]}}}}`
+	hollow     = `{kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: []}}}}`
+	validating = `{kind: ValidatingWebhookConfiguration, metadata: {name: v}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
+	mutating   = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
+	elsewhere  = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {service: {namespace: ns, name: other}}}]}`
+	byURL      = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {url: "https://localhost"}}]}`
+)
+
+func TestTheDeployment(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		objects []string
+		err     string
+	}{
+		"one":             {[]string{validating, deployment}, ""},
+		"none":            {[]string{validating}, "0 Deployments"},
+		"two":             {[]string{deployment, deployment}, "2 Deployments"},
+		"nothing to run":  {[]string{hollow}, "no container"},
+		"not to be read ": {[]string{`{kind: Deployment, metadata: {name: d}, spec: 7}`}, "decoding Deployment d"},
+	} {
+		d, err := theDeployment(objects(t, tc.objects...))
+		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
+		}
+		if err == nil && d.Spec.Template.Spec.Containers[0].Args[0] != "--x" {
+			t.Errorf("%s: got %+v", reason, d)
+		}
+	}
+}
+
+func TestReplicasRunAsShipped(t *testing.T) {
+	i := &Installation{subject: Subject{Binary: "bin/manager", Env: []string{"A=b"}}}
+	i.shipped.Name, i.shipped.Namespace = "manager", "system"
+	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
+	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{Args: []string{"--leader-elect", "--port=1"}}}}
+	ports := ReplicaPorts{Webhook: 3}
+
+	got := i.options(1)
+	if diff := cmp.Diff([]string{"--leader-elect", "--port=1"}, got.Args(ports)); diff != "" {
+		t.Errorf("arguments as shipped (-want +got):\n%s", diff)
+	}
+	i.subject.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
+	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
+		t.Errorf("our arguments come last (-want +got):\n%s", diff)
+	}
+	got.Args = nil
+	want := ReplicaOptions{
+		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
+		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager", Env: []string{"A=b"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("options (-want +got):\n%s", diff)
+	}
+}
+
+func TestWebhookService(t *testing.T) {
+	for reason, tc := range map[string]struct {
+		objects []string
+		want    types.NamespacedName
+		err     string
+	}{
+		"no webhooks":          {[]string{deployment}, types.NamespacedName{}, ""},
+		"by URL":               {[]string{byURL}, types.NamespacedName{}, ""},
+		"one for all":          {[]string{mutating, validating}, types.NamespacedName{Namespace: "ns", Name: "s"}, ""},
+		"one for each of them": {[]string{elsewhere, validating}, types.NamespacedName{}, "more than one Service"},
+	} {
+		got, err := webhookService(objects(t, tc.objects...))
+		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
+			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
+		}
+		if err == nil && got != tc.want {
+			t.Errorf("%s: service %v, want %v", reason, got, tc.want)
+		}
+	}
+}
