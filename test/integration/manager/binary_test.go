@@ -13,7 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
@@ -75,8 +79,29 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 
-	It("shows its metrics to nobody without rights", func(ctx SpecContext) {
-		Expect(status(ctx, fmt.Sprintf("https://127.0.0.1:%d/metrics", leader.Ports().Metrics))).To(Equal(http.StatusUnauthorized))
+	It("shows its metrics, on leader and standby, only to those who may read them", func(ctx SpecContext) {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "scraper-"}}
+		Expect(kube.Create(ctx, account)).To(Succeed())
+		request := &authenticationv1.TokenRequest{}
+		Expect(kube.SubResource("token").Create(ctx, account, request)).To(Succeed())
+		for _, r := range []*env.Replica{leader, standby} {
+			url := fmt.Sprintf("https://127.0.0.1:%d/metrics", r.Ports().Metrics)
+			Expect(status(ctx, url)).To(Equal(http.StatusUnauthorized))
+			Expect(statusWith(ctx, url, request.Status.Token)).To(Equal(http.StatusForbidden))
+		}
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: account.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "leasehold-metrics-reader"},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+		}
+		Expect(kube.Create(ctx, binding)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, binding)).To(Succeed()) })
+		for _, r := range []*env.Replica{leader, standby} {
+			url := fmt.Sprintf("https://127.0.0.1:%d/metrics", r.Ports().Metrics)
+			// The operator remembers a refusal for a while; 10 s is the authorizer's default.
+			Eventually(statusWith).WithContext(ctx).WithArguments(url, request.Status.Token).
+				WithTimeout(expect.Medium).Should(Equal(http.StatusOK))
+		}
 	}, SpecTimeout(expect.Long))
 
 	It("has all the rights it needs, and its standby wrote nothing", func() {
@@ -133,13 +158,19 @@ func arguments(p env.ReplicaPorts) []string {
 }
 
 // status is the HTTP status of a GET; the certificate is not what it is about.
-func status(ctx context.Context, url string) (int, error) {
+func status(ctx context.Context, url string) (int, error) { return statusWith(ctx, url, "") }
+
+// statusWith is status for the bearer of a token.
+func statusWith(ctx context.Context, url, token string) (int, error) {
 	c := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := c.Do(req)
 	if err != nil {

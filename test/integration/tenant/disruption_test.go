@@ -22,6 +22,12 @@ var _ = Describe("When something is taken away", Serial, func() {
 	BeforeEach(settled)
 
 	It("a killed leader's work is taken up by the standby, and nothing is done twice (R8)", func(ctx SpecContext) {
+		By("having a Tenant in conflict, which the new leader must leave as it is")
+		clash := unique("clash")
+		victim := stranger(ctx, clash+"-dev")
+		inConflict := given(ctx, build(clash, suffixes("dev")))
+		Eventually(ctx, eventsAbout(inConflict)).WithTimeout(expect.Medium).Should(HaveLen(2))
+
 		leader := operator.leader(ctx)
 		t := given(ctx, build(unique("fail"), suffixes("a", "b", "c", "d", "e", "f", "g", "h")))
 		By("killing the leader when the first namespace is there and the last may not be")
@@ -38,6 +44,13 @@ var _ = Describe("When something is taken away", Serial, func() {
 		}
 		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventUpdated, Times: 1}))
+		Expect(fetched(inConflict)(ctx)).To(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict))
+		Expect(eventsAbout(inConflict)(ctx)).To(And(
+			HaveLen(2),
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Times: 1})))
+		before := victim.ResourceVersion
+		Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
 		for _, suffix := range t.Spec.Namespaces {
 			Expect(creationsOf(t.Name + "-" + string(suffix))).To(Equal(1))
 		}
@@ -64,6 +77,34 @@ var _ = Describe("When something is taken away", Serial, func() {
 			HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil()),
 			HaveField("Annotations", Not(HaveKey(v1beta1.AnnotationTenantUID)))))
 		Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
+	})
+
+	It("a rule of the schema: what was stored meanwhile can still be changed when the rule is back (R24)", func(ctx SpecContext) {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "tenants.leasehold.dev"}}
+		adminRules := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.ValidationRules {
+			return &c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["admins"].Items.Schema.XValidations
+		}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		rules := *adminRules(crd)
+		Expect(rules).NotTo(BeEmpty())
+		restore := func(ctx context.Context) {
+			change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = rules })
+			Eventually(ctx, func(ctx context.Context) error {
+				return k8s.Create(ctx, build(unique("strict"), admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:new"})), client.DryRunAll)
+			}).Should(MatchError(ContainSubstring("must not start with 'system:'")))
+		}
+		change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = nil })
+		DeferCleanup(restore)
+		old := build(unique("old"), suffixes("dev"), admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:old"}))
+		Eventually(ctx, func(ctx context.Context) error { return k8s.Create(ctx, old) }).Should(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, old))).To(Succeed()) })
+		eventuallyReady(ctx, old)
+		restore(ctx)
+
+		change(ctx, old, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/team": "x"} })
+		change(ctx, old, suffixes("dev", "test"))
+		eventuallyReady(ctx, old)
+		Expect(old.Status.Namespaces).To(HaveLen(2), "the operator must be able to work on it too")
 	})
 
 	It("the admins' role: it is missed, and found again", func(ctx SpecContext) {

@@ -2,6 +2,8 @@ package tenant_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -9,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -64,6 +68,30 @@ var _ = Describe("A Tenant", func() {
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-dev"}),
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-prod"})))
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(3))
+	})
+
+	It("shows what matters in columns, and says where it stands from the start (R25)", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("show"), suffixes("dev")))
+		config := rest.CopyConfig(restConfig)
+		config.GroupVersion, config.NegotiatedSerializer = &v1beta1.GroupVersion, clientgoscheme.Codecs.WithoutConversion()
+		config.APIPath = "/apis"
+		rc, err := rest.RESTClientFor(config)
+		Expect(err).NotTo(HaveOccurred())
+		raw, err := rc.Get().Resource("tenants").Name(t.Name).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Raw()
+		Expect(err).NotTo(HaveOccurred())
+		var table metav1.Table
+		Expect(json.Unmarshal(raw, &table)).To(Succeed())
+		var columns []string
+		for _, c := range table.ColumnDefinitions {
+			columns = append(columns, fmt.Sprintf("%s/%d", c.Name, c.Priority))
+		}
+		Expect(columns).To(HaveExactElements("Name/0", "Prefix/0", "Namespaces/0", "Admin/0", "Ready/0", "Reason/1", "Age/0"))
+		Expect(table.Rows[0].Cells[:6]).To(HaveExactElements(t.Name, t.Name+"-", `["dev"]`, "admin-of-"+t.Name, "True", "Reconciled"))
+
+		By("having had a Ready condition in the first status that was written")
+		first := firstStatusOf(t.Name)
+		Expect(first.Conditions).To(ContainElement(HaveField("Type", v1beta1.ConditionReady)))
+		Expect(first.ObservedGeneration).To(BeEquivalentTo(1))
 	})
 
 	It("takes in a name and lets go of another, deleting under Delete", func(ctx SpecContext) {

@@ -3,6 +3,7 @@ package tenant_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -215,6 +216,25 @@ func operatorWrites(since record.Bookmark, conditions ...record.Match) []string 
 
 func describe(e auditv1.Event) string {
 	return fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name)
+}
+
+// firstStatusOf is the first status of a Tenant that the API server stored.
+func firstStatusOf(tenant string) v1beta1.TenantStatus {
+	GinkgoHelper()
+	if shared.AuditLog == "" {
+		Skip("needs the audit log, which an existing cluster does not share")
+	}
+	events, err := record.ReadAuditLog(shared.AuditLog)
+	Expect(err).NotTo(HaveOccurred())
+	for _, e := range record.Writes(events, operatorUser, record.Resource(v1beta1.GroupVersion.Group, "tenants"), record.Named(tenant), record.Succeeded) {
+		if e.ObjectRef.Subresource == "status" {
+			var stored v1beta1.Tenant
+			Expect(json.Unmarshal(e.ResponseObject.Raw, &stored)).To(Succeed())
+			return stored.Status
+		}
+	}
+	Fail("the operator wrote no status of " + tenant)
+	return v1beta1.TenantStatus{}
 }
 
 // creationsOf counts how often the operator created the namespace.
