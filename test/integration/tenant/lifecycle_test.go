@@ -21,6 +21,7 @@ import (
 
 var _ = Describe("A Tenant", func() {
 	It("gets its namespaces, its admins their rights, and says so", func(ctx SpecContext) {
+		collected()
 		name := unique("life")
 		t := givenReady(ctx, build(name))
 
@@ -163,6 +164,9 @@ var _ = Describe("A Tenant", func() {
 
 	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",
 		func(ctx SpecContext, policy func(*v1beta1.Tenant), propagation metav1.DeletionPropagation) {
+			if propagation != metav1.DeletePropagationBackground {
+				collected()
+			}
 			t := given(ctx, build(unique("left"), suffixes("dev"), policy))
 			eventuallyReady(ctx, t)
 			ns := namespaceOf(t.Name + "-dev")

@@ -104,7 +104,8 @@ func settled(ctx SpecContext) {
 	}).WithTimeout(expect.Long).Should(BeEmpty())
 }
 
-// collected skips, visibly, what needs deleted namespaces to go away.
+// collected skips, visibly, what needs the controllers of Kubernetes: deleted
+// namespaces go away, owners are followed, the role admin has rules.
 func collected() {
 	GinkgoHelper()
 	if !shared.Collects {

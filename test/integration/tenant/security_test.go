@@ -180,6 +180,8 @@ var _ = Describe("Drift", func() {
 })
 
 var _ = Describe("The rights of admins", func() {
+	BeforeEach(collected)
+
 	It("pass from one to another in one step (R6, T-R)", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("pass"), suffixes("dev")))
 		ns, first := t.Name+"-dev", "admin-of-"+t.Name
