@@ -61,7 +61,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(bindings.Items).To(BeEmpty())
 		before := victim.ResourceVersion
 		Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
-		Expect(eventsAbout(t)(ctx)).To(expect.ContainEvent(
+		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Note: victim.Name}))
 
 		By("leaving it when the Tenant is deleted")
