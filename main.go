@@ -11,24 +11,16 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
-	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 )
@@ -83,59 +75,6 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
-}
-
-func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, error) {
-	restConfig, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
-	}
-	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
-	lock, err := election.NewLock(restConfig, election.Options{
-		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
-		PodName:       o.podName,
-		RenewDeadline: o.renewDeadline,
-	})
-	if err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                 newScheme(),
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		Metrics:                o.metrics(),
-		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          webhook.NewServer(o.webhooks(certificate)),
-
-		LeaderElection:                      o.leaderElect,
-		LeaderElectionID:                    o.electionID,
-		LeaderElectionNamespace:             o.electionNamespace,
-		LeaderElectionResourceLockInterface: lock,
-		LeaseDuration:                       &o.leaseDuration,
-		RenewDeadline:                       &o.renewDeadline,
-		RetryPeriod:                         &o.retryPeriod,
-		// Safe because the process exits right after Start returns; see main.
-		LeaderElectionReleaseOnCancel: true,
-		GracefulShutdownTimeout:       &o.shutdownTimeout,
-
-		Controller: config.Controller{
-			// A standby fills its caches and queues, so that taking over costs
-			// an election and no more.
-			EnableWarmup: new(true),
-			RecoverPanic: new(true),
-		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building the manager: %w", err)
-	}
-	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
-	return mgr, nil
-}
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(v1beta1.AddToScheme(scheme))
-	return scheme
 }
 
 // addRunnables is the list of controllers and of what runs beside them.

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/runners/election"
+	"leasehold.dev/runners/servingcert"
+)
+
+// newManager builds the manager without anything in it. The certificate is nil
+// where the webhooks read theirs from files, or are off.
+func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, error) {
+	restConfig, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
+	lock, err := election.NewLock(restConfig, election.Options{
+		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
+		PodName:       o.podName,
+		RenewDeadline: o.renewDeadline,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme:                 newScheme(),
+		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:                o.metrics(),
+		HealthProbeBindAddress: o.probeAddress,
+		WebhookServer:          webhook.NewServer(o.webhooks(certificate)),
+
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionID:                    o.electionID,
+		LeaderElectionNamespace:             o.electionNamespace,
+		LeaderElectionResourceLockInterface: lock,
+		LeaseDuration:                       &o.leaseDuration,
+		RenewDeadline:                       &o.renewDeadline,
+		RetryPeriod:                         &o.retryPeriod,
+		// Safe because the process exits right after Start returns; see main.
+		LeaderElectionReleaseOnCancel: true,
+		GracefulShutdownTimeout:       &o.shutdownTimeout,
+
+		Controller: config.Controller{
+			// A standby fills its caches and queues, so that taking over costs
+			// an election and no more.
+			EnableWarmup: new(true),
+			RecoverPanic: new(true),
+			// A call that hangs ends before /healthz has the Pod restarted for it.
+			ReconciliationTimeout: o.stuckAfter / 2,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
+	return mgr, nil
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	return scheme
+}
