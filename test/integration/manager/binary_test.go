@@ -101,7 +101,8 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		}).WithContext(ctx).Should(Succeed())
 		for _, r := range []*env.Replica{leader, standby} {
 			url := fmt.Sprintf("https://127.0.0.1:%d/metrics", r.Ports().Metrics)
-			Expect(status(ctx, url)).To(Equal(http.StatusUnauthorized))
+			// Readiness does not wait for it: it makes itself a key first.
+			Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
 			Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
 			Expect(statusWith(ctx, url, reader)).To(Equal(http.StatusOK))
 		}
