@@ -42,7 +42,7 @@ type ReplicaOptions struct {
 	// Args returns its arguments. Nil: none.
 	Args func(ReplicaPorts) []string
 	// Env is added to this process's own environment, to POD_NAME,
-	// POD_NAMESPACE and KUBECONFIG.
+	// POD_NAMESPACE, KUBECONFIG and a TMPDIR in the control plane's folder.
 	Env []string
 	// Dir is the working directory. Empty: this process's own.
 	Dir string
@@ -131,7 +131,8 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		ports: ports,
 		spec: spec{
 			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile,
-			env: append([]string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig}, o.Env...),
+			// What a killed replica leaves behind goes with the control plane's folder.
+			env: append([]string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}, o.Env...),
 		},
 		watchdog: cp.watchdog,
 		// No keep-alive, so that nothing is left to close.

@@ -54,8 +54,6 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		DeferCleanup(gexec.CleanupBuildArtifacts)
 		installation, err = controlPlane.Install(ctx, env.Subject{
 			Manifests: "../../../config/default", Binary: binary, Args: arguments,
-			// A replica that loses the Lease leaves at once, without tidying up.
-			Env: []string{"TMPDIR=" + GinkgoT().TempDir()},
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
