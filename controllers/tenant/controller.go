@@ -24,11 +24,16 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/ownwrites"
 )
 
 // lookAgain is how soon a Tenant is looked at again when something changed
 // under the controller's hands; the caches have caught up by then.
 const lookAgain = 200 * time.Millisecond
+
+// catchUp is how soon a Tenant is looked at again when the cache does not show
+// our own last write to it yet; mostly that takes a few milliseconds.
+const catchUp = 50 * time.Millisecond
 
 var errStale = errors.New("the cache is behind")
 
@@ -44,6 +49,8 @@ type Reconciler struct {
 	metrics *metrics
 	// looks holds when each Tenant, by name, was last reconciled by this process.
 	looks sync.Map
+	// own are this process's writes to Tenants.
+	own ownwrites.Floor
 }
 
 // Reconcile makes one pass over one Tenant.
@@ -54,8 +61,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if t == nil {
 		r.looks.Delete(req.Name)
+		r.own.Forget(req.NamespacedName)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
 		return ctrl.Result{}, nil
+	}
+	if r.own.Behind(t) {
+		return ctrl.Result{RequeueAfter: catchUp}, nil
 	}
 	result, err := r.pass(ctx, t)
 	// A conflict is not a failure: what was judged has changed, so judge again.
@@ -105,7 +116,7 @@ func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool
 	}
 	base := t.DeepCopy()
 	controllerutil.AddFinalizer(t, v1beta1.TenantFinalizer)
-	if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+	if err := r.patch(ctx, t, base); err != nil {
 		return false, fmt.Errorf("adding finalizer: %w", err)
 	}
 	return true, nil
@@ -129,7 +140,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
-	if err := r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+	if err := r.patchStatus(ctx, t, before); err != nil {
 		return fmt.Errorf("recording what is to be created: %w", err)
 	}
 	return nil
@@ -143,7 +154,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	r.emit(t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
-		if err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+		if err := r.patch(ctx, t, before); err != nil {
 			return fmt.Errorf("removing finalizer: %w", err)
 		}
 		return nil
@@ -155,7 +166,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
 	if !equality.Semantic.DeepEqual(before.Status, t.Status) {
-		if err := r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+		if err := r.patchStatus(ctx, t, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
 	}
@@ -168,6 +179,25 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	}
 	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
 	return nil
+}
+
+// patch writes what changed on the Tenant itself since base, if it still is at
+// base's version.
+func (r *Reconciler) patch(ctx context.Context, t, base *v1beta1.Tenant) error {
+	err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
+	if err == nil {
+		r.own.Wrote(t)
+	}
+	return err
+}
+
+// patchStatus is patch for the status.
+func (r *Reconciler) patchStatus(ctx context.Context, t, base *v1beta1.Tenant) error {
+	err := r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
+	if err == nil {
+		r.own.Wrote(t)
+	}
+	return err
 }
 
 // emit records events about the Tenant; they land in namespace default.

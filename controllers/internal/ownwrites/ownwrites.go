@@ -1,0 +1,39 @@
+// Package ownwrites tells whether a cache shows an object at least as new as
+// this process's own last write to it. A pass on an older one would repeat what
+// has been done, and be refused.
+//
+// The client's own read-your-writes option is not used: it is experimental, and
+// it starts an informer, and so asks for rights, for every kind that is written.
+package ownwrites
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Floor remembers, for objects of one kind, the version of the last write. The
+// zero Floor is ready for use, from several goroutines.
+type Floor struct {
+	versions sync.Map // client.ObjectKey -> resourceVersion
+}
+
+// Wrote notes a successful write; o is what the API server answered.
+func (f *Floor) Wrote(o client.Object) {
+	f.versions.Store(client.ObjectKeyFromObject(o), o.GetResourceVersion())
+}
+
+// Behind reports whether o, from a cache, is older than the last write. An
+// object that was made anew since is newer, as versions only grow.
+func (f *Floor) Behind(o client.Object) bool {
+	written, known := f.versions.Load(client.ObjectKeyFromObject(o))
+	if !known {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(o.GetResourceVersion(), written.(string))
+	return err == nil && order < 0
+}
+
+// Forget drops what is known of an object that is gone.
+func (f *Floor) Forget(key client.ObjectKey) { f.versions.Delete(key) }
