@@ -1,0 +1,103 @@
+package tenant
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) {
+		t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: status}}
+	}
+}
+
+func mapping(t *testing.T, clock *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
+	t.Helper()
+	c := fakeBuilder(t, tenants...).
+		WithIndex(&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return []string{readyStatus(o.(*v1beta1.Tenant))} }).Build()
+	return &Reconciler{Client: c, Clock: clock, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
+}
+
+func requested(requests []reconcile.Request) string {
+	names := []string{}
+	for _, r := range requests {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return fmt.Sprint(slices.Compact(names))
+}
+
+// T17: the periodic look is at Ready Tenants whose time has come, and only then.
+func TestTenantsDue(t *testing.T) {
+	clock := testingclock.NewFakeClock(epoch)
+	r := mapping(t, clock, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
+		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
+	r.looks.Store("seen", epoch)
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "[new]"},
+		{8 * time.Minute, "[new]"},
+		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
+	} {
+		clock.Step(step.after)
+		if got := requested(r.tenantsDue(t.Context(), nil)); got != step.want {
+			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
+		}
+	}
+}
+
+func TestWhoIsWokenByWhat(t *testing.T) {
+	a := tenant("a", holding("a-old"))
+	r := mapping(t, testingclock.NewFakeClock(epoch), a, tenant("b"))
+	owned := []metav1.OwnerReference{*metav1.NewControllerRef(a, tenantKind)}
+	meta := func(namespace, name string, refs ...metav1.OwnerReference) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: refs}
+	}
+	for reason, tc := range map[string]struct {
+		got  []reconcile.Request
+		want string
+	}{
+		"a namespace that is asked for":               {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
+		"one that is still held":                      {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
+		"one that claims to be a Tenant's":            {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
+		"one that is nobody's":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
+		"our binding":                                 {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
+		"a stranger's binding in the namespace":       {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
+		"a binding that claims to be a Tenant's":      {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("x", "other", owned...)}), "[a]"},
+		"the role of all admins":                      {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}), "[a b]"},
+		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
+		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
+		"a role that is nobody's":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
+	} {
+		if got := requested(tc.got); got != tc.want {
+			t.Errorf("%s wakes %s, want %s", reason, got, tc.want)
+		}
+	}
+}
+
+func TestFinalizerLost(t *testing.T) {
+	with, without := tenant("a"), tenant("a", func(t *v1beta1.Tenant) { t.Finalizers = nil })
+	if !finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: without}) {
+		t.Error("a finalizer that was taken off must wake the controller")
+	}
+	if finalizerLost.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) || finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with}) {
+		t.Error("our own adding of it must not")
+	}
+	if finalizerLost.Create(event.CreateEvent{Object: without}) || finalizerLost.Delete(event.DeleteEvent{Object: without}) || finalizerLost.Generic(event.GenericEvent{}) {
+		t.Error("other events are for the other predicate")
+	}
+}
