@@ -46,12 +46,15 @@ type result struct {
 type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it or choose another name", e.kind, e.name)
+	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; remove it, and the operator will make its own", e.kind, e.name)
 }
 
 // act carries the plan out. One namespace that fails does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]bool{}}
+	if len(p.invalid) > 0 {
+		return res
+	}
 	// Rights go before marks: whatever we die at, what is still marked is found
 	// again, while a right left in an unmarked namespace would not be.
 	for _, binding := range p.strays {

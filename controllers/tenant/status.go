@@ -91,7 +91,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
 	if len(p.invalid) > 0 {
-		return no(v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error()), true
+		return no(v1beta1.ReasonInvalidSpec, bounded(p.invalid.ToAggregate().Error())), true
 	}
 	for _, kind := range trouble {
 		var names, details []string

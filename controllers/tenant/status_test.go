@@ -102,6 +102,25 @@ func TestSummarizeForgetsAndUnstalls(t *testing.T) {
 	}
 }
 
+func TestInvalidSpecIsLeftAlone(t *testing.T) {
+	var many []v1beta1.NamespaceSuffix
+	for i := range 64 {
+		many = append(many, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
+	}
+	a := tenant("a", asking(many...), prefix("kube-"))
+	o := observed(a)
+	p := decide(o, "")
+	// A Reconciler without a client: any attempt to write would panic.
+	res := (&Reconciler{}).act(t.Context(), o, p)
+	if res.wrote || len(res.outcomes) > 0 {
+		t.Errorf("something was done for a spec that cannot be acted on: %+v", res)
+	}
+	ready := condition(summarize(o, p, res, epoch), v1beta1.ConditionReady)
+	if ready.Reason != v1beta1.ReasonInvalidSpec || len(ready.Message) > 910 {
+		t.Errorf("reason %s, message of %d bytes: an event takes 1024", ready.Reason, len(ready.Message))
+	}
+}
+
 func TestInvalidSpecKeepsWhatIsHeld(t *testing.T) {
 	a := tenant("a", holding("a-dev"))
 	p := plan{invalid: field.ErrorList{field.Required(field.NewPath("spec"), "x")}}
