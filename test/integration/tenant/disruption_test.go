@@ -52,7 +52,11 @@ var _ = Describe("When something is taken away", Serial, func() {
 		before := victim.ResourceVersion
 		Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
 		for _, suffix := range t.Spec.Namespaces {
-			Expect(creationsOf(t.Name + "-" + string(suffix))).To(Equal(1))
+			// The request under way at the kill may be recorded with an error though it
+			// was carried out. But what exists and was never deleted was created once.
+			created, deleted := lifeOf(t.Name + "-" + string(suffix))
+			Expect(created).To(BeNumerically("<=", 1))
+			Expect(deleted).To(BeZero())
 		}
 	})
 

@@ -238,16 +238,19 @@ func firstStatusOf(tenant string) v1beta1.TenantStatus {
 	return v1beta1.TenantStatus{}
 }
 
-// creationsOf counts how often the operator created the namespace.
-func creationsOf(namespace string) int {
+// lifeOf counts how often the operator created the namespace, as far as it was
+// told so, and how often it asked for its deletion.
+func lifeOf(namespace string) (created, deleted int) {
 	GinkgoHelper()
 	events, err := record.ReadAuditLog(shared.AuditLog)
 	Expect(err).NotTo(HaveOccurred())
-	n := 0
 	for _, e := range record.Writes(events, operatorUser, record.Resource("", "namespaces"), record.Named(namespace)) {
-		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated {
-			n++
+		switch {
+		case e.Verb == "delete":
+			deleted++
+		case e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated:
+			created++
 		}
 	}
-	return n
+	return created, deleted
 }
