@@ -131,7 +131,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	live := s.live.DeepCopy()
 	if want.owner == nil && ownerIndex(o.tenant, live) >= 0 {
 		disown(o.tenant, live)
-		if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(s.live, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
 			return out, err
 		}
 		res.wrote = true
@@ -166,7 +166,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s 
 	if !unmark(t, bare) {
 		return outcome{}, nil
 	}
-	if err := r.Client.Patch(ctx, bare, client.MergeFromWithOptions(s.live, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
+	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
 		return out, client.IgnoreNotFound(err)
 	}
 	res.wrote = true
@@ -180,8 +180,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s 
 func (r *Reconciler) disownForeign(ctx context.Context, t *v1beta1.Tenant, ns *corev1.Namespace) error {
 	bare := ns.DeepCopy()
 	disown(t, bare)
-	err := r.Client.Patch(ctx, bare, client.MergeFromWithOptions(ns, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
-	return client.IgnoreNotFound(err)
+	return client.IgnoreNotFound(apply.Patch(ctx, r.Client, bare, ns))
 }
 
 // finish lets go of what is left when every namespace is gone or released.

@@ -184,7 +184,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 // patch writes what changed on the Tenant itself since base, if it still is at
 // base's version.
 func (r *Reconciler) patch(ctx context.Context, t, base *v1beta1.Tenant) error {
-	err := r.Client.Patch(ctx, t, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
+	err := apply.Patch(ctx, r.Client, t, base)
 	if err == nil {
 		r.own.Wrote(t)
 	}

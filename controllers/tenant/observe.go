@@ -61,8 +61,7 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) erro
 		// the precondition that it does not exist. One that is on its way out is
 		// forgotten for good when it is seen to be gone, so that is not left to
 		// a cache that may be late.
-		reader := client.Reader(r.Client)
-		ns, err := get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err == nil && ns == nil && !wanted[name] {
 			ns, err = get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}

@@ -46,6 +46,13 @@ func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav
 	return c.Apply(ctx, desired, FieldOwner, client.ForceOwnership)
 }
 
+// Patch writes what changed differs in from base, for what apply cannot say:
+// that a field is to go, whoever set it. It returns a Conflict error when the
+// stored object is no longer at base's version. changed becomes what is stored.
+func Patch(ctx context.Context, c client.Client, changed, base client.Object) error {
+	return c.Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
+}
+
 // Delete deletes live, and only it: an object that was made anew under the same
 // name is left alone. An object that is gone already is a success.
 func Delete(ctx context.Context, c client.Client, live client.Object) error {

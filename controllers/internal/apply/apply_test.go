@@ -88,3 +88,23 @@ func TestDeleteIsOfThisObjectOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestPatchCarriesTheVersionThatWasJudged(t *testing.T) {
+	base := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Labels: map[string]string{"l": "x"}}}
+	changed := base.DeepCopy()
+	changed.Labels = nil
+	var body string
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, p client.Patch, _ ...client.PatchOption) error {
+			data, err := p.Data(o)
+			body = string(data)
+			return err
+		},
+	}).Build()
+	if err := Patch(t.Context(), c, changed, base); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"metadata":{"labels":null,"resourceVersion":"7"}}`; body != want {
+		t.Errorf("sent %s, want %s", body, want)
+	}
+}
