@@ -12,6 +12,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/notes"
 )
 
 // outcome is how one step ended.
@@ -35,7 +36,7 @@ type result struct {
 	// wrote: at least one child was changed.
 	wrote bool
 	// events are what happened to single objects.
-	events []note
+	events []notes.Note
 	// bound are the namespaces in which a right could not be taken away.
 	bound map[string]bool
 	// released: a Tenant on its way out holds nothing any more.
@@ -118,7 +119,7 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 		return outcome{reason: v1beta1.ReasonPending}, err
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceCreated, "Create", s.name, "created namespace %s", s.name))
+	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
 	r.metrics.added.Inc()
 	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
 	return out, r.ensureBinding(ctx, o, s.name, nil, res)
@@ -151,7 +152,7 @@ func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (
 		return out, err
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceDeleted, "Delete", s.name, "deleted namespace %s", s.name))
+	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleted namespace %s", s.name), s.name))
 	r.metrics.removed.Inc()
 	return out, nil
 }
@@ -170,7 +171,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s 
 		return out, client.IgnoreNotFound(err)
 	}
 	res.wrote = true
-	res.events = append(res.events, normal(v1beta1.EventNamespaceRetained, "Release", s.name, "let go of namespace %s and kept it", s.name))
+	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceRetained, "Release", "let go of namespace %s and kept it", s.name), s.name))
 	r.metrics.removed.Inc()
 	return outcome{}, nil
 }

@@ -11,10 +11,8 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -24,6 +22,8 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
 )
 
@@ -55,7 +55,7 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one Tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	t, err := get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
+	t, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading tenant: %w", err)
 	}
@@ -129,7 +129,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	if declared(t, creates) {
 		// An earlier pass recorded them and came no further: no need to write
 		// again, but still to make sure of the Tenant.
-		live, err := get(ctx, r.Live, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
+		live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading tenant: %w", err)
@@ -151,7 +151,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	t := o.tenant
 	before := t.DeepCopy()
-	r.emit(t, res.events)
+	notes.Emit(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
 		if err := r.patch(ctx, t, before); err != nil {
@@ -170,7 +170,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 			return fmt.Errorf("writing status: %w", err)
 		}
 	}
-	r.emit(t, transitions(o.before, t.Status, res.wrote))
+	notes.Emit(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
 	owned := 0
 	for _, ns := range t.Status.Namespaces {
 		if ns.UID != "" {
@@ -193,20 +193,9 @@ func (r *Reconciler) patch(ctx context.Context, t, base *v1beta1.Tenant) error {
 
 // patchStatus is patch for the status.
 func (r *Reconciler) patchStatus(ctx context.Context, t, base *v1beta1.Tenant) error {
-	err := r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), apply.FieldOwner)
+	err := apply.PatchStatus(ctx, r.Client, t, base)
 	if err == nil {
 		r.own.Wrote(t)
 	}
 	return err
-}
-
-// emit records events about the Tenant; they land in namespace default.
-func (r *Reconciler) emit(t *v1beta1.Tenant, notes []note) {
-	for _, n := range notes {
-		var related runtime.Object
-		if n.namespace != "" {
-			related = &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: n.namespace}
-		}
-		r.Recorder.Eventf(t, related, n.eventType, n.reason, n.action, "%s", n.message)
-	}
 }

@@ -1,10 +1,9 @@
 package tenant
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/prometheus/client_golang/prometheus"
+
+	"leasehold.dev/controllers/internal/metric"
 )
 
 // metrics of this room. Their names are part of the product.
@@ -31,23 +30,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}, []string{"tenant"}),
 	}
 	var err error
-	if m.added, err = register(registry, m.added); err != nil {
+	if m.added, err = metric.Register(registry, m.added); err != nil {
 		return nil, err
 	}
-	if m.removed, err = register(registry, m.removed); err != nil {
+	if m.removed, err = metric.Register(registry, m.removed); err != nil {
 		return nil, err
 	}
-	m.namespaces, err = register(registry, m.namespaces)
+	m.namespaces, err = metric.Register(registry, m.namespaces)
 	return m, err
-}
-
-func register[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
-	err := registry.Register(c)
-	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		return already.ExistingCollector.(C), nil
-	}
-	if err != nil {
-		return c, fmt.Errorf("registering metrics of tenants: %w", err)
-	}
-	return c, nil
 }

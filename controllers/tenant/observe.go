@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/lookup"
 )
 
 // observation is all that one pass knows of the world; the decision reads
@@ -61,9 +62,9 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) erro
 		// the precondition that it does not exist. One that is on its way out is
 		// forgotten for good when it is seen to be gone, so that is not left to
 		// a cache that may be late.
-		ns, err := get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err == nil && ns == nil && !wanted[name] {
-			ns, err = get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)
@@ -78,7 +79,7 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) erro
 func (r *Reconciler) observeBindings(ctx context.Context, o *observation) error {
 	for name := range o.namespaces {
 		key := client.ObjectKey{Namespace: name, Name: adminBindingName}
-		binding, err := get(ctx, r.Client, key, &rbacv1.RoleBinding{})
+		binding, err := lookup.Get(ctx, r.Client, key, &rbacv1.RoleBinding{})
 		if err != nil {
 			return fmt.Errorf("reading role binding %s: %w", key, err)
 		}
@@ -110,7 +111,7 @@ func (r *Reconciler) observeForeign(ctx context.Context, o *observation) error {
 		if slices.Contains(held, name) {
 			continue
 		}
-		ns, err := get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)
 		}
@@ -124,30 +125,18 @@ func (r *Reconciler) observeForeign(ctx context.Context, o *observation) error {
 func (r *Reconciler) observeRoles(ctx context.Context, o *observation) error {
 	var err error
 	key := client.ObjectKey{Name: readerNamePrefix + o.tenant.Name}
-	if o.reader, err = get(ctx, r.Client, key, &rbacv1.ClusterRole{}); err != nil {
+	if o.reader, err = lookup.Get(ctx, r.Client, key, &rbacv1.ClusterRole{}); err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", key.Name, err)
 	}
-	if o.readerBinding, err = get(ctx, r.Client, key, &rbacv1.ClusterRoleBinding{}); err != nil {
+	if o.readerBinding, err = lookup.Get(ctx, r.Client, key, &rbacv1.ClusterRoleBinding{}); err != nil {
 		return fmt.Errorf("reading cluster role binding %s: %w", key.Name, err)
 	}
-	role, err := get(ctx, r.Client, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
+	role, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
 	if err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", r.Options.AdminClusterRole, err)
 	}
 	o.adminRoleExists = role != nil
 	return nil
-}
-
-// get reads one object; nil without an error means that it does not exist.
-func get[T interface {
-	client.Object
-	comparable
-}](ctx context.Context, reader client.Reader, key client.ObjectKey, into T) (T, error) {
-	if err := reader.Get(ctx, key, into); err != nil {
-		var none T
-		return none, client.IgnoreNotFound(err)
-	}
-	return into, nil
 }
 
 // wantedNames are the full names that are to exist: none once the Tenant is

@@ -11,6 +11,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/notes"
 )
 
 // ensureBinding gives the admins their rights in one namespace of the Tenant.
@@ -43,8 +44,8 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	res.wrote = true
 	if settled(o, namespace) {
-		res.events = append(res.events, warning(v1beta1.EventAdminBindingRepaired, "Repair", namespace,
-			"role binding %s/%s had been changed and was put back", namespace, adminBindingName))
+		res.events = append(res.events, about(notes.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+			"role binding %s/%s had been changed and was put back", namespace, adminBindingName), namespace))
 	}
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/notes"
 )
 
 // intent is the status that is written before namespaces are created: their
@@ -21,7 +23,7 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	for _, name := range creates {
 		setNamespace(&status, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
 	}
-	setCondition(t, &status, now, metav1.Condition{
+	conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonProgressing,
 		Message: "creating " + namespacesText(creates),
 	})
@@ -53,15 +55,15 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 		}
 	}
 	ready, stalled := verdict(o, p, res)
-	setCondition(t, &status, now, ready)
+	conditions.Set(&status.Conditions, t.Generation, now, ready)
 	if stalled {
-		setCondition(t, &status, now, metav1.Condition{
+		conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 	}
 	if names := namesOf(o.foreign); len(names) > 0 {
-		setCondition(t, &status, now, metav1.Condition{
+		conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
 			Message: namespacesText(names) + " claimed to belong to this Tenant without being in its spec; nothing in them was touched but the false owner reference"})
 	} else {
@@ -91,7 +93,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
 	if len(p.invalid) > 0 {
-		return no(v1beta1.ReasonInvalidSpec, bounded(p.invalid.ToAggregate().Error())), true
+		return no(v1beta1.ReasonInvalidSpec, conditions.Bounded(p.invalid.ToAggregate().Error())), true
 	}
 	for _, kind := range trouble {
 		var names, details []string
@@ -116,10 +118,10 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		if p.deleting && !kind.stalled {
 			reason = v1beta1.ReasonDeleting
 		}
-		return no(reason, bounded(message)), kind.stalled
+		return no(reason, conditions.Bounded(message)), kind.stalled
 	}
 	if len(res.errs) > 0 {
-		return no(v1beta1.ReasonReconcileFailed, bounded(res.errs[0].Error())), false
+		return no(v1beta1.ReasonReconcileFailed, conditions.Bounded(res.errs[0].Error())), false
 	}
 	if p.deleting {
 		return no(v1beta1.ReasonDeleting, "letting go of the last rights"), false
@@ -131,47 +133,36 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		Message: namespacesText(namesOfOutcomes(res.outcomes)) + " as asked for"}, false
 }
 
-// note is one event to be recorded. Events of the same type, reason, action,
-// object and related object are counted as one, and only the first one's text is
-// kept; so what makes two of them different has to be among these.
-type note struct {
-	eventType, reason, action, message string
-	namespace                          string // the one it is about, if it is about one
-}
-
-func normal(reason, action, namespace, format string, args ...any) note {
-	return note{corev1.EventTypeNormal, reason, action, fmt.Sprintf(format, args...), namespace}
-}
-
-func warning(reason, action, namespace, format string, args ...any) note {
-	return note{corev1.EventTypeWarning, reason, action, fmt.Sprintf(format, args...), namespace}
+// about makes a note be about a namespace, beside the Tenant.
+func about(n notes.Note, namespace string) notes.Note {
+	return n.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
 }
 
 // transitions are the events that the change from one status to the next is
 // worth. The same status again is worth none.
-func transitions(before, after v1beta1.TenantStatus, wrote bool) []note {
-	var notes []note
+func transitions(before, after v1beta1.TenantStatus, wrote bool) []notes.Note {
+	var list []notes.Note
 	was := map[string]string{}
 	for _, ns := range before.Namespaces {
 		was[ns.Name] = ns.Reason
 	}
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			notes = append(notes, warning(v1beta1.EventNamespaceConflict, "Create", ns.Name, "namespace %s exists and does not belong to this Tenant", ns.Name))
+			list = append(list, about(notes.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant", ns.Name), ns.Name))
 		}
 	}
-	old, now := condition(before, v1beta1.ConditionForeignNamespace), condition(after, v1beta1.ConditionForeignNamespace)
+	old, now := conditions.Find(before.Conditions, v1beta1.ConditionForeignNamespace), conditions.Find(after.Conditions, v1beta1.ConditionForeignNamespace)
 	if now.Message != "" && now.Message != old.Message {
-		notes = append(notes, warning(v1beta1.EventForeignNamespace, "Disown", "", "%s", now.Message))
+		list = append(list, notes.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
 	}
-	old, now = condition(before, v1beta1.ConditionReady), condition(after, v1beta1.ConditionReady)
+	old, now = conditions.Find(before.Conditions, v1beta1.ConditionReady), conditions.Find(after.Conditions, v1beta1.ConditionReady)
 	switch {
 	case now.Status == metav1.ConditionTrue && (wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
-		notes = append(notes, normal(v1beta1.EventUpdated, "Reconcile", "", "the tenant was updated"))
+		list = append(list, notes.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
 	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
-		notes = append(notes, warning(v1beta1.EventFailed, now.Reason, "", "failed to reconcile: %s", now.Message))
+		list = append(list, notes.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
 	}
-	return notes
+	return list
 }
 
 // failing tells trouble from progress.
@@ -181,19 +172,6 @@ func failing(ready metav1.Condition) bool {
 		return false
 	}
 	return true
-}
-
-func condition(s v1beta1.TenantStatus, kind string) metav1.Condition {
-	if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
-		return *c
-	}
-	return metav1.Condition{}
-}
-
-func setCondition(t *v1beta1.Tenant, status *v1beta1.TenantStatus, now time.Time, c metav1.Condition) {
-	c.ObservedGeneration = t.Generation
-	c.LastTransitionTime = metav1.NewTime(now)
-	meta.SetStatusCondition(&status.Conditions, c)
 }
 
 func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
@@ -217,15 +195,6 @@ func namespacesText(names []string) string {
 		return fmt.Sprintf("%d %s (%s and %d more)", len(names), noun, strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return fmt.Sprintf("%s %s", noun, strings.Join(names, ", "))
-}
-
-// bounded keeps a message within what a condition and an event can carry.
-func bounded(message string) string {
-	const most = 900
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most], "") + " ..."
 }
 
 func namesOf(namespaces []*corev1.Namespace) []string {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
 )
 
 func ended(outcomes ...outcome) *result {
@@ -115,7 +116,7 @@ func TestInvalidSpecIsLeftAlone(t *testing.T) {
 	if res.wrote || len(res.outcomes) > 0 {
 		t.Errorf("something was done for a spec that cannot be acted on: %+v", res)
 	}
-	ready := condition(summarize(o, p, res, epoch), v1beta1.ConditionReady)
+	ready := conditions.Find(summarize(o, p, res, epoch).Conditions, v1beta1.ConditionReady)
 	if ready.Reason != v1beta1.ReasonInvalidSpec || len(ready.Message) > 910 {
 		t.Errorf("reason %s, message of %d bytes: an event takes 1024", ready.Reason, len(ready.Message))
 	}
@@ -171,19 +172,19 @@ func TestTransitions(t *testing.T) {
 	} {
 		got := []string{}
 		for _, n := range transitions(tc.before, tc.after, tc.wrote) {
-			got = append(got, n.reason)
+			got = append(got, n.Reason)
 		}
 		if fmt.Sprint(got) != tc.want {
 			t.Errorf("%s: events %v, want %s", reason, got, tc.want)
 		}
 	}
 	for _, n := range transitions(ok, failed, false) {
-		if n.message != "failed to reconcile: boom" || n.eventType != corev1.EventTypeWarning {
+		if n.Message != "failed to reconcile: boom" || n.Type != corev1.EventTypeWarning {
 			t.Errorf("got %+v, want the warning \"failed to reconcile: boom\"", n)
 		}
 	}
 	for _, n := range transitions(progress, ok, true) {
-		if n.message != "the tenant was updated" || n.eventType != corev1.EventTypeNormal {
+		if n.Message != "the tenant was updated" || n.Type != corev1.EventTypeNormal {
 			t.Errorf("got %+v, want the normal event \"the tenant was updated\"", n)
 		}
 	}
@@ -210,11 +211,8 @@ func TestIntentNamesWhatWillBeCreated(t *testing.T) {
 	}
 }
 
-func TestListedAndBounded(t *testing.T) {
+func TestNamespacesText(t *testing.T) {
 	if got := namespacesText([]string{"a", "b", "c", "d", "e", "f", "g"}); got != "7 namespaces (a, b, c, d, e and 2 more)" {
 		t.Errorf("namespacesText = %q", got)
-	}
-	if got := bounded(strings.Repeat("é", 900)); len(got) > 910 || !strings.HasSuffix(got, "é ...") {
-		t.Errorf("bounded cut within a letter or not at all: %d bytes, ends in %q", len(got), got[len(got)-8:])
 	}
 }

@@ -53,6 +53,11 @@ func Patch(ctx context.Context, c client.Client, changed, base client.Object) er
 	return c.Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
 }
 
+// PatchStatus is Patch for the status subresource.
+func PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
+	return c.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
+}
+
 // Delete deletes live, and only it: an object that was made anew under the same
 // name is left alone. An object that is gone already is a success.
 func Delete(ctx context.Context, c client.Client, live client.Object) error {

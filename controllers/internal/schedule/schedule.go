@@ -9,16 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// spread is the share of the period over which due times are spread: from
-// 90 % to 110 % of it.
-const spread = 0.2
+// spread is the share of the period by which due times are spread.
+const spread = 0.1
 
-// Next returns when the object with the given UID, whose last look was at
-// the time last, is due again. The distance is period give or take a tenth, the same for the same
-// object each time, so that it does not wander and no state has to be kept.
+// Next returns when the object with the given UID, whose last look was at the
+// time last, is due again: after its period and up to a tenth of it more, never
+// before. The distance is the same for the same object each time, so that it
+// does not wander and no state has to be kept.
 func Next(last time.Time, period time.Duration, uid types.UID) time.Time {
+	return last.Add(period + Share(time.Duration(spread*float64(period)), uid))
+}
+
+// Share returns the part of window, from nothing to nearly all of it, that falls
+// to the object with the given UID. Objects spread evenly over the window.
+func Share(window time.Duration, uid types.UID) time.Duration {
 	h := fnv.New32a()
 	h.Write([]byte(uid)) // never fails, by the contract of hash.Hash
-	fraction := float64(h.Sum32()) / float64(1<<32)
-	return last.Add(time.Duration(float64(period) * (1 - spread/2 + spread*fraction)))
+	return time.Duration(float64(window) * float64(h.Sum32()) / float64(1<<32))
 }
