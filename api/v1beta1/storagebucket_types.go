@@ -1,0 +1,326 @@
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// AddressingStyle says where the bucket's name goes in a request.
+// +kubebuilder:validation:Enum=Path;VirtualHost
+type AddressingStyle string
+
+const (
+	// AddressingPath puts the bucket's name into the path.
+	AddressingPath AddressingStyle = "Path"
+	// AddressingVirtualHost puts the bucket's name before the endpoint's host.
+	AddressingVirtualHost AddressingStyle = "VirtualHost"
+)
+
+// BucketManagementPolicy says what the operator may do to the bucket.
+// +kubebuilder:validation:Enum=Observe;Manage
+type BucketManagementPolicy string
+
+const (
+	// BucketObserve only looks; no request that changes anything is ever sent.
+	BucketObserve BucketManagementPolicy = "Observe"
+	// BucketManage also creates the bucket, and removes it as the deletion
+	// policy says.
+	BucketManage BucketManagementPolicy = "Manage"
+)
+
+// BucketDeletionPolicy says what becomes of a managed bucket when its
+// StorageBucket is deleted.
+// +kubebuilder:validation:Enum=Retain;Delete
+type BucketDeletionPolicy string
+
+const (
+	// BucketRetain leaves the bucket, with the mark of its StorageBucket on it.
+	BucketRetain BucketDeletionPolicy = "Retain"
+	// BucketDelete removes the bucket if it is empty, and waits until it is.
+	BucketDelete BucketDeletionPolicy = "Delete"
+)
+
+// SecretReference names a Secret in the namespace of the object that refers to it.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
+// ConfigMapKeyReference names a key of a ConfigMap in the namespace of the
+// object that refers to it.
+type ConfigMapKeyReference struct {
+	// name of the ConfigMap.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// key in the ConfigMap's data.
+	// +optional
+	// +kubebuilder:default=ca.crt
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[-._a-zA-Z0-9]+$`
+	Key string `json:"key,omitempty"`
+}
+
+// ProbeSpec says how the bucket is probed.
+// +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must be less than or equal to periodSeconds",fieldPath=".timeoutSeconds"
+type ProbeSpec struct {
+	// periodSeconds is how long after one probe the next is due. Probes are
+	// spread by up to a tenth of it, and never come earlier.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
+
+	// timeoutSeconds is how long one probe may take in all.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=60
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+
+	// failureThreshold is how many probes in a row must fail before Ready
+	// becomes False. What cannot pass by itself (no such bucket, no credentials,
+	// a forbidden endpoint) does not wait for it.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	FailureThreshold int32 `json:"failureThreshold,omitempty"`
+}
+
+// StorageBucketSpec describes a bucket outside the cluster.
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy == oldSelf.managementPolicy",fieldPath=".managementPolicy",reason=FieldValueForbidden,message="managementPolicy cannot be changed: a bucket that exists is never taken over; delete this StorageBucket and create another"
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy != 'Manage' || (self.endpoint == oldSelf.endpoint && self.region == oldSelf.region)",fieldPath=".endpoint",reason=FieldValueForbidden,message="endpoint and region cannot be changed while managementPolicy is Manage: the bucket would be left behind; create another StorageBucket"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !isURL(self.endpoint) || !isIP(url(self.endpoint).getHostname())",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
+// +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set for an endpoint without https"
+// +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete needs managementPolicy Manage: what is only observed is never deleted"
+type StorageBucketSpec struct {
+	// bucketName is the name of the bucket; it cannot be changed.
+	// +required
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]*[a-z0-9]$`
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",reason=FieldValueForbidden,message="bucketName cannot be changed: create another StorageBucket for the other bucket"
+	// +kubebuilder:validation:XValidation:rule="!self.contains('..') && !self.contains('.-') && !self.contains('-.')",message="bucketName must not contain '..', '.-' or '-.'"
+	// +kubebuilder:validation:XValidation:rule="!isIP(self)",message="bucketName must not be an IP address"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('xn--')",message="bucketName must not start with 'xn--'"
+	BucketName string `json:"bucketName,omitempty"`
+
+	// endpoint is the URL of the S3 service, such as https://s3.example.com. It
+	// is dialled from where the operator runs; addresses of the operator's own
+	// surroundings are refused, see the operator's flags --endpoint-allow-cidr
+	// and --endpoint-deny-cidr.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment"
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// region that requests are signed for.
+	// +optional
+	// +kubebuilder:default=us-east-1
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-_A-Za-z0-9]*$`
+	Region string `json:"region,omitempty"`
+
+	// addressingStyle says where the bucket's name goes in a request.
+	// +optional
+	// +kubebuilder:default=Path
+	AddressingStyle AddressingStyle `json:"addressingStyle,omitempty"`
+
+	// credentialsSecretRef names the Secret with the keys AWS_ACCESS_KEY_ID,
+	// AWS_SECRET_ACCESS_KEY and, optionally, AWS_SESSION_TOKEN. It is read at
+	// each probe, so a rotation needs nothing else.
+	// +required
+	CredentialsSecretRef SecretReference `json:"credentialsSecretRef,omitzero"`
+
+	// caBundleRef names the PEM certificates by which the endpoint's certificate
+	// is judged, in place of those of the system.
+	// +optional
+	CABundleRef *ConfigMapKeyReference `json:"caBundleRef,omitempty"`
+
+	// managementPolicy Observe only looks; Manage also creates the bucket, marked
+	// as this StorageBucket's. A bucket that exists is never taken over. It
+	// cannot be changed.
+	// +optional
+	// +kubebuilder:default=Observe
+	ManagementPolicy BucketManagementPolicy `json:"managementPolicy,omitempty"`
+
+	// deletionPolicy says what becomes of a managed bucket when the StorageBucket
+	// is deleted. Delete removes it once it is empty, and never empties it.
+	// +optional
+	// +kubebuilder:default=Retain
+	DeletionPolicy BucketDeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// probe says how often and how patiently the bucket is looked at.
+	// +optional
+	// +kubebuilder:default={}
+	Probe ProbeSpec `json:"probe,omitzero"`
+}
+
+// BucketProvisioning says how far the operator has come in making the bucket.
+// +kubebuilder:validation:Enum=Intended;Created
+type BucketProvisioning string
+
+const (
+	// BucketIntended: the operator may have asked for the bucket, and does not
+	// know yet whether there is one that is its own.
+	BucketIntended BucketProvisioning = "Intended"
+	// BucketCreated: the bucket was seen with this StorageBucket's mark on it.
+	BucketCreated BucketProvisioning = "Created"
+)
+
+// StorageBucketStatus is what the operator last saw. It is written when the
+// outcome of a probe changes, and otherwise at most once in five minutes.
+type StorageBucketStatus struct {
+	// conditions are Ready, and Stalled while it applies.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status is about.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// lastProbeTime is when the bucket was last probed, as of this status.
+	// +optional
+	LastProbeTime *metav1.Time `json:"lastProbeTime,omitempty"`
+
+	// lastSuccessTime is when a probe last succeeded, as of this status.
+	// +optional
+	LastSuccessTime *metav1.Time `json:"lastSuccessTime,omitempty"`
+
+	// consecutiveFailures counts the probes that have failed since the last one
+	// that succeeded, as of this status.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
+
+	// observedSecretResourceVersion is the version of the Secret that the last
+	// probe used; empty if there was none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ObservedSecretResourceVersion string `json:"observedSecretResourceVersion,omitempty"`
+
+	// provisioning says how far the operator has come in making a managed bucket.
+	// It is Intended before the first request that could create one, so that
+	// whatever the operator dies at, it knows that there may be one.
+	// +optional
+	Provisioning BucketProvisioning `json:"provisioning,omitempty"`
+}
+
+// StorageBucket is a bucket of S3-compatible storage outside the cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,categories=leasehold,shortName=sbkt
+// +kubebuilder:printcolumn:name="Bucket",type=string,JSONPath=`.spec.bucketName`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="LastProbe",type=date,JSONPath=`.status.lastProbeTime`
+// +kubebuilder:printcolumn:name="Policy",type=string,JSONPath=`.spec.managementPolicy`,priority=1
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.endpoint`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type StorageBucket struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec describes the bucket.
+	// +required
+	Spec StorageBucketSpec `json:"spec"`
+
+	// status is what the operator last saw.
+	// +optional
+	Status StorageBucketStatus `json:"status,omitempty,omitzero"`
+}
+
+// StorageBucketList is a list of StorageBuckets.
+//
+// +kubebuilder:object:root=true
+type StorageBucketList struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is standard list metadata.
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the StorageBuckets.
+	Items []StorageBucket `json:"items"`
+}
+
+// Keys of a StorageBucket's Secret, as the tools of S3 name them.
+const (
+	SecretKeyAccessKeyID     = "AWS_ACCESS_KEY_ID"
+	SecretKeySecretAccessKey = "AWS_SECRET_ACCESS_KEY"
+	SecretKeySessionToken    = "AWS_SESSION_TOKEN"
+)
+
+const (
+	// StorageBucketFinalizer holds a managed StorageBucket until its bucket is
+	// removed or let go. One that only observes has no finalizer.
+	StorageBucketFinalizer = "leasehold.dev/storagebucket"
+	// BucketTagOwner is the tag by which a bucket says whose it is: its value is
+	// the UID of the StorageBucket that created it.
+	BucketTagOwner = "leasehold.dev/storagebucket-uid"
+)
+
+// Reasons of the Ready condition of a StorageBucket: what a probe found.
+const (
+	ReasonProbeSucceeded        = "ProbeSucceeded"
+	ReasonProbePending          = "ProbePending"
+	ReasonBucketNotFound        = "BucketNotFound"
+	ReasonAccessDenied          = "AccessDenied"
+	ReasonInvalidCredentials    = "InvalidCredentials"
+	ReasonCredentialsNotFound   = "CredentialsNotFound"
+	ReasonRegionMismatch        = "RegionMismatch"
+	ReasonEndpointUnreachable   = "EndpointUnreachable"
+	ReasonEndpointForbidden     = "EndpointForbidden"
+	ReasonTLSVerificationFailed = "TLSVerificationFailed"
+	ReasonProbeTimeout          = "ProbeTimeout"
+	ReasonServerError           = "ServerError"
+	ReasonThrottled             = "Throttled"
+
+	// Of managed buckets only.
+
+	// ReasonCreating: the bucket is being created.
+	ReasonCreating = "Creating"
+	// ReasonBucketConflict: the bucket exists and does not carry our mark.
+	ReasonBucketConflict = "BucketConflict"
+	// ReasonBucketNotEmpty: the bucket is to be removed, and has objects in it.
+	ReasonBucketNotEmpty = "BucketNotEmpty"
+)
+
+// Reasons of the events about a StorageBucket.
+const (
+	// EventBucketHealthy (Normal): the bucket can be used, and could not before.
+	EventBucketHealthy = "BucketHealthy"
+	// EventBucketUnhealthy (Warning): the bucket cannot be used, and could before,
+	// or cannot for another reason.
+	EventBucketUnhealthy = "BucketUnhealthy"
+	// EventCredentialsRejected (Warning): the credentials are missing or wrong.
+	EventCredentialsRejected = "CredentialsRejected"
+	// EventEndpointForbidden (Warning): the endpoint's address may not be dialled.
+	EventEndpointForbidden = "EndpointForbidden"
+	// EventBucketCreated (Normal): a managed bucket was created.
+	EventBucketCreated = "BucketCreated"
+	// EventBucketDeleted (Normal): a managed bucket was removed.
+	EventBucketDeleted = "BucketDeleted"
+	// EventBucketRetained: a managed bucket was let go and kept. Normal under
+	// deletionPolicy Retain; a Warning where Delete could not be carried out.
+	EventBucketRetained = "BucketRetained"
+	// EventBucketConflict (Warning): the bucket exists and is not ours.
+	EventBucketConflict = "BucketConflict"
+)
