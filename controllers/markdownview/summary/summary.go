@@ -1,0 +1,205 @@
+package summary
+
+import (
+	"bytes"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// FileName is the name of the table of contents.
+const FileName = "SUMMARY.md"
+
+// What is read of a SUMMARY.md. Markdown parsers take quadratic time for some
+// text (deep nesting, runs of brackets and stars), so both the whole and the
+// line are bounded. 128 files with the longest names and titles stay below.
+const (
+	MaxBytes     = 64 << 10 // of the file; the lines after it are not read
+	MaxLineBytes = 512      // of a line; a longer one is read as an empty one
+)
+
+// Kind says what an entry is.
+type Kind int
+
+// The kinds of entries.
+const (
+	Chapter   Kind = iota // a link, or a draft when it leads to no file
+	Part                  // a heading over the chapters that follow
+	Separator             // a rule between chapters
+)
+
+// Entry is one line of the table of contents.
+type Entry struct {
+	Kind  Kind
+	Title string // as plain text; "" for a Separator
+	// File is the relative path of the Markdown file that a chapter links to,
+	// without fragment or query and cleaned, so "./a.md#b" is "a.md". It is "" for a
+	// draft and for what is no file of the book: other sites, absolute paths,
+	// other kinds of files. It may lead out of the flat set ("sub/a.md", "../a.md");
+	// such a file is never in the set.
+	File  string
+	Depth int // of a chapter: 0 at the top, 1 in a list within a list, ...
+}
+
+// Summary is a table of contents.
+type Summary struct {
+	// Title is the first heading when nothing stands before it; "" otherwise.
+	Title   string
+	Entries []Entry // in the order of the text
+	// Truncated: something went beyond MaxBytes or MaxLineBytes and was not read.
+	Truncated bool
+}
+
+// Blocks are found first, in the whole; links then, line by line. Each is
+// linear in what it is given but for nesting, which MaxLineBytes bounds.
+// Quotes, indented code, references and underlined headings are no part of the
+// format, and are left out.
+var (
+	blocks = parser.NewParser(parser.WithBlockParsers(
+		util.Prioritized(parser.NewThematicBreakParser(), 200),
+		util.Prioritized(parser.NewListParser(), 300),
+		util.Prioritized(parser.NewListItemParser(), 400),
+		util.Prioritized(parser.NewATXHeadingParser(), 600),
+		util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+		util.Prioritized(parser.NewHTMLBlockParser(), 900),
+		util.Prioritized(parser.NewParagraphParser(), 1000),
+	))
+	inlines = parser.NewParser(
+		parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1000)),
+		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
+	)
+)
+
+// byteOrderMark is what some editors begin a file with.
+var byteOrderMark = []byte("\uFEFF")
+
+// Parse reads a SUMMARY.md. Every text is one: what is not of the format is
+// passed over.
+func Parse(source []byte) Summary {
+	var s Summary
+	source, s.Truncated = bounded(bytes.TrimPrefix(source, byteOrderMark))
+	visit(&s, source, blocks.Parse(text.NewReader(source)), -1)
+	return s
+}
+
+// bounded returns what is read of a source, and whether that is not all.
+func bounded(source []byte) (kept []byte, truncated bool) {
+	if len(source) > MaxBytes {
+		end := bytes.LastIndexByte(source[:MaxBytes], '\n') + 1
+		source, truncated = source[:end], true
+	}
+	kept = make([]byte, 0, len(source))
+	for line := range bytes.Lines(source) {
+		if len(line) > MaxLineBytes {
+			line, truncated = []byte("\n"), true
+		}
+		kept = append(kept, line...)
+	}
+	return kept, truncated
+}
+
+// visit adds what node and its children have to say. lists is the number of
+// lists around node, less one.
+func visit(s *Summary, source []byte, node ast.Node, lists int) {
+	switch n := node.(type) {
+	case *ast.Heading:
+		s.heading(n, source)
+		return
+	case *ast.ThematicBreak:
+		s.Entries = append(s.Entries, Entry{Kind: Separator})
+		return
+	case *ast.Paragraph, *ast.TextBlock:
+		for i := range n.Lines().Len() {
+			line := n.Lines().At(i)
+			s.links(line.Value(source), max(lists, 0))
+		}
+		return
+	case *ast.List:
+		lists++
+	}
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		visit(s, source, child, lists)
+	}
+}
+
+// heading adds a part title, or takes the title of the whole. Only headings of
+// the first level are either.
+func (s *Summary) heading(h *ast.Heading, source []byte) {
+	if h.Level != 1 || h.Lines().Len() == 0 {
+		return
+	}
+	line := h.Lines().At(0)
+	value := bytes.TrimSpace(line.Value(source))
+	title := plain(inlines.Parse(text.NewReader(value)), value)
+	switch {
+	case title == "":
+	case len(s.Entries) == 0 && s.Title == "":
+		s.Title = title
+	default:
+		s.Entries = append(s.Entries, Entry{Kind: Part, Title: title})
+	}
+}
+
+// links adds a chapter for each link of a line.
+func (s *Summary) links(line []byte, depth int) {
+	line = bytes.TrimSpace(line)
+	doc := inlines.Parse(text.NewReader(line))
+	// Walk fails only when its function does, and this one does not.
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		link, ok := n.(*ast.Link)
+		if !ok || !entering {
+			return ast.WalkContinue, nil
+		}
+		file := LocalFile(string(link.Destination))
+		title := plain(link, line)
+		if title == "" {
+			title = file
+		}
+		if title != "" {
+			s.Entries = append(s.Entries, Entry{Kind: Chapter, Title: title, File: file, Depth: depth})
+		}
+		return ast.WalkSkipChildren, nil
+	})
+}
+
+// plain is the text of a node without its marks.
+func plain(node ast.Node, source []byte) string {
+	var b strings.Builder
+	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if t, ok := n.(*ast.Text); ok && entering {
+			value := t.Value(source)
+			if !t.IsRaw() {
+				value = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(value)))
+			}
+			b.Write(value)
+		}
+		return ast.WalkContinue, nil
+	})
+	return strings.Join(strings.Fields(strings.ToValidUTF8(b.String(), "\uFFFD")), " ")
+}
+
+// LocalFile returns the relative path of the Markdown file that a link leads to,
+// as Entry.File has it, or "".
+func LocalFile(destination string) string {
+	u, err := url.Parse(destination)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" {
+		return ""
+	}
+	if !strings.HasSuffix(u.Path, ".md") || strings.HasPrefix(u.Path, "/") {
+		return ""
+	}
+	return path.Clean(u.Path)
+}
+
+var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\.md$`)
+
+// IsFileName says whether a name may be the name of a Markdown file of the set.
+func IsFileName(name string) bool {
+	return fileName.MatchString(name)
+}
