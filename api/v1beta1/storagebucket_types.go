@@ -97,7 +97,7 @@ type ProbeSpec struct {
 // StorageBucketSpec describes a bucket outside the cluster.
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy == oldSelf.managementPolicy",fieldPath=".managementPolicy",reason=FieldValueForbidden,message="managementPolicy cannot be changed: a bucket that exists is never taken over; delete this StorageBucket and create another"
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy != 'Manage' || (self.endpoint == oldSelf.endpoint && self.region == oldSelf.region)",fieldPath=".endpoint",reason=FieldValueForbidden,message="endpoint and region cannot be changed while managementPolicy is Manage: the bucket would be left behind; create another StorageBucket"
-// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !isURL(self.endpoint) || !isIP(url(self.endpoint).getHostname())",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.matches('^https?://([[]|[0-9.]+(:[0-9]+)?/?$)')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
 // +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set for an endpoint without https"
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete needs managementPolicy Manage: what is only observed is never deleted"
 type StorageBucketSpec struct {
@@ -162,7 +162,7 @@ type StorageBucketSpec struct {
 
 	// probe says how often and how patiently the bucket is looked at.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={periodSeconds: 60, timeoutSeconds: 10, failureThreshold: 3}
 	Probe ProbeSpec `json:"probe,omitzero"`
 }
 
