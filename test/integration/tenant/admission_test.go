@@ -1,7 +1,6 @@
 package tenant_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -134,36 +132,28 @@ var _ = Describe("Admission of a Tenant", func() {
 	})
 
 	It("warns of each namespace that an update or a deletion removes", func(ctx SpecContext) {
-		warnings := &recorder{}
-		config := rest.CopyConfig(restConfig)
-		config.WarningHandler = warnings
-		c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
+		c, warnings := suite.WarnedClient()
 
 		t := givenReady(ctx, build(unique("warn"), suffixes("dev", "prod")))
 		change(ctx, t, func(*v1beta1.Tenant) {})
 		t.Spec.Namespaces = []v1beta1.NamespaceSuffix{"dev"}
 		Expect(c.Update(ctx, t, client.DryRunAll)).To(Succeed())
-		Expect(warnings.all()).To(ConsistOf(fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
+		Expect(warnings.All()).To(ConsistOf(fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
 
 		Eventually(ctx, fetched(t)).Should(HaveField("Status.Namespaces", HaveLen(2)))
 		Expect(c.Delete(ctx, t, client.DryRunAll)).To(Succeed())
-		Expect(warnings.all()).To(ConsistOf(
+		Expect(warnings.All()).To(ConsistOf(
 			fmt.Sprintf("namespace %s-dev will be deleted with everything in it", t.Name),
 			fmt.Sprintf("namespace %s-prod will be deleted with everything in it", t.Name)))
 	})
 
 	It("warns of a namespace that exists already", func(ctx SpecContext) {
-		warnings := &recorder{}
-		config := rest.CopyConfig(restConfig)
-		config.WarningHandler = warnings
-		c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
-		Expect(err).NotTo(HaveOccurred())
+		c, warnings := suite.WarnedClient()
 		name := unique("there")
 		stranger(ctx, name+"-dev")
 		Eventually(func(g Gomega) { // the webhook looks into a cache, which may be a moment late
 			g.Expect(c.Create(ctx, build(name), client.DryRunAll)).To(Succeed())
-			g.Expect(warnings.all()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
+			g.Expect(warnings.All()).To(ContainElement(ContainSubstring("namespace " + name + "-dev exists")))
 		}).WithContext(ctx).Should(Succeed())
 	})
 
@@ -232,29 +222,4 @@ func readyOf(t *v1beta1.Tenant) metav1.Condition {
 		}
 	}
 	return metav1.Condition{}
-}
-
-// recorder keeps the warnings of the API server.
-type recorder struct {
-	mu       sync.Mutex
-	messages []string
-}
-
-func (r *recorder) HandleWarningHeader(_ int, _, message string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.messages = append(r.messages, message)
-}
-
-func (r *recorder) HandleWarningHeaderWithContext(_ context.Context, code int, agent, message string) {
-	r.HandleWarningHeader(code, agent, message)
-}
-
-// all returns the warnings since the last call.
-func (r *recorder) all() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	messages := r.messages
-	r.messages = nil
-	return messages
 }

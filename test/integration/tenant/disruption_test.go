@@ -18,7 +18,7 @@ import (
 // These specs take away something that the others rely on, and put it back.
 // Serial specs run on the first process, which is the one that has the operator.
 var _ = Describe("When something is taken away", Serial, func() {
-	BeforeEach(owned)
+	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(settled)
 
 	It("a killed leader's work is taken up by the standby, and nothing is done twice (R8)", func(ctx SpecContext) {
@@ -28,15 +28,15 @@ var _ = Describe("When something is taken away", Serial, func() {
 		inConflict := given(ctx, build(clash, suffixes("dev")))
 		Eventually(ctx, eventsAbout(inConflict)).WithTimeout(expect.Medium).Should(HaveLen(2))
 
-		leader := operator.leader(ctx)
+		leader := suite.Leader(ctx)
 		t := given(ctx, build(unique("fail"), suffixes("a", "b", "c", "d", "e", "f", "g", "h")))
 		By("killing the leader when the first namespace is there and the last may not be")
 		Eventually(ctx, reading(namespaceOf(t.Name+"-a"))).WithPolling(expect.Poll / 10).Should(Succeed())
 		leader.Kill()
-		DeferCleanup(operator.start)
+		DeferCleanup(suite.StartReplicas)
 
 		eventuallyReady(ctx, t)
-		Expect(operator.leader(ctx).Name()).NotTo(Equal(leader.Name()))
+		Expect(suite.Leader(ctx).Name()).NotTo(Equal(leader.Name()))
 		Expect(t.Status.Namespaces).To(HaveLen(8))
 		for _, suffix := range t.Spec.Namespaces {
 			Expect(fetched(namespaceOf(t.Name + "-" + string(suffix)))(ctx)).To(expect.BeControlledBy(t))
@@ -54,7 +54,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		for _, suffix := range t.Spec.Namespaces {
 			// The request under way at the kill may be recorded with an error though it
 			// was carried out. But what exists and was never deleted was created once.
-			created, deleted := lifeOf(t.Name + "-" + string(suffix))
+			created, deleted := suite.LifeOf("", "namespaces", t.Name+"-"+string(suffix))
 			Expect(created).To(BeNumerically("<=", 1))
 			Expect(deleted).To(BeZero())
 		}
@@ -159,8 +159,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 
 	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted (R22)", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("down"), suffixes("dev")))
-		operator.stop(ctx)
-		DeferCleanup(operator.start)
+		suite.StopReplicas(ctx)
+		DeferCleanup(suite.StartReplicas)
 
 		wrong := held.DeepCopy()
 		wrong.Spec.Admins[0].Name = "system:admin"
@@ -170,7 +170,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 
 		Expect(k8s.Delete(ctx, held)).To(Succeed(), "a dead operator must not keep anything from being deleted")
 		Expect(fetched(held)(ctx)).To(expect.BeTerminating())
-		operator.start(ctx)
+		suite.StartReplicas(ctx)
 		Eventually(ctx, reading(held)).WithTimeout(expect.Long).Should(expect.BeGone())
 	})
 })

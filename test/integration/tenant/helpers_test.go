@@ -2,8 +2,6 @@ package tenant_test
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,16 +14,12 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 const adminBinding = "leasehold:tenant-admin"
 
-var names atomic.Int64
-
-// unique makes a name that no other spec of any parallel process has.
-func unique(base string) string {
-	return fmt.Sprintf("%s-%d-%d", base, GinkgoParallelProcess(), names.Add(1))
-}
+func unique(base string) string { return operator.Unique(base) }
 
 // build makes a Tenant with one user as admin, for the API server to default.
 func build(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
@@ -82,28 +76,17 @@ func eventuallyReady(ctx context.Context, t *v1beta1.Tenant) {
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled)))
 }
 
-// fetched re-reads an object at each try; a failure to read it is shown.
-func fetched[T client.Object](o T) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
-		return o, k8s.Get(ctx, client.ObjectKeyFromObject(o), o)
-	}
+func fetched[T client.Object](o T) func(context.Context) (T, error) { return operator.Fetched(k8s, o) }
+
+func reading(o client.Object) func(context.Context) error { return operator.Reading(k8s, o) }
+
+func eventsAbout(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
+	return operator.EventsAbout(k8s, o)
 }
 
-// reading is the error of reading an object; it leaves the object as it is.
-func reading(o client.Object) func(context.Context) error {
-	return func(ctx context.Context) error {
-		return k8s.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
-	}
-}
-
-// change applies a change to a fresh copy, again if somebody else was faster.
 func change[T client.Object](ctx context.Context, o T, f func(T)) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
-		g.Expect(k8s.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
-		f(o)
-		g.Expect(k8s.Update(ctx, o)).To(Succeed())
-	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+	operator.Change(ctx, k8s, o, f)
 }
 
 func namespaceOf(name string) *corev1.Namespace {
@@ -125,22 +108,6 @@ func bindingIn(namespace string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBinding}}
 }
 
-// eventsAbout lists the events about an object; those about cluster-scoped
-// objects are kept in namespace default.
-func eventsAbout(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
-	return func(ctx context.Context) ([]eventsv1.Event, error) {
-		var list eventsv1.EventList
-		err := k8s.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault))
-		var about []eventsv1.Event
-		for _, e := range list.Items {
-			if e.Regarding.UID == o.GetUID() {
-				about = append(about, e)
-			}
-		}
-		return about, err
-	}
-}
-
 // can asks the API server's authorizer.
 func can(user string, groups []string, verb, resource, subresource, namespace, name string) func(context.Context) (bool, error) {
 	group := ""
@@ -150,18 +117,23 @@ func can(user string, groups []string, verb, resource, subresource, namespace, n
 	case "deployments":
 		group = "apps"
 	}
-	return func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: user, Groups: groups,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name},
-		}}
-		err := k8s.Create(ctx, review)
-		return review.Status.Allowed, err
-	}
+	return operator.Can(k8s, user, groups, authorizationv1.ResourceAttributes{
+		Verb: verb, Group: group, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name})
 }
 
 // userCan is can for a plain user.
 func userCan(user, verb, resource, namespace, name string) func(context.Context) (bool, error) {
 	return can(user, nil, verb, resource, "", namespace, name)
 }
+
+// settled waits until the Tenants of earlier specs are gone.
+func settled(ctx SpecContext) {
+	suite.NeedsControllers()
+	Eventually(ctx, func(ctx context.Context) ([]v1beta1.Tenant, error) {
+		var list v1beta1.TenantList
+		return list.Items, k8s.List(ctx, &list)
+	}).WithTimeout(expect.Long).Should(BeEmpty())
+}
+
+// reconciles is how many passes over Tenants the leader has made well.
+func reconciles(ctx context.Context) float64 { return suite.Reconciles(ctx, "tenant") }

@@ -2,8 +2,6 @@ package tenant_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -11,8 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -21,7 +17,7 @@ import (
 
 var _ = Describe("A Tenant", func() {
 	It("gets its namespaces, its admins their rights, and says so", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		name := unique("life")
 		t := givenReady(ctx, build(name))
 
@@ -73,30 +69,19 @@ var _ = Describe("A Tenant", func() {
 
 	It("shows what matters in columns, and says where it stands from the start (R25)", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("show"), suffixes("dev")))
-		config := rest.CopyConfig(restConfig)
-		config.GroupVersion, config.NegotiatedSerializer = &v1beta1.GroupVersion, clientgoscheme.Codecs.WithoutConversion()
-		config.APIPath = "/apis"
-		rc, err := rest.RESTClientFor(config)
-		Expect(err).NotTo(HaveOccurred())
-		raw, err := rc.Get().Resource("tenants").Name(t.Name).SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Raw()
-		Expect(err).NotTo(HaveOccurred())
-		var table metav1.Table
-		Expect(json.Unmarshal(raw, &table)).To(Succeed())
-		var columns []string
-		for _, c := range table.ColumnDefinitions {
-			columns = append(columns, fmt.Sprintf("%s/%d", c.Name, c.Priority))
-		}
+		columns, cells := suite.Table(ctx, "tenants", "", t.Name)
 		Expect(columns).To(HaveExactElements("Name/0", "Prefix/0", "Namespaces/0", "Admin/0", "Ready/0", "Reason/1", "Age/0"))
-		Expect(table.Rows[0].Cells[:6]).To(HaveExactElements(t.Name, t.Name+"-", `["dev"]`, "admin-of-"+t.Name, "True", "Reconciled"))
+		Expect(cells[:6]).To(HaveExactElements(t.Name, t.Name+"-", `["dev"]`, "admin-of-"+t.Name, "True", "Reconciled"))
 
 		By("having had a Ready condition in the first status that was written")
-		first := firstStatusOf(t.Name)
-		Expect(first.Conditions).To(ContainElement(HaveField("Type", v1beta1.ConditionReady)))
-		Expect(first.ObservedGeneration).To(BeEquivalentTo(1))
+		first := build(t.Name)
+		suite.FirstStatus("tenants", first)
+		Expect(first.Status.Conditions).To(ContainElement(HaveField("Type", v1beta1.ConditionReady)))
+		Expect(first.Status.ObservedGeneration).To(BeEquivalentTo(1))
 	})
 
 	It("takes in a name and lets go of another, deleting under Delete", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("swap")))
 		old := namespaceOf(t.Name + "-prod")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(old), old)).To(Succeed())
@@ -143,7 +128,7 @@ var _ = Describe("A Tenant", func() {
 	})
 
 	It("waits, visibly, until its namespaces are gone before it goes itself", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("wait"), suffixes("dev")))
 		blocker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: t.Name + "-dev", Name: "blocker", Finalizers: []string{"example.com/hold"}}}
@@ -165,7 +150,7 @@ var _ = Describe("A Tenant", func() {
 	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",
 		func(ctx SpecContext, policy func(*v1beta1.Tenant), propagation metav1.DeletionPropagation) {
 			if propagation != metav1.DeletePropagationBackground {
-				collected()
+				suite.NeedsControllers()
 			}
 			t := given(ctx, build(unique("left"), suffixes("dev"), policy))
 			eventuallyReady(ctx, t)
@@ -189,7 +174,7 @@ var _ = Describe("A Tenant", func() {
 	)
 
 	It("goes without a trace when it is deleted in the foreground under Delete", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("fore"), suffixes("dev")))
 		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())

@@ -21,7 +21,7 @@ import (
 // advisories' table in the notes the project was designed by.
 var _ = Describe("What does not belong to a Tenant", func() {
 	It("is not taken by a planted owner reference and label (T-A)", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("plant")))
 		victim := stranger(ctx, unique("victim"))
 		change(ctx, victim, func(ns *corev1.Namespace) {
@@ -44,7 +44,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 	})
 
 	It("keeps its namespace when that was there before (T-J), also when the Tenant in conflict is deleted (T-K)", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		name := unique("clash")
 		victim := stranger(ctx, name+"-dev")
 		t := given(ctx, build(name))
@@ -71,7 +71,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 	})
 
 	It("gives way once it is gone", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		name := unique("yield")
 		victim := stranger(ctx, name+"-dev")
 		t := given(ctx, build(name, suffixes("dev")))
@@ -180,7 +180,7 @@ var _ = Describe("Drift", func() {
 })
 
 var _ = Describe("The rights of admins", func() {
-	BeforeEach(collected)
+	BeforeEach(suite.NeedsControllers)
 
 	It("pass from one to another in one step (R6, T-R)", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("pass"), suffixes("dev")))
@@ -222,7 +222,7 @@ var _ = Describe("The rights of admins", func() {
 			}
 		}
 		By("trying it for real, as an admin")
-		config := rest.CopyConfig(restConfig)
+		config := rest.CopyConfig(suite.Config)
 		config.Impersonate = rest.ImpersonationConfig{UserName: "ann", Groups: []string{"team", "system:authenticated"}}
 		ann, err := kubernetes.NewForConfig(config)
 		Expect(err).NotTo(HaveOccurred())
@@ -241,7 +241,7 @@ var _ = Describe("The rights of admins", func() {
 
 var _ = Describe("A namespace on its way out", func() {
 	It("is left alone until it is gone, and then made anew (R4)", func(ctx SpecContext) {
-		collected()
+		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("term")))
 		dev, prod := namespaceOf(t.Name+"-dev"), namespaceOf(t.Name+"-prod")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(dev), dev)).To(Succeed())

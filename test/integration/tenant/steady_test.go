@@ -16,7 +16,7 @@ import (
 )
 
 var _ = Describe("A steady state", Serial, func() {
-	BeforeEach(owned)
+	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(settled)
 
 	It("is left alone: 100 looks, no write and no event (R7)", func(ctx SpecContext) {
@@ -24,7 +24,7 @@ var _ = Describe("A steady state", Serial, func() {
 		ns := namespaceOf(t.Name + "-dev")
 		Eventually(ctx, eventsAbout(t)).Should(HaveLen(2))
 		before := reconciles(ctx)
-		since := auditPosition()
+		since := suite.AuditPosition()
 
 		for i := range 100 {
 			// A stranger's annotation is nothing to us, but it wakes the controller.
@@ -35,35 +35,35 @@ var _ = Describe("A steady state", Serial, func() {
 				WithContext(ctx).WithTimeout(expect.Short).WithPolling(expect.Poll / 10).Should(Succeed())
 		}
 		Expect(reconciles(ctx)-before).To(BeNumerically(">=", 100), "the controller must have been alive")
-		Expect(operatorWrites(since)).To(BeEmpty())
+		Expect(suite.Writes(since)).To(BeEmpty())
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(2))
 	})
 
 	It("costs no more writes to reach than there are things to write", func(ctx SpecContext) {
-		since := auditPosition()
+		since := suite.AuditPosition()
 		t := givenReady(ctx, build(unique("cost"), suffixes("a", "b", "c")))
 		// 3 namespaces, 3 bindings, the reader's role and binding, the finalizer,
 		// the declared names and the final status. A pass on a cache that is a moment
 		// late may try a write again, which the API server refuses.
 		// The line of a write follows its effect, so the last one may be a moment late;
 		// one too many would be counted in the step below.
-		Eventually(operatorWrites).WithArguments(since, record.Match(record.Succeeded)).Should(HaveLen(3 + 3 + 2 + 1 + 2))
+		Eventually(suite.Writes).WithArguments(since, record.Match(record.Succeeded)).Should(HaveLen(3 + 3 + 2 + 1 + 2))
 
 		By("changing the admins: each binding, and the status for the new generation")
-		since = auditPosition()
+		since = suite.AuditPosition()
 		t.Spec.Admins[0].Name = "another"
 		Expect(k8s.Update(ctx, t)).To(Succeed())
 		eventuallyReady(ctx, t)
-		Eventually(operatorWrites).WithArguments(since, record.Match(record.Succeeded)).Should(HaveLen(3 + 1 + 1))
+		Eventually(suite.Writes).WithArguments(since, record.Match(record.Succeeded)).Should(HaveLen(3 + 1 + 1))
 	})
 
 	It("ends with the Tenant: its metrics go when it goes (R20)", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("gauge"), suffixes("dev", "prod")))
 		series := fmt.Sprintf(`leasehold_tenant_namespaces{tenant=%q}`, t.Name)
-		Eventually(ctx, metric).WithArguments(series).Should(BeEquivalentTo(2))
+		Eventually(ctx, suite.Metric).WithArguments(series).Should(BeEquivalentTo(2))
 		Expect(k8s.Delete(ctx, t)).To(Succeed())
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
-		Eventually(ctx, hasMetric).WithArguments(series).Should(BeFalse())
+		Eventually(ctx, suite.HasMetric).WithArguments(series).Should(BeFalse())
 	})
 })
 

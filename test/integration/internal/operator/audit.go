@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/record"
+)
+
+// AuditPosition is where the audit log ends now.
+func (s *Suite) AuditPosition() record.Bookmark {
+	GinkgoHelper()
+	position, err := record.End(s.auditLog())
+	Expect(err).NotTo(HaveOccurred())
+	return position
+}
+
+// Writes are what the operator tried to write since, each as "verb
+// resource/subresource name", as far as it meets the conditions; the Lease and
+// events are left out.
+func (s *Suite) Writes(since record.Bookmark, conditions ...record.Match) []string {
+	GinkgoHelper()
+	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
+	Expect(err).NotTo(HaveOccurred())
+	conditions = append(conditions,
+		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))
+	var writes []string
+	for _, e := range record.Writes(events, User, conditions...) {
+		writes = append(writes, describe(e))
+	}
+	return writes
+}
+
+func describe(e auditv1.Event) string {
+	return fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name)
+}
+
+// FirstStatus reads o, one of our kinds, as it was stored with the first status
+// that the operator wrote.
+func (s *Suite) FirstStatus(resource string, o client.Object) {
+	GinkgoHelper()
+	events, err := record.ReadAuditLog(s.auditLog())
+	Expect(err).NotTo(HaveOccurred())
+	for _, e := range record.Writes(events, User, record.Resource(v1beta1.GroupVersion.Group, resource),
+		record.InNamespace(o.GetNamespace()), record.Named(o.GetName()), record.Succeeded) {
+		if e.ObjectRef.Subresource == "status" {
+			Expect(json.Unmarshal(e.ResponseObject.Raw, o)).To(Succeed())
+			return
+		}
+	}
+	Fail("the operator wrote no status of " + o.GetName())
+}
+
+// LifeOf counts how often the operator created the objects of that name, as far
+// as it was told so, and how often it asked for their deletion.
+func (s *Suite) LifeOf(group, resource, name string) (created, deleted int) {
+	GinkgoHelper()
+	events, err := record.ReadAuditLog(s.auditLog())
+	Expect(err).NotTo(HaveOccurred())
+	for _, e := range record.Writes(events, User, record.Resource(group, resource), record.Named(name)) {
+		switch {
+		case e.Verb == "delete":
+			deleted++
+		case e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusCreated:
+			created++
+		}
+	}
+	return created, deleted
+}
+
+// auditLog skips, visibly, where there is none.
+func (s *Suite) auditLog() string {
+	GinkgoHelper()
+	if s.shared.AuditLog == "" {
+		Skip("needs the audit log, which an existing cluster does not share")
+	}
+	return s.shared.AuditLog
+}

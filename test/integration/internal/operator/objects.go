@@ -1,0 +1,142 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+var names atomic.Int64
+
+// Unique makes a name that no other spec of any parallel process has.
+func Unique(base string) string {
+	return fmt.Sprintf("%s-%d-%d", base, GinkgoParallelProcess(), names.Add(1))
+}
+
+// Fetched re-reads an object at each try; a failure to read it is shown.
+func Fetched[T client.Object](c client.Client, o T) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		return o, c.Get(ctx, client.ObjectKeyFromObject(o), o)
+	}
+}
+
+// Reading is the error of reading an object; it leaves the object as it is.
+func Reading(c client.Client, o client.Object) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return c.Get(ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
+	}
+}
+
+// Change applies a change to a fresh copy, again if somebody else was faster.
+func Change[T client.Object](ctx context.Context, c client.Client, o T, f func(T)) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		f(o)
+		g.Expect(c.Update(ctx, o)).To(Succeed())
+	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// EventsAbout lists the events about an object, by UID; those about
+// cluster-scoped objects are kept in namespace default.
+func EventsAbout(c client.Client, o client.Object) func(context.Context) ([]eventsv1.Event, error) {
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return func(ctx context.Context) ([]eventsv1.Event, error) {
+		var list eventsv1.EventList
+		err := c.List(ctx, &list, client.InNamespace(namespace))
+		var about []eventsv1.Event
+		for _, e := range list.Items {
+			if e.Regarding.UID == o.GetUID() {
+				about = append(about, e)
+			}
+		}
+		return about, err
+	}
+}
+
+// Can asks the API server's authorizer.
+func Can(c client.Client, user string, groups []string, what authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user, Groups: groups, ResourceAttributes: &what,
+		}}
+		err := c.Create(ctx, review)
+		return review.Status.Allowed, err
+	}
+}
+
+// Table reads an object of ours as `kubectl get` shows it: the columns as
+// "name/priority", and the cells of its row.
+func (s *Suite) Table(ctx context.Context, resource, namespace, name string) (columns []string, cells []any) {
+	GinkgoHelper()
+	config := rest.CopyConfig(s.Config)
+	config.GroupVersion, config.NegotiatedSerializer = &v1beta1.GroupVersion, clientgoscheme.Codecs.WithoutConversion()
+	config.APIPath = "/apis"
+	rc, err := rest.RESTClientFor(config)
+	Expect(err).NotTo(HaveOccurred())
+	raw, err := rc.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").Do(ctx).Raw()
+	Expect(err).NotTo(HaveOccurred())
+	var table metav1.Table
+	Expect(json.Unmarshal(raw, &table)).To(Succeed())
+	for _, c := range table.ColumnDefinitions {
+		columns = append(columns, fmt.Sprintf("%s/%d", c.Name, c.Priority))
+	}
+	Expect(table.Rows).To(HaveLen(1))
+	return columns, table.Rows[0].Cells
+}
+
+// Warnings keeps the warnings that the API server gives to one client.
+type Warnings struct {
+	mu       sync.Mutex
+	messages []string
+}
+
+// WarnedClient is a client whose warnings are kept.
+func (s *Suite) WarnedClient() (client.Client, *Warnings) {
+	GinkgoHelper()
+	warnings := &Warnings{}
+	config := rest.CopyConfig(s.Config)
+	config.WarningHandler = warnings
+	c, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c, warnings
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *Warnings) HandleWarningHeader(_ int, _, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.messages = append(w.messages, message)
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (w *Warnings) HandleWarningHeaderWithContext(_ context.Context, code int, agent, message string) {
+	w.HandleWarningHeader(code, agent, message)
+}
+
+// All returns the warnings since the last call.
+func (w *Warnings) All() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	messages := w.messages
+	w.messages = nil
+	return messages
+}

@@ -1,0 +1,102 @@
+package operator
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+)
+
+// Replicas are the operator's processes, also those that do not run.
+func (s *Suite) Replicas() []*env.Replica { return s.installation.Replicas() }
+
+// Leader is the replica that the Lease names, once there is one that runs.
+func (s *Suite) Leader(ctx context.Context) *env.Replica {
+	GinkgoHelper()
+	var leader *env.Replica
+	Eventually(func(g Gomega) {
+		var lease coordinationv1.Lease
+		g.Expect(s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: electionLease}, &lease)).To(Succeed())
+		g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
+		for _, r := range s.Replicas() {
+			if strings.HasPrefix(*lease.Spec.HolderIdentity, r.Name()+"_") && r.Running() {
+				leader = r
+			}
+		}
+		g.Expect(leader).NotTo(BeNil(), "holder %s does not run", *lease.Spec.HolderIdentity)
+	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+	return leader
+}
+
+// StartReplicas starts those that do not run, and waits until admission works.
+func (s *Suite) StartReplicas(ctx context.Context) {
+	GinkgoHelper()
+	for _, r := range s.Replicas() {
+		if !r.Running() {
+			Expect(r.Restart()).To(Succeed())
+		}
+	}
+	for _, r := range s.Replicas() {
+		Eventually(ctx, r.Ready).WithTimeout(expect.Medium).Should(Succeed())
+	}
+	Eventually(ctx, s.answers).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// StopReplicas asks all of them to end, and waits until they have.
+func (s *Suite) StopReplicas(ctx context.Context) {
+	GinkgoHelper()
+	for _, r := range s.Replicas() {
+		code, err := r.Stop(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(code).To(BeZero(), "a replica that is asked to stop ends well")
+	}
+}
+
+// Series reads one series, with its labels, of the leader's metrics.
+func (s *Suite) Series(ctx context.Context, name string) (value float64, found bool) {
+	GinkgoHelper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://127.0.0.1:%d/metrics", s.Leader(ctx).Ports().Metrics), nil)
+	Expect(err).NotTo(HaveOccurred())
+	response, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			value, err = strconv.ParseFloat(text, 64)
+			Expect(err).NotTo(HaveOccurred())
+			return value, true
+		}
+	}
+	Expect(lines.Err()).NotTo(HaveOccurred())
+	return 0, false
+}
+
+// Metric is the value of a series, zero if it is absent.
+func (s *Suite) Metric(ctx context.Context, name string) float64 {
+	value, _ := s.Series(ctx, name)
+	return value
+}
+
+// HasMetric reports whether there is such a series.
+func (s *Suite) HasMetric(ctx context.Context, name string) bool {
+	_, found := s.Series(ctx, name)
+	return found
+}
+
+// Reconciles is how many passes the controller of that name has made well, on
+// the leader.
+func (s *Suite) Reconciles(ctx context.Context, controller string) float64 {
+	return s.Metric(ctx, fmt.Sprintf(`controller_runtime_reconcile_total{controller=%q,result="success"}`, controller))
+}

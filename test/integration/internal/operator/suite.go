@@ -1,0 +1,223 @@
+// Package operator is what the suites of the kinds share: the operator under
+// test, two processes of the real binary under the shipped rights and manifests,
+// and the questions that every suite asks of the API server and the audit log.
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+)
+
+// Where the operator is, and as whom it acts.
+const (
+	Namespace = "leasehold-system"
+	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
+
+	electionLease = "manager.leasehold.dev"
+	config        = "../../../config" // seen from a suite's folder
+)
+
+// Options say what a suite needs.
+type Options struct {
+	// Name of the suite; what it keeps is named after it.
+	Name string
+	// AuditGroups are the API groups whose writes the suite counts, besides ours.
+	AuditGroups []string
+	// Args are flags of the operator, after those that ship.
+	Args []string
+	// Answers makes an object that admission accepts. It is created as a dry run,
+	// to see that the webhooks answer.
+	Answers func() client.Object
+}
+
+// Suite is one control plane with one operator, for all parallel processes of
+// a run. Only the process that started them, the first, has the operator's
+// processes at hand; Serial specs run there.
+type Suite struct {
+	// Config and Client act as an administrator; they are there after Join.
+	Config *rest.Config
+	Client client.Client
+
+	options      Options
+	shared       plane
+	controlPlane *env.ControlPlane
+	installation *env.Installation // nil on an existing cluster
+}
+
+// plane is what the parallel processes of one run share.
+type plane struct {
+	Kubeconfig, AuditLog, Kubectl string
+	// Collects: what is deleted goes away, with what it owns.
+	Collects bool
+}
+
+// NewSuite makes a Suite that is not started.
+func NewSuite(o Options) *Suite { return &Suite{options: o} }
+
+// Run runs the specs of the calling package.
+func (s *Suite) Run(t *testing.T) {
+	t.Helper()
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(expect.Short)
+	SetDefaultEventuallyPollingInterval(expect.Poll)
+	SetDefaultConsistentlyDuration(expect.StaysFor)
+	SetDefaultConsistentlyPollingInterval(expect.Poll)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	RunSpecs(t, s.options.Name)
+}
+
+// Start starts the control plane and two replicas, and returns what Join
+// needs. It is for the first function of SynchronizedBeforeSuite.
+func (s *Suite) Start(ctx SpecContext) []byte {
+	GinkgoHelper()
+	// What is started here outlives this node, and so must its context.
+	lasting := context.WithoutCancel(ctx)
+	var err error
+	s.controlPlane, err = env.Start(lasting, env.Options{
+		CRDs:        []string{filepath.Join(config, "crd", "bases")},
+		AuditGroups: append([]string{v1beta1.GroupVersion.Group}, s.options.AuditGroups...),
+	})
+	Expect(err).NotTo(HaveOccurred())
+	if os.Getenv("USE_EXISTING_CLUSTER") != "true" {
+		s.install(lasting)
+	}
+	kubectl, err := s.controlPlane.KubectlPath()
+	if err != nil {
+		kubectl = ""
+	}
+	data, err := json.Marshal(plane{s.controlPlane.Kubeconfig(), s.controlPlane.AuditLog(), kubectl, s.controlPlane.HasControllerManager()})
+	Expect(err).NotTo(HaveOccurred())
+	return data
+}
+
+// install puts the operator there as it ships.
+func (s *Suite) install(ctx context.Context) {
+	GinkgoHelper()
+	binary, err := gexec.Build("leasehold.dev")
+	Expect(err).NotTo(HaveOccurred())
+	s.installation, err = s.controlPlane.Install(ctx, env.Subject{
+		Manifests: filepath.Join(config, "default"),
+		Binary:    binary,
+		Args: func(p env.ReplicaPorts) []string {
+			return slices.Concat([]string{
+				// Short, so that a failover fits into a spec; not so short that a
+				// busy machine of two cores loses the Lease.
+				"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
+				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
+				"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
+			}, s.options.Args)
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	for range 2 {
+		_, err := s.installation.Start(ctx)
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// Join connects a parallel process to what Start started and returns its client.
+// It is for the second function of SynchronizedBeforeSuite.
+func (s *Suite) Join(ctx context.Context, data []byte) client.Client {
+	GinkgoHelper()
+	ctrl.SetLogger(GinkgoLogr)
+	Expect(json.Unmarshal(data, &s.shared)).To(Succeed())
+	var err error
+	s.Config, err = clientcmd.BuildConfigFromFlags("", s.shared.Kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	s.Config.QPS = -1
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, apiextensionsv1.AddToScheme} {
+		Expect(add(known)).To(Succeed())
+	}
+	s.Client, err = client.New(s.Config, client.Options{Scheme: known})
+	Expect(err).NotTo(HaveOccurred())
+	By("waiting until the webhooks answer")
+	Eventually(ctx, s.answers).WithTimeout(expect.Long).Should(Succeed())
+	return s.Client
+}
+
+// End stops everything. The operator's logs are kept where reports go. It is
+// for the second function of SynchronizedAfterSuite.
+func (s *Suite) End(ctx SpecContext) {
+	GinkgoHelper()
+	if s.installation != nil {
+		gexec.CleanupBuildArtifacts()
+		for _, r := range s.installation.Replicas() {
+			Expect(r.Running()).To(BeTrue(), "replica %s ended by itself; the end of its log:\n%s", r.Name(), r.LogTail(20))
+		}
+		err := s.installation.Stop(ctx)
+		s.keepLogs()
+		Expect(err).NotTo(HaveOccurred())
+	}
+	if s.controlPlane != nil {
+		Expect(s.controlPlane.Stop()).To(Succeed())
+	}
+}
+
+func (s *Suite) keepLogs() {
+	GinkgoHelper()
+	dir := os.Getenv("ARTIFACTS")
+	if dir == "" {
+		return
+	}
+	for _, r := range s.installation.Replicas() {
+		log, err := os.ReadFile(r.LogPath())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(dir, s.options.Name+"-"+r.Name()+".log"), log, 0o600)).To(Succeed())
+	}
+}
+
+// NeedsProcesses skips, visibly, what needs the operator's processes or the
+// audit log.
+func (s *Suite) NeedsProcesses() {
+	GinkgoHelper()
+	if s.installation == nil {
+		Skip("needs the operator as processes of this suite; on an existing cluster test/e2e does this")
+	}
+}
+
+// NeedsControllers skips, visibly, what needs the controllers of Kubernetes:
+// deleted namespaces go away, owners are followed, the role admin has rules.
+func (s *Suite) NeedsControllers() {
+	GinkgoHelper()
+	if !s.shared.Collects {
+		Skip("needs kube-controller-manager, which KUBEBUILDER_ASSETS does not have; unset it and run `make controlplane`")
+	}
+}
+
+// Kubectl runs kubectl as an administrator and returns all that it says.
+func (s *Suite) Kubectl(ctx context.Context, args ...string) (string, error) {
+	GinkgoHelper()
+	if s.shared.Kubectl == "" {
+		Skip("needs kubectl, which KUBEBUILDER_ASSETS does not have")
+	}
+	out, err := exec.CommandContext(ctx, s.shared.Kubectl, append([]string{"--kubeconfig", s.shared.Kubeconfig}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// answers: the webhooks do.
+func (s *Suite) answers(ctx context.Context) error {
+	return s.Client.Create(ctx, s.options.Answers(), client.DryRunAll)
+}
