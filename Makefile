@@ -21,8 +21,13 @@ help: ## Show this help.
 controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once).
 	@cd hack/controlplane && $(GO) run . -out $(BIN)/controlplane -go $(GO)
 
+# A program of the user's own needs none of ours.
+.PHONY: s3server
+s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
+	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so $(S3SERVER) is used and nothing is built" >&2
+
 .PHONY: run
-run: controlplane build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
+run: controlplane s3server build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
 	@$(GO) build -o $(TOOLS)/run ./hack/run
 	@exec $(TOOLS)/run -manager $(BIN)/manager $(ARGS)
 
@@ -55,7 +60,7 @@ GINKGO_FLAGS ?=
 CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER)),,controlplane)
 
 .PHONY: test
-test: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
+test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@unit=0; integration=0; \
 	$(MAKE) --no-print-directory unit || unit=$$?; \
@@ -67,7 +72,7 @@ test: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run a
 
 # The race detector needs a C compiler; Go turns cgo off where there is none.
 .PHONY: unit
-unit: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
+unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -v '/test/integration'); \
@@ -77,7 +82,7 @@ unit: needs-go $(CONTROLPLANE) build $(TOOLS)/gotestsum ## Run the unit tests, t
 	exit $$status
 
 .PHONY: integration
-integration: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Run the integration specs against a real control plane.
+integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the integration specs against a real control plane.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
 	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=15m --poll-progress-after=60s \
 		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml $(GINKGO_FLAGS) ./test/integration
@@ -95,7 +100,7 @@ manifests: $(TOOLS)/controller-gen ## Generate CRDs and webhook configurations.
 .PHONY: verify
 verify: needs-go $(TOOLS)/controller-gen ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in . hack/tools hack/controlplane; do \
+	@for module in . hack/tools hack/controlplane hack/s3server; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@for module in . hack/controlplane; do (cd $$module && $(GO) vet ./...); done
@@ -150,4 +155,10 @@ $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum
 	@echo "building $* from hack/tools" >&2
 	@mkdir -p $(TOOLS)
 	@cd hack/tools && $(GO) build -o $(TOOLS)/ $$($(GO) list -f '{{.ImportPath}}' tool | grep -E '(^|/)$*(/v[0-9]+)?$$')
+	@touch $@
+
+$(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
+	@echo "s3server: building versitygw $$(awk '$$1 == "github.com/versity/versitygw" {print $$2}' hack/s3server/go.mod) from hack/s3server (about 45 s on 2 cores the first time)" >&2
+	@mkdir -p $(@D)
+	@cd hack/s3server && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@

@@ -33,19 +33,52 @@ func FindAssets(dir string) (string, error) {
 		}
 		return filepath.Abs(dir)
 	}
+	built, err := upwards(builtAssets, func(path string) bool { return checkAssets(path) == nil }, ErrNoAssets)
+	if err != nil {
+		return "", err
+	}
+	// The versioned folder itself: a rebuild may point the link elsewhere.
+	return filepath.EvalSymlinks(built)
+}
+
+// FindS3Server returns the path of an S3 server program: binary if it is not
+// empty, else $S3SERVER, else what `make s3server` built in the module that
+// contains the working directory or in one around it. It returns ErrNoS3Server,
+// wrapped, when none of them is there.
+func FindS3Server(binary string) (string, error) {
+	source := "the given program"
+	if binary == "" {
+		binary, source = os.Getenv(s3Variable), s3Variable
+	}
+	if binary != "" {
+		if !isFile(binary) {
+			return "", fmt.Errorf("looking for %s (%s): %w", binary, source, ErrNoS3Server)
+		}
+		return filepath.Abs(binary)
+	}
+	return upwards(builtS3, isFile, ErrNoS3Server)
+}
+
+// upwards returns where path is good, below the root of the module that contains
+// the working directory or of one around it, or missing, wrapped.
+func upwards(path string, good func(string) bool, missing error) (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("finding the working directory: %w", err)
 	}
 	for at := start; ; at = filepath.Dir(at) {
-		if hasFile(at, "go.mod") && checkAssets(filepath.Join(at, builtAssets)) == nil {
-			// The versioned folder itself: a rebuild may point the link elsewhere.
-			return filepath.EvalSymlinks(filepath.Join(at, builtAssets))
+		if hasFile(at, "go.mod") && good(filepath.Join(at, path)) {
+			return filepath.Join(at, path), nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("looking for %s from %s upwards: %w", builtAssets, start, ErrNoAssets)
+			return "", fmt.Errorf("looking for %s from %s upwards: %w", path, start, missing)
 		}
 	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func checkAssets(dir string) error {

@@ -97,23 +97,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 // newControlPlane makes the folder and starts the watchdog, without which
 // nothing else may be started.
 func newControlPlane(assets, workDir string, keep bool) (*ControlPlane, error) {
-	if workDir != "" {
-		if err := os.MkdirAll(workDir, 0o755); err != nil {
-			return nil, fmt.Errorf("creating the working folder: %w", err)
-		}
-	}
-	dir, err := os.MkdirTemp(workDir, "controlplane-")
-	if err != nil {
-		return nil, fmt.Errorf("creating the control plane's folder: %w", err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("resolving the control plane's folder: %w", err)
-	}
-	removes := dir
-	if keep {
-		removes = ""
-	}
-	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), removes)
+	dir, watchdog, err := guardedDir(workDir, "controlplane-", keep)
 	if err != nil {
 		return nil, err
 	}

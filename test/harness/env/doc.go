@@ -15,6 +15,9 @@
 //	err = cp.Apply(ctx, objs...)
 //	replica, err := env.StartReplica(ctx, cp, env.ReplicaOptions{...})
 //
+// StartS3 starts a real S3 server in the same manner, for operators that look
+// after what is outside the cluster.
+//
 // Nothing here knows any particular operator. It works on Linux and macOS.
 //
 // # No process is left behind

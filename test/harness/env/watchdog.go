@@ -58,6 +58,30 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	return w, nil
 }
 
+// guardedDir makes a new folder in workDir, or if that is empty in the system's
+// folder for such things, and starts a watchdog for what will run in it. The
+// folder goes with the watchdog unless keep is set.
+func guardedDir(workDir, prefix string, keep bool) (string, *watchdog, error) {
+	if workDir != "" {
+		if err := os.MkdirAll(workDir, 0o755); err != nil {
+			return "", nil, fmt.Errorf("creating the working folder: %w", err)
+		}
+	}
+	dir, err := os.MkdirTemp(workDir, prefix)
+	if err != nil {
+		return "", nil, fmt.Errorf("creating a folder of its own: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", nil, fmt.Errorf("resolving that folder: %w", err)
+	}
+	removes := dir
+	if keep {
+		removes = ""
+	}
+	watchdog, err := startWatchdog(filepath.Join(dir, "watchdog"), removes)
+	return dir, watchdog, err
+}
+
 func writeScripts(dir string) error {
 	entries, err := fs.ReadDir(scripts, "scripts")
 	if err != nil {

@@ -1,0 +1,289 @@
+package env
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// s3Variable names an S3 server program of the user's own.
+	s3Variable = "S3SERVER"
+	// S3Region is the only region that an S3Server serves.
+	S3Region = "us-east-1"
+	// s3StartTimeout bounds the wait for the first answer, which takes well under a second.
+	s3StartTimeout = 20 * time.Second
+	// s3Poll is how often a server that starts is asked.
+	s3Poll = 20 * time.Millisecond
+)
+
+// builtS3 is where `make s3server` leaves the program, below the module's root.
+var builtS3 = filepath.Join("bin", "s3server", "versitygw")
+
+// ErrNoS3Server says that there is no S3 server to start on this machine.
+var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`, or set " + s3Variable)
+
+// S3Options say how an S3 server is started. The zero value is a good start.
+type S3Options struct {
+	// Binary is a versitygw. Empty: see FindS3Server.
+	Binary string
+	// WorkDir is where the server's own folder is made, with its data and its
+	// log. Empty: the system's folder for such things.
+	WorkDir string
+	// Keep leaves that folder behind after Stop, for those who want to read it.
+	Keep bool
+	// Port of 127.0.0.1 to listen on. Zero: one that is free.
+	Port int
+}
+
+// S3Server is a real S3 server on this machine: versitygw with its data in
+// folders and files. It knows versioning and object lock. Its methods may be
+// called from several goroutines.
+type S3Server struct {
+	dir      string
+	port     int
+	account  S3Account
+	spec     spec
+	watchdog *watchdog
+	client   *minio.Client
+
+	mu      sync.Mutex
+	process *process
+	ended   bool // on purpose: by Kill
+
+	stop    sync.Once
+	stopErr error
+}
+
+// S3Account is who a client is to an S3 server.
+type S3Account struct {
+	AccessKey, SecretKey string
+}
+
+// StartS3 starts an S3 server and returns when it answers requests of its first
+// account, whose keys are new each time. It returns ErrNoS3Server, wrapped, when
+// there is nothing to start.
+func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("starting an S3 server: %w", err)
+		}
+	}()
+	binary, err := FindS3Server(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	if o.Port == 0 {
+		free, err := freePorts(1)
+		if err != nil {
+			return nil, err
+		}
+		o.Port = free[0]
+	}
+	dir, watchdog, err := guardedDir(o.WorkDir, "s3server-", o.Keep)
+	if err != nil {
+		return nil, err
+	}
+	s := &S3Server{dir: dir, port: o.Port, account: newS3Account(), watchdog: watchdog}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop())
+		}
+	}()
+	if err := s.configure(binary); err != nil {
+		return nil, err
+	}
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// configure makes the folders and says how the program is called. Metadata go
+// into files beside the data, so that no file system has to know extended attributes.
+func (s *S3Server) configure(binary string) error {
+	for _, dir := range []string{s.data(), s.folder("metadata"), s.folder("versions"), s.folder("accounts")} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return fmt.Errorf("creating a folder of the S3 server: %w", err)
+		}
+	}
+	s.spec = spec{
+		name: "the S3 server", program: binary, log: s.Log(),
+		args: []string{
+			"--port", s.address(), "--region", S3Region, "--iam-dir", s.folder("accounts"),
+			"posix", "--sidecar", s.folder("metadata"), "--versioning-dir", s.folder("versions"), s.data(),
+		},
+		// Not arguments: those can be read by everybody on the machine.
+		env: []string{"ROOT_ACCESS_KEY_ID=" + s.account.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.account.SecretKey},
+	}
+	var err error
+	s.client, err = s.ClientFor(s.account)
+	return err
+}
+
+// start starts the program and waits until it answers. Only a server that
+// knows the keys can answer that way, so it is the one that was started.
+func (s *S3Server) start(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != nil && s.process.running() {
+		return errors.New("it is running already")
+	}
+	process, err := s.watchdog.start(s.spec)
+	if err != nil {
+		return err
+	}
+	s.process, s.ended = process, false
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, s3Poll, s3StartTimeout, true, func(ctx context.Context) (bool, error) {
+		if !process.running() {
+			return false, errors.New("it ended by itself")
+		}
+		_, last = s.client.ListBuckets(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		s.ended = !process.running() // told here, so Stop need not
+		return fmt.Errorf("waiting for the first answer: %w (%w)\nthe end of its log:\n%s", err, errors.Join(last), tail(s.Log(), 10))
+	}
+	return nil
+}
+
+// Endpoint returns the URL to send requests to.
+func (s *S3Server) Endpoint() string { return "http://" + s.address() }
+
+// Account returns the account that may do everything.
+func (s *S3Server) Account() S3Account { return s.account }
+
+// Dir returns the server's own folder. It is gone after Stop unless
+// S3Options.Keep was set.
+func (s *S3Server) Dir() string { return s.dir }
+
+// Log returns the path of the file that receives what the program says: one
+// line a request, and no key.
+func (s *S3Server) Log() string { return s.folder("versitygw.log") }
+
+func (s *S3Server) address() string           { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+func (s *S3Server) folder(name string) string { return filepath.Join(s.dir, name) }
+func (s *S3Server) data() string              { return s.folder("data") }
+
+// Client returns a client of the account that may do everything. It asks once
+// and leaves no connection open.
+func (s *S3Server) Client() *minio.Client { return s.client }
+
+// ClientFor returns such a client of another account.
+func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
+	client, err := minio.New(s.address(), &minio.Options{
+		Creds:        credentials.NewStaticV4(account.AccessKey, account.SecretKey, ""),
+		Region:       S3Region,
+		BucketLookup: minio.BucketLookupPath,
+		MaxRetries:   1,
+		Transport:    &http.Transport{DisableKeepAlives: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating an S3 client: %w", err)
+	}
+	return client, nil
+}
+
+// S3Role is what an account may do in general. Nobody may do anything with a
+// bucket of somebody else before a bucket policy says so.
+type S3Role string
+
+// The roles of versitygw.
+const (
+	S3RoleUser     S3Role = "user"     // may not create buckets
+	S3RoleUserPlus S3Role = "userplus" // may create buckets
+)
+
+// AddAccount makes another account with new keys.
+func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, error) {
+	account := newS3Account()
+	cmd := exec.CommandContext(ctx, s.spec.program, "admin", "create-user",
+		"--access", account.AccessKey, "--secret", account.SecretKey, "--role", string(role))
+	cmd.Env = append(os.Environ(), "ADMIN_ENDPOINT_URL="+s.Endpoint(), "ADMIN_REGION="+S3Region,
+		"ADMIN_ACCESS_KEY_ID="+s.account.AccessKey, "ADMIN_SECRET_ACCESS_KEY="+s.account.SecretKey)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return S3Account{}, fmt.Errorf("adding an account to the S3 server: %w\n%s", err, said)
+	}
+	return account, nil
+}
+
+// newS3Account returns keys that nobody has had before, as long as those of AWS.
+func newS3Account() S3Account {
+	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
+}
+
+// Running says whether the process is there; a paused one is.
+func (s *S3Server) Running() bool { return s.current().running() }
+
+func (s *S3Server) current() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.process
+}
+
+// Kill ends the process at once, with SIGKILL, and waits until it is gone.
+// Connections are refused from then on. The data stay.
+func (s *S3Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = s.ended || s.process.running()
+	s.process.kill()
+}
+
+// Restart starts a server that has ended again, with the same port, accounts
+// and data, and returns when it answers. It is an error if it still runs.
+func (s *S3Server) Restart(ctx context.Context) error {
+	if err := s.start(ctx); err != nil {
+		return fmt.Errorf("restarting the S3 server: %w", err)
+	}
+	return nil
+}
+
+// Pause stops the process from running until Resume: the system still accepts
+// connections for it, and nobody ever answers. It returns when the process has
+// stopped, or with an error when ctx ends or the process has ended.
+func (s *S3Server) Pause(ctx context.Context) error {
+	process := s.current()
+	if err := process.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if err := process.awaitStopped(ctx); err != nil {
+		return fmt.Errorf("pausing the S3 server: %w", err)
+	}
+	return nil
+}
+
+// Resume lets a paused process go on.
+func (s *S3Server) Resume() error { return s.current().signal(syscall.SIGCONT) }
+
+// Stop ends the server and removes its folder. It is safe to call more than
+// once. It tells of a server that ended by itself, because tests that relied on
+// it proved nothing.
+func (s *S3Server) Stop() error {
+	s.stop.Do(func() {
+		var err error
+		if process := s.current(); process != nil {
+			if !process.running() && !s.ended {
+				err = fmt.Errorf("stopping the S3 server: it ended by itself (%v):\n%s", process.state, tail(s.Log(), 10))
+			}
+			// It keeps nothing that an orderly stop would save.
+			process.kill()
+		}
+		s.stopErr = errors.Join(err, s.watchdog.release())
+	})
+	return s.stopErr
+}

@@ -1,0 +1,56 @@
+package env
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// s3Internal is the folder that versitygw keeps for itself in each bucket.
+const s3Internal = ".sgwtmp"
+
+// Buckets returns the names of all buckets, whoever owns them, in order. It
+// reads them from the disk: no request is sent, so it works with a server that
+// is paused or dead.
+func (s *S3Server) Buckets() ([]string, error) {
+	entries, err := os.ReadDir(s.data())
+	if err != nil {
+		return nil, fmt.Errorf("listing the buckets on disk: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		// No bucket's name begins with a dot; those of versitygw's own folders do.
+		if entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Objects returns the keys of all current objects of a bucket, in order, read
+// from the disk like Buckets. Older versions do not count. The error of a bucket
+// that does not exist is fs.ErrNotExist.
+func (s *S3Server) Objects(bucket string) ([]string, error) {
+	root := filepath.Join(s.data(), bucket)
+	var keys []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if path == filepath.Join(root, s3Internal) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		key, err := filepath.Rel(root, path)
+		keys = append(keys, filepath.ToSlash(key))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing the objects of bucket %s on disk: %w", bucket, err)
+	}
+	return keys, nil
+}
