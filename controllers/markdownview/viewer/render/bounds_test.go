@@ -1,0 +1,170 @@
+package render
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hostile are texts, of about n bytes, that a Markdown parser without bounds
+// takes quadratic time for, or more.
+var hostile = map[string]func(n int) string{
+	"Quotes":         repeat(">"),
+	"QuoteLines":     repeat("> > > > > > > > > > a\n"),
+	"ListsInLine":    repeat("+ "),
+	"NumbersInLine":  repeat("1) "),
+	"ListsInQuotes":  repeat("> + "),
+	"ListsInList":    nested,
+	"Lists":          repeat("- a\n"),
+	"ListsApart":     repeat("1) a\n\n"),
+	"Brackets":       repeat("["),
+	"ClosedBrackets": func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) },
+	"BracketParts":   repeat(strings.Repeat("[", 3000) + strings.Repeat("]", 3000) + "\n\n"),
+	"BracketLines":   repeat("[\n"),
+	"Links":          repeat("[a](b.md)"),
+	"LinkInLink":     repeat("[a]("),
+	"LinkTitles":     repeat(`[a](b "`),
+	"Parentheses":    func(n int) string { return "[a](" + strings.Repeat("(", n) },
+	"Images":         repeat("!["),
+	"ImagesInImages": func(n int) string { return strings.Repeat("![", n/6) + strings.Repeat("](a)", n/6) },
+	"References":     repeat("[a]: b\n"),
+	"ReferenceUses":  func(n int) string { return "[a]: b\n\n" + strings.Repeat("[a] ", n/4) },
+	"Label":          func(n int) string { return "[" + strings.Repeat("a\n", n/2) },
+	"Emphasis":       repeat("*a_ "),
+	"OpenEmphasis":   repeat("*a "),
+	"MixedEmphasis":  repeat("*_**__a"),
+	"EmphasisInside": func(n int) string { return strings.Repeat("*a ", n/6) + strings.Repeat(" a*", n/6) },
+	"Stars":          repeat("*"),
+	"Strikethrough":  repeat("~~a ~"),
+	"Ticks":          ticks,
+	"Escapes":        repeat(`\[`),
+	"Entities":       repeat("&#x41;&am"),
+	"Tags":           repeat("<a b='"),
+	"Comments":       repeat("a <!--"),
+	"Instructions":   repeat("a <? "),
+	"Sections":       repeat("a <![CDATA["),
+	"Declarations":   repeat("a <!A "),
+	"Less":           repeat("<"),
+	"Headings":       repeat("# a\n"),
+	"LongHeading":    func(n int) string { return "# " + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) },
+	"Underlined":     func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "\n===\n" },
+	"UnderlinedMany": repeat("a\n===\n"),
+	"Table":          func(n int) string { return "a|b\n-|-\n" + strings.Repeat("|\n", n/2) },
+	"WideTable": func(n int) string {
+		return strings.Repeat("a|", 1000) + "\n" + strings.Repeat("-|", 1000) + "\n" + strings.Repeat("|\n", n/2)
+	},
+	"WiderTable":  func(n int) string { return strings.Repeat("a|", n/4) + "\n" + strings.Repeat("-|", n/4) + "\n|" },
+	"TableCells":  func(n int) string { return "a|b\n-|-\n" + strings.Repeat("*[`|", n/4) },
+	"Delimiters":  repeat("-|-\n"),
+	"Addresses":   repeat("https://a.b/(*"),
+	"WWW":         repeat("www.a.b/("),
+	"Mailboxes":   repeat("a@a."),
+	"LongMailbox": func(n int) string { return strings.Repeat("a", n) + "@" },
+	"Spaces":      repeat(" "),
+	"Tabs":        repeat("\t"),
+	"LineEnds":    repeat("\n"),
+	"Hard":        repeat("a  \n"),
+	"Nothing":     repeat("\x00"),
+	"Words":       repeat("word "),
+	"Fences":      repeat("```\na\n```\n"),
+	"Indented":    repeat("    a\n\n"),
+	"Rules":       repeat("---\n"),
+}
+
+func repeat(unit string) func(int) string {
+	return func(n int) string { return strings.Repeat(unit, n/len(unit)+1) }
+}
+
+func nested(n int) string {
+	var b strings.Builder
+	for indent := 0; b.Len() < n; indent += 2 {
+		b.WriteString(strings.Repeat(" ", indent) + "- a\n")
+	}
+	return b.String()
+}
+
+func ticks(n int) string {
+	var b strings.Builder
+	for i := 1; b.Len() < n; i++ {
+		b.WriteString(strings.Repeat("`", i) + "a")
+	}
+	return b.String()
+}
+
+const size = 900 << 10 // what a ConfigMap can hold
+
+// Without bounds several of these take minutes; the limit leaves room for a busy
+// machine and the race detector.
+func TestHTMLIsBounded(t *testing.T) {
+	const timeLimit, growthLimit = 20 * time.Second, 16
+	for name, text := range hostile {
+		t.Run(name, func(t *testing.T) {
+			source := []byte(text(size))
+			start := time.Now()
+			page, err := HTML(source)
+			took := time.Since(start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s: %d KiB in %s, %d KiB out", name, len(source)>>10, took.Round(time.Millisecond), len(page)>>10)
+			if took > timeLimit {
+				t.Errorf("rendering took %s, want at most %s", took, timeLimit)
+			}
+			if len(page) > growthLimit*len(source) {
+				t.Errorf("%d bytes became %d", len(source), len(page))
+			}
+		})
+	}
+}
+
+// The bounds do not touch what people write.
+func TestBoundsLeaveRoom(t *testing.T) {
+	row := "| [name](page1.md) | `code` | **yes** | a longer text (with *emphasis*), and a [link](https://example.com) |\n"
+	for name, tc := range map[string]struct {
+		source, element string
+		want            int
+	}{
+		"LongTable":     {"|a|b|c|d|\n|-|-|-|-|\n" + strings.Repeat(row, 5000), "<tr>", 5001},
+		"LongParagraph": {strings.Repeat("[link](page1.md) and `code` and *emphasis*\n", 1000), "<a ", 1000},
+		"LongBook":      {strings.Repeat("# Heading\n\n"+strings.Repeat("A *text* with [links](a.md).\n", 20)+"\n", 1500), "<a ", 30000},
+		"References":    {strings.Repeat("[a]\n", 1000) + "\n" + strings.Repeat("[a]: b.md\n", 1000), "<a ", 1000},
+		"DeepList":      {nested(maxDepth * maxDepth), "<ul>", 31},
+		"Data":          {"```\n" + strings.Repeat(`{"a": ["b", "c"]}`+"\n", 40000) + "```\n\n*a*", "<em>", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, err := HTML([]byte(tc.source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Count(page, []byte(tc.element)); got != tc.want {
+				t.Errorf("%d times %s, want %d, in %d KiB", got, tc.element, tc.want, len(tc.source)>>10)
+			}
+		})
+	}
+}
+
+// Beyond the bounds the text is there, as it was written.
+func TestBeyondBoundsTextStays(t *testing.T) {
+	source := "before *all*\n\n" + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "\n\nafter *all*"
+	page, err := HTML([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(page, []byte("<em>all</em>")); got != 2 {
+		t.Errorf("%d paragraphs around it are rendered, want 2", got)
+	}
+	if !bytes.Contains(page, []byte("<pre><code>"+strings.Repeat("[", 20000)+strings.Repeat("]", 20000))) {
+		t.Error("the text is gone")
+	}
+}
+
+func BenchmarkHTML(b *testing.B) {
+	source := []byte(strings.Repeat("# Heading\n\nA *text* with [links](a.md), `code` and more words than that.\n\n- a\n- b\n\n", size/80))
+	b.SetBytes(int64(len(source)))
+	for b.Loop() {
+		if _, err := HTML(source); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

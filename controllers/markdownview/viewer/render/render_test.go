@@ -1,0 +1,233 @@
+package render
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+const pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
+
+func TestHTML(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, source, want string
+	}{
+		"Heading":       {"headings can be linked to", "# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
+		"SameHeading":   {"ids are unique", "# A\n# A\n# A 1\n# ?", `<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
+		"Reserved":      {"ids of the page around it are not taken", "# Content", `<h1 id="content-1">Content</h1>`},
+		"Setext":        {"underlined headings too", "A\n===", `<h1 id="a">A</h1>`},
+		"Table":         {"tables scroll by themselves", "a|b\n-|-:\n1|2", `<div class="scroll"><table><thead><tr><th>a</th><th style="text-align:right">b</th></tr></thead><tbody><tr><td>1</td><td style="text-align:right">2</td></tr></tbody></table></div>`},
+		"TaskList":      {"task lists", "- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
+		"Strikethrough": {"strikethrough", "~~a~~", `<p><del>a</del></p>`},
+		"Fence":         {"code keeps its language and is not read", "```go\n<b>*a*\n```", `<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
+		"Quote":         {"quotes", "> a", `<blockquote><p>a</p></blockquote>`},
+		"BareLink":      {"bare links", "see https://example.com.", `<p>see <a href="https://example.com">https://example.com</a>.</p>`},
+		"Mail":          {"mail addresses", "<a@example.com>", `<p><a href="mailto:a@example.com">a@example.com</a></p>`},
+		"Page":          {"a link to a file is one to its page", "[a](page1.md#x-y)", `<p><a href="page1.html#x-y">a</a></p>`},
+		"PageBeside":    {"however it is written", "[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
+		"PageByRef":     {"references too", "[a][p]\n\n[p]: page1.md 'T&amp;\"'", `<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
+		"OtherFolder":   {"what cannot be a page stays as it is", "[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
+		"Fragment":      {"links within the page", "[a](#b)", `<p><a href="#b">a</a></p>`},
+		"Site":          {"a .md of another site stays", "[a](https://example.com/a.md?b=c&d=e)", `<p><a href="https://example.com/a.md?b=c&amp;d=e">a</a></p>`},
+		"Image":         {"an image elsewhere is a link, so that nothing is loaded", "![a *b*](https://example.com/a.png)", `<p><a href="https://example.com/a.png">a b</a></p>`},
+		"ImageNoText":   {"a link needs a text", "![](https://example.com/a.png)", `<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
+		"LinkedImage":   {"no link in a link", "[![a](https://example.com/a.png)](page1.md)", `<p><a href="page1.html">a</a></p>`},
+		"InlineImage":   {"an image that comes with the page is shown", "![a\"b](" + pixel + ")", `<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := HTML([]byte(tc.source), "content")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(normal(t, tc.want), normal(t, string(got))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+// normal is HTML as a browser understands it, without the white space between tags.
+func normal(t *testing.T, source string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, n := range parse(t, source) {
+		if n.Type == html.TextNode {
+			n.Data = strings.Trim(n.Data, "\n")
+		}
+		for c := range n.Descendants() {
+			if c.Type == html.TextNode {
+				c.Data = strings.Trim(c.Data, "\n")
+			}
+		}
+		if err := html.Render(&b, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+func parse(t testing.TB, source string) []*html.Node {
+	t.Helper()
+	body := &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body}
+	nodes, err := html.ParseFragment(strings.NewReader(source), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nodes
+}
+
+// elements and attributes are all that a page may be made of.
+var (
+	elements = []string{
+		"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "input",
+		"li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+	}
+	attributes = []string{"alt", "checked", "class", "disabled", "href", "id", "src", "start", "style", "title", "type"}
+	alignments = []string{"text-align:left", "text-align:center", "text-align:right"}
+)
+
+// unsafe returns what a page has that it may not have.
+func unsafe(t testing.TB, page string) []string {
+	t.Helper()
+	var found []string
+	for _, root := range parse(t, page) {
+		for _, n := range append(slices.Collect(root.Descendants()), root) {
+			if n.Type != html.ElementNode {
+				continue
+			}
+			if !slices.Contains(elements, n.Data) {
+				found = append(found, "element "+n.Data)
+			}
+			for _, a := range n.Attr {
+				if !slices.Contains(attributes, a.Key) || !safeValue(n.Data, a.Key, a.Val) {
+					found = append(found, "attribute "+a.Key+"="+a.Val+" of "+n.Data)
+				}
+			}
+		}
+	}
+	return found
+}
+
+// safeValue judges an attribute as a browser would, which drops white space and
+// control characters before it looks for a scheme.
+func safeValue(element, key, value string) bool {
+	switch key {
+	case "href":
+		bare := strings.ToLower(strings.Map(func(r rune) rune {
+			if r <= ' ' {
+				return -1
+			}
+			return r
+		}, value))
+		scheme, _, found := strings.Cut(bare, ":")
+		return !found || strings.ContainsAny(scheme, "/?#") || slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme)
+	case "src":
+		return element == "img" && inlineImage.MatchString(value)
+	case "style":
+		return slices.Contains(alignments, value)
+	case "type":
+		return element == "input" && value == "checkbox"
+	}
+	return true
+}
+
+// attacks are texts that would run a script, load something or take the page
+// over, were they passed on.
+var attacks = []string{
+	"<script>alert(1)</script>",
+	"a <script>alert(1)</script> b",
+	"<SCRIPT SRC=//evil></SCRIPT>",
+	"<scr\x00ipt>alert(1)</scr\x00ipt>",
+	"<img src=x onerror=alert(1)>",
+	"a <img src=x onerror=alert(1)> b",
+	"<svg onload=alert(1)>",
+	"<svg><script>alert(1)</script></svg>",
+	"<math><mi//xlink:href=\"data:x,<script>alert(4)</script>\">",
+	"<!-- <script>alert(1)</script> -->",
+	"<!--><script>alert(1)</script>-->",
+	"<iframe src=//evil></iframe>",
+	"<style>body{background:url(//evil)}</style>",
+	"<link rel=stylesheet href=//evil>",
+	"<meta http-equiv=refresh content=0;url=//evil>",
+	"<base href=//evil>",
+	"<form action=//evil><button>a</button></form>",
+	"<a href=javascript:alert(1)>a</a>",
+	"</main></body><script>alert(1)</script>",
+	"<?php ?><script>alert(1)</script>",
+	"<![CDATA[<script>alert(1)</script>]]>",
+	"<details ontoggle=alert(1) open>",
+	"[a](javascript:alert(1))",
+	"[a](JaVaScRiPt:alert(1))",
+	"[a](< javascript:alert(1)>)",
+	"[a](<java\tscript:alert(1)>)",
+	"[a](&#106;avascript:alert(1))",
+	"[a](javascript&colon;alert(1))",
+	"[a](javascript&amp;colon;alert(1))",
+	"[a](java&Tab;script:alert(1))",
+	"[a](java&NewLine;script:alert(1))",
+	"[a](javascript\\:alert(1))",
+	"[a](\x01javascript:alert(1))",
+	"[a](vbscript:x)",
+	"[a](data:text/html,<script>alert(1)</script>)",
+	"[a](data:image/svg+xml;base64,PHN2Zy8+)",
+	"[a](file:///etc/passwd)",
+	"[a](blob:https://example.com/x)",
+	"[a]: javascript:alert(1)\n\n[a]",
+	"<javascript:alert(1)>",
+	"<data:text/html,x>",
+	"[a](x \"\\\" onmouseover=alert(1) x=\\\"\")",
+	"[a](x\"onmouseover=alert(1))",
+	"![a](javascript:alert(1))",
+	"![a](https://evil/x.png)",
+	"![a](//evil/x.png)",
+	"![a](x.png)",
+	"![\" onerror=alert(1) x=\"](" + pixel + ")",
+	"![a](data:image/svg+xml;base64,PHN2Zy8+)",
+	"![a](data:image/png;base64,AA==\"onerror=alert(1))",
+	"![<script>alert(1)</script>](x)",
+	"```\"><script>alert(1)</script>\n```",
+	"```\n</code></pre><script>alert(1)</script>\n```",
+	"# a\" onclick=alert(1) {#x onclick=alert(1)}",
+	"# <script>alert(1)</script>",
+	"a|b\n-|-\n<script>alert(1)</script>|<img src=x onerror=alert(1)>",
+	"https://evil\"onmouseover=alert(1)",
+	"www.evil.com/<script>alert(1)</script>",
+	"a@evil.com\"><script>alert(1)</script>",
+	"\xff\xfe<script>alert(1)</script>",
+	"[a](http://[::1]:namedport)",
+	"[a](%zz)",
+}
+
+func TestAttacksFail(t *testing.T) {
+	for _, attack := range attacks {
+		t.Run(attack, func(t *testing.T) {
+			page, err := HTML([]byte(attack))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := unsafe(t, string(page)); found != nil {
+				t.Errorf("%q is shown with %q:\n%s", attack, found, page)
+			}
+		})
+	}
+}
+
+// The judge above must see what it is to see.
+func TestUnsafe(t *testing.T) {
+	for page, want := range map[string][]string{
+		`<p>a <a href="b.html">b</a> <a href="a/b:c">d</a></p>`: nil,
+		`<script>x</script>`:              {"element script"},
+		`<p><svg onload="x"></svg></p>`:   {"element svg", "attribute onload=x of svg"},
+		`<a href=" java&#9;script:x">`:    {"attribute href= java\tscript:x of a"},
+		`<img src="x" onerror="y">`:       {"attribute src=x of img", "attribute onerror=y of img"},
+		`<p style="position:fixed">a</p>`: {"attribute style=position:fixed of p"},
+	} {
+		if diff := cmp.Diff(want, unsafe(t, page)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", page, diff)
+		}
+	}
+}
