@@ -25,6 +25,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Tenant{}, &TenantList{},
 		&StorageBucket{}, &StorageBucketList{},
+		&MarkdownView{}, &MarkdownViewList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

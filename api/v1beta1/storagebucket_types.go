@@ -323,4 +323,6 @@ const (
 	EventBucketRetained = "BucketRetained"
 	// EventBucketConflict (Warning): the bucket exists and is not ours.
 	EventBucketConflict = "BucketConflict"
+	// EventBucketNotEmpty (Warning): the bucket cannot be removed for what is in it.
+	EventBucketNotEmpty = "BucketNotEmpty"
 )
