@@ -39,7 +39,11 @@ var markdown = goldmark.New(
 			util.Prioritized(transformer(guardText), 1000),
 		),
 	)),
-	goldmark.WithExtensions(extension.GFM),
+	goldmark.WithExtensions(
+		extension.Linkify, extension.Strikethrough, extension.TaskList,
+		// By attribute: a policy that allows no inline styles would drop a style.
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+	),
 	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(nodes{}, 100))),
 )
 

@@ -20,7 +20,7 @@ func TestHTML(t *testing.T) {
 		"SameHeading":   {"ids are unique", "# A\n# A\n# A 1\n# ?", `<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
 		"Reserved":      {"ids of the page around it are not taken", "# Content", `<h1 id="content-1">Content</h1>`},
 		"Setext":        {"underlined headings too", "A\n===", `<h1 id="a">A</h1>`},
-		"Table":         {"tables scroll by themselves", "a|b\n-|-:\n1|2", `<div class="scroll"><table><thead><tr><th>a</th><th style="text-align:right">b</th></tr></thead><tbody><tr><td>1</td><td style="text-align:right">2</td></tr></tbody></table></div>`},
+		"Table":         {"tables scroll by themselves", "a|b\n-|-:\n1|2", `<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead><tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
 		"TaskList":      {"task lists", "- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
 		"Strikethrough": {"strikethrough", "~~a~~", `<p><del>a</del></p>`},
 		"Fence":         {"code keeps its language and is not read", "```go\n<b>*a*\n```", `<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
@@ -86,8 +86,7 @@ var (
 		"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "input",
 		"li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 	}
-	attributes = []string{"alt", "checked", "class", "disabled", "href", "id", "src", "start", "style", "title", "type"}
-	alignments = []string{"text-align:left", "text-align:center", "text-align:right"}
+	attributes = []string{"align", "alt", "checked", "class", "disabled", "href", "id", "src", "start", "title", "type"}
 )
 
 // unsafe returns what a page has that it may not have.
@@ -127,8 +126,6 @@ func safeValue(element, key, value string) bool {
 		return !found || strings.ContainsAny(scheme, "/?#") || slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme)
 	case "src":
 		return element == "img" && inlineImage.MatchString(value)
-	case "style":
-		return slices.Contains(alignments, value)
 	case "type":
 		return element == "input" && value == "checkbox"
 	}
