@@ -8,17 +8,20 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/health"
@@ -79,14 +82,21 @@ func run(ctx context.Context, o *options) error {
 
 // addRunnables is the list of controllers and of what runs beside them.
 func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *health.Progress) error {
-	ticker := runners.NewTicker(min(tickInterval, o.syncPeriod), clock.RealClock{})
-	if err := mgr.Add(ticker); err != nil {
-		return fmt.Errorf("adding the ticker: %w", err)
+	// Each controller has a ticker of its own: a channel has one reader.
+	ticker := func(interval time.Duration) (<-chan event.GenericEvent, error) {
+		t := runners.NewTicker(interval, clock.RealClock{})
+		if err := mgr.Add(t); err != nil {
+			return nil, fmt.Errorf("adding a ticker: %w", err)
+		}
+		return t.Events(), nil
 	}
 	inventory, err := runners.NewInventory(metrics.Registry, mgr.GetClient(), inventoryInterval, clock.RealClock{},
 		runners.CountByReady("Tenant",
 			func() client.ObjectList { return &v1beta1.TenantList{} },
 			func(t *v1beta1.Tenant) []metav1.Condition { return t.Status.Conditions }),
+		runners.CountByReady("StorageBucket",
+			func() client.ObjectList { return &v1beta1.StorageBucketList{} },
+			func(b *v1beta1.StorageBucket) []metav1.Condition { return b.Status.Conditions }),
 	)
 	if err != nil {
 		return err
@@ -95,8 +105,19 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *h
 		return fmt.Errorf("adding the inventory: %w", err)
 	}
 	tenants := o.tenants()
-	tenants.Ticks, tenants.NewQueue = ticker.Events(), progress.NewQueue
-	return tenant.SetupWithManager(ctx, mgr, tenants)
+	tenants.NewQueue = progress.NewQueue
+	if tenants.Ticks, err = ticker(min(tickInterval, o.syncPeriod)); err != nil {
+		return err
+	}
+	if err := tenant.SetupWithManager(ctx, mgr, tenants); err != nil {
+		return err
+	}
+	buckets := o.storageBuckets()
+	buckets.NewQueue = progress.NewQueue
+	if buckets.Ticks, err = ticker(o.probeTick); err != nil {
+		return err
+	}
+	return storagebucket.SetupWithManager(mgr, buckets)
 }
 
 // addWebhooks is the list of webhooks, and what keeps their certificate.
@@ -121,7 +142,8 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 
 // addChecks is the list of what /healthz and /readyz ask, each by its name.
 func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
-	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(), tenant.WatchedObjects())}
+	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
+		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects()))}
 	if o.enableWebhooks {
 		// A whole TLS handshake with ourselves: it fails until there is a certificate.
 		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()

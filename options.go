@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/servingcert"
 )
@@ -40,6 +43,10 @@ type options struct {
 	adminClusterRole, podSecurityLevel string
 	syncPeriod                         time.Duration
 	workers                            int
+
+	probeTick             time.Duration
+	probeWorkers          int
+	allowCIDRs, denyCIDRs prefixes
 
 	apiQPS   float64
 	apiBurst int
@@ -106,6 +113,10 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline", "Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
 	f.DurationVar(&o.syncPeriod, "tenant-sync-period", 10*time.Minute, "How often a Ready Tenant is looked at though nothing changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4, "How many objects of a kind are worked on at once.")
+	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second, "How often is looked which StorageBuckets are due for a probe.")
+	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 8, "How many StorageBuckets are probed at once.")
+	f.Var(&o.allowCIDRs, "endpoint-allow-cidr", "Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise, such as a Service range; may be repeated.")
+	f.Var(&o.denyCIDRs, "endpoint-deny-cidr", "Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
 	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server, on average.")
 	f.IntVar(&o.apiBurst, "kube-api-burst", 100, "Requests to the API server that may follow each other at once.")
 }
@@ -137,6 +148,8 @@ func (o *options) validate() error {
 	require(o.stuckAfter > 0, "--stuck-after %s must be positive", o.stuckAfter)
 	require(o.syncPeriod > 0, "--tenant-sync-period %s must be positive", o.syncPeriod)
 	require(o.workers > 0, "--max-concurrent-reconciles %d must be positive", o.workers)
+	require(o.probeTick > 0, "--probe-tick-interval %s must be positive", o.probeTick)
+	require(o.probeWorkers > 0, "--max-concurrent-probes %d must be positive", o.probeWorkers)
 	require(o.apiQPS > 0, "--kube-api-qps %g must be positive", o.apiQPS)
 	require(o.apiBurst > 0, "--kube-api-burst %d must be positive", o.apiBurst)
 	require(o.adminClusterRole != "", "--tenant-admin-cluster-role must not be empty")
@@ -160,6 +173,14 @@ func (o *options) tenants() tenant.Options {
 		OperatorNamespace:       o.electionNamespace,
 		MaxConcurrentReconciles: o.workers,
 		SyncPeriod:              o.syncPeriod,
+	}
+}
+
+func (o *options) storageBuckets() storagebucket.Options {
+	return storagebucket.Options{
+		MaxConcurrentReconciles: o.probeWorkers,
+		AllowCIDRs:              o.allowCIDRs,
+		DenyCIDRs:               o.denyCIDRs,
 	}
 }
 
@@ -201,4 +222,28 @@ func (o *options) certificate() (*servingcert.Source, error) {
 		return nil, nil
 	}
 	return servingcert.NewSource(types.NamespacedName{Namespace: o.electionNamespace, Name: o.webhookSecret})
+}
+
+// prefixes is a flag that can be given several times, or with commas.
+type prefixes []netip.Prefix
+
+// String implements flag.Value.
+func (p *prefixes) String() string {
+	var texts []string
+	for _, prefix := range *p {
+		texts = append(texts, prefix.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+// Set implements flag.Value.
+func (p *prefixes) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		prefix, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return fmt.Errorf("%q is no range of addresses such as 10.0.0.0/8", part)
+		}
+		*p = append(*p, prefix.Masked())
+	}
+	return nil
 }

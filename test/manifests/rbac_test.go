@@ -125,13 +125,14 @@ func violations(namespace string, rule rbacv1.PolicyRule) []string {
 		{"no deletecollection", slices.Contains(rule.Verbs, "deletecollection")},
 		{"bind only for the role named", slices.Contains(rule.Verbs, "bind") &&
 			(!slices.Equal(rule.ResourceNames, []string{"admin"}) || !slices.Equal(rule.Resources, []string{"clusterroles"}))},
-		{"Secrets only in the operator's namespace and by name", has("secrets") &&
+		{"Secrets by name in the operator's namespace, else only get", has("secrets") && !slices.Equal(rule.Verbs, []string{"get"}) &&
 			(namespace != operatorNamespace || !slices.Equal(rule.ResourceNames, []string{"leasehold-webhook-server-cert"}))},
 		{"Leases only in the operator's namespace", has("leases") && namespace != operatorNamespace},
-		{"events only in its own namespace and in default", has("events") && namespace != operatorNamespace && namespace != "default"},
+		{"events are recorded, never read or removed", has("events") && !slices.Equal(rule.Verbs, []string{"create", "patch"})},
 		{"webhook configurations are written by name", (hasPrefix("mutatingwebhook") || hasPrefix("validatingwebhook")) &&
 			!onlyReads && len(rule.ResourceNames) == 0},
 		{"Tenants are patched, never created, updated or deleted", has("tenants") && intersects(rule.Verbs, "create", "update", "delete")},
+		{"StorageBuckets are patched, never created, updated or deleted", has("storagebuckets") && intersects(rule.Verbs, "create", "update", "delete")},
 		{"namespaces have no subresources", hasPrefix("namespaces/")},
 		{"nothing that runs", hasPrefix("pods") || hasPrefix("deployments") || hasPrefix("serviceaccounts")},
 	}
@@ -171,10 +172,12 @@ func TestViolationsAreSeen(t *testing.T) {
 		"all at once":                   {"", rule("", "namespaces", "deletecollection"), []string{"no deletecollection"}},
 		"bind any role":                 {"", rule("rbac.authorization.k8s.io", "clusterroles", "bind"), []string{"bind only for the role named"}},
 		"bind cluster-admin":            {"", named(rule("rbac.authorization.k8s.io", "clusterroles", "bind"), "cluster-admin"), []string{"bind only for the role named"}},
-		"Secrets everywhere":            {"", rule("", "secrets", "get"), []string{"Secrets only in the operator's namespace and by name"}},
-		"every Secret of its own":       {operatorNamespace, rule("", "secrets", "get"), []string{"Secrets only in the operator's namespace and by name"}},
+		"Secrets everywhere":            {"", rule("", "secrets", "get", "list"), []string{"Secrets by name in the operator's namespace, else only get"}},
+		"every Secret of its own":       {operatorNamespace, rule("", "secrets", "get", "update"), []string{"Secrets by name in the operator's namespace, else only get"}},
+		"one Secret at a time":          {"", rule("", "secrets", "get"), nil},
 		"Leases everywhere":             {"", rule("coordination.k8s.io", "leases", "get"), []string{"Leases only in the operator's namespace"}},
-		"events everywhere":             {"", rule("events.k8s.io", "events", "create"), []string{"events only in its own namespace and in default"}},
+		"reads events":                  {"", rule("events.k8s.io", "events", "create", "get"), []string{"events are recorded, never read or removed"}},
+		"makes StorageBuckets":          {"", rule("leasehold.dev", "storagebuckets", "create"), []string{"StorageBuckets are patched, never created, updated or deleted"}},
 		"any webhook configuration":     {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update"), []string{"webhook configurations are written by name"}},
 		"reads webhook configurations":  {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "list"), nil},
 		"makes Tenants":                 {"", rule("leasehold.dev", "tenants", "create"), []string{"Tenants are patched, never created, updated or deleted"}},
@@ -191,16 +194,16 @@ func TestViolationsAreSeen(t *testing.T) {
 	}
 }
 
-// Events about Tenants land in default: prefix and namespace must reach the
+// The API server's addresses are in default: prefix and namespace must reach the
 // subject there and leave the Role where it is.
-func TestEventRecorderIsInDefault(t *testing.T) {
+func TestAPIServerAddressesAreInDefault(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
 			objects := render(t, dir)
-			if role := one[*rbacv1.Role](t, objects, "leasehold-event-recorder"); role.Namespace != "default" {
+			if role := one[*rbacv1.Role](t, objects, "leasehold-api-server-addresses"); role.Namespace != "default" {
 				t.Errorf("the Role is in %q, want default", role.Namespace)
 			}
-			binding := one[*rbacv1.RoleBinding](t, objects, "leasehold-event-recorder")
+			binding := one[*rbacv1.RoleBinding](t, objects, "leasehold-api-server-addresses")
 			if binding.Namespace != "default" {
 				t.Errorf("the RoleBinding is in %q, want default", binding.Namespace)
 			}
@@ -217,11 +220,13 @@ func TestPeoplesRolesAreAggregated(t *testing.T) {
 	objects := render(t, "default")
 	const aggregate = "rbac.authorization.k8s.io/aggregate-to-"
 	for name, want := range map[string]struct {
-		to    string
-		verbs []string
+		resource, to string
+		verbs        []string
 	}{
-		"leasehold-tenant-editor-role": {"admin", []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
-		"leasehold-tenant-viewer-role": {"view", []string{"get", "list", "watch"}},
+		"leasehold-tenant-editor-role":        {"tenants", "admin", []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+		"leasehold-tenant-viewer-role":        {"tenants", "view", []string{"get", "list", "watch"}},
+		"leasehold-storagebucket-editor-role": {"storagebuckets", "edit", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
+		"leasehold-storagebucket-viewer-role": {"storagebuckets", "view", []string{"get", "list", "watch"}},
 	} {
 		role := one[*rbacv1.ClusterRole](t, objects, name)
 		var to []string
@@ -234,10 +239,10 @@ func TestPeoplesRolesAreAggregated(t *testing.T) {
 			t.Errorf("%s is added to %v, want %s only", name, to, want.to)
 		}
 		for _, rule := range role.Rules {
-			if slices.Equal(rule.Resources, []string{"tenants"}) && !slices.Equal(rule.Verbs, want.verbs) {
-				t.Errorf("%s may %v Tenants, want %v", name, rule.Verbs, want.verbs)
+			if slices.Equal(rule.Resources, []string{want.resource}) && !slices.Equal(rule.Verbs, want.verbs) {
+				t.Errorf("%s may %v %s, want %v", name, rule.Verbs, want.resource, want.verbs)
 			}
-			if intersects(rule.Resources, "tenants/status") && !slices.Equal(rule.Verbs, []string{"get"}) {
+			if intersects(rule.Resources, want.resource+"/status") && !slices.Equal(rule.Verbs, []string{"get"}) {
 				t.Errorf("%s may %v the status, want get: status is the operator's", name, rule.Verbs)
 			}
 		}

@@ -1,0 +1,187 @@
+// Package storagebucket is the room of the StorageBucket kind. What it watches
+// lies outside the cluster, so it is time that brings most of its work.
+//
+// One pass goes: guard, due (is it time), observe (ask the bucket), decide
+// (pure), act (create or remove), report (one status write, events on
+// transitions).
+package storagebucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+const (
+	// lookAgain is how soon a StorageBucket is looked at again when it changed
+	// under the controller's hands.
+	lookAgain = 200 * time.Millisecond
+	// catchUp is how soon it is looked at again when the cache does not show our
+	// own last write yet.
+	catchUp = 50 * time.Millisecond
+	// stepAside is how soon it is looked at again when its endpoint answers
+	// nobody and has as many workers waiting as it may.
+	stepAside = time.Second
+	// removalPeriod is the longest pause between two tries to remove a bucket.
+	removalPeriod = 30 * time.Second
+)
+
+// errLaneFull: as many workers wait for the endpoint as may.
+var errLaneFull = errors.New("the endpoint answers nobody")
+
+// Reconciler keeps an eye on buckets. Make it with New.
+type Reconciler struct {
+	Client client.Client
+	// Live reads past the cache: Secrets and ConfigMaps are read one at a time
+	// and never kept.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
+	// Rules say which addresses may be dialled.
+	Rules func(context.Context) (s3.Rules, error)
+
+	metrics *metrics
+	looks   looks
+	lanes   lanes
+	// own are this process's writes to StorageBuckets.
+	own ownwrites.Floor
+}
+
+// Reconcile makes one pass over one StorageBucket.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	b, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.StorageBucket{})
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading storage bucket: %w", err)
+	}
+	if b == nil {
+		r.looks.forget(req.NamespacedName)
+		r.own.Forget(req.NamespacedName)
+		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
+		return ctrl.Result{}, nil
+	}
+	if r.own.Behind(b) {
+		return ctrl.Result{RequeueAfter: catchUp}, nil
+	}
+	result, err := r.pass(ctx, b)
+	// A conflict is not a failure: what was judged has changed, so judge again.
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
+	// The StorageBucket itself went away under our hands.
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) pass(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
+	if !b.DeletionTimestamp.IsZero() {
+		return r.finish(ctx, b)
+	}
+	if err := r.guard(ctx, b); err != nil {
+		return ctrl.Result{}, err
+	}
+	look := r.looks.of(b, r.Clock.Now())
+	if look.due(b).After(r.Clock.Now()) {
+		return ctrl.Result{}, nil
+	}
+	found, acted, err := r.visit(ctx, b)
+	if errors.Is(err, errLaneFull) {
+		return ctrl.Result{RequeueAfter: stepAside}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, r.report(ctx, b, look, found, acted)
+}
+
+// visit asks the endpoint and does what follows from its answer.
+func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found observation, acted action, err error) {
+	lane, free := r.lanes.enter(b.Spec.Endpoint, r.Clock.Now())
+	if !free {
+		return found, acted, errLaneFull
+	}
+	defer func() { lane.leave(found.verdict, r.Clock.Now()) }()
+	way, err := r.connect(ctx, b)
+	if err != nil {
+		return found, acted, err
+	}
+	defer way.close()
+	found = r.observe(ctx, b, way)
+	// What was broken off because we stop says nothing about the bucket.
+	if ctx.Err() != nil {
+		return found, acted, fmt.Errorf("probing the bucket: %w", ctx.Err())
+	}
+	acted, err = r.provision(ctx, b, way, found)
+	return found, acted, err
+}
+
+// guard sees to the finalizer of a managed bucket before anything is asked of
+// the endpoint. What is only observed has nothing to finalize.
+func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error {
+	if b.Spec.ManagementPolicy != v1beta1.BucketManage || controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
+		return nil
+	}
+	base := b.DeepCopy()
+	controllerutil.AddFinalizer(b, v1beta1.StorageBucketFinalizer)
+	if err := r.patch(ctx, b, base); err != nil {
+		return fmt.Errorf("adding finalizer: %w", err)
+	}
+	return nil
+}
+
+// report notes the look, writes the status if that is worth a write, and records
+// events.
+func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look look, found observation, acted action) error {
+	now := r.Clock.Now()
+	result := judge(found, acted)
+	look = look.after(result, b.Generation, now)
+	r.looks.store(b, look)
+	r.metrics.saw(b, found, result)
+
+	before := b.DeepCopy()
+	b.Status = summarize(b, look, found, acted, result, now)
+	if worthWriting(before.Status, b.Status) {
+		if err := r.patchStatus(ctx, b, before); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+	} else {
+		b.Status = before.Status
+	}
+	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
+	return nil
+}
+
+// patch writes what changed on the StorageBucket itself since base, if it still
+// is at base's version.
+func (r *Reconciler) patch(ctx context.Context, b, base *v1beta1.StorageBucket) error {
+	err := apply.Patch(ctx, r.Client, b, base)
+	if err == nil {
+		r.own.Wrote(b)
+	}
+	return err
+}
+
+// patchStatus is patch for the status.
+func (r *Reconciler) patchStatus(ctx context.Context, b, base *v1beta1.StorageBucket) error {
+	err := apply.PatchStatus(ctx, r.Client, b, base)
+	if err == nil {
+		r.own.Wrote(b)
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package storagebucket
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/metric"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// metrics of this room. Their names are part of the product. What changes with
+// every probe is here and not in the status.
+type metrics struct {
+	probes   *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	up       *prometheus.GaugeVec
+}
+
+// newMetrics makes the metrics and registers them.
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "leasehold_storagebucket_probes_total",
+			Help: "Probes of StorageBuckets, by what they found: a reason of the Ready condition.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "leasehold_storagebucket_probe_duration_seconds",
+			Help:    "How long probes took that sent something, by what they found.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"result"}),
+		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "leasehold_storagebucket_up",
+			Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
+		}, []string{"namespace", "name"}),
+	}
+	var err error
+	if m.probes, err = metric.Register(registry, m.probes); err != nil {
+		return nil, err
+	}
+	if m.duration, err = metric.Register(registry, m.duration); err != nil {
+		return nil, err
+	}
+	m.up, err = metric.Register(registry, m.up)
+	return m, err
+}
+
+// saw counts a probe and how it went.
+func (m *metrics) saw(b *v1beta1.StorageBucket, found observation, result s3.Verdict) {
+	m.probes.WithLabelValues(result.Reason).Inc()
+	if found.took > 0 {
+		m.duration.WithLabelValues(found.verdict.Reason).Observe(found.took.Seconds())
+	}
+	up := 0.0
+	if result.OK() {
+		up = 1
+	}
+	m.up.WithLabelValues(b.Namespace, b.Name).Set(up)
+}

@@ -1,0 +1,149 @@
+package storagebucket
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// observation is all that one pass knows of the bucket.
+type observation struct {
+	verdict s3.Verdict
+	// secretVersion is the version of the Secret that was used; "" if none was.
+	secretVersion string
+	// owner tells whose a managed bucket is; it is asked where there is one.
+	owner owner
+	// took is how long the probe took; zero where nothing was sent.
+	took time.Duration
+}
+
+// connection is the way to a bucket, or the reason why there is none.
+type connection struct {
+	client        *s3.Client // nil if there is no way
+	secretVersion string
+	verdict       s3.Verdict // why not
+}
+
+func (c *connection) close() {
+	if c.client != nil {
+		c.client.Close()
+	}
+}
+
+// connect reads what the spec refers to, in the StorageBucket's own namespace
+// and past the cache, so that a rotation is used at once and no Secret is ever
+// kept.
+func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*connection, error) {
+	name := b.Spec.CredentialsSecretRef.Name
+	secret, err := lookup.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: name}, &corev1.Secret{})
+	if err != nil {
+		return nil, fmt.Errorf("reading secret %s: %w", name, err)
+	}
+	if secret == nil {
+		return &connection{verdict: s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound,
+			Message: fmt.Sprintf("there is no Secret %s in this namespace", name)}}, nil
+	}
+	way := &connection{secretVersion: secret.ResourceVersion}
+	credentials, missing := credentialsIn(secret)
+	if missing != "" {
+		way.verdict = s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound,
+			Message: fmt.Sprintf("Secret %s has no value for the key %s", name, missing)}
+		return way, nil
+	}
+	roots, problem, err := r.roots(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if problem != "" {
+		way.verdict = s3.Verdict{Reason: v1beta1.ReasonTLSVerificationFailed, Message: problem}
+		return way, nil
+	}
+	rules, err := r.Rules(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("learning which addresses may not be dialled: %w", err)
+	}
+	way.client, err = s3.New(s3.Target{
+		Endpoint:    b.Spec.Endpoint,
+		Region:      b.Spec.Region,
+		Bucket:      b.Spec.BucketName,
+		VirtualHost: b.Spec.AddressingStyle == v1beta1.AddressingVirtualHost,
+		Roots:       roots,
+	}, credentials, rules)
+	if err != nil {
+		// Only a spec that the CRD's rules refuse comes here.
+		way.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint cannot be used; it must be a URL with nothing but a host"}
+	}
+	return way, nil
+}
+
+// credentialsIn are the credentials in a Secret, or the key that is missing. A
+// line break at the end comes from how Secrets are often written, never from S3.
+func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
+	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
+	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey} {
+		if value(key) == "" {
+			return s3.Credentials{}, key
+		}
+	}
+	return s3.Credentials{
+		AccessKeyID:     value(v1beta1.SecretKeyAccessKeyID),
+		SecretAccessKey: value(v1beta1.SecretKeySecretAccessKey),
+		SessionToken:    value(v1beta1.SecretKeySessionToken),
+	}, ""
+}
+
+// roots are the certificates that the spec refers to, nil if it refers to none,
+// or what is wrong with them.
+func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, err error) {
+	ref := b.Spec.CABundleRef
+	if ref == nil {
+		return nil, "", nil
+	}
+	bundle, err := lookup.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("reading config map %s: %w", ref.Name, err)
+	case bundle == nil:
+		return nil, fmt.Sprintf("there is no ConfigMap %s in this namespace", ref.Name), nil
+	}
+	roots = x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(bundle.Data[ref.Key])) {
+		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s", ref.Name, ref.Key), nil
+	}
+	return roots, "", nil
+}
+
+// observe probes the bucket and, where it is managed, asks whose it is.
+func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way *connection) observation {
+	found := observation{verdict: way.verdict, secretVersion: way.secretVersion}
+	if way.client == nil {
+		return found
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout(b))
+	defer cancel()
+	began := r.Clock.Now()
+	found.verdict = way.client.Probe(ctx)
+	found.took = r.Clock.Since(began)
+	if b.Spec.ManagementPolicy == v1beta1.BucketManage && found.verdict.OK() {
+		owner, failed := whose(ctx, way.client, b)
+		found.owner = owner
+		if failed != nil {
+			found.verdict = *failed
+		}
+	}
+	return found
+}
+
+// timeout is how long one group of requests may take.
+func timeout(b *v1beta1.StorageBucket) time.Duration {
+	return time.Duration(b.Spec.Probe.TimeoutSeconds) * time.Second
+}

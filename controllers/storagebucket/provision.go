@@ -1,0 +1,170 @@
+package storagebucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// owner tells whose a bucket is.
+type owner int
+
+const (
+	ownerUnknown owner = iota
+	// ownerSelf: it carries the UID of this StorageBucket.
+	ownerSelf
+	// ownerOther: it carries other tags, or those of another StorageBucket.
+	ownerOther
+	// ownerNone: it carries no tag at all.
+	ownerNone
+)
+
+// move is what is to be done about a managed bucket.
+type move int
+
+const (
+	wait     move = iota // nothing can be done now
+	create               // there is none
+	keep                 // it is ours
+	conflict             // it is not ours
+)
+
+// decide says what to do about a managed bucket. It is pure. A bucket is ours by
+// its mark alone: that we meant to create one is no proof that this is the one.
+func decide(found observation) move {
+	switch {
+	case found.verdict.Missing():
+		return create
+	case !found.verdict.OK():
+		return wait
+	case found.owner == ownerSelf:
+		return keep
+	}
+	return conflict
+}
+
+// action is what was done about a managed bucket. The zero action is nothing.
+type action struct {
+	// verdict replaces that of the probe, where something was done since.
+	verdict *s3.Verdict
+	// provisioning is how far it has come; "" leaves it as it is.
+	provisioning v1beta1.BucketProvisioning
+	events       []notes.Note
+}
+
+// provision does what there is to do about a managed bucket.
+func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, way *connection, found observation) (action, error) {
+	if b.Spec.ManagementPolicy != v1beta1.BucketManage {
+		return action{}, nil
+	}
+	switch decide(found) {
+	case keep:
+		return action{provisioning: v1beta1.BucketCreated}, nil
+	case conflict:
+		return conflicting(b), nil
+	case create:
+		if err := r.declare(ctx, b); err != nil {
+			return action{}, err
+		}
+		return r.create(ctx, b, way.client)
+	default:
+		return action{}, nil
+	}
+}
+
+// declare records that there may soon be a bucket. It makes sure of the
+// StorageBucket itself, so that nothing is created for one that has gone or
+// changed.
+func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket) error {
+	if b.Status.Provisioning != "" {
+		live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
+		switch {
+		case err != nil:
+			return fmt.Errorf("reading storage bucket: %w", err)
+		case live == nil || live.UID != b.UID || live.ResourceVersion != b.ResourceVersion:
+			return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("storagebuckets").GroupResource(), b.Name, errors.New("the cache is behind"))
+		}
+		return nil
+	}
+	before := b.DeepCopy()
+	b.Status.Provisioning = v1beta1.BucketIntended
+	conditions.Set(&b.Status.Conditions, b.Generation, r.Clock.Now(), metav1.Condition{
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: "creating the bucket",
+	})
+	if err := r.patchStatus(ctx, b, before); err != nil {
+		return fmt.Errorf("recording the intent to create the bucket: %w", err)
+	}
+	return nil
+}
+
+// create creates the bucket, which was just seen to be missing, with our mark.
+// What the server answers is believed only as far as the mark can be seen.
+func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) (action, error) {
+	within, cancel := context.WithTimeout(ctx, timeout(b))
+	defer cancel()
+	failed := c.Create(within, v1beta1.BucketTagOwner, string(b.UID))
+	made, others := failed == nil, s3.Code(failed) == s3.CodeExists
+	if !made && !others && s3.Code(failed) != s3.CodeOwned {
+		return failing(ctx, failed)
+	}
+	whoseIs, problem := whose(within, c, b)
+	if made && whoseIs == ownerNone {
+		// The server does not know tags in this request. It said that the bucket
+		// is new, and it was not there a moment ago.
+		if err := c.SetTag(within, v1beta1.BucketTagOwner, string(b.UID)); err != nil {
+			return failing(ctx, err)
+		}
+		whoseIs = ownerSelf
+	}
+	switch {
+	case whoseIs == ownerSelf:
+		done := action{provisioning: v1beta1.BucketCreated, verdict: &s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "the bucket was created"}}
+		if made {
+			done.events = []notes.Note{notes.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
+		}
+		return done, nil
+	case problem != nil && !others: // of another account's bucket nothing can be told
+		return action{verdict: problem}, ctx.Err()
+	}
+	return conflicting(b), ctx.Err()
+}
+
+// failing is the action that did not succeed. What was broken off because we
+// stop is an error, and says nothing about the bucket.
+func failing(ctx context.Context, err error) (action, error) {
+	verdict := s3.VerdictOf(err)
+	if ctx.Err() != nil || verdict == nil {
+		return action{}, errors.Join(ctx.Err(), err)
+	}
+	return action{verdict: verdict}, nil
+}
+
+func conflicting(b *v1beta1.StorageBucket) action {
+	return action{verdict: &s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf(
+		"the bucket exists and does not carry the mark of this StorageBucket, so it is left alone; choose another bucketName, "+
+			"look at it with managementPolicy Observe, or hand it over by the tag %s=%s", v1beta1.BucketTagOwner, b.UID)}}
+}
+
+// whose asks for the mark of a bucket. problem is why that could not be told.
+func whose(ctx context.Context, c *s3.Client, b *v1beta1.StorageBucket) (is owner, problem *s3.Verdict) {
+	uid, tagged, err := c.Tag(ctx, v1beta1.BucketTagOwner)
+	switch {
+	case err != nil:
+		return ownerUnknown, s3.VerdictOf(err)
+	case uid == string(b.UID):
+		return ownerSelf, nil
+	case tagged:
+		return ownerOther, nil
+	}
+	return ownerNone, nil
+}

@@ -1,0 +1,172 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/signer"
+	"github.com/minio/minio-go/v7/pkg/tags"
+)
+
+// Error is a request that failed, with the verdict on it.
+type Error struct {
+	Verdict Verdict
+	// Code is S3's error code; empty when no answer arrived.
+	Code string
+}
+
+func (e *Error) Error() string { return e.Verdict.Reason + ": " + e.Verdict.Message }
+
+// Codes of answers that are no failure, but news.
+const (
+	// CodeExists: the bucket exists and belongs to another account.
+	CodeExists = "BucketAlreadyExists"
+	// CodeOwned: the bucket exists and belongs to this account.
+	CodeOwned = "BucketAlreadyOwnedByYou"
+
+	codeNotEmpty     = "BucketNotEmpty"
+	codeNoTags       = "NoSuchTagSet"
+	codeMalformed    = "MalformedXML"
+	codeNotSupported = "NotImplemented"
+)
+
+// try runs a request and returns its failure as an *Error.
+func (c *Client) try(ctx context.Context, request func(context.Context) error) error {
+	var failure error
+	v := c.judge(ctx, func(ctx context.Context) error {
+		failure = request(ctx)
+		return failure
+	})
+	if failure == nil {
+		return nil
+	}
+	answer, _ := errors.AsType[minio.ErrorResponse](failure) // zero where no answer arrived
+	return &Error{Verdict: v, Code: answer.Code}
+}
+
+// Code is the S3 error code of an error of this package; empty if it has none.
+func Code(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// VerdictOf is the verdict on an error of this package; nil if it has none.
+func VerdictOf(err error) *Verdict {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &e.Verdict
+	}
+	return nil
+}
+
+// Tag returns the value of a tag of the bucket; empty if it does not have it.
+// tagged tells whether the bucket has any tags. The error is an *Error.
+func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool, err error) {
+	err = c.try(ctx, func(ctx context.Context) error {
+		set, err := c.minio.GetBucketTagging(ctx, c.target.Bucket)
+		if err != nil {
+			return err
+		}
+		value, tagged = set.ToMap()[key], set.Count() > 0
+		return nil
+	})
+	if Code(err) == codeNoTags {
+		return "", false, nil
+	}
+	return value, tagged, err
+}
+
+// SetTag makes the tag the bucket's only one. The error is an *Error.
+func (c *Client) SetTag(ctx context.Context, key, value string) error {
+	set, err := tags.NewTags(map[string]string{key: value}, false)
+	if err != nil {
+		return fmt.Errorf("making the tag: %w", err)
+	}
+	return c.try(ctx, func(ctx context.Context) error {
+		return c.minio.SetBucketTagging(ctx, c.target.Bucket, set)
+	})
+}
+
+// Create makes the bucket and asks for a tag on it in the same request, so that
+// there is no moment at which it exists without. A server that does not know
+// such a request leaves the tag out, which the caller has to look for. A bucket
+// that exists already is an *Error with CodeOwned or CodeExists, but for
+// services that call it a success.
+func (c *Client) Create(ctx context.Context, key, value string) error {
+	err := c.try(ctx, func(ctx context.Context) error { return c.createTagged(ctx, key, value) })
+	if code := Code(err); code != codeMalformed && code != codeNotSupported {
+		return err
+	}
+	return c.try(ctx, func(ctx context.Context) error {
+		return c.minio.MakeBucket(ctx, c.target.Bucket, minio.MakeBucketOptions{Region: c.target.Region})
+	})
+}
+
+// creation is the body of CreateBucket.
+type creation struct {
+	XMLName  xml.Name      `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
+	Location string        `xml:"LocationConstraint,omitempty"`
+	Tags     []creationTag `xml:"Tags>Tag"`
+}
+
+type creationTag struct{ Key, Value string }
+
+// defaultRegion is the one that S3 wants left out of CreateBucket.
+const defaultRegion = "us-east-1"
+
+// createTagged sends what minio-go has no call for.
+func (c *Client) createTagged(ctx context.Context, key, value string) error {
+	body := creation{Tags: []creationTag{{key, value}}}
+	if c.target.Region != defaultRegion {
+		body.Location = c.target.Region
+	}
+	payload, err := xml.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("writing the request: %w", err)
+	}
+	location := *c.endpoint
+	location.Path = "/" + c.target.Bucket
+	if c.target.VirtualHost {
+		location.Path, location.Host = "/", c.target.Bucket+"."+location.Host
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, location.String(), bytes.NewReader(payload))
+	if err != nil {
+		return fmt.Errorf("writing the request: %w", err)
+	}
+	sum := sha256.Sum256(payload)
+	request.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
+	signed := signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey, c.credentials.SessionToken, c.target.Region)
+	response, err := c.http.Do(signed)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }() // nothing more is wanted of it
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	answer := minio.ErrorResponse{}
+	if content, err := io.ReadAll(response.Body); err == nil {
+		_ = xml.Unmarshal(content, &answer) // what is not XML has no code, and is judged by its status
+	}
+	answer.StatusCode, answer.Region = response.StatusCode, response.Header.Get("x-amz-bucket-region")
+	return answer
+}
+
+// Remove removes the bucket, which must be empty: one with objects stays as
+// it is, and the *Error says so. A bucket that is gone is a success.
+func (c *Client) Remove(ctx context.Context) error {
+	err := c.try(ctx, func(ctx context.Context) error { return c.minio.RemoveBucket(ctx, c.target.Bucket) })
+	if Code(err) == minio.NoSuchBucket {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,169 @@
+package s3
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+
+	"github.com/minio/minio-go/v7"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Verdict is what a request found, in the words of the API.
+type Verdict struct {
+	// Reason is one of the reasons of a StorageBucket's Ready condition.
+	Reason string
+	// Message is for people. It comes from a fixed table.
+	Message string
+}
+
+// OK reports whether the bucket can be used.
+func (v Verdict) OK() bool { return v.Reason == v1beta1.ReasonProbeSucceeded }
+
+// Missing reports whether there is no such bucket.
+func (v Verdict) Missing() bool { return v.Reason == v1beta1.ReasonBucketNotFound }
+
+// messages are all that is ever said about an answer.
+var messages = map[string]string{
+	v1beta1.ReasonProbeSucceeded:      "the bucket exists and can be read",
+	v1beta1.ReasonBucketNotFound:      "there is no bucket of this name at the endpoint",
+	v1beta1.ReasonAccessDenied:        "the credentials are good and give no access to the bucket",
+	v1beta1.ReasonInvalidCredentials:  "the endpoint does not accept the credentials in the Secret",
+	v1beta1.ReasonRegionMismatch:      "the bucket is in another region than spec.region",
+	v1beta1.ReasonEndpointUnreachable: "no connection to the endpoint",
+	v1beta1.ReasonEndpointForbidden: "the endpoint leads to an address that the operator may not dial: loopback, link-local, " +
+		"multicast, the API server, a Service, or one denied by the operator's flags; its flag --endpoint-allow-cidr can allow it",
+	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or there is no TLS of version 1.2 or later; spec.caBundleRef can name its certificate authority",
+	v1beta1.ReasonProbeTimeout:          "the endpoint did not answer in time",
+	v1beta1.ReasonServerError:           "the endpoint did not answer as an S3 service does",
+	v1beta1.ReasonThrottled:             "the endpoint asks for fewer requests",
+	v1beta1.ReasonBucketNotEmpty:        "there are objects in the bucket, and it is never emptied",
+}
+
+func verdict(reason string) Verdict { return Verdict{reason, messages[reason]} }
+
+// verdictOn puts the error of a request into words; nil is a success.
+// handshakeFailed tells that TLS was begun and did not come about.
+func verdictOn(err error, handshakeFailed bool) Verdict {
+	if err == nil {
+		return verdict(v1beta1.ReasonProbeSucceeded)
+	}
+	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
+		return verdictOnAnswer(answer)
+	}
+	return verdict(withoutAnswer(err, handshakeFailed))
+}
+
+// withoutAnswer is the reason when no answer arrived.
+func withoutAnswer(err error, handshakeFailed bool) string {
+	if _, ok := errors.AsType[*ForbiddenError](err); ok {
+		return v1beta1.ReasonEndpointForbidden
+	}
+	if timeout, ok := errors.AsType[net.Error](err); (ok && timeout.Timeout()) || errors.Is(err, context.DeadlineExceeded) {
+		return v1beta1.ReasonProbeTimeout
+	}
+	if untrusted(err) || errors.Is(err, http.ErrSchemeMismatch) {
+		return v1beta1.ReasonTLSVerificationFailed
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok && !handshakeFailed {
+		return v1beta1.ReasonEndpointUnreachable
+	}
+	if handshakeFailed && !cut(err) {
+		return v1beta1.ReasonTLSVerificationFailed
+	}
+	if cut(err) {
+		return v1beta1.ReasonEndpointUnreachable
+	}
+	return v1beta1.ReasonServerError
+}
+
+// untrusted recognizes what crypto/tls says of certificates and of peers that
+// do not speak TLS.
+func untrusted(err error) bool {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.RecordHeaderError](err)
+	return ok
+}
+
+// answerReasons are the reasons for S3's error codes. A code that is not here
+// is judged by its HTTP status.
+var answerReasons = map[string]string{
+	minio.AccessDenied:                   v1beta1.ReasonAccessDenied,
+	"AllAccessDisabled":                  v1beta1.ReasonAccessDenied,
+	"AccountProblem":                     v1beta1.ReasonAccessDenied,
+	"InvalidAccessKeyId":                 v1beta1.ReasonInvalidCredentials,
+	"SignatureDoesNotMatch":              v1beta1.ReasonInvalidCredentials,
+	"ExpiredToken":                       v1beta1.ReasonInvalidCredentials,
+	"InvalidToken":                       v1beta1.ReasonInvalidCredentials,
+	"TokenRefreshRequired":               v1beta1.ReasonInvalidCredentials,
+	"InvalidSecurity":                    v1beta1.ReasonInvalidCredentials,
+	minio.NoSuchBucket:                   v1beta1.ReasonBucketNotFound,
+	"AuthorizationHeaderMalformed":       v1beta1.ReasonRegionMismatch,
+	"PermanentRedirect":                  v1beta1.ReasonRegionMismatch,
+	"TemporaryRedirect":                  v1beta1.ReasonRegionMismatch,
+	minio.InvalidRegion:                  v1beta1.ReasonRegionMismatch,
+	"IllegalLocationConstraintException": v1beta1.ReasonRegionMismatch,
+	"InvalidLocationConstraint":          v1beta1.ReasonRegionMismatch,
+	"SlowDown":                           v1beta1.ReasonThrottled,
+	"RequestLimitExceeded":               v1beta1.ReasonThrottled,
+	"Throttling":                         v1beta1.ReasonThrottled,
+	"TooManyRequests":                    v1beta1.ReasonThrottled,
+}
+
+// verdictOnAnswer judges an answer that is not a success.
+func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
+	status := answer.StatusCode
+	redirect := status >= 300 && status < 400
+	switch {
+	case redirect && answer.Region != "":
+		return verdict(v1beta1.ReasonRegionMismatch)
+	case status == http.StatusNotFound && answer.Code == minio.NoSuchBucket,
+		status == http.StatusConflict && answer.Code == codeNotEmpty,
+		(status == http.StatusBadRequest || status == http.StatusForbidden || redirect) && answerReasons[answer.Code] != "":
+		return verdict(answerReasons[answer.Code])
+	case redirect:
+		return Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and redirects are not followed; name the address in spec.endpoint"}
+	case status == http.StatusUnauthorized:
+		return verdict(v1beta1.ReasonInvalidCredentials)
+	case status == http.StatusForbidden && answer.Code == "RequestTimeTooSkewed":
+		return Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator differ too much"}
+	case status == http.StatusForbidden:
+		return verdict(v1beta1.ReasonAccessDenied)
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return verdict(v1beta1.ReasonThrottled)
+	default:
+		return verdict(v1beta1.ReasonServerError)
+	}
+}
+
+// answered reports whether the error is an answer of the server.
+func answered(err error) bool {
+	_, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok
+}
+
+// unanswered reports whether the error says that no answer arrived.
+func unanswered(err error) bool {
+	_, ok := errors.AsType[*url.Error](err)
+	return ok || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// cut reports whether the connection ended before the answer did.
+func cut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}

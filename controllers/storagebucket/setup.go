@@ -1,0 +1,109 @@
+package storagebucket
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// Options are what the operator's flags say about StorageBuckets.
+type Options struct {
+	// MaxConcurrentReconciles is how many buckets are probed at once.
+	MaxConcurrentReconciles int
+	// AllowCIDRs may be dialled although they are forbidden otherwise.
+	AllowCIDRs []netip.Prefix
+	// DenyCIDRs may not be dialled, whatever AllowCIDRs says.
+	DenyCIDRs []netip.Prefix
+	// Ticks wake the look at what is due. Without them only what is new or has
+	// changed is probed.
+	Ticks <-chan event.GenericEvent
+	// NewQueue makes the work queue, so that its progress can be watched; nil is
+	// the default queue.
+	NewQueue func(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// Clock is the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// WatchedObjects are what the controller reads from the cache; it knows the world
+// only once their informers have synced.
+func WatchedObjects() []client.Object {
+	return []client.Object{&v1beta1.StorageBucket{}, &corev1.Namespace{}}
+}
+
+// New makes a Reconciler that works through the manager's client.
+func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
+	m, err := newMetrics(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	near := &surroundings{
+		live: mgr.GetAPIReader(), host: hostOf(mgr.GetConfig().Host), clock: o.Clock,
+		rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs},
+	}
+	return &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
+		Clock: o.Clock, Rules: near.current, metrics: m,
+	}, nil
+}
+
+// SetupWithManager adds the controller to the manager.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r, err := New(mgr, o)
+	if err != nil {
+		return err
+	}
+	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
+	// A change of labels or of the status is no reason to ask a bucket.
+	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
+		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	if o.Ticks != nil {
+		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due)))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("adding storage bucket controller: %w", err)
+	}
+	return nil
+}
+
+// due are the buckets whose probe is due. One that was not met yet has its first
+// pass before it anyway.
+func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1beta1.StorageBucketList
+	// Nothing is changed here, and a copy of all of them each tick would cost more
+	// than all the rest.
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		// A map function cannot return an error, and the cache fails only while
+		// it is being stopped.
+		log.FromContext(ctx).Error(err, "listing storage buckets")
+	}
+	var requests []reconcile.Request
+	now := r.Clock.Now()
+	for i := range list.Items {
+		b := &list.Items[i]
+		if at, met := r.looks.when(b); met && b.DeletionTimestamp.IsZero() && !at.After(now) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		}
+	}
+	return requests
+}

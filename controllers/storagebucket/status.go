@@ -1,0 +1,127 @@
+package storagebucket
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// certain are the reasons that do not wait for the failure threshold: another
+// look would find the same.
+var certain = []string{
+	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
+}
+
+// stalling are the reasons that only a person can cure.
+var stalling = []string{
+	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
+}
+
+// judge is the verdict of a pass: on what was done, or else on what was found.
+func judge(found observation, acted action) s3.Verdict {
+	if acted.verdict != nil {
+		return *acted.verdict
+	}
+	return found.verdict
+}
+
+// summarize is the status after a pass. It is pure.
+func summarize(b *v1beta1.StorageBucket, l look, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
+	status := *b.Status.DeepCopy()
+	status.LastProbeTime = new(metav1.NewTime(l.probed))
+	if !l.succeeded.IsZero() {
+		status.LastSuccessTime = new(metav1.NewTime(l.succeeded))
+	}
+	status.ConsecutiveFailures = l.failures
+	status.ObservedSecretResourceVersion = found.secretVersion
+	if acted.provisioning != "" {
+		status.Provisioning = acted.provisioning
+	}
+	setReady(&status, b.Generation, now, ready(b, l.failures, result))
+	status.ObservedGeneration = b.Generation
+	return status
+}
+
+// ready is the Ready condition after a probe. Below the threshold a failure
+// changes its message only; a spec that was never seen to work is not Ready
+// because the one before it was.
+func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.Condition {
+	if result.OK() {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: result.Reason, Message: result.Message}
+	}
+	before := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+	threshold := b.Spec.Probe.FailureThreshold
+	if failures >= threshold || before.Status == metav1.ConditionFalse || slices.Contains(certain, result.Reason) {
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
+	}
+	counted := fmt.Sprintf("%d of %d probes in a row failed: %s: %s", failures, threshold, result.Reason, result.Message)
+	if before.Status == metav1.ConditionTrue && before.ObservedGeneration == b.Generation {
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: before.Reason, Message: counted}
+	}
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonProbePending, Message: counted}
+}
+
+// setReady sets the Ready condition, and Stalled by its reason.
+func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Time, c metav1.Condition) {
+	c.Type, c.Message = v1beta1.ConditionReady, conditions.Bounded(c.Message)
+	conditions.Set(&status.Conditions, generation, now, c)
+	if c.Status != metav1.ConditionFalse || !slices.Contains(stalling, c.Reason) {
+		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
+		return
+	}
+	c.Type, c.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
+	conditions.Set(&status.Conditions, generation, now, c)
+}
+
+// worthWriting reports whether a status says something new, or is so old that it
+// is to be refreshed. Counts and times alone are not new.
+func worthWriting(before, after v1beta1.StorageBucketStatus) bool {
+	if before.LastProbeTime == nil || after.LastProbeTime == nil ||
+		after.LastProbeTime.Sub(before.LastProbeTime.Time) >= refresh {
+		return !equality.Semantic.DeepEqual(before, after)
+	}
+	before.LastProbeTime, before.LastSuccessTime, before.ConsecutiveFailures =
+		after.LastProbeTime, after.LastSuccessTime, after.ConsecutiveFailures
+	return !equality.Semantic.DeepEqual(before, after)
+}
+
+// transitions are the events that the change from one status to the next is
+// worth. The same status again is worth none.
+func transitions(before, after v1beta1.StorageBucketStatus) []notes.Note {
+	was := conditions.Find(before.Conditions, v1beta1.ConditionReady)
+	is := conditions.Find(after.Conditions, v1beta1.ConditionReady)
+	if was.Status == is.Status && (is.Status != metav1.ConditionFalse || was.Reason == is.Reason) {
+		return nil
+	}
+	switch is.Status {
+	case metav1.ConditionTrue:
+		return []notes.Note{notes.Normal(v1beta1.EventBucketHealthy, "Probe", "%s", is.Message)}
+	case metav1.ConditionFalse:
+		return []notes.Note{notes.Warning(trouble(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
+	}
+	return nil
+}
+
+// trouble is the reason of the event about a bucket that cannot be used.
+func trouble(reason string) string {
+	switch reason {
+	case v1beta1.ReasonInvalidCredentials, v1beta1.ReasonCredentialsNotFound:
+		return v1beta1.EventCredentialsRejected
+	case v1beta1.ReasonEndpointForbidden:
+		return v1beta1.EventEndpointForbidden
+	case v1beta1.ReasonBucketConflict:
+		return v1beta1.EventBucketConflict
+	case v1beta1.ReasonBucketNotEmpty:
+		return v1beta1.EventBucketNotEmpty
+	}
+	return v1beta1.EventBucketUnhealthy
+}
