@@ -1,0 +1,131 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+)
+
+// errCut asks for the end of the client's connection.
+var errCut = errors.New("cut on purpose")
+
+// exchange is one request on its way through the proxy.
+type exchange struct {
+	proxy     *Proxy
+	writer    http.ResponseWriter
+	request   *http.Request
+	conn      *conn
+	entry     *Request
+	injection *Injection // nil: the request just passes
+
+	// after is what stops the upstream's answer, nil for nothing.
+	after    func() error
+	hijacked net.Conn
+	done     chan struct{} // closed when nothing more is done with it
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that the upstream's answer belongs to.
+func exchangeOf(response *http.Response) *exchange {
+	x, _ := response.Request.Context().Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// happened counts the fault and puts its name into the journal.
+func (x *exchange) happened() {
+	x.injection.happened()
+	x.proxy.journal.note(func() { x.entry.Rule = x.injection.name })
+}
+
+// noted returns the journal's entry as it is now.
+func (x *exchange) noted() Request {
+	x.proxy.journal.mu.Lock()
+	defer x.proxy.journal.mu.Unlock()
+	return *x.entry
+}
+
+// stopAt lets stop decide about the request at one point of its way. Before the
+// forwarding the request is read to its end first: only then does the server
+// notice a client that goes away.
+func (x *exchange) stopAt(at Point, stop func() error) {
+	if at == AfterAnswer {
+		x.after = stop
+		x.forward()
+		return
+	}
+	x.buffer()
+	if stop() != nil {
+		x.cut()
+	}
+	x.forward()
+}
+
+// buffer reads the whole body into memory.
+func (x *exchange) buffer() {
+	body, err := io.ReadAll(x.request.Body)
+	if err != nil {
+		x.cut() // the client has gone
+	}
+	x.request.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// outliveClient makes the forwarding independent of the client. The returned
+// function ends it.
+func (x *exchange) outliveClient() func() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(x.request.Context()))
+	x.proxy.running.Go(func() {
+		select {
+		case <-x.proxy.closed:
+		case <-x.done:
+		}
+		cancel()
+	})
+	x.request = x.request.WithContext(ctx)
+	return cancel
+}
+
+// forward sends the request upstream and passes the answer on, each part as it comes.
+func (x *exchange) forward() {
+	now := x.proxy.clock.Now()
+	x.proxy.journal.note(func() { x.entry.Forwarded = now })
+	request := x.request.WithContext(context.WithValue(x.request.Context(), exchangeKey{}, x))
+	x.proxy.reverse.ServeHTTP(x.writer, request)
+}
+
+// start sends the status and the headers of an answer that is not the upstream's.
+func (x *exchange) start(status int, header http.Header) {
+	maps.Copy(x.writer.Header(), header)
+	x.writer.WriteHeader(status)
+}
+
+// raw takes the connection away from HTTP. It is closed in the end.
+func (x *exchange) raw() net.Conn {
+	conn, _, err := http.NewResponseController(x.writer).Hijack()
+	if err != nil {
+		x.cut() // the server is being closed
+	}
+	x.hijacked = conn
+	return conn
+}
+
+// cut ends the handling of the request and closes the connection.
+func (*exchange) cut() { panic(http.ErrAbortHandler) }
+
+// cutWhenHealed closes the connection under a fault that may be waiting for the
+// client when it is healed. The returned function ends that watch.
+func (x *exchange) cutWhenHealed() func() {
+	stop := make(chan struct{})
+	x.proxy.running.Go(func() {
+		select {
+		case <-x.injection.healed:
+			_ = x.conn.Close() // only to wake up who writes to it
+		case <-stop:
+		}
+	})
+	return func() { close(stop) }
+}

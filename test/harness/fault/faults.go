@@ -1,0 +1,186 @@
+package fault
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Point is a place on a request's way.
+type Point string
+
+// The two places where a request can be stopped.
+const (
+	BeforeForward Point = ""             // the upstream has not seen it
+	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client does not know
+)
+
+// on adds the place to the name of a fault.
+func (p Point) on(name string) string {
+	if p == BeforeForward {
+		return name + " before forward"
+	}
+	return name + " " + string(p)
+}
+
+// Delay lets a request wait and go on. One whose client goes away while it
+// waits is not forwarded; see Gate for that.
+type Delay struct {
+	At  Point
+	For time.Duration
+}
+
+// Name returns a short word for it.
+func (d Delay) Name() string { return d.At.on("delay") }
+
+func (d Delay) act(x *exchange) {
+	x.stopAt(d.At, func() error {
+		timer := x.proxy.clock.NewTimer(d.For)
+		defer timer.Stop()
+		x.happened()
+		select {
+		case <-timer.C():
+			return nil
+		case <-x.injection.healed:
+			return nil
+		case <-x.request.Context().Done():
+			return errCut
+		}
+	})
+}
+
+// Cut closes the client's connection: the request is lost before it was
+// forwarded, or its answer after the upstream has given it.
+type Cut struct {
+	At Point
+}
+
+// Name returns a short word for it.
+func (c Cut) Name() string { return c.At.on("cut") }
+
+func (c Cut) act(x *exchange) {
+	x.stopAt(c.At, func() error {
+		x.happened()
+		return errCut
+	})
+}
+
+// Answer answers in place of the upstream, which does not see the request: an
+// error, a redirect, or text that is not what the client expects.
+type Answer struct {
+	// Status is the code. Zero: 200.
+	Status int
+	Header http.Header
+	Body   string
+}
+
+// S3Error is the Answer that an S3 server gives for one of its error codes.
+func S3Error(status int, code string) Answer {
+	return Answer{
+		Status: status,
+		Header: http.Header{"Content-Type": {"application/xml"}},
+		Body:   fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>injected</Message></Error>`, code),
+	}
+}
+
+// Name returns a short word for it.
+func (a Answer) Name() string { return fmt.Sprintf("answer %d", a.status()) }
+
+func (a Answer) status() int {
+	if a.Status == 0 {
+		return http.StatusOK
+	}
+	return a.Status
+}
+
+func (a Answer) act(x *exchange) {
+	x.start(a.status(), a.Header)
+	x.happened()
+	_, _ = x.writer.Write([]byte(a.Body)) // a client that has gone wants no answer
+}
+
+// Garbage answers with bytes that are not HTTP and closes the connection.
+type Garbage struct{}
+
+// Name returns a short word for it.
+func (Garbage) Name() string { return "garbage" }
+
+func (Garbage) act(x *exchange) {
+	if _, err := x.raw().Write(bytes.Repeat([]byte{0x00, 0xff, '\r', '\n'}, 64)); err == nil {
+		x.happened()
+	}
+}
+
+// Endless answers with a body that does not end: it stops when the client goes
+// away or the fault is healed. It is sent as fast as it is read. The answer to a
+// HEAD has no body, so it does not happen to one.
+type Endless struct {
+	// Status is the code. Zero: 200.
+	Status int
+	Header http.Header
+}
+
+// Name returns a short word for it.
+func (Endless) Name() string { return "endless" }
+
+func (e Endless) act(x *exchange) {
+	defer x.cutWhenHealed()()
+	x.start(Answer{Status: e.Status}.status(), e.Header)
+	chunk := bytes.Repeat([]byte("<Key>endless</Key>\n"), 1024)
+	for first := true; ; first = false {
+		if _, err := x.writer.Write(chunk); err != nil {
+			return
+		}
+		if first {
+			x.happened()
+		}
+	}
+}
+
+// Drip sends a status line and then one byte of a header at a time, for ever:
+// the client sees a server at work that does not get anywhere. It stops when the
+// client goes away or the fault is healed.
+type Drip struct {
+	// Every is the time between two bytes.
+	Every time.Duration
+}
+
+// Name returns a short word for it.
+func (Drip) Name() string { return "drip" }
+
+func (d Drip) act(x *exchange) {
+	defer x.cutWhenHealed()()
+	conn := x.raw()
+	if _, err := conn.Write([]byte("HTTP/1.1 200 OK\r\nX-Drip: ")); err != nil {
+		return
+	}
+	x.happened()
+	for {
+		timer := x.proxy.clock.NewTimer(d.Every)
+		select {
+		case <-timer.C():
+		case <-x.injection.healed:
+			timer.Stop()
+			return
+		}
+		if _, err := conn.Write([]byte{'.'}); err != nil {
+			return
+		}
+	}
+}
+
+// BlackHole reads the request and never answers. It stops when the client goes
+// away or the fault is healed, and the connection is closed then.
+type BlackHole struct{}
+
+// Name returns a short word for it.
+func (BlackHole) Name() string { return "black hole" }
+
+func (BlackHole) act(x *exchange) {
+	defer x.cutWhenHealed()()
+	x.happened()
+	x.buffer()
+	<-x.request.Context().Done()
+	x.cut()
+}

@@ -1,0 +1,90 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Gate holds every request that comes to it until it is let go. With it a test
+// knows that a request has arrived, or that the upstream has carried it out,
+// and can do something else, such as killing the client, before the next thing
+// happens.
+//
+// A request that stands before its forwarding has been read to its end and is
+// forwarded when it is let go even if its client has died: that is how a request
+// arrives late.
+type Gate struct {
+	at      Point
+	arrived chan *Held
+	opened  chan struct{}
+	once    sync.Once
+}
+
+// NewGate returns a closed gate at one point of the way.
+func NewGate(at Point) *Gate {
+	return &Gate{at: at, arrived: make(chan *Held), opened: make(chan struct{})}
+}
+
+// Name returns a short word for it.
+func (g *Gate) Name() string { return g.at.on("gate") }
+
+// Wait returns the request that has stood at the gate for longest and has not
+// been returned before. It waits for one to come, or for the end of ctx.
+func (g *Gate) Wait(ctx context.Context) (*Held, error) {
+	select {
+	case held := <-g.arrived:
+		return held, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for a request at the gate: %w", ctx.Err())
+	}
+}
+
+// Open lets all requests go, those at the gate and those to come. It is safe to
+// call more than once.
+func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
+
+// Held is a request that stands at a Gate.
+type Held struct {
+	// Request is what the journal says of it.
+	Request Request
+
+	decided chan error
+	once    sync.Once
+}
+
+// Release lets it go. It is safe to call more than once.
+func (h *Held) Release() { h.decide(nil) }
+
+// Cut closes the client's connection instead; what has not been forwarded never
+// will be.
+func (h *Held) Cut() { h.decide(errCut) }
+
+func (h *Held) decide(err error) {
+	h.once.Do(func() { h.decided <- err })
+}
+
+func (g *Gate) act(x *exchange) {
+	if g.at == BeforeForward {
+		defer x.outliveClient()()
+	}
+	x.stopAt(g.at, func() error {
+		x.happened()
+		held := &Held{Request: x.noted(), decided: make(chan error, 1)}
+		arrived := g.arrived
+		for {
+			select {
+			case arrived <- held:
+				arrived = nil // once
+			case err := <-held.decided:
+				return err
+			case <-g.opened:
+				return nil
+			case <-x.injection.healed:
+				return nil
+			case <-x.proxy.closed:
+				return errCut
+			}
+		}
+	})
+}

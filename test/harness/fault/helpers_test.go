@@ -1,0 +1,137 @@
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+
+	"leasehold.dev/test/harness/env"
+)
+
+const (
+	// eventually is how long a test waits for what takes well under a second.
+	eventually = 30 * time.Second
+	// moment is how long a test looks at what must not happen.
+	moment = 100 * time.Millisecond
+)
+
+// service is an upstream that remembers what it was asked and answers "done".
+type service struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	seen []string
+}
+
+func startService(t *testing.T) *service {
+	t.Helper()
+	s := &service{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the proxy has given up, and nothing was carried out
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen = append(s.seen, strings.TrimSpace(r.Method+" "+r.URL.Path+" "+string(body)))
+		_, _ = io.WriteString(w, "done") // a client that has gone wants no answer
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// requests returns what the service has carried out so far.
+func (s *service) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.seen...)
+}
+
+// startProxy starts a proxy that leaves nothing behind at the end of the test.
+func startProxy(t *testing.T, o Options) *Proxy {
+	t.Helper()
+	g := NewWithT(t)
+	before := goleak.IgnoreCurrent()
+	p, err := NewProxy(o)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() {
+		g.Expect(p.Close()).To(Succeed())
+		g.Expect(goleak.Find(before)).To(Succeed())
+	})
+	return p
+}
+
+// newClient returns a client that trusts the proxy and keeps no connection.
+func newClient(p *Proxy) *http.Client {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(p.CA())
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// answer is what a client got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+// ask sends one request and reads the answer to its end.
+func ask(ctx context.Context, p *Proxy, method, path, body string) answer {
+	request, err := http.NewRequestWithContext(ctx, method, p.URL()+path, strings.NewReader(body))
+	if err != nil {
+		return answer{err: err}
+	}
+	response, err := newClient(p).Do(request)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(response.Body)
+	return answer{status: response.StatusCode, header: response.Header, body: string(said), err: err}
+}
+
+// askInBackground sends one request and delivers the answer later.
+func askInBackground(ctx context.Context, p *Proxy, method, path, body string) <-chan answer {
+	answers := make(chan answer, 1)
+	go func() { answers <- ask(ctx, p, method, path, body) }()
+	return answers
+}
+
+// startS3 starts a real S3 server for the test.
+func startS3(t *testing.T) *env.S3Server {
+	t.Helper()
+	g := NewWithT(t)
+	s, err := env.StartS3(t.Context(), env.S3Options{WorkDir: t.TempDir()})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(s.Stop()).To(Succeed()) })
+	return s
+}
+
+// s3Through returns a client of the server that goes through the proxy and asks once.
+func s3Through(t *testing.T, p *Proxy, s *env.S3Server) *minio.Client {
+	t.Helper()
+	client, err := minio.New(p.listener.Addr().String(), &minio.Options{
+		Creds:     credentials.NewStaticV4(s.Account().AccessKey, s.Account().SecretKey, ""),
+		Secure:    strings.HasPrefix(p.URL(), "https:"),
+		Region:    env.S3Region,
+		Transport: newClient(p).Transport, BucketLookup: minio.BucketLookupPath, MaxRetries: 1,
+	})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return client
+}

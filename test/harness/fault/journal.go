@@ -1,0 +1,154 @@
+package fault
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Redacted stands in the journal for what could be a credential.
+const Redacted = "[redacted]"
+
+// credential matches the names of headers and parameters whose values are not kept.
+var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signature|credential|api-?key`)
+
+// Connection is one connection from a client, noted when it was accepted. The
+// times are the proxy's clock; zero: not yet.
+type Connection struct {
+	ID       int // from 1
+	Remote   string
+	Wire     Wire // how the proxy treated it
+	Accepted time.Time
+	Closed   time.Time
+	// Received are the bytes that came from the client so far, those of a TLS
+	// handshake among them.
+	Received int64
+}
+
+// Request is one request, noted as soon as its headers had been read. The times
+// are the proxy's clock; zero: not yet or never.
+type Request struct {
+	ID         int // from 1
+	Connection int // the ID of its connection
+	Method     string
+	Path       string
+	Query      url.Values  // the values of credentials are Redacted
+	Header     http.Header // likewise
+	Host       string
+
+	// Rule is the name of the rule whose fault happened to it. Empty: none.
+	Rule string
+	// Status is the upstream's answer. Zero: there was none.
+	Status int
+	// Error is why the upstream did not answer.
+	Error string
+
+	Received  time.Time
+	Forwarded time.Time // when the proxy began to send it upstream
+	Answered  time.Time // when the upstream's headers had come
+	Done      time.Time // when the proxy had nothing more to do with it
+}
+
+// Mutating says whether the method is one that may change something.
+func (r Request) Mutating() bool {
+	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
+}
+
+// String returns the method and the URL, for messages.
+func (r Request) String() string {
+	u := url.URL{Path: r.Path, RawQuery: r.Query.Encode()}
+	return r.Method + " " + u.String()
+}
+
+// Journal is what had come to a proxy at one moment, in the order of arrival.
+type Journal struct {
+	Connections []Connection
+	Requests    []Request
+}
+
+// Received returns the bytes of all connections together.
+func (j Journal) Received() int64 {
+	var sum int64
+	for _, c := range j.Connections {
+		sum += c.Received
+	}
+	return sum
+}
+
+// Mutating returns the requests that may have changed something.
+func (j Journal) Mutating() []Request {
+	return slices.DeleteFunc(slices.Clone(j.Requests), func(r Request) bool { return !r.Mutating() })
+}
+
+// Matching returns the requests that m is about, of which From and To pick the
+// nth to the mth.
+func (j Journal) Matching(m Match) []Request {
+	var found []Request
+	n := 0
+	for _, r := range j.Requests {
+		if !m.fits(r.Method, r.Path, r.Query) {
+			continue
+		}
+		n++
+		if m.due(n) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// journal is the one that is being written.
+type journal struct {
+	mu          sync.Mutex
+	connections []*Connection
+	requests    []*Request
+}
+
+func (j *journal) accepted(c *Connection) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c.ID = len(j.connections) + 1
+	j.connections = append(j.connections, c)
+}
+
+func (j *journal) received(r *Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.ID = len(j.requests) + 1
+	j.requests = append(j.requests, r)
+}
+
+// note changes an entry under the lock.
+func (j *journal) note(change func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	change()
+}
+
+func (j *journal) snapshot() Journal {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var s Journal
+	for _, c := range j.connections {
+		s.Connections = append(s.Connections, *c)
+	}
+	for _, r := range j.requests {
+		s.Requests = append(s.Requests, *r)
+	}
+	return s
+}
+
+// sanitize copies header or query without the values of credentials.
+func sanitize(values map[string][]string) map[string][]string {
+	clean := make(map[string][]string, len(values))
+	for name, all := range values {
+		if credential.MatchString(name) {
+			all = []string{Redacted}
+		}
+		clean[name] = slices.Clone(all)
+	}
+	return clean
+}

@@ -1,0 +1,295 @@
+package fault
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"sync"
+
+	"k8s.io/utils/clock"
+)
+
+// Options say what a proxy stands in front of.
+type Options struct {
+	// Upstream is the URL of the service, without a path. Required.
+	Upstream string
+	// UpstreamTLS is how the proxy speaks to an https upstream. Nil: with the
+	// system's CAs.
+	UpstreamTLS *tls.Config
+	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
+	Wire Wire
+	// Clock measures delays and gives the journal its times. Nil: the real one.
+	Clock clock.Clock
+}
+
+// Proxy passes requests on to a service until it is told to do something else.
+// It listens on a port of 127.0.0.1. A service that cannot be reached is a 502
+// to the client and Request.Error in the journal. Its methods may be called from
+// several goroutines.
+type Proxy struct {
+	url      string
+	ca       []byte
+	clock    clock.Clock
+	journal  *journal
+	listener *listener
+	server   *http.Server
+	reverse  *httputil.ReverseProxy
+	upstream *http.Transport
+
+	running  sync.WaitGroup // what Close waits for
+	closed   chan struct{}
+	stop     sync.Once
+	stopErr  error
+	mu       sync.Mutex
+	rules    []*Injection // in the order of injection
+	wires    []*Injection // the last one counts
+	isClosed bool
+}
+
+// NewProxy returns a proxy that listens and forwards.
+func NewProxy(o Options) (_ *Proxy, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("starting a fault proxy: %w", err)
+		}
+	}()
+	target, err := url.Parse(o.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("reading the upstream's URL: %w", err)
+	}
+	if target.Host == "" || (target.Scheme != "http" && target.Scheme != "https") {
+		return nil, fmt.Errorf("reading the upstream's URL: %q is not http://host or https://host", o.Upstream)
+	}
+	if o.Wire == "" {
+		o.Wire = Plain
+	}
+	if o.Wire != Plain && o.Wire != TLS {
+		return nil, fmt.Errorf("looking at the wire: a proxy begins with %q or %q, not with %q", Plain, TLS, o.Wire)
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	// Of the real time, whatever the proxy's clock says: clients look at it.
+	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now())
+	if err != nil {
+		return nil, err
+	}
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, closed: make(chan struct{})}
+	p.wires = []*Injection{{name: string(o.Wire), wire: o.Wire, healed: make(chan struct{})}}
+	p.url = "http://" + tcp.Addr().String()
+	if o.Wire == TLS {
+		p.url = "https://" + tcp.Addr().String()
+	}
+	p.listener = &listener{
+		Listener: tcp, clock: o.Clock, journal: p.journal, configs: configs,
+		wire: p.wire, running: &p.running, open: map[*conn]struct{}{},
+	}
+	p.forwardTo(target, o.UpstreamTLS)
+	p.serve()
+	return p, nil
+}
+
+// forwardTo changes nothing in requests and answers, so that signatures stay
+// valid and what the program under test sees is what the service says.
+func (p *Proxy) forwardTo(target *url.URL, config *tls.Config) {
+	// No connection is kept: one from before a restart of the service would fail
+	// a request that no rule has picked.
+	p.upstream = &http.Transport{TLSClientConfig: config, DisableCompression: true, DisableKeepAlives: true}
+	p.reverse = &httputil.ReverseProxy{
+		Transport:     p.upstream,
+		FlushInterval: -1, // at once: a watch's events must not wait in a buffer
+		ErrorLog:      log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Host = r.In.Host
+			r.Out.URL.RawQuery = r.In.URL.RawQuery
+			// Taken away because a proxy usually adds itself to them.
+			for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+				if values, there := r.In.Header[name]; there {
+					r.Out.Header[name] = values
+				}
+			}
+		},
+		ModifyResponse: func(response *http.Response) error {
+			x, now := exchangeOf(response), p.clock.Now()
+			p.journal.note(func() { x.entry.Answered, x.entry.Status = now, response.StatusCode })
+			if x.after == nil {
+				return nil
+			}
+			return x.after()
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if errors.Is(err, errCut) {
+				panic(http.ErrAbortHandler)
+			}
+			x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+			p.journal.note(func() { x.entry.Error = err.Error() })
+			w.WriteHeader(http.StatusBadGateway)
+		},
+	}
+}
+
+type connKey struct{}
+
+func (p *Proxy) serve() {
+	p.server = &http.Server{
+		Handler:  p,
+		ErrorLog: log.New(io.Discard, "", 0), // the journal says it
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connKey{}, rawConn(c))
+		},
+	}
+	p.running.Go(func() { _ = p.server.Serve(p.listener) }) // always an error, the end of the listener
+}
+
+// ServeHTTP handles one request of a client. It is for the proxy's own server.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !p.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer p.running.Done()
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	x := &exchange{
+		proxy: p, writer: w, request: r, conn: c, done: make(chan struct{}),
+		entry: &Request{
+			Connection: c.entry.ID, Method: r.Method, Path: r.URL.Path, Host: r.Host,
+			Query: sanitize(r.URL.Query()), Header: sanitize(r.Header), Received: p.clock.Now(),
+		},
+	}
+	p.journal.received(x.entry)
+	defer x.end()
+	if x.injection = p.pick(r); x.injection == nil {
+		x.forward()
+		return
+	}
+	x.injection.rule.Fault.act(x)
+}
+
+func (x *exchange) end() {
+	close(x.done)
+	if x.hijacked != nil {
+		_ = x.hijacked.Close() // an error changes nothing for the client
+	}
+	now := x.proxy.clock.Now()
+	x.proxy.journal.note(func() { x.entry.Done = now })
+}
+
+// enter makes Close wait for a request that has come in time.
+func (p *Proxy) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isClosed {
+		return false
+	}
+	p.running.Add(1)
+	return true
+}
+
+// pick asks all rules, so that each counts what it matches, and returns the
+// first that is to act.
+func (p *Proxy) pick(r *http.Request) *Injection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var first *Injection
+	for _, i := range p.rules {
+		if i.takes(r) && first == nil {
+			first = i
+		}
+	}
+	return first
+}
+
+func (p *Proxy) wire() *Injection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.wires[len(p.wires)-1]
+}
+
+// Inject lets a rule act on requests that come from now on. Of several rules
+// that are due for a request, the one that was injected first acts.
+func (p *Proxy) Inject(rule Rule) *Injection {
+	name := rule.Name
+	if name == "" && rule.Fault != nil {
+		name = rule.Fault.Name()
+	}
+	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, i)
+	return i
+}
+
+// InjectWire treats connections that come from now on as w says, until it is
+// healed. Connections on which nothing happens at this moment are closed, so
+// that clients open new ones. Of several wires the last one counts.
+func (p *Proxy) InjectWire(w Wire) *Injection {
+	i := &Injection{name: string(w), wire: w, healed: make(chan struct{}), onHeal: p.remove}
+	p.mu.Lock()
+	p.wires = append(p.wires, i)
+	p.mu.Unlock()
+	p.closeIdle()
+	return i
+}
+
+func (p *Proxy) remove(i *Injection) {
+	p.mu.Lock()
+	other := func(o *Injection) bool { return o == i }
+	p.rules = slices.DeleteFunc(p.rules, other)
+	p.wires = slices.DeleteFunc(p.wires, other)
+	p.mu.Unlock()
+	if i.wire != "" {
+		p.closeIdle()
+	}
+}
+
+// closeIdle closes the connections without a request. The server does that
+// when keep-alives are turned off.
+func (p *Proxy) closeIdle() {
+	p.server.SetKeepAlivesEnabled(false)
+	p.server.SetKeepAlivesEnabled(true)
+}
+
+// URL returns where clients find the proxy. Its scheme is that of Options.Wire,
+// whatever is injected.
+func (p *Proxy) URL() string { return p.url }
+
+// CA returns the certificate, in PEM, that clients need to trust the proxy with
+// the wire TLS.
+func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
+
+// Journal returns what has come so far.
+func (p *Proxy) Journal() Journal { return p.journal.snapshot() }
+
+// Close heals everything, closes all connections and returns when nothing of
+// the proxy runs any more. It is safe to call more than once.
+func (p *Proxy) Close() error {
+	p.stop.Do(func() {
+		p.mu.Lock()
+		p.isClosed = true
+		injections := slices.Concat(p.rules, p.wires[1:])
+		p.mu.Unlock()
+		close(p.closed)
+		p.stopErr = errors.Join(p.server.Close(), p.listener.shut())
+		for _, i := range injections {
+			i.Heal()
+		}
+		p.running.Wait()
+		p.upstream.CloseIdleConnections()
+		if p.stopErr != nil {
+			p.stopErr = fmt.Errorf("stopping a fault proxy: %w", p.stopErr)
+		}
+	})
+	return p.stopErr
+}

@@ -1,0 +1,277 @@
+package fault
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/tags"
+	. "github.com/onsi/gomega"
+)
+
+func TestProxyChangesNothing(t *testing.T) {
+	g := NewWithT(t)
+	type seen struct {
+		Method, URI, Host, Body string
+		Header                  http.Header
+	}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("X-Answer", "yes")
+		w.WriteHeader(http.StatusAccepted)
+		_ = json.NewEncoder(w).Encode(seen{r.Method, r.RequestURI, r.Host, string(body), r.Header})
+	}))
+	defer upstream.Close()
+	p := startProxy(t, Options{Upstream: upstream.URL})
+	const uri = "/bucket/a%2Fb%20c?list-type=2&x=%3B;y&z"
+	request, err := http.NewRequestWithContext(t.Context(), "PURGE", p.URL()+uri, strings.NewReader("body"))
+	g.Expect(err).NotTo(HaveOccurred())
+	request.Host = "bucket.example.com"
+	request.Header.Set("Authorization", "kept")
+	request.Header.Set("User-Agent", "me")
+	request.Header.Set("X-Forwarded-For", "them")
+	request.Header.Set("Accept-Encoding", "identity")
+	response, err := newClient(p).Do(request)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	var got seen
+	g.Expect(json.NewDecoder(response.Body).Decode(&got)).To(Succeed())
+	g.Expect(got).To(Equal(seen{"PURGE", uri, "bucket.example.com", "body", http.Header{
+		"Authorization": {"kept"}, "User-Agent": {"me"}, "Accept-Encoding": {"identity"}, "Content-Length": {"4"},
+		"X-Forwarded-For": {"them"},
+		"Connection":      {"close"}, // the proxy's own with the upstream
+	}}))
+	g.Expect(response.StatusCode).To(Equal(http.StatusAccepted))
+	g.Expect(response.Header.Get("X-Answer")).To(Equal("yes"))
+}
+
+func TestProxyPassesEveryPartAtOnce(t *testing.T) {
+	g := NewWithT(t)
+	next := make(chan string)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for part := range next {
+			fmt.Fprintln(w, part)
+			_ = http.NewResponseController(w).Flush() // the reader says whether it came
+		}
+	}))
+	defer upstream.Close()
+	p := startProxy(t, Options{Upstream: upstream.URL, Wire: TLS})
+	answers := make(chan *http.Response, 1)
+	go func() {
+		response, err := newClient(p).Get(p.URL())
+		if err == nil {
+			answers <- response
+		}
+	}()
+	next <- "first"
+	var response *http.Response
+	g.Eventually(answers, eventually).Should(Receive(&response))
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	g.Expect(lines.Scan()).To(BeTrue())
+	g.Expect(lines.Text()).To(Equal("first"))
+	for i := range 5 {
+		// Sent when the one before has been read: nothing can wait in a buffer.
+		want := fmt.Sprint("part ", i)
+		next <- want
+		g.Expect(lines.Scan()).To(BeTrue())
+		g.Expect(lines.Text()).To(Equal(want))
+	}
+	close(next)
+	g.Expect(lines.Scan()).To(BeFalse())
+	g.Expect(lines.Err()).NotTo(HaveOccurred())
+}
+
+func TestS3ThroughTheProxy(t *testing.T) {
+	for _, wire := range []Wire{Plain, TLS} {
+		t.Run(string(wire), func(t *testing.T) {
+			g := NewWithT(t)
+			s := startS3(t)
+			p := startProxy(t, Options{Upstream: s.Endpoint(), Wire: wire})
+			client := s3Through(t, p, s)
+			g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(Succeed())
+			tagged, err := tags.MapToBucketTags(map[string]string{"owner": "me"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(client.SetBucketTagging(t.Context(), "bucket", tagged)).To(Succeed())
+			body := bytes.Repeat([]byte("x"), 1<<20)
+			_, err = client.PutObject(t.Context(), "bucket", "a b/c+d", bytes.NewReader(body), int64(len(body)), minio.PutObjectOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(client.BucketExists(t.Context(), "bucket")).To(BeTrue())
+			object, err := client.GetObject(t.Context(), "bucket", "a b/c+d", minio.GetObjectOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(io.ReadAll(object)).To(Equal(body))
+			g.Expect(object.Close()).To(Succeed())
+			g.Expect(s.Objects("bucket")).To(Equal([]string{"a b/c+d"}))
+
+			journal := p.Journal()
+			var mutating []string
+			for _, r := range journal.Mutating() {
+				g.Expect(r.Status).To(BeElementOf(200, 204), r.String())
+				mutating = append(mutating, r.Method+" "+r.Path)
+			}
+			g.Expect(mutating).To(Equal([]string{"PUT /bucket/", "PUT /bucket/", "PUT /bucket/a b/c+d"}))
+			g.Expect(journal.Matching(Match{Query: map[string]string{"tagging": ""}})).To(HaveLen(1))
+			g.Expect(journal.Received()).To(BeNumerically(">", len(body)))
+			text, err := json.Marshal(journal)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(text)).To(And(ContainSubstring("Authorization"), ContainSubstring(Redacted)))
+			g.Expect(string(text)).NotTo(ContainSubstring(s.Account().AccessKey))
+			g.Expect(string(text)).NotTo(ContainSubstring(s.Account().SecretKey))
+
+			presigned, err := client.PresignedGetObject(t.Context(), "bucket", "a b/c+d", time.Hour, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(ask(t.Context(), p, http.MethodGet, presigned.RequestURI(), "").status).To(Equal(200))
+			last := p.Journal().Requests[len(p.Journal().Requests)-1]
+			g.Expect(last.Query).To(HaveKeyWithValue("X-Amz-Signature", []string{Redacted}))
+			g.Expect(last.Query).To(HaveKeyWithValue("X-Amz-Credential", []string{Redacted}))
+		})
+	}
+}
+
+func TestJournalKnowsConnectionsWithoutARequest(t *testing.T) {
+	for _, wire := range []Wire{Plain, TLS} {
+		t.Run(string(wire), func(t *testing.T) {
+			g := NewWithT(t)
+			p := startProxy(t, Options{Upstream: startService(t).URL, Wire: wire})
+			g.Expect(p.Journal().Connections).To(BeEmpty())
+			silent, err := net.Dial("tcp", p.listener.Addr().String())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(func() []Connection { return p.Journal().Connections }, eventually).Should(HaveLen(1))
+			talks, err := net.Dial("tcp", p.listener.Addr().String())
+			g.Expect(err).NotTo(HaveOccurred())
+			_, err = talks.Write([]byte("GET"))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(func() int64 { return p.Journal().Received() }, eventually).Should(BeEquivalentTo(3))
+
+			g.Expect(silent.Close()).To(Succeed())
+			g.Expect(talks.Close()).To(Succeed())
+			g.Eventually(func(g Gomega) {
+				connections := p.Journal().Connections
+				g.Expect(connections).To(HaveLen(2))
+				for i, want := range []int64{0, 3} {
+					g.Expect(connections[i].Received).To(Equal(want))
+					g.Expect(connections[i].Closed).NotTo(BeZero())
+					g.Expect(connections[i].Wire).To(Equal(wire))
+				}
+			}, eventually).Should(Succeed())
+			g.Expect(p.Journal().Requests).To(BeEmpty())
+		})
+	}
+}
+
+func TestJournalTellsOneConnectionFromTwo(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	kept := &http.Client{Transport: &http.Transport{}}
+	defer kept.CloseIdleConnections()
+	for range 2 {
+		response, err := kept.Get(p.URL())
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("done"))
+		g.Expect(response.Body.Close()).To(Succeed())
+	}
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").status).To(Equal(200))
+	var connections []int
+	for _, r := range p.Journal().Requests {
+		connections = append(connections, r.Connection)
+	}
+	g.Expect(connections).To(Equal([]int{1, 1, 2}))
+}
+
+func TestJournalHasTheTimesOfARequest(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").status).To(Equal(200))
+	g.Eventually(func(g Gomega) {
+		r := p.Journal().Requests[0]
+		g.Expect(r.Done).NotTo(BeZero())
+		for _, step := range [][2]time.Time{{r.Received, r.Forwarded}, {r.Forwarded, r.Answered}, {r.Answered, r.Done}} {
+			g.Expect(step[1]).To(BeTemporally(">=", step[0]))
+		}
+	}, eventually).Should(Succeed())
+}
+
+func TestServiceThatCannotBeReached(t *testing.T) {
+	g := NewWithT(t)
+	gone := startService(t)
+	gone.Close()
+	p := startProxy(t, Options{Upstream: gone.URL})
+	injection := p.Inject(Rule{Fault: Cut{At: AfterAnswer}})
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").status).To(Equal(http.StatusBadGateway))
+	g.Expect(injection.Happened()).To(BeFalse(), "there was no answer that could be lost")
+	request := p.Journal().Requests[0]
+	g.Expect(request.Error).To(ContainSubstring("connection refused"))
+	g.Expect(request.Status).To(BeZero())
+	g.Expect(request.Rule).To(BeEmpty())
+}
+
+func TestNewProxySaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{
+		"no upstream":      {},
+		"no scheme":        {Upstream: "127.0.0.1:80"},
+		"another scheme":   {Upstream: "ftp://127.0.0.1"},
+		"a wire to inject": {Upstream: "http://127.0.0.1", Wire: Expired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewProxy(o)
+			NewWithT(t).Expect(err).To(MatchError(HavePrefix("starting a fault proxy: ")))
+		})
+	}
+}
+
+// TestCloseEndsWhatHangs has a client for each fault that never lets go.
+func TestCloseEndsWhatHangs(t *testing.T) {
+	for _, f := range []Fault{
+		BlackHole{}, Drip{Every: time.Millisecond}, Delay{For: time.Hour}, Delay{At: AfterAnswer, For: time.Hour},
+		NewGate(BeforeForward), NewGate(AfterAnswer), Endless{},
+	} {
+		t.Run(f.Name(), func(t *testing.T) {
+			g := NewWithT(t)
+			p := startProxy(t, Options{Upstream: startService(t).URL})
+			injection := p.Inject(Rule{Fault: f})
+			answers := hang(t.Context(), p)
+			g.Eventually(injection.Happened, eventually).Should(BeTrue())
+			g.Consistently(answers, moment).ShouldNot(Receive())
+			g.Expect(p.Close()).To(Succeed())
+			g.Expect(p.Close()).To(Succeed(), "again")
+			g.Eventually(answers, eventually).Should(Receive(HaveOccurred()))
+			_, err := net.Dial("tcp", p.listener.Addr().String())
+			g.Expect(err).To(HaveOccurred(), "nobody listens")
+		})
+	}
+}
+
+// hang sends a request and reads the answer until it ends, however long.
+func hang(ctx context.Context, p *Proxy) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.URL(), http.NoBody)
+		if err != nil {
+			ended <- err
+			return
+		}
+		response, err := newClient(p).Do(request)
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+		}
+		ended <- err
+	}()
+	return ended
+}

@@ -1,0 +1,139 @@
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Match says which requests a rule is about: those for which all of it is true.
+// The zero value is every request.
+type Match struct {
+	// Methods are the methods to match. Empty: all.
+	Methods []string
+	// Path is the whole path; a slash at its end does not count. Empty: any.
+	Path string
+	// PathPrefix is what the path begins with.
+	PathPrefix string
+	// Query are parameters the request has to have, with any value when the
+	// value here is empty.
+	Query map[string]string
+	// NoQuery takes only requests without any parameter.
+	NoQuery bool
+	// From and To are the first and the last request to act on among those
+	// that the rest matches, counted from 1 since the rule was injected.
+	// Zero: from the first, without an end.
+	From, To int
+}
+
+// fits looks at all but From and To.
+func (m Match) fits(method, path string, query map[string][]string) bool {
+	if len(m.Methods) > 0 && !slices.Contains(m.Methods, method) {
+		return false
+	}
+	if m.Path != "" && strings.TrimSuffix(m.Path, "/") != strings.TrimSuffix(path, "/") {
+		return false
+	}
+	if !strings.HasPrefix(path, m.PathPrefix) || (m.NoQuery && len(query) > 0) {
+		return false
+	}
+	for key, want := range m.Query {
+		values, there := query[key]
+		if !there || (want != "" && !slices.Contains(values, want)) {
+			return false
+		}
+	}
+	return true
+}
+
+// due says whether the nth fitting request is one to act on.
+func (m Match) due(n int) bool {
+	return n >= m.From && (m.To == 0 || n <= m.To)
+}
+
+// Rule is one thing that goes wrong.
+type Rule struct {
+	// Name tells the rule apart in the journal. Empty: the name of its fault.
+	Name  string
+	Match Match
+	// Fault is what happens to the requests. Nil: they are counted and pass.
+	Fault Fault
+}
+
+// Fault is one way in which a request fails: Delay, Cut, Answer, Garbage,
+// Endless, Drip, BlackHole or *Gate.
+type Fault interface {
+	// Name is a short word for it.
+	Name() string
+	// act answers the request or not. It calls x.happened when the fault
+	// takes effect, and x.forward if the request is to go on.
+	act(x *exchange)
+}
+
+// Injection is a Rule or a Wire at work. Its methods may be called from several
+// goroutines.
+type Injection struct {
+	name   string
+	rule   Rule
+	wire   Wire // of an injection into connections, else empty
+	healed chan struct{}
+	onHeal func(*Injection)
+	once   sync.Once
+
+	mu    sync.Mutex
+	fits  int // requests that fitted so far
+	count int
+}
+
+// Name returns the name of the rule, of its fault or of the wire.
+func (i *Injection) Name() string { return i.name }
+
+// Count returns how often the fault has really happened so far. Requests that
+// matched and then failed for another reason do not count.
+func (i *Injection) Count() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.count
+}
+
+// Happened says whether it has happened at all.
+func (i *Injection) Happened() bool { return i.Count() > 0 }
+
+// String says what it is and how often it happened, for messages.
+func (i *Injection) String() string { return fmt.Sprintf("%s (happened %d times)", i.name, i.Count()) }
+
+// Heal ends the injection: new requests pass. Those it has a hold on go on if
+// they were delayed or stand at a Gate, and are cut in all other cases. It is
+// safe to call more than once.
+func (i *Injection) Heal() {
+	i.once.Do(func() {
+		close(i.healed)
+		i.onHeal(i)
+	})
+}
+
+func (i *Injection) happened() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.count++
+}
+
+// takes counts r if it fits and says whether to act on it.
+func (i *Injection) takes(r *http.Request) bool {
+	if !i.rule.Match.fits(r.Method, r.URL.Path, r.URL.Query()) {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.fits++
+	if !i.rule.Match.due(i.fits) {
+		return false
+	}
+	if i.rule.Fault == nil {
+		i.count++
+		return false
+	}
+	return true
+}
