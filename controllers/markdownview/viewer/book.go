@@ -21,6 +21,7 @@ const (
 	maxFileBytes = 1 << 20
 	maxBookBytes = 4 << 20
 	maxFiles     = 1000
+	maxTries     = 4 // while the folder changes
 )
 
 // book is what a folder held at one moment. It is not changed once read.
@@ -73,7 +74,7 @@ func (s *shelf) current() (*book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder: %w", err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // what is only read loses nothing at its close
 	names, version, err := look(root)
 	if err != nil {
 		return nil, err
@@ -81,15 +82,31 @@ func (s *shelf) current() (*book, error) {
 	if s.book != nil && s.book.version == version {
 		return s.book, nil
 	}
-	read, err := readBook(root, names)
+	read, err := readStable(root, names, version)
 	if err != nil {
 		return nil, err
 	}
-	// A change while we read shows in the version; it is taken from before the
-	// reading, so that the next look sees the change and reads again.
-	read.version = version
 	s.book = read
 	return read, nil
+}
+
+// readStable reads the book, anew when the folder changed meanwhile: the kubelet
+// removes the old files right after it has moved the link, and a book must not
+// be of both. After some tries it takes what it gets; the next look will see
+// that it is not the last version.
+func readStable(root *os.Root, names []string, version string) (*book, error) {
+	for try := 1; ; try++ {
+		read, err := readBook(root, names)
+		after, now, lookErr := look(root)
+		if now == version && lookErr == nil || try == maxTries {
+			if err != nil {
+				return nil, err
+			}
+			read.version = version
+			return read, nil
+		}
+		names, version = after, now
+	}
 }
 
 // look returns the Markdown files of a folder, sorted, and a version that changes
@@ -173,7 +190,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", name, err)
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // as above
 	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)

@@ -44,10 +44,10 @@ func main() {
 	debug.SetMemoryLimit(memoryTarget)
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // a program begins its context
-	defer stop()
-	if err := run(ctx, o, log); err != nil {
+	err = run(ctx, o, log)
+	stop()
+	if err != nil {
 		log.Error("Exiting", "error", err)
-		stop()
 		os.Exit(1)
 	}
 }

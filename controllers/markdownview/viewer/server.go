@@ -161,9 +161,8 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(made.html)
-	}
+	// As above; and net/http sends no body for HEAD.
+	_, _ = w.Write(made.html)
 }
 
 // newServer returns a server for the site that gives up on slow and greedy clients.

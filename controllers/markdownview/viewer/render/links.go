@@ -100,7 +100,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 }
 
 // table lets a wide table scroll by itself, not the page with it.
-func table(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		_, _ = w.WriteString("<div class=\"scroll\">\n<table>\n")
 	} else {

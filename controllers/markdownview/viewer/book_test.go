@@ -1,0 +1,119 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A mounted ConfigMap changes by a rename of ..data; a plain folder file by file.
+func TestChangesShow(t *testing.T) {
+	m := newMount(t, sample())
+	site := siteOf(t, m.dir)
+	shows := func(target string, status int, text string) {
+		t.Helper()
+		r := ask(t, site, http.MethodGet, target)
+		if r.status != status || !strings.Contains(r.body, text) {
+			t.Errorf("%s: status %d, want %d with %q in\n%s", target, r.status, status, text, r.body)
+		}
+	}
+	shows("/one.html", 200, "First page")
+
+	files := sample()
+	files["one.md"] = "# Fresh page\n" // of the same length
+	files["new.md"] = "# New page\n"
+	delete(files, "two.md")
+	m.update(t, files)
+	shows("/one.html", 200, "Fresh page")
+	shows("/new.html", 200, "New page")
+	shows("/two.html", 404, "not found")
+
+	delete(files, "SUMMARY.md")
+	m.update(t, files)
+	shows("/one.html", 503, "Not available")
+	shows("/healthz", 503, "reading SUMMARY.md: file does not exist")
+	m.update(t, sample())
+	shows("/healthz", 200, "ok")
+	shows("/one.html", 200, "First page")
+}
+
+// Whatever a reader asks for while the contents change, the answer is of one
+// version: the page and its navigation agree.
+func TestAnswersAreOfOneVersion(t *testing.T) {
+	version := func(n int) map[string]string {
+		text := strings.Repeat(strconv.Itoa(n), 3)
+		return map[string]string{"SUMMARY.md": "- [nav" + text + "](a.md)\n", "a.md": "page" + text}
+	}
+	m := newMount(t, version(0))
+	site := siteOf(t, m.dir)
+	pair := regexp.MustCompile(`(?s)nav(\d\d\d).*page(\d\d\d)`)
+	changed := make(chan struct{})
+	var readers sync.WaitGroup
+	seen := make([]map[string]bool, 4)
+	for i := range seen {
+		seen[i] = map[string]bool{}
+		readers.Go(func() {
+			for ended := false; !ended; {
+				select {
+				case <-changed:
+					ended = true // one more look, at the last version
+				default:
+				}
+				r := ask(t, site, http.MethodGet, "/")
+				found := pair.FindStringSubmatch(r.body)
+				if r.status != http.StatusOK || found == nil || found[1] != found[2] {
+					t.Errorf("status %d, versions %q", r.status, found)
+					return
+				}
+				seen[i][found[1]] = true
+			}
+		})
+	}
+	for n := range 50 {
+		m.update(t, version(n%9+1))
+	}
+	close(changed)
+	readers.Wait()
+	for i := range seen {
+		if !seen[i]["555"] { // the last one: 49 % 9 + 1
+			t.Errorf("reader %d has seen %v, not the last version", i, slices.Collect(maps.Keys(seen[i])))
+		}
+	}
+}
+
+func TestHealthSaysWhy(t *testing.T) {
+	many := sample()
+	for i := range maxFiles {
+		many["x"+strings.Repeat("y", i%200)+string(rune('a'+i/200))+".md"] = ""
+	}
+	big := map[string]string{"SUMMARY.md": ""}
+	for _, c := range "abcd" {
+		big[string(c)+".md"] = strings.Repeat("x", maxFileBytes)
+	}
+	big["e.md"] = "x"
+	for name, tc := range map[string]struct{ dir, want string }{
+		"NoFolder":  {filepath.Join(t.TempDir(), "none"), "opening the folder"},
+		"Empty":     {t.TempDir(), "reading SUMMARY.md: file does not exist"},
+		"LargeFile": {newMount(t, map[string]string{"SUMMARY.md": strings.Repeat("x", maxFileBytes+1)}).dir, "reading SUMMARY.md: it holds more than 1048576 bytes"},
+		"LargeBook": {newMount(t, big).dir, "hold more than 4194304 bytes"},
+		"ManyFiles": {newMount(t, many).dir, "more than 1000 Markdown files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			site := siteOf(t, tc.dir)
+			r := ask(t, site, http.MethodGet, "/healthz")
+			if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, tc.want) {
+				t.Errorf("status %d %q, want 503 with %q", r.status, r.body, tc.want)
+			}
+			r = ask(t, site, http.MethodGet, "/")
+			if r.status != http.StatusServiceUnavailable || strings.Contains(r.body, tc.dir) {
+				t.Errorf("a page answers %d, want 503 and no path in\n%s", r.status, r.body)
+			}
+		})
+	}
+}

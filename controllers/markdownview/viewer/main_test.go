@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// address finds the address in the line that says what is served.
+var address = regexp.MustCompile(`msg=Serving address=(\S+)`)
+
+// awaitAddress reads a log until it says where the server listens, and goes on
+// reading, so that the writer never blocks.
+func awaitAddress(t *testing.T, log io.Reader) string {
+	t.Helper()
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		lines := bufio.NewScanner(log)
+		for lines.Scan() {
+			if m := address.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+			}
+		}
+	}()
+	select {
+	case at, ok := <-found:
+		if !ok {
+			t.Fatal("the viewer ended before it served")
+		}
+		return at
+	case <-time.After(30 * time.Second):
+		t.Fatal("the viewer does not serve after 30 s")
+	}
+	return ""
+}
+
+// fetch asks a server and returns the status and the body.
+func fetch(t *testing.T, client *http.Client, method, url string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	must(t, err)
+	response, err := client.Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, string(content)
+}
+
+// The end of the context ends the server, after the requests that are open, and
+// leaves nothing running.
+func TestRunEnds(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	logged, log := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, options{dir: newMount(t, sample()).dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		log.Close()
+	}()
+	base := "http://" + awaitAddress(t, logged)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	if status, page := fetch(t, client, http.MethodGet, base+"/"); status != http.StatusOK || !strings.Contains(page, "First page") {
+		t.Errorf("status %d:\n%s", status, page)
+	}
+	if status, page := fetch(t, client, http.MethodHead, base+"/no"); status != http.StatusNotFound || page != "" {
+		t.Errorf("HEAD: status %d with a body of %d bytes", status, len(page))
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("ending: %v", err)
+		}
+	case <-time.After(drainTimeout):
+		t.Error("the server does not end")
+	}
+}
+
+func TestRunReportsAddressInUse(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	logged, log := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, options{dir: t.TempDir(), address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		log.Close()
+	}()
+	taken := awaitAddress(t, logged)
+	err := run(ctx, options{dir: t.TempDir(), address: taken}, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "listening: ") {
+		t.Errorf("a second server on %s: %v", taken, err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	o, err := parse(nil, io.Discard)
+	if want := (options{dir: "/book/src", address: ":3000", language: "en"}); err != nil || o != want {
+		t.Errorf("by default %+v, %v", o, err)
+	}
+	o, err = parse([]string{"--dir=/x", "--bind-address", "127.0.0.1:1", "--title=T", "-language=de"}, io.Discard)
+	if want := (options{"/x", "127.0.0.1:1", "T", "de"}); err != nil || o != want {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, args := range [][]string{{"serve"}, {"--no-such-flag"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+// program builds the viewer as it ships and starts it as a process.
+func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "viewer")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the viewer: %v\n%s", err, out)
+	}
+	process = exec.CommandContext(t.Context(), binary, "--dir="+dir, "--bind-address=127.0.0.1:0")
+	process.Env = []string{} // a container from scratch has none
+	log, err := process.StdoutPipe()
+	must(t, err)
+	must(t, process.Start())
+	return process, "http://" + awaitAddress(t, log)
+}
+
+// residentKiB is what a process has in memory.
+func residentKiB(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	must(t, err)
+	_, after, found := strings.Cut(string(status), "VmRSS:")
+	var kib int
+	if _, err := fmt.Sscan(after, &kib); err != nil || !found {
+		t.Fatalf("no VmRSS in /proc/%d/status: %v", pid, err)
+	}
+	return kib
+}
+
+// The promise is less than 20 MB when idle, after pages have been asked for.
+func TestMemory(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("memory is read from /proc, which this system does not have")
+	}
+	const limitKiB = 20_000_000 / 1024
+	files := sample()
+	files["three.md"] = strings.Repeat("# Heading\n\nA *text* with [links](one.md), `code` and words.\n\n", 4000) // 240 KB
+	process, base := program(t, newMount(t, files).dir)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	fresh := residentKiB(t, process.Process.Pid)
+	for range 50 {
+		for _, target := range []string{"/", "/two.html", "/three.html", "/no", "/healthz", "/" + styleName} {
+			if status, _ := fetch(t, client, http.MethodGet, base+target); status >= http.StatusInternalServerError {
+				t.Fatalf("%s: status %d", target, status)
+			}
+		}
+	}
+	// What the work took is given back in the background.
+	deadline := time.Now().Add(30 * time.Second)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	busy := residentKiB(t, process.Process.Pid)
+	idle := busy
+	for idle >= limitKiB && time.Now().Before(deadline) {
+		<-tick.C
+		idle = residentKiB(t, process.Process.Pid)
+	}
+	t.Logf("resident: %d KiB fresh, %d KiB after 300 requests, %d KiB idle", fresh, busy, idle)
+	if idle >= limitKiB {
+		t.Errorf("%d KiB are resident, want less than %d", idle, limitKiB)
+	}
+	endsWell(t, process)
+}
+
+// endsWell: SIGTERM ends the process with success.
+func endsWell(t *testing.T, process *exec.Cmd) {
+	t.Helper()
+	must(t, process.Process.Signal(syscall.SIGTERM))
+	if err := process.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}

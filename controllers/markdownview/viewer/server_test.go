@@ -1,0 +1,203 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// answer is what a handler answered.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request to a handler. target is sent as it is, tidy or not.
+func ask(t *testing.T, site http.Handler, method, target string, header ...string) answer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
+	path, query, _ := strings.Cut(target, "?")
+	r.URL.Path, r.URL.RawQuery, r.RequestURI = path, query, target
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	site.ServeHTTP(w, r)
+	return answer{w.Code, w.Header(), w.Body.String()}
+}
+
+func TestRequests(t *testing.T) {
+	m := newMount(t, sample())
+	// What a ConfigMap never holds, but a folder may.
+	outside := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(outside, "secret.md"), []byte("secret"), 0o644))
+	must(t, os.Symlink(filepath.Join(outside, "secret.md"), filepath.Join(m.dir, "link.md")))
+	must(t, os.Symlink("one.md", filepath.Join(m.dir, "inner.md")))
+	must(t, os.Symlink("..data", filepath.Join(m.dir, "data.md")))
+	must(t, os.Mkdir(filepath.Join(m.dir, "folder.md"), 0o755))
+	must(t, os.Mkdir(filepath.Join(m.dir, "sub"), 0o755))
+	for _, name := range []string{".hidden.md", "notes.txt", "sub/page.md", "with space.md"} {
+		must(t, os.WriteFile(filepath.Join(m.dir, name), []byte("secret"), 0o644))
+	}
+	site := siteOf(t, m.dir)
+
+	for target, want := range map[string]struct {
+		status int
+		text   string // in the body
+		to     string // the Location
+	}{
+		"/":                    {200, "First page", ""},
+		"/?x=y":                {200, "First page", ""},
+		"/one.html":            {200, "First page", ""},
+		"/two.html":            {200, "Second page", ""},
+		"/extra.html":          {200, "Not listed", ""},
+		"/SUMMARY.html":        {200, `id="the-book"`, ""},
+		"/one":                 {307, "", "one.html"},
+		"/one.md":              {307, "", "one.html"},
+		"/" + styleName:        {200, "color-scheme", ""},
+		"/" + iconName:         {200, "<svg", ""},
+		"/healthz":             {200, "ok\n", ""},
+		"/gone.html":           {404, "Page not found", ""},
+		"/gone":                {404, `href="one.html"`, ""},
+		"/a/b.html":            {404, `href="../` + styleName, ""},
+		"/a/b/c":               {404, `href="../../one.html"`, ""},
+		"/ONE.html":            {404, "", ""},
+		"/one.html/":           {404, "", ""},
+		"/style.css":           {404, "", ""},
+		"/assets/style.css":    {404, "", ""},
+		"/favicon.ico":         {404, "", ""},
+		"//one.html":           {404, "", ""},
+		"/./one.html":          {404, "", ""},
+		"/sub/../one.html":     {404, "", ""},
+		"/../one.html":         {404, "", ""},
+		"/../../etc/passwd":    {404, "", ""},
+		"/..%2f..%2fetc":       {404, "", ""},
+		"/..\\one.html":        {404, "", ""},
+		"/..data/one.md":       {404, "", ""},
+		"/..data/one.html":     {404, "", ""},
+		"/..data":              {404, "", ""},
+		"/.hidden.html":        {404, "", ""},
+		"/.hidden.md":          {404, "", ""},
+		"/notes.txt":           {404, "", ""},
+		"/sub/page.html":       {404, "", ""},
+		"/sub":                 {404, "", ""},
+		"/with space.html":     {404, "", ""},
+		"/folder.html":         {404, "", ""},
+		"/link.html":           {404, "", ""},
+		"/inner.html":          {404, "", ""},
+		"/data.html":           {404, "", ""},
+		"/one.html\x00":        {404, "", ""},
+		"/<script>x</script>":  {404, "", ""},
+		"http://evil/one.html": {404, "", ""},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			t.Run(method+" "+target, func(t *testing.T) {
+				r := ask(t, site, method, target)
+				if r.status != want.status || r.header.Get("Location") != want.to {
+					t.Errorf("status %d to %q, want %d to %q", r.status, r.header.Get("Location"), want.status, want.to)
+				}
+				// For HEAD it is net/http that leaves out the body, at the connection.
+				if !strings.Contains(r.body, want.text) && method == http.MethodGet {
+					t.Errorf("no %q in\n%s", want.text, r.body)
+				}
+				if strings.Contains(r.body, "secret") || strings.Contains(r.body, "<script") {
+					t.Errorf("it shows what it must not:\n%s", r.body)
+				}
+			})
+		}
+	}
+}
+
+// The pages, the notices and all else carry the same rules for browsers.
+func TestHeaders(t *testing.T) {
+	site := siteOf(t, newMount(t, sample()).dir)
+	for target, cache := range map[string]string{
+		"/": "no-cache", "/two.html": "no-cache", "/two": "no-cache", "/no": "no-store", "/healthz": "no-store",
+		"/" + styleName: "public, max-age=31536000, immutable", "/" + iconName: "public, max-age=31536000, immutable",
+	} {
+		r := ask(t, site, http.MethodGet, target)
+		for name, want := range map[string]string{
+			"Cache-Control":           cache,
+			"Content-Security-Policy": policy,
+			"Referrer-Policy":         "no-referrer",
+			"X-Content-Type-Options":  "nosniff",
+			"X-Frame-Options":         "DENY",
+		} {
+			if got := r.header.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", target, name, r.body, want)
+			}
+		}
+	}
+	for _, forbidden := range []string{"script-src", "unsafe-inline", "unsafe-eval", "http:", "https:", "*"} {
+		if strings.Contains(policy, forbidden) {
+			t.Errorf("the policy has %s", forbidden)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	site := siteOf(t, newMount(t, sample()).dir)
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
+		for _, target := range []string{"/", "/one.html", "/healthz", "/" + styleName, "/no"} {
+			r := ask(t, site, method, target)
+			if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: status %d, Allow %q", method, target, r.status, r.header.Get("Allow"))
+			}
+		}
+	}
+}
+
+func TestETag(t *testing.T) {
+	m := newMount(t, sample())
+	site := siteOf(t, m.dir)
+	tag := func(target string) string {
+		t.Helper()
+		r := ask(t, site, http.MethodGet, target)
+		if r.status != http.StatusOK || r.header.Get("ETag") == "" {
+			t.Fatalf("%s: status %d, ETag %q", target, r.status, r.header.Get("ETag"))
+		}
+		return r.header.Get("ETag")
+	}
+	one, two := tag("/one.html"), tag("/two.html")
+	for _, header := range []string{one, "W/" + one, `"x", ` + one, "*"} {
+		r := ask(t, site, http.MethodGet, "/one.html", "If-None-Match", header)
+		if r.status != http.StatusNotModified || r.body != "" || r.header.Get("ETag") != one {
+			t.Errorf("If-None-Match %s: status %d with %d bytes", header, r.status, len(r.body))
+		}
+	}
+	if r := ask(t, site, http.MethodGet, "/one.html", "If-None-Match", two); r.status != http.StatusOK {
+		t.Errorf("with the tag of another page: status %d", r.status)
+	}
+
+	files := sample()
+	files["one.md"] = "# Other text\n"
+	m.update(t, files)
+	if tag("/one.html") == one {
+		t.Error("the text changed, the tag did not")
+	}
+	if tag("/two.html") != two {
+		t.Error("the text of one page changed, the tag of another did too")
+	}
+	files["SUMMARY.md"] = strings.Replace(files["SUMMARY.md"], "[Three]", "[Drei]", 1)
+	m.update(t, files)
+	if tag("/two.html") == two {
+		t.Error("the navigation changed, the tag did not")
+	}
+	m.update(t, sample())
+	if tag("/one.html") != one || tag("/two.html") != two {
+		t.Error("the contents are what they were, the tags are not")
+	}
+}
+
+// A book may be empty of chapters: then its SUMMARY.md is the front page.
+func TestNoChapters(t *testing.T) {
+	site := siteOf(t, newMount(t, map[string]string{"SUMMARY.md": "# Soon\n\nNothing yet.\n"}).dir)
+	r := ask(t, site, http.MethodGet, "/")
+	if r.status != http.StatusOK || !strings.Contains(r.body, "Nothing yet.") {
+		t.Errorf("status %d:\n%s", r.status, r.body)
+	}
+}
