@@ -21,7 +21,7 @@ const (
 	maxFileBytes = 1 << 20
 	maxBookBytes = 4 << 20
 	maxFiles     = 1000
-	maxTries     = 4 // while the folder changes
+	maxTries     = 10 // while the folder changes
 )
 
 // book is what a folder held at one moment. It is not changed once read.
