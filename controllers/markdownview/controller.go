@@ -1,0 +1,169 @@
+// Package markdownview is the room of the MarkdownView kind: its controller and
+// webhooks. The page server has a room within it, viewer.
+//
+// One pass goes: observe (read into one struct), decide (pure), act (apply),
+// report (one status write, events on transitions). There is no finalizer: what
+// a MarkdownView owns is the garbage collector's to remove, by owner reference.
+package markdownview
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/ownwrites"
+)
+
+const (
+	// lookAgain is how soon a view is looked at again when something changed
+	// under the controller's hands; the caches have caught up by then.
+	lookAgain = 200 * time.Millisecond
+	// catchUp is how soon a view is looked at again when the cache does not show
+	// our own last write to it yet; mostly that takes a few milliseconds.
+	catchUp = 50 * time.Millisecond
+	// askAgain is how often it is asked whether what is in the way has gone. No
+	// watch tells: the cache holds only what carries our label.
+	askAgain = 30 * time.Second
+)
+
+// Reconciler makes the world agree with a MarkdownView. Make it with New.
+type Reconciler struct {
+	Client client.Client
+	// Live reads past the cache, which does not hold what is not ours.
+	Live     client.Reader
+	Recorder events.EventRecorder
+	Options  Options
+	Clock    clock.PassiveClock
+
+	available *prometheus.GaugeVec
+	// looks holds when each view, by key, was last reconciled by this process.
+	looks sync.Map
+	// own are this process's last writes, by kind.
+	own struct{ views, configMaps, deployments, services ownwrites.Floor }
+}
+
+// Reconcile makes one pass over one MarkdownView.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	v, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.MarkdownView{})
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("reading markdownview: %w", err)
+	}
+	if v == nil {
+		r.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	// What it owns goes with it. Making that anew would only keep it from going.
+	if !v.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	if r.own.views.Behind(v) {
+		return ctrl.Result{RequeueAfter: catchUp}, nil
+	}
+	result, err := r.pass(ctx, v)
+	// A conflict is not a failure: what was judged has changed, so judge again.
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
+	// The view itself went away under our hands.
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{}, nil
+	}
+	r.looks.Store(req.NamespacedName, r.Clock.Now())
+	return result, err
+}
+
+func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
+	o, err := r.observe(ctx, v)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	p, err := decide(o)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if p.creates() {
+		if err := r.stillWanted(ctx, v); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	res := r.act(ctx, o, p)
+	notes.Emit(r.Recorder, v, corrections(o, p, res))
+	if res.leaving {
+		return ctrl.Result{}, nil
+	}
+	// What was refused because it had changed meanwhile says nothing about the
+	// view; the pass that follows at once will have seen the change.
+	if res.retry {
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	}
+	if err := r.report(ctx, o, p, res); err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(res.errs) > 0 {
+		return ctrl.Result{}, kerrors.NewAggregate(res.errs)
+	}
+	if res.blocked() {
+		return ctrl.Result{RequeueAfter: min(askAgain, r.Options.SyncPeriod)}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// stillWanted makes sure of the view before something is made for it: a cache
+// that is late would have us put back what the garbage collector removes.
+func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) error {
+	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
+	switch {
+	case err != nil:
+		return fmt.Errorf("reading markdownview: %w", err)
+	case live == nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero():
+		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
+	}
+	return nil
+}
+
+// report writes the status if it changed, and then records what that was worth.
+func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
+	v := o.view
+	before := v.DeepCopy()
+	v.Status = summarize(o, p, res, r.Clock.Now())
+	if !equality.Semantic.DeepEqual(before.Status, v.Status) {
+		if err := apply.PatchStatus(ctx, r.Client, v, before); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+		r.own.views.Wrote(v)
+	}
+	notes.Emit(r.Recorder, v, transitions(o, v.Status, res))
+	serves := 0.0
+	if conditions.Find(v.Status.Conditions, v1beta1.ConditionAvailable).Status == metav1.ConditionTrue {
+		serves = 1
+	}
+	r.available.WithLabelValues(v.Namespace, v.Name).Set(serves)
+	return nil
+}
+
+// forget drops all that is known of a view that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.looks.Delete(key)
+	r.own.views.Forget(key)
+	r.own.configMaps.Forget(types.NamespacedName{Namespace: key.Namespace, Name: contentPrefix + key.Name})
+	r.own.deployments.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})
+	r.own.services.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})
+	r.available.DeleteLabelValues(key.Namespace, key.Name)
+}

@@ -1,0 +1,62 @@
+package markdownview
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/ownwrites"
+)
+
+// observation is all that one pass knows of the world; the decision reads
+// nothing else.
+type observation struct {
+	view *v1beta1.MarkdownView
+	// before is the view's status as it was read.
+	before v1beta1.MarkdownViewStatus
+	// want is what the view is to have.
+	want children
+	// What exists under the children's names, whosever it is; nil if nothing does.
+	configMap  *corev1.ConfigMap
+	deployment *appsv1.Deployment
+	service    *corev1.Service
+}
+
+// observe reads the world, from the cache where that is enough.
+func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*observation, error) {
+	o := &observation{view: v, before: *v.Status.DeepCopy(), want: render(v, r.Options.DefaultViewerImage)}
+	content := client.ObjectKey{Namespace: v.Namespace, Name: contentPrefix + v.Name}
+	viewer := client.ObjectKey{Namespace: v.Namespace, Name: viewerPrefix + v.Name}
+	var err error
+	if o.configMap, err = observeChild(ctx, r, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {
+		return nil, fmt.Errorf("reading configmap %s: %w", content.Name, err)
+	}
+	if o.deployment, err = observeChild(ctx, r, &r.own.deployments, viewer, &appsv1.Deployment{}); err != nil {
+		return nil, fmt.Errorf("reading deployment %s: %w", viewer.Name, err)
+	}
+	if o.service, err = observeChild(ctx, r, &r.own.services, viewer, &corev1.Service{}); err != nil {
+		return nil, fmt.Errorf("reading service %s: %w", viewer.Name, err)
+	}
+	return o, nil
+}
+
+// observeChild asks the API server where the cache does not know. The cache holds
+// only what carries our label, so what is not in it may well exist: a
+// stranger's object, or ours with its label taken off. Nor may it show our own
+// last write yet.
+func observeChild[T interface {
+	client.Object
+	comparable
+}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, key client.ObjectKey, into T) (T, error) {
+	var none T
+	child, err := lookup.Get(ctx, r.Client, key, into)
+	if err != nil || (child != none && !own.Behind(child)) {
+		return child, err
+	}
+	return lookup.Get(ctx, r.Live, key, into)
+}

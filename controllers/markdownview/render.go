@@ -1,0 +1,173 @@
+package markdownview
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// What the children's names start with.
+const (
+	contentPrefix = "markdowns-"
+	viewerPrefix  = "viewer-"
+)
+
+// What a viewer image is given and has to do; see MarkdownViewSpec.ViewerImage.
+const (
+	contentPath = "/book/src"
+	scratchPath = "/tmp"
+	viewerPort  = 3000
+	portName    = "http"
+	// nobody is the user that runs the viewer, whatever the image says.
+	nobody = 65532
+)
+
+// The recommended labels of Kubernetes.
+const (
+	labelName     = "app.kubernetes.io/name"
+	labelInstance = "app.kubernetes.io/instance"
+	labelPartOf   = "app.kubernetes.io/part-of"
+)
+
+// children is what a MarkdownView is to have.
+type children struct {
+	configMap  *corev1ac.ConfigMapApplyConfiguration
+	deployment *appsv1ac.DeploymentApplyConfiguration
+	service    *corev1ac.ServiceApplyConfiguration
+	// hash names the content.
+	hash string
+}
+
+// render makes the children of a view. It is pure, and never looks into the
+// content: that is the viewer's business, in a Pod without any rights.
+func render(v *v1beta1.MarkdownView, defaultImage string) children {
+	files := contents(v)
+	c := children{hash: contentHash(files)}
+	owner := metav1ac.OwnerReference().
+		WithAPIVersion(viewKind.GroupVersion().String()).WithKind(viewKind.Kind).WithName(v.Name).WithUID(v.UID).
+		WithController(true).WithBlockOwnerDeletion(true)
+	c.configMap = corev1ac.ConfigMap(contentPrefix+v.Name, v.Namespace).
+		WithLabels(labelsFor(v)).WithOwnerReferences(owner).WithData(files)
+	c.deployment = appsv1ac.Deployment(viewerPrefix+v.Name, v.Namespace).
+		WithLabels(labelsFor(v)).WithOwnerReferences(owner).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithReplicas(max(v.Spec.Replicas, v1beta1.MinViewerReplicas)).
+			WithRevisionHistoryLimit(2).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v))).
+			// One more first, then one less: the page is served throughout.
+			WithStrategy(appsv1ac.DeploymentStrategy().WithType("RollingUpdate").WithRollingUpdate(
+				appsv1ac.RollingUpdateDeployment().WithMaxUnavailable(intstr.FromInt32(0)).WithMaxSurge(intstr.FromInt32(1)))).
+			WithTemplate(corev1ac.PodTemplateSpec().
+				WithLabels(labelsFor(v)).
+				WithAnnotations(map[string]string{v1beta1.AnnotationContentHash: c.hash}).
+				WithSpec(podSpec(v, defaultImage))))
+	c.service = corev1ac.Service(viewerPrefix+v.Name, v.Namespace).
+		WithLabels(labelsFor(v)).WithOwnerReferences(owner).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType(corev1.ServiceTypeClusterIP).
+			WithSelector(selectorFor(v)).
+			WithPorts(corev1ac.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).
+				WithPort(80).WithTargetPort(intstr.FromString(portName))))
+	return c
+}
+
+// podSpec is what the Pod Security Standard `restricted` asks for, and less
+// still: no token, no environment, nothing that can be written to but scratch.
+func podSpec(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.PodSpecApplyConfiguration {
+	return corev1ac.PodSpec().
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithSecurityContext(corev1ac.PodSecurityContext().
+			WithRunAsNonRoot(true).WithRunAsUser(nobody).WithRunAsGroup(nobody).
+			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		// Preferred, so that a cluster of one node runs them all.
+		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
+			WithMaxSkew(1).WithTopologyKey("kubernetes.io/hostname").WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v)))).
+		WithContainers(container(v, defaultImage)).
+		WithVolumes(
+			corev1ac.Volume().WithName("content").WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(contentPrefix+v.Name)),
+			corev1ac.Volume().WithName("scratch").WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("64Mi"))))
+}
+
+func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.ContainerApplyConfiguration {
+	// Not /healthz: an image of the user's own has none, and every viewer has a first page.
+	get := func() *corev1ac.HTTPGetActionApplyConfiguration {
+		return corev1ac.HTTPGetAction().WithPath("/").WithPort(intstr.FromString(portName))
+	}
+	c := corev1ac.Container().
+		WithName("viewer").
+		WithImage(imageOf(v, defaultImage)).
+		WithPorts(corev1ac.ContainerPort().WithName(portName).WithContainerPort(viewerPort).WithProtocol(corev1.ProtocolTCP)).
+		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(5)).
+		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(20).WithInitialDelaySeconds(10)).
+		WithResources(corev1ac.ResourceRequirements().
+			WithRequests(corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
+			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")})).
+		WithSecurityContext(corev1ac.SecurityContext().
+			WithAllowPrivilegeEscalation(false).WithReadOnlyRootFilesystem(true).
+			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))).
+		WithVolumeMounts(
+			corev1ac.VolumeMount().WithName("content").WithMountPath(contentPath).WithReadOnly(true),
+			corev1ac.VolumeMount().WithName("scratch").WithMountPath(scratchPath))
+	for _, arg := range v.Spec.ViewerArgs {
+		c.WithArgs(string(arg))
+	}
+	return c
+}
+
+// imageOf is the viewer's image. The webhook writes the default into the spec;
+// where it did not run, the same default holds.
+func imageOf(v *v1beta1.MarkdownView, defaultImage string) string {
+	if v.Spec.ViewerImage != "" {
+		return v.Spec.ViewerImage
+	}
+	return defaultImage
+}
+
+// selectorFor are the labels of one view's Pods and of no other's. A Deployment's
+// selector cannot be changed, and so must these never be.
+func selectorFor(v *v1beta1.MarkdownView) map[string]string {
+	return map[string]string{labelName: "markdownview-viewer", labelInstance: v.Name}
+}
+
+// labelsFor are the labels of the children and the Pods. The manager's cache holds
+// only what carries LabelManagedBy; see CacheByObject.
+func labelsFor(v *v1beta1.MarkdownView) map[string]string {
+	all := selectorFor(v)
+	all[labelPartOf] = "leasehold"
+	all[v1beta1.LabelManagedBy] = v1beta1.ManagedByValue
+	return all
+}
+
+func selectorText(v *v1beta1.MarkdownView) string {
+	return labels.SelectorFromSet(selectorFor(v)).String()
+}
+
+// urlOf is where the page is served, by the cluster's DNS.
+func urlOf(v *v1beta1.MarkdownView) string {
+	return fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
+}
+
+// contentHash names the content: other files, names or contents have another
+// hash. Lengths are hashed too, so that no text can pass for a border.
+func contentHash(files map[string]string) string {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		fmt.Fprintf(h, "%d:%s%d:%s", len(name), name, len(files[name]), files[name])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,166 @@
+package markdownview
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/schedule"
+)
+
+// Options are what the operator's flags say about MarkdownViews.
+type Options struct {
+	// DefaultViewerImage is the viewer of views that name none.
+	DefaultViewerImage string
+	// MaxConcurrentReconciles is how many views are worked on at once.
+	MaxConcurrentReconciles int
+	// SyncPeriod is how often a view is looked at though nothing changed.
+	SyncPeriod time.Duration
+	// Ticks wake the periodic look; nil turns it off.
+	Ticks <-chan event.GenericEvent
+	// NewQueue makes the work queue, so that its progress can be watched; nil is
+	// the default queue.
+	NewQueue func(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// Clock is the time; nil is the real one.
+	Clock clock.PassiveClock
+}
+
+// WatchedObjects are what the controller watches; it knows the world only once
+// their informers have synced.
+func WatchedObjects() []client.Object {
+	return []client.Object{&v1beta1.MarkdownView{}, &corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}}
+}
+
+// CacheByObject keeps of ConfigMaps, Deployments and Services only what the
+// operator has made, and of who set their fields only what it set itself: that
+// is how it is told whether a child differs. It has to be in the manager's cache
+// options. Who wants to read others reads them from the API server.
+func CacheByObject() map[client.Object]cache.ByObject {
+	made := cache.ByObject{
+		Label:     labels.SelectorFromSet(labels.Set{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}),
+		Transform: keepOwnFields,
+	}
+	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: made, &appsv1.Deployment{}: made, &corev1.Service{}: made}
+}
+
+// keepOwnFields drops what others have set from an object's managed fields.
+func keepOwnFields(in any) (any, error) {
+	o, err := meta.Accessor(in)
+	if err != nil {
+		return in, nil //nolint:nilerr // a tombstone, which has no fields
+	}
+	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager != string(apply.FieldOwner) || e.Operation != metav1.ManagedFieldsOperationApply
+	}))
+	return in, nil
+}
+
+// New makes a Reconciler that works through the manager's client.
+func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
+	available, err := newAvailable(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-markdownview"),
+		Options: o, Clock: o.Clock, available: available,
+	}
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	return r, nil
+}
+
+// SetupWithManager adds the controller to the manager.
+func SetupWithManager(mgr ctrl.Manager, o Options) error {
+	r, err := New(mgr, o)
+	if err != nil {
+		return err
+	}
+	child := handler.EnqueueRequestsFromMapFunc(viewsOf)
+	b := ctrl.NewControllerManagedBy(mgr).Named("markdownview").
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}).
+		For(&v1beta1.MarkdownView{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, child).
+		Watches(&appsv1.Deployment{}, child).
+		Watches(&corev1.Service{}, child)
+	if o.Ticks != nil {
+		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.viewsDue)))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("adding markdownview controller: %w", err)
+	}
+	return nil
+}
+
+// viewsOf are the views a child may concern: the one it says controls it, and
+// the one that would call a child so, for which it may be in the way. Only names:
+// whose it is is decided on UIDs in the pass.
+func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	add := func(name string) {
+		key := types.NamespacedName{Namespace: o.GetNamespace(), Name: name}
+		if name != "" && !slices.Contains(requests, reconcile.Request{NamespacedName: key}) {
+			requests = append(requests, reconcile.Request{NamespacedName: key})
+		}
+	}
+	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == viewKind.Kind && c.APIVersion == viewKind.GroupVersion().String() {
+		add(c.Name)
+	}
+	prefix := viewerPrefix
+	if _, ok := o.(*corev1.ConfigMap); ok {
+		prefix = contentPrefix
+	}
+	if name, ok := strings.CutPrefix(o.GetName(), prefix); ok {
+		add(name)
+	}
+	return requests
+}
+
+// viewsDue are the views whose periodic look is due. A map function cannot return
+// an error, and the cache fails only while it is being stopped.
+func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1beta1.MarkdownViewList
+	// Nothing here is changed, and the contents are large.
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "listing markdownviews")
+	}
+	var due []reconcile.Request
+	now := r.Clock.Now()
+	for i := range list.Items {
+		key := client.ObjectKeyFromObject(&list.Items[i])
+		if !list.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		last, known := r.looks.Load(key)
+		if !known || !schedule.Next(last.(time.Time), r.Options.SyncPeriod, list.Items[i].UID).After(now) {
+			due = append(due, reconcile.Request{NamespacedName: key})
+		}
+	}
+	return due
+}

@@ -1,0 +1,117 @@
+package markdownview
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview/summary"
+)
+
+var (
+	markdownsPath   = field.NewPath("spec", "markdowns")
+	replicasPath    = field.NewPath("spec", "replicas")
+	viewerImagePath = field.NewPath("spec", "viewerImage")
+)
+
+// validate returns all that is wrong with a MarkdownView. It is pure. Some of it
+// the CRD says too: the reconciler relies on all of it, whatever admission did.
+func validate(v *v1beta1.MarkdownView) field.ErrorList {
+	return slices.Concat(
+		validateName(v.Name),
+		validateMarkdowns(v.Spec.Markdowns),
+		validateReplicas(v.Spec.Replicas),
+		validateImage(viewerImagePath, v.Spec.ViewerImage))
+}
+
+// validateName takes "" for a name that the API server has yet to generate.
+func validateName(name string) field.ErrorList {
+	if name == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	path := field.NewPath("metadata", "name")
+	for _, msg := range validation.IsDNS1123Label(name) {
+		errs = append(errs, field.Invalid(path, name, msg))
+	}
+	if len(name) > v1beta1.MaxMarkdownViewName {
+		errs = append(errs, field.TooLong(path, name, v1beta1.MaxMarkdownViewName))
+	}
+	return errs
+}
+
+func validateMarkdowns(files map[string]v1beta1.MarkdownText) field.ErrorList {
+	var errs field.ErrorList
+	if _, ok := files[summary.FileName]; !ok {
+		errs = append(errs, field.Required(markdownsPath, "markdowns must have SUMMARY.md."))
+	}
+	size := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		size += len(name) + len(files[name])
+		if !summary.IsFileName(name) {
+			errs = append(errs, field.Invalid(markdownsPath.Key(name), name,
+				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
+					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))
+		}
+	}
+	if size > v1beta1.MaxMarkdownBytes {
+		errs = append(errs, field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
+			"all file names and contents together must be at most %d bytes (900 KiB); "+
+				"make another MarkdownView for some of the files", v1beta1.MaxMarkdownBytes)))
+	}
+	return errs
+}
+
+// validateReplicas takes zero for one: the schema's default may not have been written.
+func validateReplicas(n int32) field.ErrorList {
+	if n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
+		return field.ErrorList{field.Invalid(replicasPath, n, fmt.Sprintf(
+			"replicas must be in the range of %d to %d.", v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas))}
+	}
+	return nil
+}
+
+// validateImage takes "" for the operator's default.
+func validateImage(path *field.Path, image string) field.ErrorList {
+	if image == "" {
+		return nil
+	}
+	if err := ValidateImage(image); err != nil {
+		return field.ErrorList{field.Invalid(path, image, err.Error())}
+	}
+	return nil
+}
+
+// ValidateImage checks that an image's name can be one, as a kubelet would.
+func ValidateImage(image string) error {
+	if _, err := reference.ParseNormalizedNamed(image); err != nil {
+		return fmt.Errorf("the name of an image must be like registry.example.com/name:tag or name@sha256:...: %w", err)
+	}
+	return nil
+}
+
+// unpinned says why an image may be another one tomorrow; "" if it may not, as
+// far as its name tells.
+func unpinned(image string) string {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "" // an error has been returned for it
+	}
+	if _, ok := named.(reference.Digested); ok {
+		return ""
+	}
+	tagged, ok := named.(reference.Tagged)
+	switch {
+	case !ok:
+		return "has no tag and no digest"
+	case tagged.Tag() == "latest":
+		return "has the tag latest"
+	default:
+		return ""
+	}
+}

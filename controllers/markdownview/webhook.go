@@ -1,0 +1,154 @@
+package markdownview
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview/summary"
+)
+
+// There is no webhook for DELETE: deleting a MarkdownView needs nobody's consent.
+// The scale subresource does not come by here either; its limits are in the schema.
+//
+// +kubebuilder:webhook:path=/mutate-leasehold-dev-v1beta1-markdownview,mutating=true,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=markdownviews,verbs=create;update,versions=v1beta1,name=mmarkdownview.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
+// +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-markdownview,mutating=false,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=markdownviews,verbs=create;update,versions=v1beta1,name=vmarkdownview.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
+
+// SetupWebhookWithManager adds the defaulting and validating webhooks. They
+// answer on every replica, by looking at nothing but what they are sent.
+func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
+	w := &Webhook{DefaultViewerImage: o.DefaultViewerImage}
+	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithDefaulter(w).WithValidator(w).Complete()
+	if err != nil {
+		return fmt.Errorf("adding markdownview webhooks: %w", err)
+	}
+	return nil
+}
+
+// Webhook defaults and validates MarkdownViews. It makes no requests and renders
+// nothing.
+type Webhook struct {
+	// DefaultViewerImage is put where there is no image.
+	DefaultViewerImage string
+}
+
+var (
+	_ admission.Defaulter[*v1beta1.MarkdownView] = &Webhook{}
+	_ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
+)
+
+// Default names the viewer's image, so that it stays what it is when the
+// operator's default changes.
+func (w *Webhook) Default(_ context.Context, v *v1beta1.MarkdownView) error {
+	if v.Spec.ViewerImage == "" {
+		v.Spec.ViewerImage = w.DefaultViewerImage
+	}
+	return nil
+}
+
+// ValidateCreate refuses what is wrong, all of it at once, and warns of what is
+// probably not meant.
+func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {
+	return warn(v), invalid(v, validate(v))
+}
+
+// ValidateUpdate judges only the fields that the update changes, so that a
+// MarkdownView which a newer rule would refuse can still be changed in other ways.
+func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView) (admission.Warnings, error) {
+	if !v.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	var errs field.ErrorList
+	sameFiles, sameImage := maps.Equal(old.Spec.Markdowns, v.Spec.Markdowns), old.Spec.ViewerImage == v.Spec.ViewerImage
+	if !sameFiles {
+		errs = append(errs, validateMarkdowns(v.Spec.Markdowns)...)
+	}
+	if old.Spec.Replicas != v.Spec.Replicas {
+		errs = append(errs, validateReplicas(v.Spec.Replicas)...)
+	}
+	if !sameImage {
+		errs = append(errs, validateImage(viewerImagePath, v.Spec.ViewerImage)...)
+	}
+	var warnings admission.Warnings
+	if !sameFiles || !sameImage {
+		warnings = warn(v)
+	}
+	return warnings, invalid(v, errs)
+}
+
+// ValidateDelete refuses nothing; it is not called.
+func (w *Webhook) ValidateDelete(context.Context, *v1beta1.MarkdownView) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func invalid(v *v1beta1.MarkdownView, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(viewKind.GroupKind(), v.Name, errs)
+}
+
+// warn says what is allowed and probably not meant.
+func warn(v *v1beta1.MarkdownView) admission.Warnings {
+	var warnings admission.Warnings
+	problems := summary.Check(contents(v))
+	if len(problems.Missing) > 0 {
+		warnings = append(warnings, "SUMMARY.md links to what is not in markdowns: "+some(problems.Missing))
+	}
+	if len(problems.Unlisted) > 0 && !slices.Contains(problems.Unlisted, summary.FileName) {
+		warnings = append(warnings, "no link in SUMMARY.md leads to: "+some(problems.Unlisted))
+	}
+	if problems.Truncated {
+		warnings = append(warnings, fmt.Sprintf("SUMMARY.md is longer than %d bytes or has a line longer than %d; what goes beyond is not read",
+			summary.MaxBytes, summary.MaxLineBytes))
+	}
+	if why := unpinned(v.Spec.ViewerImage); why != "" && v.Spec.ViewerImage != "" {
+		warnings = append(warnings, fmt.Sprintf("viewerImage %s %s: it may be another one tomorrow, and differ between nodes", shortened(v.Spec.ViewerImage), why))
+	}
+	return warnings
+}
+
+// some puts names into a sentence, of which the API server passes on 256
+// characters.
+func some(names []string) string {
+	const most, long = 4, 30
+	var shown []string
+	for _, name := range names[:min(most, len(names))] {
+		if len(name) > long {
+			name = name[:long] + "..."
+		}
+		shown = append(shown, fmt.Sprintf("%q", name))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(names) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func shortened(image string) string {
+	const long = 120
+	if len(image) > long {
+		return image[:long] + "..."
+	}
+	return image
+}
+
+// contents are the files as plain strings.
+func contents(v *v1beta1.MarkdownView) map[string]string {
+	files := make(map[string]string, len(v.Spec.Markdowns))
+	for name, text := range v.Spec.Markdowns {
+		files[name] = string(text)
+	}
+	return files
+}
+
+var viewKind = v1beta1.GroupVersion.WithKind("MarkdownView")
