@@ -112,6 +112,7 @@ var answerReasons = map[string]string{
 	"InvalidToken":                       v1beta1.ReasonInvalidCredentials,
 	"TokenRefreshRequired":               v1beta1.ReasonInvalidCredentials,
 	"InvalidSecurity":                    v1beta1.ReasonInvalidCredentials,
+	codeNotEmpty:                         v1beta1.ReasonBucketNotEmpty,
 	minio.NoSuchBucket:                   v1beta1.ReasonBucketNotFound,
 	"AuthorizationHeaderMalformed":       v1beta1.ReasonRegionMismatch,
 	"PermanentRedirect":                  v1beta1.ReasonRegionMismatch,

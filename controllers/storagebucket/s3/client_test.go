@@ -1,0 +1,235 @@
+package s3
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// local lets tests dial this host.
+var local = Rules{Allow: prefixes("127.0.0.0/8", "::1/128")}
+
+const sentinel = "SENTINEL-secret-access-key"
+
+// serve starts a server and returns a client for a bucket of it, and what it
+// was asked.
+func serve(t *testing.T, rules Rules, handle http.HandlerFunc) (*Client, func() []string) {
+	t.Helper()
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked = append(asked, r.Method+" "+r.URL.RequestURI())
+		mu.Unlock()
+		handle(w, r)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(Target{Endpoint: server.URL, Region: "us-east-1", Bucket: "team-data"},
+		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked
+	}
+}
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.WriteHeader(status)
+	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>MARKER</Message></Error>", code)
+}
+
+func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
+	const head, list = "HEAD /team-data/", "GET /team-data/?"
+	for name, tc := range map[string]struct {
+		head, get int
+		code      string
+		asks      int
+		want      string
+	}{
+		"200":            {200, 0, "", 1, v1beta1.ReasonProbeSucceeded},
+		"404":            {404, 0, "", 1, v1beta1.ReasonBucketNotFound},
+		"500":            {500, 0, "", 1, v1beta1.ReasonServerError},
+		"503":            {503, 0, "", 1, v1beta1.ReasonThrottled},
+		"204":            {204, 0, "", 1, v1beta1.ReasonServerError},
+		"403, denied":    {403, 403, "AccessDenied", 2, v1beta1.ReasonAccessDenied},
+		"403, signature": {403, 403, "SignatureDoesNotMatch", 2, v1beta1.ReasonInvalidCredentials},
+		"400, region":    {400, 400, "AuthorizationHeaderMalformed", 2, v1beta1.ReasonRegionMismatch},
+		"403, then 200":  {403, 200, "", 2, v1beta1.ReasonAccessDenied},
+		"403, then 500":  {403, 500, "InternalError", 2, v1beta1.ReasonServerError},
+		"301":            {301, 301, "PermanentRedirect", 2, v1beta1.ReasonRegionMismatch},
+		"302":            {302, 0, "", 1, v1beta1.ReasonEndpointForbidden},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
+				switch {
+				case r.Method == http.MethodHead:
+					w.WriteHeader(tc.head)
+				case tc.get == 200:
+					fmt.Fprint(w, "<ListBucketResult><Name>team-data</Name></ListBucketResult>")
+				default:
+					refuse(w, tc.get, tc.code)
+				}
+			})
+			got := c.Probe(t.Context())
+			if got.Reason != tc.want || strings.Contains(got.Message, "MARKER") {
+				t.Errorf("got %+v, want %s", got, tc.want)
+			}
+			requests := asked()
+			if len(requests) != tc.asks || requests[0] != head || (tc.asks == 2 && !strings.HasPrefix(requests[1], list)) {
+				t.Errorf("it asked %q, want %d requests", requests, tc.asks)
+			}
+		})
+	}
+}
+
+func TestProbeReadsABoundedPart(t *testing.T) {
+	var written int
+	c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		if r.Method == http.MethodHead {
+			return
+		}
+		for r.Context().Err() == nil {
+			n, err := io.WriteString(w, strings.Repeat("<Error>", 1<<10))
+			written += n
+			if err != nil {
+				return
+			}
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if got := c.Probe(ctx); got.Reason != v1beta1.ReasonAccessDenied {
+		t.Errorf("an endless body: %+v, want what the HEAD said", got)
+	}
+	if ctx.Err() != nil {
+		t.Error("it read on until its time was up")
+	}
+}
+
+func TestForbiddenAddressesGetNoByte(t *testing.T) {
+	c, asked := serve(t, Rules{}, func(http.ResponseWriter, *http.Request) {})
+	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
+		t.Errorf("loopback: %+v", got)
+	}
+	if requests := asked(); len(requests) != 0 {
+		t.Errorf("it asked %q", requests)
+	}
+}
+
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	reached := false
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
+	t.Cleanup(elsewhere.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, status) })
+		if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
+			t.Errorf("%d: %+v", status, got)
+		}
+		if err := c.Create(t.Context(), "k", "v"); VerdictOf(err) == nil || VerdictOf(err).Reason != v1beta1.ReasonEndpointForbidden {
+			t.Errorf("%d while creating: %v", status, err)
+		}
+	}
+	if reached {
+		t.Error("a redirect was followed")
+	}
+}
+
+func TestCreateMarksInTheSameRequest(t *testing.T) {
+	var body creation
+	c, asked := serve(t, local, func(_ http.ResponseWriter, r *http.Request) {
+		content, err := io.ReadAll(r.Body)
+		if err != nil || xml.Unmarshal(content, &body) != nil {
+			t.Errorf("reading %q: %v", content, err)
+		}
+		if authorization := r.Header.Get("Authorization"); !strings.Contains(authorization, "Credential=key/") {
+			t.Errorf("signed as %q", authorization)
+		}
+	})
+	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]creationTag{{"owner", "uid-1"}}, body.Tags); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+	if body.Location != "" {
+		t.Errorf("location %q: S3 refuses the default one", body.Location)
+	}
+	if diff := cmp.Diff([]string{"PUT /team-data"}, asked()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestCreateWhereTagsAreNotKnown(t *testing.T) {
+	c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+		if content, _ := io.ReadAll(r.Body); strings.Contains(string(content), "<Tags>") {
+			refuse(w, http.StatusBadRequest, codeMalformed)
+		}
+	})
+	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"PUT /team-data", "PUT /team-data/"}, asked()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailuresOfChanges(t *testing.T) {
+	for name, tc := range map[string]struct {
+		code   string
+		status int
+		do     func(context.Context, *Client) error
+		want   string // reason; "" is a success
+	}{
+		"creating what we have":      {CodeOwned, 409, func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
+		"creating without the right": {"AccessDenied", 403, func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonAccessDenied},
+		"removing what is not empty": {"BucketNotEmpty", 409, func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, v1beta1.ReasonBucketNotEmpty},
+		"removing what is gone":      {"NoSuchBucket", 404, func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, ""},
+		"no tags": {"NoSuchTagSet", 404, func(ctx context.Context, c *Client) error {
+			_, _, err := c.Tag(ctx, "k")
+			return err
+		}, ""},
+		"tags of no bucket": {"NoSuchBucket", 404, func(ctx context.Context, c *Client) error {
+			_, _, err := c.Tag(ctx, "k")
+			return err
+		}, v1beta1.ReasonBucketNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) { refuse(w, tc.status, tc.code) })
+			err := tc.do(t.Context(), c)
+			if (err == nil) != (tc.want == "") || (err != nil && VerdictOf(err).Reason != tc.want) {
+				t.Fatalf("got %v, want %q", err, tc.want)
+			}
+			if err != nil && (Code(err) != tc.code || strings.Contains(err.Error(), "MARKER")) {
+				t.Errorf("got %q with code %q, want %q and none of the server's words", err, Code(err), tc.code)
+			}
+		})
+	}
+}
+
+func TestNothingPrintsSecrets(t *testing.T) {
+	creds := Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: sentinel}
+	if text := fmt.Sprintf("%v %+v %#v %s", creds, creds, creds, creds); strings.Contains(text, sentinel) {
+		t.Errorf("printed %s", text)
+	}
+	_, err := New(Target{Endpoint: "http://user:" + sentinel + "@%zz"}, creds, local)
+	if err == nil || strings.Contains(err.Error(), sentinel) {
+		t.Errorf("error %v", err)
+	}
+}
