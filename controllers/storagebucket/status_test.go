@@ -1,0 +1,178 @@
+package storagebucket
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+func failed(reason string) s3.Verdict { return s3.Verdict{Reason: reason, Message: "it failed"} }
+
+func TestDecide(t *testing.T) {
+	for name, tc := range map[string]struct {
+		found observation
+		want  move
+	}{
+		"there is none":            {observation{verdict: failed(v1beta1.ReasonBucketNotFound)}, create},
+		"ours":                     {observation{verdict: good, owner: ownerSelf}, keep},
+		"of another StorageBucket": {observation{verdict: good, owner: ownerOther}, conflict},
+		"without a mark":           {observation{verdict: good, owner: ownerNone}, conflict},
+		"nobody could say":         {observation{verdict: good}, conflict},
+		"no access":                {observation{verdict: failed(v1beta1.ReasonAccessDenied)}, wait},
+		"no answer":                {observation{verdict: failed(v1beta1.ReasonProbeTimeout), owner: ownerSelf}, wait},
+		"no credentials":           {observation{verdict: failed(v1beta1.ReasonCredentialsNotFound)}, wait},
+	} {
+		if got := decide(tc.found); got != tc.want {
+			t.Errorf("%s: move %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// story tells the pass after pass of one bucket, as far as the status is concerned.
+type story struct {
+	b      *v1beta1.StorageBucket
+	l      look
+	now    time.Time
+	writes int
+	events []string
+}
+
+func (s *story) probe(result s3.Verdict) metav1.Condition {
+	s.now = s.now.Add(time.Minute)
+	s.l = s.l.after(result, s.b.Generation, s.now)
+	before := s.b.Status
+	after := summarize(s.b, s.l, observation{secretVersion: "7"}, action{}, result, s.now)
+	if worthWriting(before, after) {
+		s.b.Status = after
+		s.writes++
+	}
+	for _, n := range transitions(before, s.b.Status) {
+		s.events = append(s.events, n.Type+" "+n.Reason)
+	}
+	return conditions.Find(s.b.Status.Conditions, v1beta1.ConditionReady)
+}
+
+func (s *story) tells(t *testing.T, when string, got metav1.Condition, status metav1.ConditionStatus, reason string, writes int, events ...string) {
+	t.Helper()
+	if got.Status != status || got.Reason != reason {
+		t.Errorf("%s: Ready=%s (%s) %q, want %s (%s)", when, got.Status, got.Reason, got.Message, status, reason)
+	}
+	if s.writes != writes {
+		t.Errorf("%s: %d writes, want %d", when, s.writes, writes)
+	}
+	if diff := cmp.Diff(events, s.events); diff != "" {
+		t.Errorf("%s: events (-want +got):\n%s", when, diff)
+	}
+	s.writes, s.events = 0, nil
+}
+
+func newStory(with ...func(*v1beta1.StorageBucket)) *story {
+	return &story{b: bucket("b", with...), now: epoch}
+}
+
+func TestThresholdHoldsReadyAndFlipsItOnce(t *testing.T) {
+	s := newStory()
+	s.tells(t, "first", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
+	s.tells(t, "again", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 0)
+	one := s.probe(failed(v1beta1.ReasonEndpointUnreachable))
+	s.tells(t, "1 failure", one, "True", v1beta1.ReasonProbeSucceeded, 1)
+	if !strings.HasPrefix(one.Message, "1 of 3 probes in a row failed: EndpointUnreachable") {
+		t.Errorf("message %q", one.Message)
+	}
+	s.tells(t, "2 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "True", v1beta1.ReasonProbeSucceeded, 1)
+	s.tells(t, "3 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False", v1beta1.ReasonEndpointUnreachable, 1, "Warning BucketUnhealthy")
+	s.tells(t, "4 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False", v1beta1.ReasonEndpointUnreachable, 0)
+	s.tells(t, "another failure", s.probe(failed(v1beta1.ReasonServerError)), "False", v1beta1.ReasonServerError, 1, "Warning BucketUnhealthy")
+	s.tells(t, "1 success", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
+}
+
+func TestCertainFailuresDoNotWait(t *testing.T) {
+	for _, reason := range certain {
+		s := newStory()
+		s.probe(good)
+		if got := s.probe(failed(reason)); got.Status != metav1.ConditionFalse || got.Reason != reason {
+			t.Errorf("%s: Ready=%s (%s) after one failure, want False", reason, got.Status, got.Reason)
+		}
+	}
+}
+
+func TestStalledWherePeopleAreNeeded(t *testing.T) {
+	for reason, want := range map[string]bool{
+		v1beta1.ReasonCredentialsNotFound: true, v1beta1.ReasonInvalidCredentials: true, v1beta1.ReasonEndpointForbidden: true,
+		v1beta1.ReasonBucketConflict: true, v1beta1.ReasonBucketNotFound: false, v1beta1.ReasonEndpointUnreachable: false,
+		v1beta1.ReasonAccessDenied: false, v1beta1.ReasonProbeTimeout: false, v1beta1.ReasonThrottled: false,
+	} {
+		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
+		s.probe(failed(reason))
+		stalled := conditions.Find(s.b.Status.Conditions, v1beta1.ConditionStalled)
+		if (stalled.Status == metav1.ConditionTrue) != want || (want && stalled.Reason != reason) {
+			t.Errorf("%s: Stalled=%s (%s), want %t", reason, stalled.Status, stalled.Reason, want)
+		}
+		s.probe(good)
+		if stalled := conditions.Find(s.b.Status.Conditions, v1beta1.ConditionStalled); stalled.Type != "" {
+			t.Errorf("%s: still Stalled after a success", reason)
+		}
+	}
+}
+
+func TestNothingIsReadyBeforeItWasSeenToBe(t *testing.T) {
+	s := newStory()
+	s.tells(t, "first failure", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown", v1beta1.ReasonProbePending, 1)
+	s.probe(good)
+	s.b.Generation++
+	s.events, s.writes = nil, 0
+	s.tells(t, "a new spec that fails", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown", v1beta1.ReasonProbePending, 1)
+	if s.b.Status.ObservedGeneration != 2 || s.b.Status.ConsecutiveFailures != 1 {
+		t.Errorf("status %+v, want generation 2 and one failure", s.b.Status)
+	}
+}
+
+func TestStatusIsRefreshedFromTimeToTime(t *testing.T) {
+	s := newStory()
+	for range 61 {
+		s.probe(good)
+	}
+	if s.writes != 13 {
+		t.Errorf("%d writes in the hour after the first, want 12 and the first", s.writes)
+	}
+	// A bucket that stays broken costs no more than one that stays well.
+	s.probe(failed(v1beta1.ReasonBucketNotFound))
+	s.writes = 0
+	for range 60 {
+		s.probe(failed(v1beta1.ReasonBucketNotFound))
+	}
+	if s.writes != 12 {
+		t.Errorf("%d writes in an hour without a bucket, want 12", s.writes)
+	}
+}
+
+func TestRotationIsNews(t *testing.T) {
+	s := newStory()
+	s.probe(good)
+	after := summarize(s.b, s.l, observation{secretVersion: "8"}, action{}, good, s.now)
+	if !worthWriting(s.b.Status, after) || after.ObservedSecretResourceVersion != "8" {
+		t.Error("the version of the Secret that was used is not written")
+	}
+}
+
+func TestEventsNameTheTrouble(t *testing.T) {
+	for reason, want := range map[string]string{
+		v1beta1.ReasonCredentialsNotFound: v1beta1.EventCredentialsRejected, v1beta1.ReasonInvalidCredentials: v1beta1.EventCredentialsRejected,
+		v1beta1.ReasonEndpointForbidden: v1beta1.EventEndpointForbidden, v1beta1.ReasonBucketConflict: v1beta1.EventBucketConflict,
+		v1beta1.ReasonBucketNotEmpty: v1beta1.EventBucketNotEmpty, v1beta1.ReasonServerError: v1beta1.EventBucketUnhealthy,
+	} {
+		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
+		s.probe(failed(reason))
+		if !slices.Equal(s.events, []string{"Warning " + want}) {
+			t.Errorf("%s: events %q, want one Warning %s", reason, s.events, want)
+		}
+	}
+}
