@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
@@ -94,6 +95,9 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *h
 		runners.CountByReady("Tenant",
 			func() client.ObjectList { return &v1beta1.TenantList{} },
 			func(t *v1beta1.Tenant) []metav1.Condition { return t.Status.Conditions }),
+		runners.CountByReady("MarkdownView",
+			func() client.ObjectList { return &v1beta1.MarkdownViewList{} },
+			func(v *v1beta1.MarkdownView) []metav1.Condition { return v.Status.Conditions }),
 		runners.CountByReady("StorageBucket",
 			func() client.ObjectList { return &v1beta1.StorageBucketList{} },
 			func(b *v1beta1.StorageBucket) []metav1.Condition { return b.Status.Conditions }),
@@ -117,7 +121,15 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *h
 	if buckets.Ticks, err = ticker(o.probeTick); err != nil {
 		return err
 	}
-	return storagebucket.SetupWithManager(mgr, buckets)
+	if err := storagebucket.SetupWithManager(mgr, buckets); err != nil {
+		return err
+	}
+	views := o.markdownViews()
+	views.NewQueue = progress.NewQueue
+	if views.Ticks, err = ticker(min(tickInterval, o.viewSyncPeriod)); err != nil {
+		return err
+	}
+	return markdownview.SetupWithManager(mgr, views)
 }
 
 // addWebhooks is the list of webhooks, and what keeps their certificate.
@@ -137,13 +149,15 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 			return err
 		}
 	}
-	return tenant.SetupWebhookWithManager(mgr, o.tenants())
+	return errors.Join(
+		tenant.SetupWebhookWithManager(mgr, o.tenants()),
+		markdownview.SetupWebhookWithManager(mgr, o.markdownViews()))
 }
 
 // addChecks is the list of what /healthz and /readyz ask, each by its name.
 func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
 	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
-		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects()))}
+		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects(), markdownview.WatchedObjects()))}
 	if o.enableWebhooks {
 		// A whole TLS handshake with ourselves: it fails until there is a certificate.
 		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()

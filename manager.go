@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/servingcert"
 )
@@ -34,8 +35,11 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, erro
 		return nil, err
 	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme:                 newScheme(),
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Scheme: newScheme(),
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         markdownview.CacheByObject(),
+		},
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
 		WebhookServer:          webhook.NewServer(o.webhooks(certificate)),

@@ -16,6 +16,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/servingcert"
@@ -42,6 +43,8 @@ type options struct {
 
 	adminClusterRole, podSecurityLevel string
 	syncPeriod                         time.Duration
+	defaultViewerImage                 string
+	viewSyncPeriod                     time.Duration
 	workers                            int
 
 	probeTick             time.Duration
@@ -112,6 +115,8 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.StringVar(&o.adminClusterRole, "tenant-admin-cluster-role", "admin", "ClusterRole that a Tenant's admins get in its namespaces.")
 	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline", "Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
 	f.DurationVar(&o.syncPeriod, "tenant-sync-period", 10*time.Minute, "How often a Ready Tenant is looked at though nothing changed.")
+	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev", "Image of the viewer of MarkdownViews that name none; give it a tag or a digest.")
+	f.DurationVar(&o.viewSyncPeriod, "markdownview-sync-period", 10*time.Minute, "How often a MarkdownView is looked at though nothing changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4, "How many objects of a kind are worked on at once.")
 	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second, "How often is looked which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 8, "How many StorageBuckets are probed at once.")
@@ -147,6 +152,11 @@ func (o *options) validate() error {
 	require(o.shutdownTimeout > 0, "--graceful-shutdown-timeout %s must be positive", o.shutdownTimeout)
 	require(o.stuckAfter > 0, "--stuck-after %s must be positive", o.stuckAfter)
 	require(o.syncPeriod > 0, "--tenant-sync-period %s must be positive", o.syncPeriod)
+	require(o.defaultViewerImage != "", "--default-viewer-image must not be empty")
+	if err := markdownview.ValidateImage(o.defaultViewerImage); o.defaultViewerImage != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--default-viewer-image %q: %w", o.defaultViewerImage, err))
+	}
+	require(o.viewSyncPeriod > 0, "--markdownview-sync-period %s must be positive", o.viewSyncPeriod)
 	require(o.workers > 0, "--max-concurrent-reconciles %d must be positive", o.workers)
 	require(o.probeTick > 0, "--probe-tick-interval %s must be positive", o.probeTick)
 	require(o.probeWorkers > 0, "--max-concurrent-probes %d must be positive", o.probeWorkers)
@@ -181,6 +191,14 @@ func (o *options) storageBuckets() storagebucket.Options {
 		MaxConcurrentReconciles: o.probeWorkers,
 		AllowCIDRs:              o.allowCIDRs,
 		DenyCIDRs:               o.denyCIDRs,
+	}
+}
+
+func (o *options) markdownViews() markdownview.Options {
+	return markdownview.Options{
+		DefaultViewerImage:      o.defaultViewerImage,
+		MaxConcurrentReconciles: o.workers,
+		SyncPeriod:              o.viewSyncPeriod,
 	}
 }
 

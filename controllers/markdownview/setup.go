@@ -120,7 +120,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // viewsOf are the views a child may concern: the one it says controls it, and
 // the one that would call a child so, for which it may be in the way. Only names:
-// whose it is is decided on UIDs in the pass.
+// the pass decides on UIDs whose it is.
 func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	add := func(name string) {
