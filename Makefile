@@ -9,6 +9,7 @@ BIN       := $(CURDIR)/bin
 TOOLS     := $(BIN)/tools
 ARTIFACTS ?= $(CURDIR)/artifacts
 IMG       ?= leasehold:dev
+VIEWER_IMG ?= leasehold-viewer:dev
 GO        ?= go
 
 ##@ Use
@@ -142,13 +143,13 @@ uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenant
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: deploy
-deploy: $(TOOLS)/kustomize ## Deploy the operator with the image IMG, CRDs included.
-	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
+deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER_IMG, CRDs included.
+	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
 
 .PHONY: undeploy
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants.
 	@hack/no-tenants.sh $(KUBECTL)
-	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) | $(KUBECTL) delete --ignore-not-found -f -
+	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
 # Every tool is a `tool` directive of hack/tools/go.mod.
 $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum

@@ -1,14 +1,24 @@
 #!/usr/bin/env bash
-# Prints the manifests of an overlay with the image given, and leaves the tree as
-# it is: kustomize edits a copy.
+# Prints the manifests of an overlay with the images given, and leaves the tree as
+# it is: a copy is edited.
 #
-#   hack/render.sh <kustomize> <overlay, such as config/default> <image>
+#   hack/render.sh <kustomize> <overlay, such as config/default> <image> <viewer image>
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kustomize=$1 overlay=$2 image=$3
+kustomize=$1 overlay=$2 image=$3 viewer=$4
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -R config "$copy/"
+
+# The viewer's image is the value of a flag, which kustomize does not know for an
+# image. The name of one has no character that means anything to sed.
+if [[ ! $viewer =~ ^[A-Za-z0-9._:/@-]+$ ]]; then
+  echo "not the name of an image: $viewer" >&2
+  exit 1
+fi
+sed -i.orig "s|--default-viewer-image=.*|--default-viewer-image=$viewer|" "$copy/config/manager/manager.yaml"
+grep -qF -- "--default-viewer-image=$viewer" "$copy/config/manager/manager.yaml"
+
 (cd "$copy/config/manager" && "$kustomize" edit set image "controller=$image")
 "$kustomize" build "$copy/$overlay"

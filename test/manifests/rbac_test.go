@@ -134,7 +134,10 @@ func violations(namespace string, rule rbacv1.PolicyRule) []string {
 		{"Tenants are patched, never created, updated or deleted", has("tenants") && intersects(rule.Verbs, "create", "update", "delete")},
 		{"StorageBuckets are patched, never created, updated or deleted", has("storagebuckets") && intersects(rule.Verbs, "create", "update", "delete")},
 		{"namespaces have no subresources", hasPrefix("namespaces/")},
-		{"nothing that runs", hasPrefix("pods") || hasPrefix("deployments") || hasPrefix("serviceaccounts")},
+		{"MarkdownViews are only read, but for their status", has("markdownviews") && !onlyReads},
+		{"nothing that runs but Deployments, made and never removed", hasPrefix("pods") || hasPrefix("serviceaccounts") ||
+			hasPrefix("deployments/") || (hasPrefix("deployments") && intersects(rule.Verbs, "update", "delete"))},
+		{"content and Services are never removed", (has("configmaps") || has("services")) && intersects(rule.Verbs, "update", "delete")},
 	}
 	var broken []string
 	for _, limit := range limits {
@@ -182,7 +185,14 @@ func TestViolationsAreSeen(t *testing.T) {
 		"reads webhook configurations":  {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "list"), nil},
 		"makes Tenants":                 {"", rule("leasehold.dev", "tenants", "create"), []string{"Tenants are patched, never created, updated or deleted"}},
 		"finalizes namespaces":          {"", rule("", "namespaces/finalize", "update"), []string{"namespaces have no subresources"}},
-		"tokens of service accounts":    {"", rule("", "serviceaccounts/token", "create"), []string{"nothing that runs"}},
+		"tokens of service accounts":    {"", rule("", "serviceaccounts/token", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
+		"runs a command in a Pod":       {"", rule("", "pods/exec", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
+		"removes Deployments":           {"", rule("apps", "deployments", "delete"), []string{"nothing that runs but Deployments, made and never removed"}},
+		"scales Deployments":            {"", rule("apps", "deployments/scale", "patch"), []string{"nothing that runs but Deployments, made and never removed"}},
+		"makes Deployments":             {"", rule("apps", "deployments", "create", "patch"), nil},
+		"removes ConfigMaps":            {"", rule("", "configmaps", "delete"), []string{"content and Services are never removed"}},
+		"removes Services":              {"", rule("", "services", "delete"), []string{"content and Services are never removed"}},
+		"patches MarkdownViews":         {"", rule("leasehold.dev", "markdownviews", "get", "patch"), []string{"MarkdownViews are only read, but for their status"}},
 		"one Secret of its own":         {operatorNamespace, named(rule("", "secrets", "get"), "leasehold-webhook-server-cert"), nil},
 		"binds the tenants' admin role": {"", named(rule("rbac.authorization.k8s.io", "clusterroles", "bind"), "admin"), nil},
 	} {
@@ -226,6 +236,8 @@ func TestPeoplesRolesAreAggregated(t *testing.T) {
 		"leasehold-tenant-editor-role":        {"tenants", "admin", []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
 		"leasehold-tenant-viewer-role":        {"tenants", "view", []string{"get", "list", "watch"}},
 		"leasehold-storagebucket-editor-role": {"storagebuckets", "edit", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
+		"leasehold-markdownview-editor-role":  {"markdownviews", "edit", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
+		"leasehold-markdownview-viewer-role":  {"markdownviews", "view", []string{"get", "list", "watch"}},
 		"leasehold-storagebucket-viewer-role": {"storagebuckets", "view", []string{"get", "list", "watch"}},
 	} {
 		role := one[*rbacv1.ClusterRole](t, objects, name)

@@ -31,8 +31,8 @@ func TestSamples(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
-	if len(samples) != len(want) {
-		t.Errorf("%d objects in config/samples, want %d", len(samples), len(want))
+	if unseen := len(samples) - len(got) - len(all[*v1beta1.StorageBucket](samples)) - len(all[*v1beta1.MarkdownView](samples)); unseen != 0 {
+		t.Errorf("%d objects in config/samples that no test looks at", unseen)
 	}
 	for _, kind := range []v1beta1.SubjectKind{v1beta1.SubjectUser, v1beta1.SubjectGroup, v1beta1.SubjectServiceAccount} {
 		if !kinds[kind] {

@@ -46,27 +46,29 @@ func webhookConfigurations(objects []object) []object {
 	return configurations
 }
 
-// A dead operator must stop Tenants from being written unchecked, and must not
+// A dead operator must stop our kinds from being written unchecked, and must not
 // stop anybody from removing one.
 func TestWebhookEntries(t *testing.T) {
 	const (
-		mutate   = "/mutate-leasehold-dev-v1beta1-tenant"
-		validate = "/validate-leasehold-dev-v1beta1-tenant"
+		mutate   = "/mutate-leasehold-dev-v1beta1-"
+		validate = "/validate-leasehold-dev-v1beta1-"
 		fail     = admissionregistrationv1.Fail
 		ignore   = admissionregistrationv1.Ignore
 	)
 	want := map[string]entry{}
-	expect := func(name, path string, failure admissionregistrationv1.FailurePolicyType, on ...admissionregistrationv1.OperationType) {
+	expect := func(name, path, kind string, failure admissionregistrationv1.FailurePolicyType, on ...admissionregistrationv1.OperationType) {
 		want[name] = entry{
-			Path: path, Service: "leasehold-webhook-service", Namespace: operatorNamespace,
+			Path: path + kind, Service: "leasehold-webhook-service", Namespace: operatorNamespace,
 			Operations: on, Failure: failure, Match: admissionregistrationv1.Equivalent,
 			SideEffects: admissionregistrationv1.SideEffectClassNone, TimeoutSeconds: 5,
-			Groups: []string{"leasehold.dev"}, Resources: []string{"tenants"}, Reviews: []string{"v1"},
+			Groups: []string{"leasehold.dev"}, Resources: []string{kind + "s"}, Reviews: []string{"v1"},
 		}
 	}
-	expect("mtenant.leasehold.dev", mutate, fail, admissionregistrationv1.Create)
-	expect("vtenant.leasehold.dev", validate, fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
-	expect("vtenant-delete.leasehold.dev", validate, ignore, admissionregistrationv1.Delete)
+	expect("mtenant.leasehold.dev", mutate, "tenant", fail, admissionregistrationv1.Create)
+	expect("vtenant.leasehold.dev", validate, "tenant", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	expect("vtenant-delete.leasehold.dev", validate, "tenant", ignore, admissionregistrationv1.Delete)
+	expect("mmarkdownview.leasehold.dev", mutate, "markdownview", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	expect("vmarkdownview.leasehold.dev", validate, "markdownview", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
 
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {

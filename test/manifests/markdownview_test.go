@@ -1,0 +1,98 @@
+package manifests
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview/summary"
+)
+
+// What the scale subresource can reach has its limits in the schema: a webhook
+// for the kind is not asked about its subresources.
+func TestMarkdownViewDefinition(t *testing.T) {
+	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "markdownviews.leasehold.dev")
+	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped {
+		t.Errorf("scope is %s, want Namespaced", crd.Spec.Scope)
+	}
+	names := crd.Spec.Names
+	if diff := gocmp.Diff([][]string{{"leasehold"}, {"mdv"}}, [][]string{names.Categories, names.ShortNames}); diff != "" {
+		t.Errorf("categories and short names (-want +got):\n%s", diff)
+	}
+	version := crd.Spec.Versions[0]
+	want := &apiextensionsv1.CustomResourceSubresources{
+		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
+		Scale: &apiextensionsv1.CustomResourceSubresourceScale{
+			SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: new(".status.selector")},
+	}
+	if diff := gocmp.Diff(want, version.Subresources); diff != "" {
+		t.Errorf("subresources (-want +got):\n%s", diff)
+	}
+	replicas := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["replicas"]
+	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas || ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
+		t.Errorf("replicas from %v to %v, want from %d to %d",
+			replicas.Minimum, replicas.Maximum, v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)
+	}
+}
+
+// The sample warns of nothing: each page is listed, and each link leads somewhere.
+func TestMarkdownViewSample(t *testing.T) {
+	views := all[*v1beta1.MarkdownView](render(t, "samples"))
+	if len(views) != 1 || views[0].Namespace != "default" {
+		t.Fatalf("got %d MarkdownViews, want one in namespace default, which every cluster has", len(views))
+	}
+	files := map[string]string{}
+	for name, text := range views[0].Spec.Markdowns {
+		files[name] = string(text)
+	}
+	if diff := gocmp.Diff(summary.Problems{}, summary.Check(files)); diff != "" {
+		t.Errorf("problems with the sample (-want +got):\n%s", diff)
+	}
+	if len(files) < 3 {
+		t.Errorf("%d files: too few to show anything", len(files))
+	}
+}
+
+// `make deploy VIEWER_IMG=...` has to reach the flag, and IMG the Pod.
+func TestDeployedImages(t *testing.T) {
+	find := exec.CommandContext(t.Context(), "go", "tool", "-n", "kustomize")
+	find.Dir = filepath.Join("..", "..", "hack", "tools")
+	kustomize, err := find.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const viewer = "registry.example.com:5000/viewer@sha256:0000000000000000000000000000000000000000000000000000000000000000"
+	for _, overlay := range []string{"config/default", "config/certmanager"} {
+		rendered := rendering(t, string(bytes.TrimSpace(kustomize)), overlay, "registry.example.com/manager:v1", viewer)
+		d := one[*appsv1.Deployment](t, decode(t, rendered), deploymentName)
+		container := manager(t, d)
+		if container.Image != "registry.example.com/manager:v1" || !slices.Contains(container.Args, "--default-viewer-image="+viewer) {
+			t.Errorf("%s: image %q with %q", overlay, container.Image, container.Args)
+		}
+	}
+	bad := exec.CommandContext(t.Context(), filepath.Join("..", "..", "hack", "render.sh"), "kustomize", "config/default", "a:b", "x|y")
+	if out, err := bad.CombinedOutput(); err == nil || !strings.Contains(string(out), "not the name of an image") {
+		t.Errorf("a strange name gave %v and %q, want a refusal", err, out)
+	}
+}
+
+func rendering(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "hack", "render.sh"), args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("rendering %q: %v\n%s", args, err, &stderr)
+	}
+	return out
+}
