@@ -1,0 +1,110 @@
+// Package viewer_test drives the real page server with a real browser: what a
+// reader sees, and what a page of a stranger cannot do to them.
+//
+// The browser is chromium, chromium-browser or google-chrome from PATH, or the
+// program that $CHROMIUM names. Without one the specs are skipped and say so,
+// unless $CI is set: there a missing browser is a failure.
+package viewer_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+
+	"leasehold.dev/test/harness/expect"
+)
+
+func TestViewer(t *testing.T) {
+	RegisterFailHandler(Fail)
+	SetDefaultEventuallyTimeout(expect.Short)
+	SetDefaultEventuallyPollingInterval(expect.Poll)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	RunSpecs(t, "Viewer")
+}
+
+// findBrowser returns the path of a browser.
+func findBrowser() (string, error) {
+	names := []string{"chromium", "chromium-browser", "google-chrome"}
+	if own := os.Getenv("CHROMIUM"); own != "" {
+		names = []string{own}
+	}
+	var none error
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			return path, nil
+		}
+		none = errors.Join(none, err)
+	}
+	return "", none
+}
+
+// startBrowser starts a browser that lives until the end of the container. The
+// context it returns is for newTab.
+func startBrowser(ctx SpecContext) context.Context {
+	GinkgoHelper()
+	path, err := findBrowser()
+	if err != nil && os.Getenv("CI") == "" {
+		Skip("needs a browser; install chromium or set CHROMIUM: " + err.Error())
+	}
+	Expect(err).NotTo(HaveOccurred(), "CI is set, and there a missing browser is a failure")
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("hide-scrollbars", true), chromedp.WindowSize(1280, 900))
+	// The browser outlives this node, and so must its context.
+	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(ctx), options...)
+	browser, _ := chromedp.NewContext(allocator)
+	Expect(chromedp.Do(browser)).To(Succeed())
+	DeferCleanup(func() {
+		defer end()
+		Expect(chromedp.Cancel(browser)).To(Succeed())
+	})
+	return browser
+}
+
+// viewer is the binary under test, built once by each process that needs it.
+var viewer string
+
+func buildViewer() {
+	GinkgoHelper()
+	var err error
+	viewer, err = gexec.Build("leasehold.dev/controllers/markdownview/viewer")
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(gexec.CleanupBuildArtifacts)
+}
+
+// serve starts a viewer on a folder and returns its address. It is killed at the end
+// of the spec: it would wait for the connections that a browser opens in advance.
+func serve(ctx SpecContext, dir string) string {
+	GinkgoHelper()
+	session, err := gexec.Start(exec.Command(viewer, "--dir="+dir, "--bind-address=127.0.0.1:0"), GinkgoWriter, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		Eventually(ctx, session.Kill()).Should(gexec.Exit())
+	})
+	Eventually(ctx, session).Should(gbytes.Say(`msg=Serving address=127\.0\.0\.1:\d+ `))
+	return "http://" + serving.FindStringSubmatch(string(session.Out.Contents()))[1]
+}
+
+// keep writes a screenshot to where reports are kept and says where that is.
+func keep(name string, png []byte) {
+	GinkgoHelper()
+	dir := os.Getenv("ARTIFACTS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "artifacts")
+	}
+	Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
+	path, err := filepath.Abs(filepath.Join(dir, name))
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(path, png, 0o600)).To(Succeed())
+	AddReportEntry("screenshot", path, ReportEntryVisibilityAlways)
+}
