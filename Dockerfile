@@ -1,4 +1,5 @@
-# Builds the manager as a static binary and ships it alone: no shell, no libc.
+# Builds the manager and the viewer as static binaries and ships each alone: no
+# shell, no libc. The manager is the default; `--target viewer` is the other.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
 ARG TARGETARCH
@@ -12,10 +13,17 @@ COPY *.go ./
 COPY api/ api/
 COPY controllers/ controllers/
 COPY runners/ runners/
-RUN CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH} \
-    go build -trimpath -ldflags='-s -w' -o /manager .
+ENV CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH}
+RUN go build -trimpath -ldflags='-s -w' -o /manager . \
+    && go build -trimpath -ldflags='-s -w' -o /viewer ./controllers/markdownview/viewer
 
-FROM scratch
+FROM scratch AS viewer
+COPY --from=build /viewer /viewer
+USER 65532:65532
+EXPOSE 3000
+ENTRYPOINT ["/viewer"]
+
+FROM scratch AS manager
 COPY --from=build /manager /manager
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -46,8 +46,9 @@ needs-go:
 	printf '%s\n' "$$want" "$$have" | sort -VC || { echo "Go $${want#go} or later is needed and this is $${have#go}: see https://go.dev/doc/install" >&2; exit 1; }
 
 .PHONY: build
-build: needs-go ## Build the operator into bin/manager.
+build: needs-go ## Build the operator into bin/manager, the page server into bin/viewer.
 	@$(GO) build -o $(BIN)/manager .
+	@$(GO) build -o $(BIN)/viewer ./controllers/markdownview/viewer
 
 ##@ Test
 
@@ -126,12 +127,14 @@ CONTAINER_TOOL ?= docker
 OVERLAY        ?= config/default
 
 .PHONY: docker-build
-docker-build: ## Build the image IMG.
+docker-build: ## Build the images IMG (the operator) and VIEWER_IMG (the page server).
 	$(CONTAINER_TOOL) build -t $(IMG) .
+	$(CONTAINER_TOOL) build -t $(VIEWER_IMG) --target viewer .
 
 .PHONY: docker-push
-docker-push: ## Push the image IMG.
+docker-push: ## Push the images IMG and VIEWER_IMG.
 	$(CONTAINER_TOOL) push $(IMG)
+	$(CONTAINER_TOOL) push $(VIEWER_IMG)
 
 .PHONY: install
 install: $(TOOLS)/kustomize ## Install the CRDs.
