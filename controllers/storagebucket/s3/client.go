@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
 
 	"github.com/minio/minio-go/v7"
@@ -59,8 +60,7 @@ type Client struct {
 	transport   *http.Transport
 	http        *http.Client
 	minio       *minio.Client
-	// status is the HTTP status of the last answer.
-	status atomic.Int32
+	last        exchange
 }
 
 // New returns a Client, which must be closed. Nothing is sent yet.
@@ -78,7 +78,7 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a small body could become a large one
 	}
-	bounded := boundedTransport{c.transport, &c.status}
+	bounded := boundedTransport{c.transport, &c.last}
 	c.http = &http.Client{
 		Transport:     bounded,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -111,7 +111,8 @@ func (c *Client) Probe(ctx context.Context) Verdict {
 		exists, err := c.minio.BucketExists(ctx, c.target.Bucket)
 		if err == nil && !exists {
 			// minio-go says "no such bucket" of some other answers too.
-			return minio.ErrorResponse{StatusCode: int(c.status.Load()), Code: minio.NoSuchBucket}
+			status, _ := c.last.was()
+			return minio.ErrorResponse{StatusCode: status, Code: minio.NoSuchBucket}
 		}
 		if !ambiguous(err) {
 			return err
@@ -152,24 +153,52 @@ func (c *Client) judge(ctx context.Context, request func(context.Context) error)
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
 	})
-	return verdictOn(request(traced), handshakeFailed.Load())
+	err := request(traced)
+	if err != nil {
+		// minio-go puts other words in place of some errors of the transport.
+		_, cause := c.last.was()
+		err = errors.Join(err, cause)
+	}
+	return verdictOn(err, handshakeFailed.Load())
 }
 
-// boundedTransport reads no more than maxBody of any answer, and notes its status.
+// exchange is how the last request went, below minio-go.
+type exchange struct {
+	mu     sync.Mutex
+	status int   // of the answer; zero if there was none
+	err    error // why there was none
+}
+
+func (e *exchange) note(status int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status, e.err = status, err
+}
+
+func (e *exchange) was() (status int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.status, e.err
+}
+
+// boundedTransport reads no more than maxBody of any answer, and notes how the
+// request went.
 type boundedTransport struct {
-	next   http.RoundTripper
-	status *atomic.Int32
+	next http.RoundTripper
+	last *exchange
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(r)
-	if err == nil {
-		t.status.Store(int32(response.StatusCode))
-		response.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(response.Body, maxBody), response.Body}
+	if err != nil {
+		t.last.note(0, err)
+		return nil, err
 	}
-	return response, err
+	t.last.note(response.StatusCode, nil)
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, maxBody), response.Body}
+	return response, nil
 }

@@ -123,6 +123,20 @@ func TestProbeReadsABoundedPart(t *testing.T) {
 	}
 }
 
+func TestProbeOfAConnectionThatIsCut(t *testing.T) {
+	for _, at := range []string{http.MethodHead, http.MethodGet} {
+		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == at {
+				panic(http.ErrAbortHandler)
+			}
+			w.WriteHeader(http.StatusForbidden)
+		})
+		if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointUnreachable {
+			t.Errorf("cut within the %s: %+v", at, got)
+		}
+	}
+}
+
 func TestForbiddenAddressesGetNoByte(t *testing.T) {
 	c, asked := serve(t, Rules{}, func(http.ResponseWriter, *http.Request) {})
 	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {

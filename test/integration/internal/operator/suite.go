@@ -46,6 +46,8 @@ type Options struct {
 	AuditGroups []string
 	// Args are flags of the operator, after those that ship.
 	Args []string
+	// Env is the operator's environment, beside what it is given anyway.
+	Env []string
 	// Answers makes an object that admission accepts. It is created as a dry run,
 	// to see that the webhooks answer.
 	Answers func() client.Object
@@ -119,6 +121,7 @@ func (s *Suite) install(ctx context.Context) {
 	s.installation, err = s.controlPlane.Install(ctx, env.Subject{
 		Manifests: filepath.Join(config, "default"),
 		Binary:    binary,
+		Env:       s.options.Env,
 		Args: func(p env.ReplicaPorts) []string {
 			return slices.Concat([]string{
 				// Short, so that a failover fits into a spec; not so short that a

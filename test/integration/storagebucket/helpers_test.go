@@ -1,0 +1,190 @@
+package storagebucket_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	gomegatypes "github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+const credentials = "credentials"
+
+var minioDefaults = minio.MakeBucketOptions{}
+
+func named(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name}
+}
+
+// place is a namespace of a spec's own, with the server's credentials in it. It
+// is deleted after the spec, without waiting.
+func place(ctx context.Context) string {
+	GinkgoHelper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator.Unique("buckets")}}
+	Expect(k8s.Create(ctx, ns)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) {
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, ns))).To(Succeed())
+	})
+	keys(ctx, ns.Name, credentials, storage.Account())
+	return ns.Name
+}
+
+// keys creates a Secret with an account's keys.
+func keys(ctx context.Context, namespace, name string, account env.S3Account) *corev1.Secret {
+	GinkgoHelper()
+	secret := &corev1.Secret{ObjectMeta: named(namespace, name), StringData: map[string]string{
+		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
+	}}
+	Expect(k8s.Create(ctx, secret)).To(Succeed())
+	return secret
+}
+
+// bucketOnServer makes a bucket, as its owner would outside of the cluster, and
+// returns its name.
+func bucketOnServer(ctx context.Context) string {
+	GinkgoHelper()
+	name := operator.Unique("outside")
+	Expect(storage.Client().MakeBucket(ctx, name, minioDefaults)).To(Succeed())
+	return name
+}
+
+// through is a proxy in front of the server.
+func through(o fault.Options) *fault.Proxy {
+	GinkgoHelper()
+	o.Upstream = storage.Endpoint()
+	proxy, err := fault.NewProxy(o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(proxy.Close)
+	return proxy
+}
+
+// build makes a StorageBucket for the API server to default. It is probed as
+// often as may be, and one failure is enough.
+func build(namespace, endpoint, bucket string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
+	b := &v1beta1.StorageBucket{
+		ObjectMeta: named(namespace, operator.Unique("bucket")),
+		Spec: v1beta1.StorageBucketSpec{
+			BucketName:           bucket,
+			Endpoint:             endpoint,
+			CredentialsSecretRef: v1beta1.SecretReference{Name: credentials},
+			Probe:                v1beta1.ProbeSpec{PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 1},
+		},
+	}
+	for _, f := range with {
+		f(b)
+	}
+	return b
+}
+
+func managed(policy v1beta1.BucketDeletionPolicy) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		b.Spec.ManagementPolicy, b.Spec.DeletionPolicy = v1beta1.BucketManage, policy
+	}
+}
+
+func probing(period, timeout, threshold int32) func(*v1beta1.StorageBucket) {
+	return func(b *v1beta1.StorageBucket) {
+		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: period, TimeoutSeconds: timeout, FailureThreshold: threshold}
+	}
+}
+
+// given creates a StorageBucket. It goes with its namespace; a managed one is let
+// go first, so that its namespace does not wait for its bucket.
+func given(ctx context.Context, b *v1beta1.StorageBucket) *v1beta1.StorageBucket {
+	GinkgoHelper()
+	Expect(k8s.Create(ctx, b)).To(Succeed())
+	DeferCleanup(func(ctx context.Context) {
+		retain := []byte(`{"spec":{"deletionPolicy":"Retain"}}`)
+		Expect(client.IgnoreNotFound(k8s.Patch(ctx, b.DeepCopy(), client.RawPatch("application/merge-patch+json", retain)))).To(Succeed())
+		Expect(client.IgnoreNotFound(k8s.Delete(ctx, b))).To(Succeed())
+	})
+	return b
+}
+
+// eventually waits for the Ready condition of the newest generation.
+func eventually(ctx context.Context, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
+	GinkgoHelper()
+	Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(And(
+		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, status, reason)))
+}
+
+// eventuallyReady waits until the bucket was seen to be well.
+func eventuallyReady(ctx context.Context, b *v1beta1.StorageBucket) {
+	GinkgoHelper()
+	eventually(ctx, b, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+}
+
+// stalled matches what waits for a person.
+func stalled(reason string) gomegatypes.GomegaMatcher {
+	return expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, reason)
+}
+
+// reasonsOf are the reasons of the events about a StorageBucket, in the order in
+// which they were first seen, with a number where they were seen more often.
+func reasonsOf(b *v1beta1.StorageBucket) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		list, err := operator.EventsAbout(k8s, b)(ctx)
+		slices.SortFunc(list, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+		var reasons []string
+		for _, e := range list {
+			for range max(1, timesOf(e)) {
+				reasons = append(reasons, e.Type+" "+e.Reason)
+			}
+		}
+		return reasons, err
+	}
+}
+
+func timesOf(e eventsv1.Event) int32 {
+	if e.Series == nil {
+		return 1
+	}
+	return e.Series.Count
+}
+
+// probes are the HEAD requests for a bucket that came through a proxy.
+func probes(proxy *fault.Proxy, bucket string) []fault.Request {
+	return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodHead}, Path: "/" + bucket})
+}
+
+// gaps are the times between one request and the next.
+func gaps(requests []fault.Request) []time.Duration {
+	var list []time.Duration
+	for i := 1; i < len(requests); i++ {
+		list = append(list, requests[i].Received.Sub(requests[i-1].Received))
+	}
+	return list
+}
+
+// ownerOf is the mark on a bucket, as its server tells; empty if it has none.
+func ownerOf(ctx context.Context, bucket string) string {
+	GinkgoHelper()
+	set, err := storage.Client().GetBucketTagging(ctx, bucket)
+	if minio.ToErrorResponse(err).Code == "NoSuchTagSet" {
+		return ""
+	}
+	Expect(err).NotTo(HaveOccurred())
+	return set.ToMap()[v1beta1.BucketTagOwner]
+}
+
+// exists asks the server's own files.
+func exists(bucket string) bool {
+	GinkgoHelper()
+	all, err := storage.Buckets()
+	Expect(err).NotTo(HaveOccurred())
+	return slices.Contains(all, bucket)
+}

@@ -1,0 +1,61 @@
+// Package storagebucket_test drives the real operator binary, two replicas of it
+// under the shipped rights and manifests, against a real S3 server that stands
+// behind a proxy for all that can go wrong.
+package storagebucket_test
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+// What lies around in the operator's environment and must never be used.
+const (
+	ambientKey    = "AMBIENTKEYID0000"
+	ambientSecret = "ambient-secret-that-nobody-gave"
+)
+
+var (
+	suite = operator.NewSuite(operator.Options{
+		Name: "storagebucket",
+		Args: []string{
+			// The S3 server of this suite is on this one address; all other
+			// addresses of this machine stay forbidden.
+			"--endpoint-allow-cidr=127.0.0.1/32",
+			"--probe-tick-interval=200ms",
+		},
+		Env: []string{"AWS_ACCESS_KEY_ID=" + ambientKey, "AWS_SECRET_ACCESS_KEY=" + ambientSecret},
+		// StorageBuckets have no webhooks; Tenants tell that the operator is there.
+		Answers: func() client.Object {
+			return &v1beta1.Tenant{ObjectMeta: named("", "answers"), Spec: v1beta1.TenantSpec{
+				Namespaces: []v1beta1.NamespaceSuffix{"dev"},
+				Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "somebody"}},
+			}}
+		},
+	})
+	k8s client.Client
+	// storage is the S3 server of this parallel process.
+	storage *env.S3Server
+)
+
+func TestStorageBucket(t *testing.T) { suite.Run(t) }
+
+var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) {
+	k8s = suite.Join(ctx, data)
+	var err error
+	storage, err = env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
+	Expect(err).NotTo(HaveOccurred())
+})
+
+var _ = SynchronizedAfterSuite(func() {
+	if storage != nil {
+		Expect(storage.Stop()).To(Succeed())
+	}
+}, suite.End)
