@@ -14,18 +14,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 )
 
-const (
-	// drainTimeout is what open requests are given at the end; Kubernetes gives 30 s.
-	drainTimeout = 10 * time.Second
-	// memoryTarget makes the garbage collector give back early what a large page took.
-	// It is no limit: a page that needs more gets more.
-	memoryTarget = 16 << 20
-)
+// drainTimeout is what open requests are given at the end; Kubernetes gives 30 s.
+const drainTimeout = 10 * time.Second
 
 // options are the flags.
 type options struct {
@@ -41,7 +35,6 @@ func main() {
 		fmt.Fprintf(os.Stderr, "viewer: %v\n", err)
 		os.Exit(2)
 	}
-	debug.SetMemoryLimit(memoryTarget)
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // a program begins its context
 	err = run(ctx, o, log)

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
+	"runtime/debug"
 	"sync"
 
 	"leasehold.dev/controllers/markdownview/summary"
@@ -102,7 +103,10 @@ type printer struct {
 	cached  int
 }
 
-const maxCacheBytes = 4 << 20
+const (
+	maxCacheBytes = 4 << 20
+	largePage     = 64 << 10
+)
 
 // page is a page as it is sent.
 type page struct {
@@ -127,6 +131,10 @@ func (p *printer) page(b *book, file string) (page, error) {
 	made, err := p.compose(b, "", file, b.title(file), body)
 	if err != nil {
 		return page{}, err
+	}
+	if len(b.files[file]) > largePage {
+		// Making it took many times its size, which would stay with us for minutes.
+		debug.FreeOSMemory()
 	}
 	if p.cached+len(made.html) <= maxCacheBytes {
 		p.cache[file] = made
