@@ -1,0 +1,212 @@
+package markdownview_test
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+var _ = Describe("A MarkdownView", func() {
+	It("gets its ConfigMap, Deployment and Service, and says where the page is (V1-V4, V7-V10)", func(ctx SpecContext) {
+		v := given(ctx, build(unique("life"), replicas(2)))
+		eventuallyObserved(ctx, v)
+
+		By("saying that it is under way")
+		Expect(v).To(And(
+			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonProgressing),
+			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing)))
+
+		By("controlling each child, by an owner reference that a foreground deletion waits for")
+		owner := metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "MarkdownView",
+			Name: v.Name, UID: v.UID, Controller: new(true), BlockOwnerDeletion: new(true)}
+		for _, child := range childrenOf(v) {
+			Expect(fetched(child)(ctx)).To(And(
+				expect.BeControlledBy(v), expect.HaveOwnerReferences(owner), expect.HaveNoFinalizers(),
+				HaveField("GetLabels()", And(
+					HaveKeyWithValue("app.kubernetes.io/managed-by", "leasehold"),
+					HaveKeyWithValue("app.kubernetes.io/instance", v.Name)))))
+		}
+		configMap, deployment, service := configMapOf(v), deploymentOf(v), serviceOf(v)
+		Expect(fetched(configMap)(ctx)).To(HaveField("Data", Equal(map[string]string{
+			"SUMMARY.md": "- [One](one.md)\n", "one.md": "# One\n"})))
+		Expect(fetched(service)(ctx)).To(And(
+			HaveField("Spec.Ports", ConsistOf(And(HaveField("Port", BeEquivalentTo(80)), HaveField("TargetPort", intstr.FromString("http"))))),
+			HaveField("Spec.Type", corev1.ServiceTypeClusterIP)))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
+		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
+		Expect(deployment.Spec.Template.Labels).To(And(
+			HaveKeyWithValue("app.kubernetes.io/instance", v.Name), HaveKeyWithValue("app.kubernetes.io/name", "markdownview-viewer")))
+		Expect(service.Spec.Selector).To(Equal(deployment.Spec.Selector.MatchLabels), "the Service must lead to these viewers and to no others")
+		Expect(deployment.Spec.Template.Annotations).To(HaveKeyWithValue(v1beta1.AnnotationContentHash, v.Status.ContentHash))
+
+		By("being Ready when its viewers are")
+		deploymentSays(ctx, v, func(d *appsv1.Deployment) {
+			d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 2, 2, 1, 1
+			progressing(d, corev1.ConditionTrue, "ReplicaSetUpdated")
+		})
+		Eventually(ctx, fetched(v)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonReplicasAvailable),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
+			HaveField("Status.AvailableReplicas", BeEquivalentTo(1))))
+		eventuallyReady(ctx, v)
+		Expect(v.Status).To(And(
+			HaveField("AvailableReplicas", BeEquivalentTo(2)), HaveField("Replicas", BeEquivalentTo(2)),
+			HaveField("URL", "http://viewer-"+v.Name+".default.svc"), HaveField("ContentHash", HaveLen(64))))
+
+		By("telling so once, in its own namespace (V16)")
+		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
+			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventAvailable, Times: 1}))
+		Expect(eventsAbout(v)(ctx)).To(HaveLen(1))
+	})
+
+	It("shows what matters in columns, and can be waited for from the start (V11, R25)", func(ctx SpecContext) {
+		v := given(ctx, build(unique("show")))
+		waited := make(chan error, 1)
+		go func() {
+			defer GinkgoRecover()
+			_, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "markdownview/"+v.Name, "-n", v.Namespace, "--timeout=30s")
+			waited <- err
+		}()
+		eventuallyReady(ctx, v)
+		Eventually(ctx, waited).WithTimeout(expect.Medium).Should(Receive(BeNil()))
+		columns, cells := suite.Table(ctx, "markdownviews", v.Namespace, v.Name)
+		Expect(columns).To(HaveExactElements("Name/0", "Replicas/0", "Available/0", "Ready/0", "URL/1", "Age/0"))
+		Expect(cells[:5]).To(HaveExactElements(v.Name, BeEquivalentTo(1), BeEquivalentTo(1), "True", v.Status.URL))
+
+		By("having had its conditions in the first status that was written")
+		first := build(v.Name)
+		suite.FirstStatus("markdownviews", first)
+		for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionAvailable, v1beta1.ConditionDegraded} {
+			Expect(first.Status.Conditions).To(ContainElement(HaveField("Type", kind)))
+		}
+		Expect(first.Status.ObservedGeneration).To(BeEquivalentTo(1))
+		By("being found by its short name and its category")
+		Expect(suite.Kubectl(ctx, "get", "mdv,leasehold", "-n", v.Namespace)).To(ContainSubstring(v.Name))
+	})
+
+	It("shows other content by other Pods, and the same content by the same (R18)", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("content"), showing(files{"SUMMARY.md": "a", "old.md": "b"})))
+		deployment := deploymentOf(v)
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
+		generation, hash := deployment.Generation, v.Status.ContentHash
+
+		By("removing a file and adding another")
+		change(ctx, v, showing(files{"SUMMARY.md": "a", "new.md": "b"}))
+		eventuallyObserved(ctx, v)
+		Expect(fetched(configMapOf(v))(ctx)).To(HaveField("Data", Equal(map[string]string{"SUMMARY.md": "a", "new.md": "b"})))
+		Expect(fetched(deployment)(ctx)).To(HaveField("Generation", generation+1))
+		Expect(v.Status.ContentHash).NotTo(Equal(hash))
+		Expect(deployment.Spec.Template.Annotations).To(HaveKeyWithValue(v1beta1.AnnotationContentHash, v.Status.ContentHash))
+		Expect(v).To(And(
+			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue), // the old viewers serve on
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing)))
+		eventuallyReady(ctx, v)
+		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
+			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventContentUpdated, Times: 1}))
+
+		By("changing nothing that is shown")
+		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"example.com/team": "x"} })
+		change(ctx, v, replicas(2))
+		eventuallyReady(ctx, v)
+		again := deploymentOf(v)
+		Expect(fetched(again)(ctx)).To(HaveField("Spec.Template", Equal(deployment.Spec.Template)))
+		Expect(eventsAbout(v)(ctx)).To(expect.ContainEvent(
+			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventContentUpdated, Times: 1}))
+	})
+
+	It("takes another viewer with its arguments, and drops them again", func(ctx SpecContext) {
+		v := given(ctx, build(unique("mdbook"), image("example.com/mdbook:v0.4.52"), func(v *v1beta1.MarkdownView) {
+			v.Spec.ViewerArgs = []v1beta1.ViewerArg{"serve", "--hostname", "0.0.0.0", "--dest-dir", "/tmp/book"}
+		}))
+		eventuallyObserved(ctx, v)
+		container := func(ctx context.Context) (corev1.Container, error) {
+			d, err := fetched(deploymentOf(v))(ctx)
+			if err != nil || len(d.Spec.Template.Spec.Containers) != 1 {
+				return corev1.Container{}, err
+			}
+			return d.Spec.Template.Spec.Containers[0], nil
+		}
+		Expect(container(ctx)).To(And(
+			HaveField("Image", "example.com/mdbook:v0.4.52"),
+			HaveField("Args", HaveExactElements("serve", "--hostname", "0.0.0.0", "--dest-dir", "/tmp/book"))))
+		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs, v.Spec.ViewerImage = nil, "" })
+		Eventually(ctx, container).Should(And(HaveField("Image", "leasehold-viewer:dev"), HaveField("Args", BeEmpty())))
+	})
+
+	It("can be scaled by kubectl within its limits, and not beyond (V-E, V6)", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("scale")))
+		for _, n := range []string{"9", "6", "0"} {
+			out, err := suite.Kubectl(ctx, "scale", "mdv", v.Name, "-n", v.Namespace, "--replicas="+n)
+			Expect(err).To(HaveOccurred(), out)
+			Expect(out).To(ContainSubstring("spec.replicas"), "the limit must be named")
+			Expect(out).To(MatchRegexp("less than or equal to 5|greater than or equal to 1"))
+		}
+		out, err := suite.Kubectl(ctx, "scale", "mdv", v.Name, "-n", v.Namespace, "--replicas=3")
+		Expect(err).NotTo(HaveOccurred(), out)
+		Eventually(ctx, fetched(deploymentOf(v))).Should(HaveField("Spec.Replicas", HaveValue(BeEquivalentTo(3))))
+		eventuallyReady(ctx, v)
+		Expect(v.Status.Replicas).To(BeEquivalentTo(3))
+
+		By("showing autoscalers what they need")
+		var scale struct {
+			Spec   struct{ Replicas int32 }
+			Status struct {
+				Replicas int32
+				Selector string
+			}
+		}
+		raw, err := suite.Kubectl(ctx, "get", "mdv", v.Name, "-n", v.Namespace, "--subresource=scale", "-o", "json")
+		Expect(err).NotTo(HaveOccurred(), raw)
+		Expect(unmarshal(raw, &scale)).To(Succeed())
+		Expect(scale.Spec.Replicas).To(BeEquivalentTo(3))
+		Expect(scale.Status.Replicas).To(BeEquivalentTo(3))
+		Expect(scale.Status.Selector).To(Equal("app.kubernetes.io/instance=" + v.Name + ",app.kubernetes.io/name=markdownview-viewer"))
+	})
+
+	It("says when its viewers do not come up, and when they have gone", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("stuck")))
+		By("losing all viewers after they were there")
+		deploymentSays(ctx, v, func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 0, 0 })
+		Eventually(ctx, fetched(v)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReplicasAvailable),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNoReplicasAvailable),
+			HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled))))))
+
+		By("giving up on a rollout")
+		deploymentSays(ctx, v, func(d *appsv1.Deployment) { progressing(d, corev1.ConditionFalse, "ProgressDeadlineExceeded") })
+		Eventually(ctx, fetched(v)).Should(And(
+			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionTrue, v1beta1.ReasonRolloutStalled),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonRolloutStalled),
+			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonRolloutStalled)))
+		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: "do not come up", Times: 1}))
+
+		By("recovering (V15)")
+		eventuallyReady(ctx, v)
+		Expect(v.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))
+		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected))
+	})
+
+	It("does not believe a Deployment's status that is about an older spec", func(ctx SpecContext) {
+		v := givenReady(ctx, build(unique("late")))
+		change(ctx, v, replicas(4))
+		eventuallyObserved(ctx, v)
+		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)), "nobody has seen the change yet")
+		Consistently(ctx, fetched(v)).WithTimeout(2 * time.Second).Should(And(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
+			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue)))
+		eventuallyReady(ctx, v) // it was alive
+		Expect(v.Status.AvailableReplicas).To(BeEquivalentTo(4))
+	})
+})
