@@ -125,7 +125,7 @@ func (l *listener) forget(c *conn) {
 
 // shut closes the listener and every connection it has accepted.
 func (l *listener) shut() error {
-	err := l.Listener.Close()
+	err := l.Close()
 	if errors.Is(err, net.ErrClosed) {
 		err = nil
 	}

@@ -36,7 +36,9 @@ func exchangeOf(response *http.Response) *exchange {
 	return x
 }
 
-// happened counts the fault and puts its name into the journal.
+// happened counts the fault and puts its name into the journal. It is called
+// when nothing can come between any more and before the client can know, so
+// that who sees the effect finds it counted.
 func (x *exchange) happened() {
 	x.injection.happened()
 	x.proxy.journal.note(func() { x.entry.Rule = x.injection.name })

@@ -95,8 +95,8 @@ func (a Answer) status() int {
 }
 
 func (a Answer) act(x *exchange) {
-	x.start(a.status(), a.Header)
 	x.happened()
+	x.start(a.status(), a.Header)
 	_, _ = x.writer.Write([]byte(a.Body)) // a client that has gone wants no answer
 }
 
@@ -107,9 +107,9 @@ type Garbage struct{}
 func (Garbage) Name() string { return "garbage" }
 
 func (Garbage) act(x *exchange) {
-	if _, err := x.raw().Write(bytes.Repeat([]byte{0x00, 0xff, '\r', '\n'}, 64)); err == nil {
-		x.happened()
-	}
+	conn := x.raw()
+	x.happened()
+	_, _ = conn.Write(bytes.Repeat([]byte{0x00, 0xff, '\r', '\n'}, 64)) // a client that has gone reads nothing
 }
 
 // Endless answers with a body that does not end: it stops when the client goes
@@ -126,14 +126,16 @@ func (Endless) Name() string { return "endless" }
 
 func (e Endless) act(x *exchange) {
 	defer x.cutWhenHealed()()
+	if x.request.Method == http.MethodHead {
+		x.start(Answer{Status: e.Status}.status(), e.Header)
+		return
+	}
+	x.happened()
 	x.start(Answer{Status: e.Status}.status(), e.Header)
 	chunk := bytes.Repeat([]byte("<Key>endless</Key>\n"), 1024)
-	for first := true; ; first = false {
+	for {
 		if _, err := x.writer.Write(chunk); err != nil {
 			return
-		}
-		if first {
-			x.happened()
 		}
 	}
 }
@@ -152,10 +154,10 @@ func (Drip) Name() string { return "drip" }
 func (d Drip) act(x *exchange) {
 	defer x.cutWhenHealed()()
 	conn := x.raw()
+	x.happened()
 	if _, err := conn.Write([]byte("HTTP/1.1 200 OK\r\nX-Drip: ")); err != nil {
 		return
 	}
-	x.happened()
 	for {
 		timer := x.proxy.clock.NewTimer(d.Every)
 		select {

@@ -85,25 +85,25 @@ func newClient(p *Proxy) *http.Client {
 
 // answer is what a client got.
 type answer struct {
-	status int
-	header http.Header
-	body   string
-	err    error
+	Status int
+	Header http.Header
+	Body   string
+	Err    error
 }
 
 // ask sends one request and reads the answer to its end.
 func ask(ctx context.Context, p *Proxy, method, path, body string) answer {
 	request, err := http.NewRequestWithContext(ctx, method, p.URL()+path, strings.NewReader(body))
 	if err != nil {
-		return answer{err: err}
+		return answer{Err: err}
 	}
 	response, err := newClient(p).Do(request)
 	if err != nil {
-		return answer{err: err}
+		return answer{Err: err}
 	}
 	defer response.Body.Close()
 	said, err := io.ReadAll(response.Body)
-	return answer{status: response.StatusCode, header: response.Header, body: string(said), err: err}
+	return answer{Status: response.StatusCode, Header: response.Header, Body: string(said), Err: err}
 }
 
 // askInBackground sends one request and delivers the answer later.

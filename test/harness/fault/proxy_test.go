@@ -72,7 +72,7 @@ func TestProxyPassesEveryPartAtOnce(t *testing.T) {
 	p := startProxy(t, Options{Upstream: upstream.URL, Wire: TLS})
 	answers := make(chan *http.Response, 1)
 	go func() {
-		response, err := newClient(p).Get(p.URL())
+		response, err := newClient(p).Get(p.URL()) //nolint:bodyclose // whoever receives it closes it
 		if err == nil {
 			answers <- response
 		}
@@ -134,7 +134,7 @@ func TestS3ThroughTheProxy(t *testing.T) {
 
 			presigned, err := client.PresignedGetObject(t.Context(), "bucket", "a b/c+d", time.Hour, nil)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(ask(t.Context(), p, http.MethodGet, presigned.RequestURI(), "").status).To(Equal(200))
+			g.Expect(ask(t.Context(), p, http.MethodGet, presigned.RequestURI(), "").Status).To(Equal(200))
 			last := p.Journal().Requests[len(p.Journal().Requests)-1]
 			g.Expect(last.Query).To(HaveKeyWithValue("X-Amz-Signature", []string{Redacted}))
 			g.Expect(last.Query).To(HaveKeyWithValue("X-Amz-Credential", []string{Redacted}))
@@ -184,7 +184,7 @@ func TestJournalTellsOneConnectionFromTwo(t *testing.T) {
 		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("done"))
 		g.Expect(response.Body.Close()).To(Succeed())
 	}
-	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").status).To(Equal(200))
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").Status).To(Equal(200))
 	var connections []int
 	for _, r := range p.Journal().Requests {
 		connections = append(connections, r.Connection)
@@ -195,7 +195,7 @@ func TestJournalTellsOneConnectionFromTwo(t *testing.T) {
 func TestJournalHasTheTimesOfARequest(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
-	g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").status).To(Equal(200))
+	g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Status).To(Equal(200))
 	g.Eventually(func(g Gomega) {
 		r := p.Journal().Requests[0]
 		g.Expect(r.Done).NotTo(BeZero())
@@ -211,7 +211,7 @@ func TestServiceThatCannotBeReached(t *testing.T) {
 	gone.Close()
 	p := startProxy(t, Options{Upstream: gone.URL})
 	injection := p.Inject(Rule{Fault: Cut{At: AfterAnswer}})
-	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").status).To(Equal(http.StatusBadGateway))
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").Status).To(Equal(http.StatusBadGateway))
 	g.Expect(injection.Happened()).To(BeFalse(), "there was no answer that could be lost")
 	request := p.Journal().Requests[0]
 	g.Expect(request.Error).To(ContainSubstring("connection refused"))

@@ -67,8 +67,8 @@ type Rule struct {
 type Fault interface {
 	// Name is a short word for it.
 	Name() string
-	// act answers the request or not. It calls x.happened when the fault
-	// takes effect, and x.forward if the request is to go on.
+	// act answers the request or not. It calls x.happened as the fault takes
+	// effect, and x.forward if the request is to go on.
 	act(x *exchange)
 }
 

@@ -59,8 +59,8 @@ func TestRuleActsOnTheNthToTheMth(t *testing.T) {
 			injection := p.Inject(Rule{Match: tc.match, Fault: Answer{Status: http.StatusTeapot}})
 			var got []int
 			for range tc.want {
-				g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").status).To(Equal(http.StatusOK), "does not match and does not count")
-				got = append(got, ask(t.Context(), p, http.MethodGet, "/it", "").status)
+				g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").Status).To(Equal(http.StatusOK), "does not match and does not count")
+				got = append(got, ask(t.Context(), p, http.MethodGet, "/it", "").Status)
 			}
 			g.Expect(got).To(Equal(tc.want))
 			hit := 0
@@ -82,7 +82,7 @@ func TestFirstRuleThatIsDueActs(t *testing.T) {
 	rest := p.Inject(Rule{Match: Match{From: 2}, Fault: Answer{Status: 503}})
 	var got []int
 	for range 4 {
-		got = append(got, ask(t.Context(), p, http.MethodGet, "/", "").status)
+		got = append(got, ask(t.Context(), p, http.MethodGet, "/", "").Status)
 	}
 	g.Expect(got).To(Equal([]int{200, 502, 503, 503}))
 	g.Expect([]int{counter.Count(), second.Count(), rest.Count()}).To(Equal([]int{4, 1, 2}))
@@ -90,7 +90,7 @@ func TestFirstRuleThatIsDueActs(t *testing.T) {
 
 	rest.Heal()
 	rest.Heal()
-	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").status).To(Equal(200), "after Heal")
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/", "").Status).To(Equal(200), "after Heal")
 	g.Expect(rest.Happened()).To(BeTrue(), "what happened stays true")
 	var rules []string
 	for _, r := range p.Journal().Requests {

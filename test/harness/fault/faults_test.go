@@ -1,0 +1,259 @@
+package fault
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	. "github.com/onsi/gomega"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// beLost matches what a client says of a connection that ended without an answer.
+var beLost = Or(MatchError(io.EOF), MatchError(syscall.ECONNRESET), MatchError(io.ErrUnexpectedEOF))
+
+func TestDelay(t *testing.T) {
+	for _, tc := range []struct {
+		at      Point
+		carried []string // by the upstream while the client waits
+	}{
+		{BeforeForward, nil},
+		{AfterAnswer, []string{"POST / body"}},
+	} {
+		t.Run(tc.at.on("delay"), func(t *testing.T) {
+			g := NewWithT(t)
+			clock := clocktesting.NewFakeClock(time.Now())
+			s := startService(t)
+			p := startProxy(t, Options{Upstream: s.URL, Clock: clock})
+			injection := p.Inject(Rule{Fault: Delay{At: tc.at, For: time.Hour}})
+			answers := askInBackground(t.Context(), p, http.MethodPost, "/", "body")
+			g.Eventually(injection.Count, eventually).Should(Equal(1))
+			g.Eventually(clock.HasWaiters, eventually).Should(BeTrue())
+			clock.Step(time.Hour - 1)
+			g.Consistently(answers, moment).ShouldNot(Receive())
+			g.Expect(s.requests()).To(Equal(tc.carried))
+			clock.Step(1)
+			g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+			g.Expect(s.requests()).To(Equal([]string{"POST / body"}))
+			g.Expect(p.Journal().Requests[0].Rule).To(Equal(injection.Name()))
+		})
+	}
+}
+
+func TestHealEndsADelay(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	injection := p.Inject(Rule{Fault: Delay{For: time.Hour}})
+	answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
+	g.Eventually(injection.Count, eventually).Should(Equal(1))
+	injection.Heal()
+	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+}
+
+func TestDelayedRequestOfAClientThatLeftIsNotForwarded(t *testing.T) {
+	g := NewWithT(t)
+	s := startService(t)
+	p := startProxy(t, Options{Upstream: s.URL})
+	injection := p.Inject(Rule{Match: Match{To: 1}, Fault: Delay{For: time.Hour}})
+	ctx, leave := context.WithCancel(t.Context())
+	answers := askInBackground(ctx, p, http.MethodPost, "/", "body")
+	g.Eventually(injection.Count, eventually).Should(Equal(1))
+	leave()
+	g.Eventually(answers, eventually).Should(Receive(HaveField("Err", MatchError(context.Canceled))))
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
+	g.Expect(ask(t.Context(), p, http.MethodPost, "/second", "").Status).To(Equal(200))
+	g.Expect(s.requests()).To(Equal([]string{"POST /second"}))
+	g.Expect(p.Journal().Requests[0].Forwarded).To(BeZero())
+}
+
+func TestCut(t *testing.T) {
+	for _, tc := range []struct {
+		at      Point
+		carried []string
+		status  int
+	}{
+		{BeforeForward, nil, 0},
+		{AfterAnswer, []string{"POST / body"}, 200},
+	} {
+		t.Run(tc.at.on("cut"), func(t *testing.T) {
+			g := NewWithT(t)
+			s := startService(t)
+			p := startProxy(t, Options{Upstream: s.URL})
+			injection := p.Inject(Rule{Match: Match{To: 1}, Fault: Cut{At: tc.at}})
+			g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Err).To(beLost)
+			g.Expect(injection.Count()).To(Equal(1))
+			g.Expect(s.requests()).To(Equal(tc.carried))
+			noted := p.Journal().Requests[0]
+			g.Expect(noted.Rule).To(Equal(injection.Name()))
+			g.Expect(noted.Status).To(Equal(tc.status))
+			g.Expect(noted.Forwarded.IsZero()).To(Equal(tc.status == 0))
+			g.Expect(ask(t.Context(), p, http.MethodPost, "/", "body").Status).To(Equal(200), "the next one passes")
+		})
+	}
+}
+
+// TestLostAnswerOfARealServer is what Cut is for: the client knows of no
+// bucket, and there is one.
+func TestLostAnswerOfARealServer(t *testing.T) {
+	g := NewWithT(t)
+	s := startS3(t)
+	p := startProxy(t, Options{Upstream: s.Endpoint()})
+	client := s3Through(t, p, s)
+	beLost := MatchError(ContainSubstring("Connection closed by foreign host")) // minio-go's words for EOF
+	create := Match{Methods: []string{http.MethodPut}, NoQuery: true}
+	lost := p.Inject(Rule{Name: "request lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1}, Fault: Cut{}})
+	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
+	g.Expect(s.Buckets()).To(BeEmpty())
+	answer := p.Inject(Rule{Name: "answer lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1}, Fault: Cut{At: AfterAnswer}})
+	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
+	g.Expect(s.Buckets()).To(Equal([]string{"bucket"}))
+	g.Expect([]int{lost.Count(), answer.Count()}).To(Equal([]int{1, 1}))
+	again := client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})
+	g.Expect(minio.ToErrorResponse(again).Code).To(Equal(minio.BucketAlreadyOwnedByYou))
+	g.Expect(p.Journal().Matching(create)).To(HaveExactElements(
+		HaveField("Rule", "request lost"), HaveField("Rule", "answer lost"), HaveField("Rule", ""),
+	))
+}
+
+func TestAnswerInPlaceOfTheUpstream(t *testing.T) {
+	g := NewWithT(t)
+	s := startService(t)
+	p := startProxy(t, Options{Upstream: s.URL})
+	redirect := Answer{Status: http.StatusFound, Header: http.Header{"Location": {"http://192.0.2.1/"}}}
+	moved := Answer{Status: http.StatusMovedPermanently, Header: http.Header{"X-Amz-Bucket-Region": {"eu-west-1"}}}
+	noXML := Answer{Body: "<html>sign in</html>"}
+	for _, want := range []Answer{
+		redirect, moved, noXML, {Status: 429, Header: http.Header{"Retry-After": {"7"}}}, {Status: 500}, S3Error(503, "SlowDown"),
+	} {
+		injection := p.Inject(Rule{Fault: want})
+		got := ask(t.Context(), p, http.MethodPut, "/bucket", "body")
+		g.Expect(got.Err).NotTo(HaveOccurred())
+		g.Expect(got.Status).To(Equal(want.status()))
+		g.Expect(got.Body).To(Equal(want.Body))
+		for name := range want.Header {
+			g.Expect(got.Header.Get(name)).To(Equal(want.Header.Get(name)))
+		}
+		g.Expect(injection.Count()).To(Equal(1))
+		injection.Heal()
+	}
+	g.Expect(s.requests()).To(BeEmpty())
+	g.Expect(ask(t.Context(), p, http.MethodPut, "/bucket", "body").Status).To(Equal(200))
+	g.Expect(s.requests()).To(Equal([]string{"PUT /bucket body"}))
+}
+
+func TestS3ErrorIsReadByAClient(t *testing.T) {
+	g := NewWithT(t)
+	s := startS3(t)
+	p := startProxy(t, Options{Upstream: s.Endpoint()})
+	p.Inject(Rule{Fault: S3Error(http.StatusServiceUnavailable, "SlowDown")})
+	_, err := s3Through(t, p, s).ListBuckets(t.Context())
+	g.Expect(minio.ToErrorResponse(err).Code).To(Equal("SlowDown"))
+	g.Expect(minio.ToErrorResponse(err).StatusCode).To(Equal(503))
+}
+
+func TestGarbageIsNotHTTP(t *testing.T) {
+	for _, wire := range []Wire{Plain, TLS} {
+		t.Run(string(wire), func(t *testing.T) {
+			g := NewWithT(t)
+			s := startService(t)
+			p := startProxy(t, Options{Upstream: s.URL, Wire: wire})
+			injection := p.Inject(Rule{Fault: Garbage{}})
+			got := ask(t.Context(), p, http.MethodGet, "/", "")
+			g.Expect(got.Err).To(MatchError(ContainSubstring("malformed HTTP")))
+			g.Expect(injection.Count()).To(Equal(1))
+			g.Expect(s.requests()).To(BeEmpty())
+		})
+	}
+}
+
+func TestEndlessBody(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	injection := p.Inject(Rule{Match: Match{Path: "/endless"}, Fault: Endless{Status: 403, Header: http.Header{"Content-Type": {"application/xml"}}}})
+	client := newClient(p)
+	response, err := client.Get(p.URL() + "/endless")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(response.StatusCode).To(Equal(403))
+	g.Expect(response.Header.Get("Content-Type")).To(Equal("application/xml"))
+	g.Expect(response.ContentLength).To(BeEquivalentTo(-1))
+	const much = 8 << 20
+	g.Expect(io.CopyN(io.Discard, response.Body, much)).To(BeEquivalentTo(much))
+	g.Expect(injection.Count()).To(Equal(1))
+	g.Expect(response.Body.Close()).To(Succeed())
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero(), "it notices that the client has left")
+
+	t.Log("there is no body after HEAD")
+	g.Expect(ask(t.Context(), p, http.MethodHead, "/endless", "").Status).To(Equal(403))
+	g.Expect(injection.Count()).To(Equal(1))
+
+	t.Log("Heal cuts it in the middle, even if nobody reads")
+	response, err = client.Get(p.URL() + "/endless")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	injection.Heal()
+	g.Eventually(func() time.Time { return p.Journal().Requests[2].Done }, eventually).ShouldNot(BeZero())
+	_, err = io.Copy(io.Discard, response.Body)
+	g.Expect(err).To(beLost)
+}
+
+func TestDrippingHeaders(t *testing.T) {
+	g := NewWithT(t)
+	clock := clocktesting.NewFakeClock(time.Now())
+	p := startProxy(t, Options{Upstream: startService(t).URL, Clock: clock})
+	injection := p.Inject(Rule{Fault: Drip{Every: time.Second}})
+	raw := dial(t, p)
+	_, err := raw.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	g.Expect(err).NotTo(HaveOccurred())
+	reader := bufio.NewReader(raw)
+	g.Expect(reader.ReadString('\n')).To(Equal("HTTP/1.1 200 OK\r\n"))
+	head := make([]byte, len("X-Drip: "))
+	_, err = io.ReadFull(reader, head)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(head)).To(Equal("X-Drip: "))
+	for range 5 {
+		g.Eventually(clock.HasWaiters, eventually).Should(BeTrue())
+		g.Expect(reader.Buffered()).To(BeZero())
+		clock.Step(time.Second)
+		g.Expect(reader.ReadByte()).To(BeEquivalentTo('.'))
+	}
+	g.Expect(injection.Count()).To(Equal(1))
+	injection.Heal()
+	_, err = reader.ReadByte()
+	g.Expect(err).To(beLost)
+}
+
+func TestClientGivesUpOnDrippingHeaders(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	injection := p.Inject(Rule{Fault: Drip{Every: time.Millisecond}})
+	ctx, cancel := context.WithTimeout(t.Context(), moment)
+	defer cancel()
+	g.Expect(ask(ctx, p, http.MethodGet, "/", "").Err).To(MatchError(context.DeadlineExceeded))
+	g.Expect(injection.Count()).To(Equal(1))
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
+}
+
+func TestBlackHole(t *testing.T) {
+	g := NewWithT(t)
+	s := startService(t)
+	p := startProxy(t, Options{Upstream: s.URL})
+	injection := p.Inject(Rule{Match: Match{PathPrefix: "/hole"}, Fault: BlackHole{}})
+	leaves, leave := context.WithCancel(t.Context())
+	left := askInBackground(leaves, p, http.MethodPut, "/hole", strings.Repeat("x", 1<<20))
+	stays := askInBackground(t.Context(), p, http.MethodGet, "/hole", "")
+	g.Eventually(injection.Count, eventually).Should(Equal(2))
+	g.Consistently(stays, moment).ShouldNot(Receive())
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").Status).To(Equal(200), "others are answered meanwhile")
+	leave()
+	g.Eventually(left, eventually).Should(Receive(HaveField("Err", MatchError(context.Canceled))))
+	injection.Heal()
+	g.Eventually(stays, eventually).Should(Receive(HaveField("Err", beLost)))
+	g.Expect(s.requests()).To(Equal([]string{"GET /other"}))
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/hole", "").Status).To(Equal(200), "after Heal")
+}

@@ -1,0 +1,156 @@
+package fault
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	. "github.com/onsi/gomega"
+)
+
+// wait returns the next request at the gate.
+func wait(t *testing.T, gate *Gate) *Held {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), eventually)
+	defer cancel()
+	held, err := gate.Wait(ctx)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return held
+}
+
+func TestGate(t *testing.T) {
+	for _, tc := range []struct {
+		at      Point
+		carried []string // by the upstream while the request is held
+	}{
+		{BeforeForward, nil},
+		{AfterAnswer, []string{"PUT /bucket body"}},
+	} {
+		t.Run(tc.at.on("gate"), func(t *testing.T) {
+			g := NewWithT(t)
+			s := startService(t)
+			p := startProxy(t, Options{Upstream: s.URL})
+			gate := NewGate(tc.at)
+			injection := p.Inject(Rule{Match: Match{Methods: []string{http.MethodPut}}, Fault: gate})
+			answers := askInBackground(t.Context(), p, http.MethodPut, "/bucket", "body")
+			held := wait(t, gate)
+			g.Expect(held.Request.String()).To(Equal("PUT /bucket"))
+			g.Expect(injection.Count()).To(Equal(1))
+			g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").Status).To(Equal(200), "others pass meanwhile")
+			g.Consistently(answers, moment).ShouldNot(Receive())
+			g.Expect(s.requests()).To(Equal(append(tc.carried, "GET /other")))
+			held.Release()
+			held.Release()
+			held.Cut() // too late
+			g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+			g.Expect(s.requests()).To(ConsistOf("PUT /bucket body", "GET /other"))
+		})
+	}
+}
+
+func TestGateCuts(t *testing.T) {
+	for _, tc := range []struct {
+		at      Point
+		carried []string
+	}{
+		{BeforeForward, nil},
+		{AfterAnswer, []string{"PUT /bucket body"}},
+	} {
+		t.Run(tc.at.on("gate"), func(t *testing.T) {
+			g := NewWithT(t)
+			s := startService(t)
+			p := startProxy(t, Options{Upstream: s.URL})
+			gate := NewGate(tc.at)
+			p.Inject(Rule{Fault: gate})
+			answers := askInBackground(t.Context(), p, http.MethodPut, "/bucket", "body")
+			wait(t, gate).Cut()
+			g.Eventually(answers, eventually).Should(Receive(HaveField("Err", beLost)))
+			g.Expect(s.requests()).To(Equal(tc.carried))
+		})
+	}
+}
+
+func TestGateLetsRequestsGoOneByOne(t *testing.T) {
+	g := NewWithT(t)
+	s := startService(t)
+	p := startProxy(t, Options{Upstream: s.URL})
+	gate := NewGate(BeforeForward)
+	injection := p.Inject(Rule{Fault: gate})
+	answers := map[string]<-chan answer{}
+	for _, path := range []string{"/a", "/b", "/c"} {
+		answers[path] = askInBackground(t.Context(), p, http.MethodGet, path, "")
+	}
+	first := wait(t, gate)
+	second := wait(t, gate)
+	g.Expect(first.Request.Path).NotTo(Equal(second.Request.Path))
+	second.Release()
+	g.Eventually(answers[second.Request.Path], eventually).Should(Receive(HaveField("Body", "done")))
+	g.Expect(s.requests()).To(Equal([]string{"GET " + second.Request.Path}))
+	g.Eventually(injection.Count, eventually).Should(Equal(3))
+
+	gate.Open()
+	gate.Open()
+	g.Eventually(s.requests, eventually).Should(ConsistOf("GET /a", "GET /b", "GET /c"))
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/d", "").Status).To(Equal(200), "an open gate holds nobody")
+	g.Eventually(answers[first.Request.Path], eventually).Should(Receive(HaveField("Body", "done")))
+}
+
+func TestHealOpensAGate(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	gate := NewGate(AfterAnswer)
+	injection := p.Inject(Rule{Fault: gate})
+	answers := askInBackground(t.Context(), p, http.MethodGet, "/", "")
+	g.Eventually(injection.Count, eventually).Should(Equal(1))
+	injection.Heal()
+	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
+}
+
+func TestWaitAtAGateEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := NewGate(BeforeForward).Wait(ctx)
+	NewWithT(t).Expect(err).To(MatchError(context.Canceled))
+}
+
+// TestRequestArrivesLate has a client that dies while its request is on the way.
+func TestRequestArrivesLate(t *testing.T) {
+	g := NewWithT(t)
+	s := startS3(t)
+	p := startProxy(t, Options{Upstream: s.Endpoint()})
+	gate := NewGate(BeforeForward)
+	p.Inject(Rule{Fault: gate})
+	ctx, die := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	client := s3Through(t, p, s)
+	go func() { ended <- client.MakeBucket(ctx, "late", minio.MakeBucketOptions{}) }()
+	held := wait(t, gate)
+	die()
+	g.Eventually(ended, eventually).Should(Receive(MatchError(context.Canceled)))
+	g.Consistently(s.Buckets, moment).Should(BeEmpty())
+	held.Release()
+	g.Eventually(s.Buckets, eventually).Should(Equal([]string{"late"}))
+}
+
+// TestClientDiesAfterTheAnswer is how a process is killed between an external
+// call and what follows it.
+func TestClientDiesAfterTheAnswer(t *testing.T) {
+	g := NewWithT(t)
+	s := startS3(t)
+	p := startProxy(t, Options{Upstream: s.Endpoint()})
+	gate := NewGate(AfterAnswer)
+	p.Inject(Rule{Match: Match{Methods: []string{http.MethodPut}, NoQuery: true}, Fault: gate})
+	ctx, die := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	client := s3Through(t, p, s)
+	go func() { ended <- client.MakeBucket(ctx, "made", minio.MakeBucketOptions{}) }()
+	held := wait(t, gate)
+	g.Expect(held.Request.Status).To(Equal(200))
+	g.Expect(s.Buckets()).To(Equal([]string{"made"}))
+	die()
+	g.Eventually(ended, eventually).Should(Receive(MatchError(context.Canceled)))
+	held.Release()
+	g.Expect(p.Journal().Mutating()).To(HaveLen(1))
+}
