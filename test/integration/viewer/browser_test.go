@@ -1,7 +1,6 @@
 package viewer_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -22,10 +21,10 @@ const (
 
 // Ordered for the browser: one for all specs. Each has a viewer and a tab of its own.
 var _ = Describe("The viewer in a browser", Ordered, func() {
-	var browser context.Context
+	var openTab func() *tab
 
 	BeforeAll(func(ctx SpecContext) {
-		browser = startBrowser(ctx)
+		openTab = startBrowser(ctx)
 		buildViewer()
 	})
 
@@ -34,9 +33,9 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 	open := func(ctx SpecContext, m *mount) (*tab, string) {
 		GinkgoHelper()
 		base := serve(ctx, m.dir)
-		t := newTab(browser)
+		t := openTab()
 		DeferCleanup(func() {
-			Expect(t.requests).NotTo(BeEmpty())
+			Expect(t.elsewhere("")).NotTo(BeEmpty(), "requests at all")
 			Expect(t.elsewhere(base)).To(BeEmpty(), "requests to other hosts")
 			Expect(t.complained()).To(BeEmpty(), "what the browser complained of")
 		})
@@ -166,7 +165,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			}
 		}))
 		DeferCleanup(page.Close)
-		t := newTab(browser)
+		t := openTab()
 		t.do(chromedp.Navigate(page.URL + "/"))
 		Expect(told[string](t, `document.title`)).To(Equal("ran"))
 		Eventually(ctx, func() (string, error) { return ask[string](t, `String(window.ran)`) }).Should(Equal("onerror"))

@@ -48,9 +48,9 @@ func findBrowser() (string, error) {
 	return "", none
 }
 
-// startBrowser starts a browser that lives until the end of the container. The
-// context it returns is for newTab.
-func startBrowser(ctx SpecContext) context.Context {
+// startBrowser starts a browser that lives until the end of the container, and
+// returns what opens a tab in it.
+func startBrowser(ctx SpecContext) (openTab func() *tab) {
 	GinkgoHelper()
 	path, err := findBrowser()
 	if err != nil && os.Getenv("CI") == "" {
@@ -68,7 +68,10 @@ func startBrowser(ctx SpecContext) context.Context {
 		defer end()
 		Expect(chromedp.Cancel(browser)).To(Succeed())
 	})
-	return browser
+	return func() *tab {
+		GinkgoHelper()
+		return newTab(browser)
+	}
 }
 
 // viewer is the binary under test, built once by each process that needs it.
