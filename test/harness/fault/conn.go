@@ -30,6 +30,7 @@ type conn struct {
 	net.Conn
 
 	owner *listener
+	met   *Injection // the wire it was accepted with
 	entry *Connection
 	once  sync.Once
 }
@@ -58,7 +59,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		injection := l.wire()
-		c := &conn{Conn: accepted, owner: l, entry: &Connection{
+		c := &conn{Conn: accepted, owner: l, met: injection, entry: &Connection{
 			Remote: accepted.RemoteAddr().String(), Wire: injection.wire, Accepted: l.clock.Now(),
 		}}
 		l.journal.accepted(c.entry)

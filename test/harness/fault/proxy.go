@@ -145,8 +145,9 @@ type connKey struct{}
 
 func (p *Proxy) serve() {
 	p.server = &http.Server{
-		Handler:  p,
-		ErrorLog: log.New(io.Discard, "", 0), // the journal says it
+		Handler:   p,
+		ErrorLog:  log.New(io.Discard, "", 0), // the journal says it
+		ConnState: p.closeStale,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, rawConn(c))
 		},
@@ -232,8 +233,8 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 }
 
 // InjectWire treats connections that come from now on as w says, until it is
-// healed. Connections on which nothing happens at this moment are closed, so
-// that clients open new ones. Of several wires the last one counts.
+// healed. Older connections are closed as soon as they have no request, so that
+// clients open new ones. Of several wires the last one counts.
 func (p *Proxy) InjectWire(w Wire) *Injection {
 	i := &Injection{name: string(w), wire: w, healed: make(chan struct{}), onHeal: p.remove}
 	p.mu.Lock()
@@ -251,6 +252,14 @@ func (p *Proxy) remove(i *Injection) {
 	p.mu.Unlock()
 	if i.wire != "" {
 		p.closeIdle()
+	}
+}
+
+// closeStale closes a connection that had a request when the wire was changed,
+// as soon as it has none.
+func (p *Proxy) closeStale(c net.Conn, state http.ConnState) {
+	if raw := rawConn(c); state == http.StateIdle && raw.met != p.wire() {
+		_ = raw.Close() // an error changes nothing for the client
 	}
 }
 
