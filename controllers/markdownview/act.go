@@ -98,12 +98,13 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) (outcome
 	var err error
 	switch s.kind {
 	case configMap:
-		wrote, err = r.writeContent(ctx, o, s)
+		wrote, err = write(ctx, r.Client, &r.own.configMaps, s, o.configMap, o.want.configMap,
+			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.configMap.ObjectMetaApplyConfiguration })
 	case deployment:
-		wrote, err = write(ctx, r.Client, &r.own.deployments, o.deployment, o.want.deployment,
+		wrote, err = write(ctx, r.Client, &r.own.deployments, s, o.deployment, o.want.deployment,
 			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.deployment.ObjectMetaApplyConfiguration })
 	default: // service
-		wrote, err = write(ctx, r.Client, &r.own.services, o.service, o.want.service,
+		wrote, err = write(ctx, r.Client, &r.own.services, s, o.service, o.want.service,
 			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.service.ObjectMetaApplyConfiguration })
 	}
 	switch {
@@ -118,43 +119,32 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) (outcome
 	}
 }
 
-// writeContent writes the ConfigMap such that it holds our files and no other's.
-func (r *Reconciler) writeContent(ctx context.Context, o *observation, s step) (bool, error) {
-	live := o.configMap
-	if len(s.strays) > 0 {
-		bare := live.DeepCopy()
-		for _, key := range s.strays {
-			delete(bare.Data, key)
-		}
-		bare.BinaryData = nil
-		if err := apply.Patch(ctx, r.Client, bare, live); err != nil {
-			return false, err
-		}
-		r.own.configMaps.Wrote(bare)
-		live = bare
-	}
-	if live != nil && !s.differs {
-		return true, nil
-	}
-	wrote, err := write(ctx, r.Client, &r.own.configMaps, live, o.want.configMap,
-		func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.configMap.ObjectMetaApplyConfiguration })
-	return wrote || len(s.strays) > 0, err
-}
-
 // write makes the child where there is none, and else changes exactly the one
 // that was judged. An apply that changes nothing is none: an admission webhook of
 // somebody else's may put back its own value each time.
 func write[D apply.Configuration[D], L interface {
 	client.Object
 	comparable
-}](ctx context.Context, c client.Client, own *ownwrites.Floor, live L, desired D, stored func() *metav1ac.ObjectMetaApplyConfiguration) (wrote bool, err error) {
+}](ctx context.Context, c client.Client, own *ownwrites.Floor, s step, live L, desired D, stored func() *metav1ac.ObjectMetaApplyConfiguration) (wrote bool, err error) {
 	var none L
 	before := ""
-	if live == none {
-		err = apply.Create(ctx, c, desired)
-	} else {
+	if live != none {
 		before = live.GetResourceVersion()
+	}
+	if s.bare != nil {
+		if err := apply.Patch(ctx, c, s.bare, live); err != nil {
+			return false, err
+		}
+		own.Wrote(s.bare)
+		live = s.bare.(L)
+	}
+	switch {
+	case live == none:
+		err = apply.Create(ctx, c, desired)
+	case s.differs:
 		err = apply.Update(ctx, c, live, desired)
+	default:
+		return live.GetResourceVersion() != before, nil
 	}
 	if err != nil {
 		return false, err

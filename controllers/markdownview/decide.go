@@ -2,15 +2,14 @@ package markdownview
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/controllers/internal/apply"
 )
@@ -42,8 +41,8 @@ type step struct {
 	verb verb
 	// differs: a field that we apply is not as it is to be.
 	differs bool
-	// strays are keys of the ConfigMap that somebody else has put there.
-	strays []string
+	// bare is the child without what others have put into it; nil if that is nothing.
+	bare client.Object
 }
 
 // plan is the decision of one pass.
@@ -68,7 +67,9 @@ func decide(o *observation) (plan, error) {
 		if err != nil {
 			return plan{}, unreadable(content, err)
 		}
-		content.strays = strays(o.configMap, owned, o.want.configMap)
+		if bare := bareConfigMap(o.configMap, owned, o.want.configMap); bare != nil {
+			content.bare = bare
+		}
 		content.judge(o, o.configMap, !equality.Semantic.DeepEqual(owned, o.want.configMap))
 	}
 	if o.deployment != nil {
@@ -76,12 +77,19 @@ func decide(o *observation) (plan, error) {
 		if err != nil {
 			return plan{}, unreadable(viewer, err)
 		}
-		viewer.judge(o, o.deployment, !equality.Semantic.DeepEqual(owned, o.want.deployment))
+		differs := !equality.Semantic.DeepEqual(owned, o.want.deployment)
+		if bare := bareDeployment(o.deployment, o.want.deployment, differs); bare != nil {
+			viewer.bare = bare
+		}
+		viewer.judge(o, o.deployment, differs)
 	}
 	if o.service != nil {
 		owned, err := corev1ac.ExtractService(o.service, string(apply.FieldOwner))
 		if err != nil {
 			return plan{}, unreadable(address, err)
+		}
+		if bare := bareService(o.service, o.want.service); bare != nil {
+			address.bare = bare
 		}
 		address.judge(o, o.service, !equality.Semantic.DeepEqual(owned, o.want.service))
 	}
@@ -101,25 +109,11 @@ func (s *step) judge(o *observation, live metav1.Object, differs bool) {
 		s.verb = conflict
 	case live.GetDeletionTimestamp() != nil:
 		s.verb = wait
-	case differs || len(s.strays) > 0:
+	case differs || s.bare != nil:
 		s.verb = update
 	default:
 		s.verb = keep
 	}
-}
-
-// strays are the keys that an apply would leave there, since they are not ours to
-// drop. The viewer would show them.
-func strays(live *corev1.ConfigMap, owned, want *corev1ac.ConfigMapApplyConfiguration) []string {
-	var keys []string
-	for _, key := range slices.Sorted(maps.Keys(live.Data)) {
-		_, isOwned := owned.Data[key]
-		_, isWanted := want.Data[key]
-		if !isOwned && !isWanted {
-			keys = append(keys, key)
-		}
-	}
-	return append(keys, slices.Sorted(maps.Keys(live.BinaryData))...)
 }
 
 // creates reports whether the plan makes anything new.
