@@ -8,7 +8,6 @@ package storagebucket
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -34,15 +33,9 @@ const (
 	// catchUp is how soon it is looked at again when the cache does not show our
 	// own last write yet.
 	catchUp = 50 * time.Millisecond
-	// stepAside is how soon it is looked at again when its endpoint answers
-	// nobody and has as many workers waiting as it may.
-	stepAside = time.Second
 	// removalPeriod is the longest pause between two tries to remove a bucket.
 	removalPeriod = 30 * time.Second
 )
-
-// errLaneFull: as many workers wait for the endpoint as may.
-var errLaneFull = errors.New("the endpoint answers nobody")
 
 // Reconciler keeps an eye on buckets. Make it with New.
 type Reconciler struct {
@@ -57,7 +50,7 @@ type Reconciler struct {
 
 	metrics *metrics
 	looks   looks
-	lanes   lanes
+	lanes   *lanes
 	// own are this process's writes to StorageBuckets.
 	own ownwrites.Floor
 }
@@ -100,23 +93,22 @@ func (r *Reconciler) pass(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.R
 	if look.due(b).After(r.Clock.Now()) {
 		return ctrl.Result{}, nil
 	}
-	found, acted, err := r.visit(ctx, b)
-	if errors.Is(err, errLaneFull) {
-		return ctrl.Result{RequeueAfter: stepAside}, nil
+	if !r.lanes.enter(b.Spec.Endpoint, requestFor(b)) {
+		return ctrl.Result{}, nil
 	}
+	found, acted, err := r.visit(ctx, b)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.report(ctx, b, look, found, acted)
 }
 
-// visit asks the endpoint and does what follows from its answer.
+// visit asks the endpoint, does what follows from its answer, and leaves its
+// lane.
 func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found observation, acted action, err error) {
-	lane, free := r.lanes.enter(b.Spec.Endpoint, r.Clock.Now())
-	if !free {
-		return found, acted, errLaneFull
-	}
-	defer func() { lane.leave(found.verdict, r.Clock.Now()) }()
+	defer func() {
+		r.lanes.leave(b.Spec.Endpoint, found.took > 0, found.verdict.Reason != v1beta1.ReasonProbeTimeout)
+	}()
 	way, err := r.connect(ctx, b)
 	if err != nil {
 		return found, acted, err

@@ -2,71 +2,95 @@ package storagebucket
 
 import (
 	"sync"
-	"time"
 
-	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/storagebucket/s3"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-const (
-	// slowLane is how many workers may wait at once for an endpoint that did not
-	// answer the last time: an endpoint with many buckets that swallows every
-	// request would otherwise take all workers from all others.
-	slowLane = 2
-	// slowFor is how long an endpoint is remembered for not having answered.
-	slowFor = 10 * time.Minute
-)
+// shy is how many workers may be with an endpoint that is not known to answer.
+const shy = 2
 
-// lanes lets workers to the endpoints. The zero lanes is ready for use.
+// lanes lets workers to the endpoints, so that one which swallows every request,
+// with however many buckets, never holds all of them: those for whom there is
+// no place are set aside and called when there is one.
 type lanes struct {
+	// places is how many workers may be with one endpoint that answers.
+	places int
+	// call puts a request back into the queue.
+	call func(reconcile.Request)
+
 	mu   sync.Mutex
-	open map[string]*lane // by endpoint; only those in use or slow
+	open map[string]*lane // by endpoint; only those in use
 }
 
-// lane is the way to one endpoint.
+// lane is the way to one endpoint while somebody is on it, or waits for it.
 type lane struct {
-	all      *lanes
-	endpoint string
-	inside   int
-	slow     time.Time // when it last did not answer; zero if it did
+	inside int
+	// answers: the endpoint answered the last who left.
+	answers bool
+	waiting sets.Set[reconcile.Request]
 }
 
-// enter takes a place on the lane, to be left again, or tells that there is none
-// free.
-func (l *lanes) enter(endpoint string, now time.Time) (*lane, bool) {
+// newLanes leaves some of the workers to the other endpoints.
+func newLanes(workers int) *lanes {
+	return &lanes{places: max(1, workers-shy), call: func(reconcile.Request) {}, open: map[string]*lane{}}
+}
+
+// free is how many places there are on a lane.
+func (l *lanes) free(way *lane) int {
+	if way.answers {
+		return l.places - way.inside
+	}
+	return min(shy, l.places) - way.inside
+}
+
+// enter takes a place, which has to be left again, or sets the request aside.
+func (l *lanes) enter(endpoint string, who reconcile.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	way, ok := l.open[endpoint]
 	if !ok {
-		way = &lane{all: l, endpoint: endpoint}
-		if l.open == nil {
-			l.open = map[string]*lane{}
-		}
+		way = &lane{waiting: sets.New[reconcile.Request]()}
 		l.open[endpoint] = way
 	}
-	if way.isSlow(now) && way.inside >= slowLane {
-		return nil, false
+	if l.free(way) <= 0 {
+		way.waiting.Insert(who)
+		return false
 	}
+	way.waiting.Delete(who)
 	way.inside++
-	return way, true
+	return true
 }
 
-// leave gives the place back and notes whether the endpoint answered.
-func (w *lane) leave(found s3.Verdict, now time.Time) {
-	w.all.mu.Lock()
-	defer w.all.mu.Unlock()
-	w.inside--
-	w.slow = time.Time{}
-	if found.Reason == v1beta1.ReasonProbeTimeout {
-		w.slow = now
+// leave gives the place back and calls those for whom there is one now. asked
+// tells whether the endpoint was asked anything, answered whether it did.
+func (l *lanes) leave(endpoint string, asked, answered bool) {
+	l.mu.Lock()
+	way := l.open[endpoint]
+	way.inside--
+	if asked {
+		way.answers = answered
 	}
-	for endpoint, other := range w.all.open {
-		if other.inside == 0 && !other.isSlow(now) {
-			delete(w.all.open, endpoint)
+	var called []reconcile.Request
+	for range l.free(way) {
+		if who, some := way.waiting.PopAny(); some {
+			called = append(called, who)
 		}
 	}
+	if way.inside == 0 && way.waiting.Len() == 0 {
+		delete(l.open, endpoint)
+	}
+	l.mu.Unlock()
+	for _, who := range called {
+		l.call(who)
+	}
 }
 
-func (w *lane) isSlow(now time.Time) bool {
-	return !w.slow.IsZero() && now.Sub(w.slow) < slowFor
+// aside reports whether a request waits and will be called.
+func (l *lanes) aside(endpoint string, who reconcile.Request) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	way, ok := l.open[endpoint]
+	// Who was called may never come: with nobody inside, nobody calls the others.
+	return ok && way.inside > 0 && way.waiting.Has(who)
 }

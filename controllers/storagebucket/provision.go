@@ -128,7 +128,7 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	}
 	switch {
 	case whoseIs == ownerSelf:
-		done := action{provisioning: v1beta1.BucketCreated, verdict: &s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "the bucket was created"}}
+		done := action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded())}
 		if made {
 			done.events = []notes.Note{notes.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
 		}

@@ -63,7 +63,7 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
-		Clock: o.Clock, Rules: near.current, metrics: m,
+		Clock: o.Clock, Rules: near.current, metrics: m, lanes: newLanes(o.MaxConcurrentReconciles),
 	}, nil
 }
 
@@ -77,6 +77,10 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	// A change of labels or of the status is no reason to ask a bucket.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	b = b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.lanes.call = queue.Add
+		return nil
+	}))
 	if o.Ticks != nil {
 		b = b.WatchesRawSource(source.Channel(o.Ticks, handler.EnqueueRequestsFromMapFunc(r.due)))
 	}
@@ -101,9 +105,14 @@ func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Reque
 	now := r.Clock.Now()
 	for i := range list.Items {
 		b := &list.Items[i]
-		if at, met := r.looks.when(b); met && b.DeletionTimestamp.IsZero() && !at.After(now) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)})
+		at, met := r.looks.when(b)
+		if met && b.DeletionTimestamp.IsZero() && !at.After(now) && !r.lanes.aside(b.Spec.Endpoint, requestFor(b)) {
+			requests = append(requests, requestFor(b))
 		}
 	}
 	return requests
+}
+
+func requestFor(b *v1beta1.StorageBucket) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(b)}
 }

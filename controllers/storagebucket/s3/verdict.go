@@ -47,13 +47,16 @@ var messages = map[string]string{
 	v1beta1.ReasonBucketNotEmpty:        "there are objects in the bucket, and it is never emptied",
 }
 
+// Succeeded is the verdict on a bucket that can be used.
+func Succeeded() Verdict { return verdict(v1beta1.ReasonProbeSucceeded) }
+
 func verdict(reason string) Verdict { return Verdict{reason, messages[reason]} }
 
 // verdictOn puts the error of a request into words; nil is a success.
 // handshakeFailed tells that TLS was begun and did not come about.
 func verdictOn(err error, handshakeFailed bool) Verdict {
 	if err == nil {
-		return verdict(v1beta1.ReasonProbeSucceeded)
+		return Succeeded()
 	}
 	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return verdictOnAnswer(answer)

@@ -42,6 +42,19 @@ func describe(e auditv1.Event) string {
 	return fmt.Sprintf("%s %s/%s %s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Name)
 }
 
+// Reads are what the operator read since, each as "verb resource
+// namespace/name", as far as it meets the conditions.
+func (s *Suite) Reads(since record.Bookmark, conditions ...record.Match) []string {
+	GinkgoHelper()
+	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
+	Expect(err).NotTo(HaveOccurred())
+	var reads []string
+	for _, e := range record.Select(events, append(conditions, record.User(User), record.Verb("get", "list", "watch"))...) {
+		reads = append(reads, fmt.Sprintf("%s %s %s/%s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name))
+	}
+	return reads
+}
+
 // FirstStatus reads o, one of our kinds, as it was stored with the first status
 // that the operator wrote.
 func (s *Suite) FirstStatus(resource string, o client.Object) {

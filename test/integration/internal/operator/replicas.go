@@ -1,9 +1,9 @@
 package operator
 
 import (
-	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -65,22 +65,34 @@ func (s *Suite) StopReplicas(ctx context.Context) {
 // Series reads one series, with its labels, of the leader's metrics.
 func (s *Suite) Series(ctx context.Context, name string) (value float64, found bool) {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		fmt.Sprintf("http://127.0.0.1:%d/metrics", s.Leader(ctx).Ports().Metrics), nil)
-	Expect(err).NotTo(HaveOccurred())
-	response, err := http.DefaultClient.Do(request)
-	Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			value, err = strconv.ParseFloat(text, 64)
+	return SeriesOf(ctx, s.Leader(ctx), name)
+}
+
+// SeriesOf reads one series, with its labels, of a replica's metrics.
+func SeriesOf(ctx context.Context, replica *env.Replica, name string) (value float64, found bool) {
+	GinkgoHelper()
+	for line := range strings.Lines(MetricsOf(ctx, replica)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			value, err := strconv.ParseFloat(text, 64)
 			Expect(err).NotTo(HaveOccurred())
 			return value, true
 		}
 	}
-	Expect(lines.Err()).NotTo(HaveOccurred())
 	return 0, false
+}
+
+// MetricsOf reads all metrics of a replica.
+func MetricsOf(ctx context.Context, replica *env.Replica) string {
+	GinkgoHelper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://127.0.0.1:%d/metrics", replica.Ports().Metrics), nil)
+	Expect(err).NotTo(HaveOccurred())
+	response, err := http.DefaultClient.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	page, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	return string(page)
 }
 
 // Metric is the value of a series, zero if it is absent.

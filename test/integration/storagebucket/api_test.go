@@ -1,0 +1,120 @@
+package storagebucket_test
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+var _ = Describe("The API of StorageBucket", func() {
+	type change = func(*v1beta1.StorageBucketSpec)
+	DescribeTable("refuses what cannot work, and says what to change", func(ctx SpecContext, f change, want ...string) {
+		b := build("default", "https://s3.example.com", "team-data", func(b *v1beta1.StorageBucket) { f(&b.Spec) })
+		err := k8s.Create(ctx, b, client.DryRunAll)
+		Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		for _, text := range want {
+			Expect(err).To(MatchError(ContainSubstring(text)))
+		}
+	},
+		Entry("a short name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "ab" }), "spec.bucketName", "at least 3"),
+		Entry("a long name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = strings.Repeat("a", 64) }), "spec.bucketName", "63"),
+		Entry("an upper case name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "Data" }), "spec.bucketName"),
+		Entry("two dots", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "a..b" }), "must not contain '..'"),
+		Entry("an address for a name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "10.1.2.3" }), "must not be an IP address"),
+		Entry("punycode", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "xn--data" }), "must not start with 'xn--'"),
+		Entry("no endpoint", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "" }), "spec.endpoint: Required value"),
+		Entry("no URL", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "s3.example.com" }), "must be a URL that starts with http:// or https://"),
+		Entry("another scheme", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "ftp://s3.example.com" }), "must be a URL that starts with http:// or https://"),
+		Entry("no host", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://:9000" }), "names a host"),
+		Entry("a password", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://a:b@s3.example.com" }), "must have no user, path, query or fragment"),
+		Entry("a path", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com/team" }), "must have no user, path, query or fragment"),
+		Entry("a query", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com?x" }), "must have no user, path, query or fragment"),
+		Entry("a fragment", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com#x" }), "must have no user, path, query or fragment"),
+		Entry("a virtual host before an address", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) {
+			s.Endpoint, s.AddressingStyle = "http://10.1.2.3:9000", v1beta1.AddressingVirtualHost
+		}), "addressingStyle must be Path"),
+		Entry("no credentials", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.CredentialsSecretRef = v1beta1.SecretReference{} }), "spec.credentialsSecretRef"),
+		Entry("an authority without TLS", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) {
+			s.Endpoint, s.CABundleRef = "http://s3.example.com", &v1beta1.ConfigMapKeyReference{Name: "ca"}
+		}), "caBundleRef must not be set"),
+		Entry("a timeout above the period", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Probe.TimeoutSeconds = 11 }), "timeoutSeconds must be less than or equal to periodSeconds"),
+		Entry("a period that is too short", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Probe.PeriodSeconds = 9 }), "spec.probe.periodSeconds", "10"),
+		Entry("the deletion of what is only observed", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete }), "deletionPolicy Delete needs managementPolicy Manage"),
+	)
+
+	It("fills in what is left out", func(ctx SpecContext) {
+		b := build("default", "https://s3.example.com", "team-data", func(b *v1beta1.StorageBucket) { b.Spec.Probe = v1beta1.ProbeSpec{} })
+		Expect(k8s.Create(ctx, b, client.DryRunAll)).To(Succeed())
+		Expect(b.Spec.Region).To(Equal("us-east-1"))
+		Expect(b.Spec.AddressingStyle).To(Equal(v1beta1.AddressingPath))
+		Expect(b.Spec.ManagementPolicy).To(Equal(v1beta1.BucketObserve))
+		Expect(b.Spec.DeletionPolicy).To(Equal(v1beta1.BucketRetain))
+		Expect(b.Spec.Probe).To(Equal(v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 10, FailureThreshold: 3}))
+	}, SpecTimeout(time.Minute))
+
+	It("keeps what the bucket is, and lets the rest change", func(ctx SpecContext) {
+		namespace := place(ctx)
+		observed := given(ctx, build(namespace, storage.Endpoint(), "team-data"))
+		ours := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
+		refused := func(b *v1beta1.StorageBucket, f change, text string) {
+			GinkgoHelper()
+			changed := b.DeepCopy()
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(b), changed)).To(Succeed())
+			f(&changed.Spec)
+			Expect(k8s.Update(ctx, changed, client.DryRunAll)).To(MatchError(ContainSubstring(text)))
+		}
+		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.BucketName = "other-data" }, "bucketName cannot be changed")
+		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.ManagementPolicy = v1beta1.BucketManage }, "managementPolicy cannot be changed")
+		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.ManagementPolicy = v1beta1.BucketObserve }, "managementPolicy cannot be changed")
+		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com" }, "endpoint and region cannot be changed")
+		refused(ours, func(s *v1beta1.StorageBucketSpec) { s.Region = "eu-west-1" }, "endpoint and region cannot be changed")
+		operator.Change(ctx, k8s, observed, func(b *v1beta1.StorageBucket) { b.Spec.Endpoint, b.Spec.Region = "https://s3.example.com", "eu-west-1" })
+		operator.Change(ctx, k8s, ours, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })
+	}, SpecTimeout(time.Minute))
+
+	It("shows the bucket, how it stands and when it was looked at (R25)", func(ctx SpecContext) {
+		name := bucketOnServer(ctx)
+		b := given(ctx, build(place(ctx), storage.Endpoint(), name))
+		eventuallyReady(ctx, b)
+		columns, cells := suite.Table(ctx, "storagebuckets", b.Namespace, b.Name)
+		Expect(columns).To(Equal([]string{"Name/0", "Bucket/0", "Ready/0", "Reason/0", "LastProbe/0", "Policy/1", "Endpoint/1", "Age/0"}))
+		Expect(cells[:4]).To(Equal([]any{b.Name, name, "True", "ProbeSucceeded"}))
+		Expect(cells[5:7]).To(Equal([]any{"Observe", storage.Endpoint()}))
+	}, SpecTimeout(time.Minute))
+
+	It("has the Ready condition from the first status on, so that kubectl wait works from the creation (R25)", func(ctx SpecContext) {
+		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx)))
+		out, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=30s", "-n", b.Namespace, "storagebucket/"+b.Name)
+		Expect(err).NotTo(HaveOccurred(), out)
+		first := b.DeepCopy()
+		suite.FirstStatus("storagebuckets", first)
+		Expect(first).To(expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
+	}, SpecTimeout(time.Minute))
+
+	It("is read by kstatus as it is meant (R25)", func(ctx SpecContext) {
+		namespace := place(ctx)
+		well := given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx)))
+		broken := given(ctx, build(namespace, "http://169.254.169.254", "data"))
+		eventuallyReady(ctx, well)
+		eventually(ctx, broken, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+		for b, want := range map[*v1beta1.StorageBucket]status.Status{well: status.CurrentStatus, broken: status.FailedStatus} {
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
+			Expect(err).NotTo(HaveOccurred())
+			result, err := status.Compute(&unstructured.Unstructured{Object: fields})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(result.Status).To(Equal(want), "%v", fields["status"])
+		}
+	}, SpecTimeout(time.Minute))
+})

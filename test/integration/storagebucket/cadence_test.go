@@ -1,0 +1,188 @@
+package storagebucket_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+var _ = Describe("The cadence of probes", func() {
+	It("is the period of each bucket, never more often, whatever changes around it (R11)", func(ctx SpecContext) {
+		proxy, often, seldom := through(fault.Options{}), bucketOnServer(ctx), bucketOnServer(ctx)
+		namespace := place(ctx)
+		b := given(ctx, build(namespace, proxy.URL(), often))
+		rare := given(ctx, build(namespace, proxy.URL(), seldom, probing(3600, 5, 1)))
+		eventuallyReady(ctx, b)
+		eventuallyReady(ctx, rare)
+		for i := range 50 {
+			for _, each := range []*v1beta1.StorageBucket{b, rare} {
+				patch := fmt.Appendf(nil, `{"metadata":{"labels":{"turn":"%d"}},"status":{"consecutiveFailures":%d}}`, i, i%3)
+				Expect(k8s.Patch(ctx, each, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+				Expect(k8s.Status().Patch(ctx, each, client.RawPatch("application/merge-patch+json", patch))).To(Succeed())
+			}
+		}
+		Eventually(func() int { return len(probes(proxy, often)) }).WithTimeout(expect.Long).Should(Equal(4))
+		for _, gap := range gaps(probes(proxy, often)) {
+			// A tenth of jitter, a tick, and what a busy machine adds.
+			Expect(gap).To(And(BeNumerically(">=", 10*time.Second), BeNumerically("<", 15*time.Second)))
+		}
+		Expect(probes(proxy, seldom)).To(HaveLen(1))
+		By("changing the spec, which is a reason to look at once")
+		operator.Change(ctx, k8s, rare, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 7200 })
+		Eventually(func() int { return len(probes(proxy, seldom)) }).Should(Equal(2))
+	}, SpecTimeout(2*time.Minute))
+
+	It("does not suffer from an endpoint that swallows every request, and neither does deletion (R13)", func(ctx SpecContext) {
+		proxy, dark := through(fault.Options{}), through(fault.Options{})
+		hole := dark.Inject(fault.Rule{Fault: fault.BlackHole{}})
+		namespace := place(ctx)
+		// More buckets than there are workers: it is the endpoint that must not
+		// hold up the others, not one bucket.
+		var swallowed []*v1beta1.StorageBucket
+		for range 10 {
+			swallowed = append(swallowed, given(ctx, build(namespace, dark.URL(), "dark", probing(10, 10, 3))))
+		}
+		Eventually(hole.Count).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
+		var names []string
+		for range 50 {
+			names = append(names, bucketOnServer(ctx))
+			given(ctx, build(namespace, proxy.URL(), names[len(names)-1], probing(10, 10, 3)))
+		}
+		Eventually(func(g Gomega) {
+			for _, name := range names {
+				g.Expect(len(probes(proxy, name))).To(BeNumerically(">=", 3), name)
+			}
+		}).WithTimeout(expect.Long).Should(Succeed())
+		for _, name := range names {
+			Expect(slices.Max(gaps(probes(proxy, name)))).To(BeNumerically("<=", 20*time.Second), "two periods of %s", name)
+		}
+		By("deleting while a probe hangs")
+		before := hole.Count()
+		Eventually(hole.Count).WithTimeout(expect.Medium).Should(BeNumerically(">", before))
+		Expect(k8s.Delete(ctx, swallowed[0])).To(Succeed())
+		Eventually(ctx, operator.Reading(k8s, swallowed[0])).WithTimeout(expect.Quick).Should(expect.BeGone())
+	}, SpecTimeout(3*time.Minute))
+
+	It("is kept by the leader alone, and goes on after it without a stampede (R10, R12)", Serial, func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		proxy, namespace, name := through(fault.Options{}), place(ctx), bucketOnServer(ctx)
+		b := given(ctx, build(namespace, proxy.URL(), name))
+		eventuallyReady(ctx, b)
+		leader, well := suite.Leader(ctx), fmt.Sprintf(`leasehold_storagebucket_probes_total{result=%q}`, v1beta1.ReasonProbeSucceeded)
+		for _, r := range suite.Replicas() {
+			if r != leader {
+				Expect(r.Ready(ctx)).To(Succeed(), "the standby is at work")
+				_, found := operator.SeriesOf(ctx, r, well)
+				Expect(found).To(BeFalse(), "and does not probe")
+			}
+		}
+		_, found := operator.SeriesOf(ctx, leader, well)
+		Expect(found).To(BeTrue())
+
+		By("stopping all replicas for as long as if it were an hour")
+		suite.StopReplicas(ctx)
+		DeferCleanup(func(ctx context.Context) { suite.StartReplicas(ctx) })
+		const many = 30
+		overdue := []string{}
+		for range many {
+			name := bucketOnServer(ctx)
+			old := given(ctx, build(namespace, proxy.URL(), name, probing(30, 5, 1)))
+			old.Status = v1beta1.StorageBucketStatus{
+				ObservedGeneration: old.Generation,
+				LastProbeTime:      new(metav1.NewTime(time.Now().Add(-time.Hour))), //nolint:forbidigo // the operator's clock is this machine's
+				Conditions: []metav1.Condition{{
+					Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProbeSucceeded,
+					ObservedGeneration: old.Generation, LastTransitionTime: metav1.Now(),
+				}},
+			}
+			Expect(k8s.Status().Update(ctx, old)).To(Succeed())
+			overdue = append(overdue, name)
+		}
+		notYet := bucketOnServer(ctx)
+		recent := given(ctx, build(namespace, proxy.URL(), notYet, probing(3600, 5, 1)))
+		recent.Status = v1beta1.StorageBucketStatus{ObservedGeneration: recent.Generation, LastProbeTime: new(metav1.Now())}
+		Expect(k8s.Status().Update(ctx, recent)).To(Succeed())
+		suite.StartReplicas(ctx)
+
+		probed := func() []fault.Request {
+			var all []fault.Request
+			for _, name := range overdue {
+				all = append(all, probes(proxy, name)...)
+			}
+			slices.SortFunc(all, func(a, b fault.Request) int { return a.Received.Compare(b.Received) })
+			return all
+		}
+		Eventually(probed).WithTimeout(expect.Long).Should(HaveLen(many))
+		times := probed()
+		early := 0
+		for _, r := range times {
+			if r.Received.Sub(times[0].Received) < time.Second {
+				early++
+			}
+		}
+		Expect(early).To(BeNumerically("<=", 6), "of %d in the first second; half a minute is theirs", many)
+		Expect(times[many-1].Received.Sub(times[0].Received)).To(BeNumerically(">", 15*time.Second))
+		Expect(probes(proxy, notYet)).To(BeEmpty(), "what was probed before the restart is not due after it")
+	}, SpecTimeout(4*time.Minute))
+})
+
+var _ = Describe("A converged bucket", func() {
+	It("costs no write and no event while nothing changes, however often it is probed (R7)", func(ctx SpecContext) {
+		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
+		namespace := place(ctx)
+		well := given(ctx, build(namespace, proxy.URL(), name))
+		missing := given(ctx, build(namespace, proxy.URL(), "no-such-bucket"))
+		ours := given(ctx, build(namespace, proxy.URL(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
+		eventuallyReady(ctx, well)
+		eventuallyReady(ctx, ours)
+		eventually(ctx, missing, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
+		Eventually(ctx, reasonsOf(missing)).Should(HaveLen(1))
+		position, from := suite.AuditPosition(), len(probes(proxy, name))
+		Eventually(func() int { return len(probes(proxy, name)) }).WithTimeout(expect.Long).Should(Equal(from + 4))
+		Expect(suite.Writes(position, record.InNamespace(namespace))).To(BeEmpty())
+		Expect(reasonsOf(well)(ctx)).To(Equal([]string{"Normal BucketHealthy"}))
+		Expect(reasonsOf(missing)(ctx)).To(Equal([]string{"Warning BucketUnhealthy"}))
+	}, SpecTimeout(3*time.Minute))
+
+	It("costs one write when it changes", func(ctx SpecContext) {
+		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
+		position := suite.AuditPosition()
+		b := given(ctx, build(place(ctx), proxy.URL(), name))
+		eventuallyReady(ctx, b)
+		written := func() []string { return suite.Writes(position, record.InNamespace(b.Namespace)) }
+		Eventually(written).Should(Equal([]string{"patch storagebuckets/status " + b.Name}))
+		position = suite.AuditPosition()
+		injection := proxy.Inject(fault.Rule{Fault: fault.S3Error(http.StatusInternalServerError, "InternalError")})
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonServerError)
+		Expect(injection.Happened()).To(BeTrue())
+		Eventually(written).Should(Equal([]string{"patch storagebuckets/status " + b.Name}))
+	}, SpecTimeout(2*time.Minute))
+
+	It("is a series of its own, which goes with it (R20)", Serial, func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx)))
+		eventuallyReady(ctx, b)
+		up := fmt.Sprintf(`leasehold_storagebucket_up{name=%q,namespace=%q}`, b.Name, b.Namespace)
+		Expect(suite.Metric(ctx, up)).To(BeEquivalentTo(1))
+		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" })
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)
+		value, found := suite.Series(ctx, up)
+		Expect(found).To(BeTrue())
+		Expect(value).To(BeZero())
+		Expect(k8s.Delete(ctx, b)).To(Succeed())
+		Eventually(ctx, func(ctx context.Context) bool { return suite.HasMetric(ctx, up) }).Should(BeFalse())
+	}, SpecTimeout(time.Minute))
+})

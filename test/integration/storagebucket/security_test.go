@@ -1,0 +1,257 @@
+package storagebucket_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+// listener counts the connections to an address that is not to be dialled.
+func listener(ctx context.Context, address string) (port int, accepted *atomic.Int32) {
+	GinkgoHelper()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		Skip("needs the address " + address + ": " + err.Error())
+	}
+	accepted = &atomic.Int32{}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			_ = conn.Close()
+		}
+	}()
+	DeferCleanup(l.Close)
+	return l.Addr().(*net.TCPAddr).Port, accepted
+}
+
+// s3Stub answers every request as told and keeps the headers it got.
+type s3Stub struct {
+	*httptest.Server
+	mu      sync.Mutex
+	headers []http.Header
+}
+
+func newS3Stub(handle http.HandlerFunc) *s3Stub {
+	s := &s3Stub{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.headers = append(s.headers, r.Header.Clone())
+		s.mu.Unlock()
+		handle(w, r)
+	}))
+	DeferCleanup(s.Close)
+	return s
+}
+
+func (s *s3Stub) got() []http.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.headers
+}
+
+var _ = Describe("References of a bucket", func() {
+	It("reach into its own namespace only (B-A)", func(ctx SpecContext) {
+		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
+		elsewhere, here := place(ctx), &corev1.Namespace{ObjectMeta: named("", operator.Unique("bare"))}
+		Expect(k8s.Create(ctx, here)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, here)).To(Succeed()) })
+		position := suite.AuditPosition()
+		b := given(ctx, build(here.Name, proxy.URL(), name))
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)
+		Expect(b).To(stalled(v1beta1.ReasonCredentialsNotFound))
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: credentials}, &corev1.Secret{})).To(Succeed())
+		Expect(proxy.Journal().Connections).To(BeEmpty())
+
+		By("looking at every request of the operator for a Secret or a ConfigMap")
+		Eventually(func(g Gomega) {
+			reads := suite.Reads(position, record.Resource("", "secrets"))
+			g.Expect(reads).To(ContainElement("get secrets " + here.Name + "/" + credentials))
+			for _, read := range suite.Reads(position, record.InNamespace(here.Name)) {
+				g.Expect(read).To(Equal("get secrets " + here.Name + "/" + credentials))
+			}
+			for _, read := range reads {
+				g.Expect(read).To(HavePrefix("get "), "never list nor watch")
+			}
+		}).Should(Succeed())
+	}, SpecTimeout(time.Minute))
+
+	It("have no namespace that could be filled in (B-A)", func(ctx SpecContext) {
+		namespace := place(ctx)
+		raw := &unstructured.Unstructured{}
+		for _, field := range []string{
+			`"credentialsSecretRef":{"name":"x","namespace":"other"}`,
+			`"caBundleRef":{"name":"x","namespace":"other"},"credentialsSecretRef":{"name":"x"}`,
+		} {
+			Expect(raw.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"leasehold.dev/v1beta1","kind":"StorageBucket","metadata":{"name":"x","namespace":%q},
+				"spec":{"bucketName":"data","endpoint":"https://s3.example.com",%s}}`, namespace, field))).To(Succeed())
+			Expect(k8s.Create(ctx, raw, client.FieldValidation(metav1.FieldValidationStrict))).To(MatchError(ContainSubstring(`.namespace"`)))
+		}
+	}, SpecTimeout(time.Minute))
+})
+
+var _ = Describe("The guard of addresses", func() {
+	DescribeTable("lets no byte through to where no bucket is (B-B)", func(ctx SpecContext, address, host string) {
+		accepted, endpoint := &atomic.Int32{}, "http://"+host
+		if address != "" {
+			var port int
+			port, accepted = listener(ctx, address)
+			endpoint = fmt.Sprintf("http://%s:%d", host, port)
+		}
+		b := given(ctx, build(place(ctx), endpoint, "some-bucket"))
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+		Expect(b).To(stalled(v1beta1.ReasonEndpointForbidden))
+		Expect(accepted.Load()).To(BeZero())
+		Eventually(ctx, reasonsOf(b)).Should(Equal([]string{"Warning EndpointForbidden"}))
+	},
+		Entry("loopback", SpecTimeout(time.Minute), "127.0.0.2:0", "127.0.0.2"),
+		Entry("loopback of IPv6", SpecTimeout(time.Minute), "[::1]:0", "[::1]"),
+		Entry("loopback in IPv6's clothes", SpecTimeout(time.Minute), "127.0.0.2:0", "[::ffff:127.0.0.2]"),
+		Entry("metadata", SpecTimeout(time.Minute), "", "169.254.169.254"),
+		Entry("metadata of IPv6", SpecTimeout(time.Minute), "", "[fd00:ec2::254]"),
+		Entry("link-local", SpecTimeout(time.Minute), "", "[fe80::1]"),
+		Entry("multicast", SpecTimeout(time.Minute), "", "224.0.0.1"),
+		Entry("this host", SpecTimeout(time.Minute), "", "0.0.0.0"),
+		Entry("an old way to write loopback", SpecTimeout(time.Minute), "", "[::127.0.0.1]"),
+	)
+
+	It("knows the API server and the Services by themselves (B-B)", func(ctx SpecContext) {
+		var service corev1.Service
+		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &service)).To(Succeed())
+		b := given(ctx, build(place(ctx), "https://"+service.Spec.ClusterIP, "some-bucket"))
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+	}, SpecTimeout(time.Minute))
+
+	It("judges a name by what it resolves to (B-B)", func(ctx SpecContext) {
+		name, address := "", ""
+		for _, candidate := range []string{"ip6-localhost", "localhost6", "ip6-loopback"} {
+			if found, err := net.DefaultResolver.LookupHost(ctx, candidate); err == nil && len(found) == 1 && found[0] == "::1" {
+				name, address = candidate, "[::1]:0"
+			}
+		}
+		if name == "" {
+			Skip("needs a name that resolves to ::1 alone, which this machine does not have")
+		}
+		port, accepted := listener(ctx, address)
+		b := given(ctx, build(place(ctx), fmt.Sprintf("http://%s:%d", name, port), "some-bucket"))
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+		Expect(accepted.Load()).To(BeZero())
+	}, SpecTimeout(time.Minute))
+
+	It("follows no redirect to where it would not go itself, and repeats nothing of the answer (B-B)", func(ctx SpecContext) {
+		port, accepted := listener(ctx, "127.0.0.2:0")
+		target := fmt.Sprintf("http://127.0.0.2:%d/latest/meta-data", port)
+		stub := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, target+"?BODYMARKER", http.StatusFound)
+		})
+		b := given(ctx, build(place(ctx), stub.URL, "some-bucket"))
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+		Expect(stub.got()).NotTo(BeEmpty())
+		Expect(accepted.Load()).To(BeZero())
+		Expect(json.Marshal(b.Status)).NotTo(ContainSubstring("BODYMARKER"))
+	}, SpecTimeout(time.Minute))
+})
+
+var _ = Describe("Requests to a bucket", func() {
+	It("are signed with the Secret's keys, carry no token and nothing that lies around (B-D, B-E)", func(ctx SpecContext) {
+		namespace := place(ctx)
+		keys(ctx, namespace, "own", env.S3Account{AccessKey: "OWNKEYID", SecretKey: "own-secret"})
+		// It would be well with the keys of the operator's environment.
+		stub := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
+			if !strings.Contains(r.Header.Get("Authorization"), ambientKey) {
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = io.WriteString(w, "<Error><Code>InvalidAccessKeyId</Code></Error>")
+			}
+		})
+		none := given(ctx, build(namespace, stub.URL, "some-bucket", func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "missing" }))
+		eventually(ctx, none, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)
+		Expect(stub.got()).To(BeEmpty())
+		own := given(ctx, build(namespace, stub.URL, "some-bucket", func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "own" }))
+		eventually(ctx, own, metav1.ConditionFalse, v1beta1.ReasonInvalidCredentials)
+		Expect(stub.got()).NotTo(BeEmpty())
+		for _, header := range stub.got() {
+			Expect(header.Get("Authorization")).To(HavePrefix("AWS4-HMAC-SHA256 Credential=OWNKEYID/"))
+			Expect(header).NotTo(HaveKey("X-Amz-Security-Token"))
+			all := fmt.Sprint(header)
+			Expect(all).NotTo(Or(ContainSubstring("Bearer"), ContainSubstring("eyJ"), ContainSubstring(ambientKey)))
+		}
+		By("giving the Secret a session token, which is sent with the request and nowhere else")
+		operator.Change(ctx, k8s, &corev1.Secret{ObjectMeta: named(namespace, "own")}, func(s *corev1.Secret) {
+			s.Data[v1beta1.SecretKeySessionToken] = []byte("session-of-the-secret")
+		})
+		Eventually(func() []http.Header { return stub.got() }).WithTimeout(expect.Medium).Should(
+			ContainElement(HaveKeyWithValue("X-Amz-Security-Token", []string{"session-of-the-secret"})))
+	}, SpecTimeout(time.Minute))
+
+	It("leave no secret in logs, events, status or metrics, whatever fails (B-C)", Serial, func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		const secret, token = "SENTINEL-secret-access-key", "SENTINEL-session-token"
+		namespace := place(ctx)
+		sentinel := keys(ctx, namespace, "sentinel", env.S3Account{AccessKey: "SENTINELKEYID", SecretKey: secret})
+		operator.Change(ctx, k8s, sentinel, func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte(token) })
+		// A server that says all it knows, as some do with a wrong signature.
+		chatty := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s %s %v</Message></Error>", secret, token, r.Header)
+		})
+		odd := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Minio-Error-Desc", secret)
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = fmt.Fprintf(w, "%s %s %v", secret, token, r.Header)
+		})
+		cut := through(fault.Options{})
+		cut.Inject(fault.Rule{Fault: fault.Cut{At: fault.BeforeForward}})
+		var all []*v1beta1.StorageBucket
+		for endpoint, reason := range map[string]string{
+			chatty.URL: v1beta1.ReasonInvalidCredentials, odd.URL: v1beta1.ReasonServerError, cut.URL(): v1beta1.ReasonEndpointUnreachable,
+			storage.Endpoint(): v1beta1.ReasonInvalidCredentials, "http://169.254.169.254": v1beta1.ReasonEndpointForbidden,
+		} {
+			for _, with := range []func(*v1beta1.StorageBucket){func(*v1beta1.StorageBucket) {}, managed(v1beta1.BucketDelete)} {
+				b := given(ctx, build(namespace, endpoint, operator.Unique("bucket"), with, func(b *v1beta1.StorageBucket) {
+					b.Spec.CredentialsSecretRef.Name = "sentinel"
+				}))
+				eventually(ctx, b, metav1.ConditionFalse, reason)
+				all = append(all, b)
+			}
+		}
+		for _, b := range all {
+			Expect(json.Marshal(b)).NotTo(ContainSubstring("SENTINEL"))
+			list, err := operator.EventsAbout(k8s, b)(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(json.Marshal(list)).NotTo(ContainSubstring("SENTINEL"))
+		}
+		Expect(operator.MetricsOf(ctx, suite.Leader(ctx))).To(And(ContainSubstring("leasehold_storagebucket_up"), Not(ContainSubstring("SENTINEL"))))
+		for _, r := range suite.Replicas() {
+			log, err := os.ReadFile(r.LogPath())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(log).NotTo(BeEmpty())
+			Expect(string(log)).NotTo(Or(ContainSubstring("SENTINEL"), ContainSubstring(storage.Account().SecretKey), ContainSubstring(ambientSecret)))
+		}
+	}, SpecTimeout(2*time.Minute))
+})
