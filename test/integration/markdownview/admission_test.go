@@ -189,9 +189,8 @@ var _ = Describe("Admission of a MarkdownView", func() {
 	)
 
 	It("warns on an update of what the update changes, and of nothing else", func(ctx SpecContext) {
-		v := given(ctx, build(unique("rewarn"), image("example.com/a:latest")))
+		v := givenReady(ctx, build(unique("rewarn"), image("example.com/a:latest"))) // from here on nobody else writes it
 		c, warnings := suite.WarnedClient()
-		change(ctx, v, func(*v1beta1.MarkdownView) {})
 		v.Labels = map[string]string{"example.com/a": "b"}
 		Expect(c.Update(ctx, v, client.DryRunAll)).To(Succeed())
 		Expect(warnings.All()).To(BeEmpty())

@@ -150,8 +150,12 @@ func change[T client.Object](ctx context.Context, o T, f func(T)) {
 	operator.Change(ctx, k8s, o, f)
 }
 
-// reconciles is how many passes over MarkdownViews the leader has made well.
-func reconciles(ctx context.Context) float64 { return suite.Reconciles(ctx, "markdownview") }
+// reconciles is how many passes over MarkdownViews the leader has made well, also
+// those after which it asked to be called again.
+func reconciles(ctx context.Context) float64 {
+	return suite.Reconciles(ctx, "markdownview") +
+		suite.Metric(ctx, `controller_runtime_reconcile_total{controller="markdownview",result="requeue_after"}`)
+}
 
 // newNamespace makes a namespace for one spec.
 func newNamespace(ctx context.Context, labels map[string]string) string {

@@ -1,0 +1,57 @@
+package markdownview_test
+
+import (
+	"context"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+// Tools such as GitOps controllers judge every kind by these rules.
+var _ = Describe("kstatus", func() {
+	judged := func(v *v1beta1.MarkdownView) func(context.Context) (status.Status, error) {
+		return func(ctx context.Context) (status.Status, error) {
+			u := typed(v.Name, nil)
+			if err := k8s.Get(ctx, client.ObjectKeyFromObject(v), u); err != nil {
+				return "", err
+			}
+			result, err := status.Compute(u)
+			if err != nil {
+				return "", err
+			}
+			return result.Status, nil
+		}
+	}
+
+	It("reads a MarkdownView right all its life (R25)", func(ctx SpecContext) {
+		v := given(ctx, build(unique("life")))
+		eventuallyObserved(ctx, v)
+		Expect(judged(v)(ctx)).To(Equal(status.InProgressStatus))
+		eventuallyReady(ctx, v)
+		Expect(judged(v)(ctx)).To(Equal(status.CurrentStatus))
+		change(ctx, v, replicas(2))
+		Expect(judged(v)(ctx)).To(Equal(status.InProgressStatus), "from the moment of the change on")
+		eventuallyReady(ctx, v)
+		Expect(judged(v)(ctx)).To(Equal(status.CurrentStatus))
+
+		By("being in somebody's way")
+		configMap := configMapOf(v)
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(configMap), configMap)).To(Succeed())
+		configMap.OwnerReferences = nil
+		Expect(k8s.Update(ctx, configMap)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, configMap)).To(Succeed()) })
+		Eventually(ctx, judged(v)).WithTimeout(expect.Medium).Should(Equal(status.FailedStatus))
+
+		By("being on its way out")
+		v.Finalizers = []string{"example.com/hold"}
+		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Finalizers = []string{"example.com/hold"} })
+		Expect(k8s.Delete(ctx, v)).To(Succeed())
+		Expect(judged(v)(ctx)).To(Equal(status.TerminatingStatus))
+		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Finalizers = nil })
+	})
+})
