@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -138,12 +139,35 @@ func TestProbeOfAConnectionThatIsCut(t *testing.T) {
 }
 
 func TestForbiddenAddressesGetNoByte(t *testing.T) {
-	c, asked := serve(t, Rules{}, func(http.ResponseWriter, *http.Request) {})
-	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
-		t.Errorf("loopback: %+v", got)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if requests := asked(); len(requests) != 0 {
-		t.Errorf("it asked %q", requests)
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			accepted <- conn
+		}
+		close(accepted)
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	// The second is judged by what it resolves to.
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		c, err := New(Target{Endpoint: fmt.Sprintf("http://%s:%d", host, port), Region: "us-east-1", Bucket: "team-data"},
+			Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, Rules{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
+			t.Errorf("%s: %+v", host, got)
+		}
+		c.Close()
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+	if conn, some := <-accepted; some {
+		t.Errorf("a connection was made: %v", conn.LocalAddr())
 	}
 }
 
