@@ -124,7 +124,8 @@ func (l *listener) forget(c *conn) {
 	delete(l.open, c)
 }
 
-// shut closes the listener and every connection it has accepted.
+// shut closes the listener and every connection it has accepted, those that the
+// HTTP server does not know, or not yet, among them.
 func (l *listener) shut() error {
 	err := l.Close()
 	if errors.Is(err, net.ErrClosed) {

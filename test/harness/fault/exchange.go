@@ -91,8 +91,14 @@ func (x *exchange) outliveClient() func() {
 	return cancel
 }
 
-// forward sends the request upstream and passes the answer on, each part as it comes.
+// forward sends the request upstream and passes the answer on, each part as it
+// comes. What Close has set free is not forwarded any more.
 func (x *exchange) forward() {
+	select {
+	case <-x.proxy.closed:
+		x.cut()
+	default:
+	}
 	now := x.proxy.clock.Now()
 	x.proxy.journal.note(func() { x.entry.Forwarded = now })
 	request := x.request.WithContext(context.WithValue(x.request.Context(), exchangeKey{}, x))

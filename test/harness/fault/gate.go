@@ -82,8 +82,6 @@ func (g *Gate) act(x *exchange) {
 				return nil
 			case <-x.injection.healed:
 				return nil
-			case <-x.proxy.closed:
-				return errCut
 			}
 		}
 	})

@@ -73,11 +73,13 @@ func startProxy(t *testing.T, o Options) *Proxy {
 	return p
 }
 
-// newClient returns a client that trusts the proxy and keeps no connection.
+// newClient returns a client that trusts the proxy, keeps no connection and does
+// not wait for ever.
 func newClient(p *Proxy) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.CA())
 	return &http.Client{
+		Timeout:       eventually,
 		Transport:     &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -228,7 +228,9 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.rules = append(p.rules, i)
+	if !p.isClosed { // else a last request might be held by what nobody heals
+		p.rules = append(p.rules, i)
+	}
 	return i
 }
 

@@ -79,7 +79,7 @@ func TestFirstRuleThatIsDueActs(t *testing.T) {
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	counter := p.Inject(Rule{Name: "counter"})
 	second := p.Inject(Rule{Match: Match{From: 2, To: 2}, Fault: Answer{Status: 502}})
-	rest := p.Inject(Rule{Match: Match{From: 2}, Fault: Answer{Status: 503}})
+	rest := p.Inject(Rule{Match: Match{From: 3}, Fault: Answer{Status: 503}})
 	var got []int
 	for range 4 {
 		got = append(got, ask(t.Context(), p, http.MethodGet, "/", "").Status)

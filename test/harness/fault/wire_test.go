@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
@@ -18,7 +19,9 @@ import (
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.listener.Addr().String())
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	g := NewWithT(t)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(conn.SetDeadline(time.Now().Add(eventually))).To(Succeed())
 	t.Cleanup(func() { _ = conn.Close() }) // Close of the proxy may have come first
 	return conn
 }
