@@ -22,6 +22,7 @@ const (
 	roleKilled  = "killed"   // holds a control plane and waits to be killed
 	rolePanics  = "panics"   // holds a control plane and panics
 	roleStops   = "stops"    // holds a control plane and calls Stop on SIGTERM
+	rolePage    = "page"     // serves the files of a folder
 	roleS3      = "s3"       // holds an S3 server and waits to be killed
 	wroteMarker = "by-a-pod" // the ConfigMap the small operator writes
 )
@@ -31,6 +32,8 @@ func play(role string) {
 	switch role {
 	case roleReplica:
 		err = operate(os.Args[1])
+	case rolePage:
+		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2]))) //nolint:gosec // it lives for one test
 	case roleS3:
 		err = holdS3()
 	case roleKilled, rolePanics, roleStops:

@@ -1,0 +1,262 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// WorkloadControllers make Pods of Deployments, beside DefaultControllers.
+var WorkloadControllers = append([]string{"deployment-controller", "replicaset-controller"}, DefaultControllers...)
+
+const (
+	// readyPoll is how often a program that starts is asked whether it is ready.
+	readyPoll = 50 * time.Millisecond
+	// probeTimeout bounds one such question.
+	probeTimeout = time.Second
+)
+
+// Program stands in for an image.
+type Program struct {
+	Binary string
+	// Args are its arguments, given the port of 127.0.0.1 to listen on and the
+	// folders of its volumes by the paths at which the Pod mounts them.
+	Args func(port int, volumes map[string]string) []string
+}
+
+// NodeOptions say what a Node runs.
+type NodeOptions struct {
+	// Images are the programs by the names of the images they stand in for. Pods
+	// of other images are left alone.
+	Images map[string]Program
+	// Serving is called when a Pod's program answers, with the URL at which it
+	// does. nil: nobody wants to know.
+	Serving func(pod types.NamespacedName, url string)
+	// Failed is called when a Pod could not be run or its program ended. nil: the
+	// Pod's status tells.
+	Failed func(pod types.NamespacedName, err error)
+}
+
+// Node stands in for a scheduler and a kubelet, as far as a Pod of one container
+// with ConfigMaps for volumes goes: it runs the container's program as a process
+// of this machine, has its HTTP readiness probe answered and reports that in the
+// Pod's status, so that the controllers of Kubernetes see what they would see in
+// a cluster. There is no isolation: it is for programs one trusts.
+//
+// A program that ends makes its Pod Failed; a ReplicaSet then makes another.
+type Node struct {
+	plane   *ControlPlane
+	options NodeOptions
+	client  client.Client
+
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu   sync.Mutex
+	pods map[types.UID]context.CancelFunc
+}
+
+// StartNode starts a Node, which runs until it is stopped. The control plane
+// needs WorkloadControllers for Deployments to become Pods.
+func (c *ControlPlane) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
+	n := &Node{plane: c, options: o, client: c.client, pods: map[types.UID]context.CancelFunc{}}
+	pods, err := cache.New(c.Config(), cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {}}})
+	if err != nil {
+		return nil, fmt.Errorf("starting a node: %w", err)
+	}
+	ctx, n.end = context.WithCancel(ctx)
+	informer, err := pods.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { n.see(ctx, o) },
+			UpdateFunc: func(_, o any) { n.see(ctx, o) },
+			DeleteFunc: n.gone,
+		})
+	}
+	if err != nil {
+		n.end()
+		return nil, fmt.Errorf("starting a node: %w", err)
+	}
+	n.running.Go(func() { _ = pods.Start(ctx) }) // it fails only where the control plane ends first
+	return n, nil
+}
+
+// Stop ends the programs. What they served is gone; their Pods stay as they are.
+func (n *Node) Stop() {
+	n.end()
+	n.running.Wait()
+}
+
+// see starts what is to run, and ends what is on its way out.
+func (n *Node) see(ctx context.Context, o any) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok || len(pod.Spec.Containers) == 0 {
+		return
+	}
+	if pod.DeletionTimestamp != nil {
+		n.gone(pod)
+		return
+	}
+	program, ours := n.options.Images[pod.Spec.Containers[0].Image]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, known := n.pods[pod.UID]; known || !ours || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	life, end := context.WithCancel(ctx)
+	n.pods[pod.UID] = end
+	n.running.Go(func() { n.run(life, pod.DeepCopy(), program) })
+}
+
+func (n *Node) gone(o any) {
+	if unknown, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = unknown.Obj
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if end, known := n.pods[pod.UID]; known {
+			end()
+			delete(n.pods, pod.UID)
+		}
+	}
+}
+
+// run is the life of one Pod.
+func (n *Node) run(ctx context.Context, pod *corev1.Pod, program Program) {
+	err := n.serve(ctx, pod, program)
+	if ctx.Err() != nil {
+		return // it was to end
+	}
+	pod.Status.Phase, pod.Status.Message = corev1.PodFailed, err.Error()
+	err = errors.Join(err, n.report(ctx, pod, corev1.ConditionFalse))
+	if n.options.Failed != nil {
+		n.options.Failed(client.ObjectKeyFromObject(pod), err)
+	}
+}
+
+// serve runs the program until ctx ends or it does, and says when it is ready.
+func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) error {
+	dir := filepath.Join(n.plane.dir, "pods", string(pod.UID))
+	volumes, err := n.mount(ctx, pod, dir)
+	if err != nil {
+		return err
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return err
+	}
+	p, err := n.plane.watchdog.start(spec{
+		name: pod.Name, program: program.Binary, args: program.Args(ports[0], volumes), log: filepath.Join(dir, "log"),
+	})
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	ready := wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+		if !p.running() {
+			return false, errors.New("it has ended")
+		}
+		return probe(ctx, pod, url), nil
+	})
+	if ready == nil {
+		pod.Status.Phase = corev1.PodRunning
+		if err := n.report(ctx, pod, corev1.ConditionTrue); err != nil {
+			return err
+		}
+		if n.options.Serving != nil {
+			n.options.Serving(client.ObjectKeyFromObject(pod), url)
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.ended:
+		return fmt.Errorf("running %s: it has ended (%v):\n%s", program.Binary, p.state, tail(p.log, 5))
+	}
+}
+
+// probe asks what the readiness probe would; without one, running is enough.
+func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
+	spec := pod.Spec.Containers[0].ReadinessProbe
+	if spec == nil || spec.HTTPGet == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+spec.HTTPGet.Path, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }() // only the status counts
+	return response.StatusCode >= 200 && response.StatusCode < 400
+}
+
+// mount writes the ConfigMaps of the Pod below dir and returns the folders by
+// the paths at which the container sees them.
+func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[string]string, error) {
+	folders := map[string]string{}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the pod's folder: %w", err)
+	}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts {
+		folder := filepath.Join(dir, m.Name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, fmt.Errorf("making the folder of volume %s: %w", m.Name, err)
+		}
+		folders[m.MountPath] = folder
+		for _, v := range pod.Spec.Volumes {
+			if v.Name != m.Name || v.ConfigMap == nil {
+				continue
+			}
+			var content corev1.ConfigMap
+			if err := n.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.ConfigMap.Name}, &content); err != nil {
+				return nil, fmt.Errorf("reading config map %s: %w", v.ConfigMap.Name, err)
+			}
+			for name, text := range content.Data {
+				if err := os.WriteFile(filepath.Join(folder, filepath.Base(name)), []byte(text), 0o600); err != nil {
+					return nil, fmt.Errorf("writing a file of config map %s: %w", v.ConfigMap.Name, err)
+				}
+			}
+		}
+	}
+	return folders, nil
+}
+
+// report writes the Pod's status.
+func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.ConditionStatus) error {
+	now := metav1.Now()
+	pod.Status.PodIP, pod.Status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
+	pod.Status.StartTime = &now
+	pod.Status.Conditions = nil
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+		status := ready
+		if kind == corev1.PodScheduled || kind == corev1.PodInitialized {
+			status = corev1.ConditionTrue
+		}
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: now})
+	}
+	before := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
+	if err := n.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing the status of pod %s: %w", pod.Name, err)
+	}
+	return nil
+}

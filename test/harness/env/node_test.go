@@ -1,0 +1,144 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// page is a Pod that shows the files of the ConfigMap content.
+func page(namespace, name, image string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{
+				Name: "page", Image: image,
+				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/text", Port: intstr.FromInt32(80)}}},
+				VolumeMounts:   []corev1.VolumeMount{{Name: "content", MountPath: "/content"}},
+			}},
+			Volumes: []corev1.Volume{{Name: "content", VolumeSource: corev1.VolumeSource{
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "content"}}}}},
+		},
+	}
+}
+
+// told is what a Node says.
+type told struct {
+	mu     sync.Mutex
+	urls   map[string]string
+	failed map[string]error
+}
+
+func (s *told) serving(pod types.NamespacedName, url string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.urls[pod.Name] = url
+}
+
+func (s *told) fail(pod types.NamespacedName, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed[pod.Name] = err
+}
+
+func (s *told) url(pod string) func() string {
+	return func() string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.urls[pod]
+	}
+}
+
+func (s *told) failure(pod string) func() error {
+	return func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.failed[pod]
+	}
+}
+
+func fetch(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return string(text), err
+}
+
+func TestNodeRunsPodsAsProcesses(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	said := &told{urls: map[string]string{}, failed: map[string]error{}}
+	image := unique("page")
+	// One script for each role of the test binary: a Program has no environment.
+	script := func(command string) string {
+		path := t.TempDir() + "/program"
+		g.Expect(os.WriteFile(path, []byte("#!/bin/sh\n"+command+"\n"), 0o700)).To(Succeed())
+		return path
+	}
+	self, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	arguments := func(port int, volumes map[string]string) []string {
+		return []string{fmt.Sprintf("127.0.0.1:%d", port), volumes["/content"]}
+	}
+	node, err := shared.StartNode(ctx, NodeOptions{
+		Images: map[string]Program{
+			image:          {Binary: script("exec env " + roleVariable + "=" + rolePage + " " + quote(self) + ` "$@"`), Args: arguments},
+			image + "-bad": {Binary: script("echo no such luck; exit 7"), Args: arguments},
+		},
+		Serving: said.serving, Failed: said.fail,
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(node.Stop)
+
+	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "content"}, Data: map[string]string{"text": "hello"}}
+	g.Expect(shared.client.Create(ctx, content)).To(Succeed())
+	good, bad, other := page(ns, "good", image), page(ns, "bad", image+"-bad"), page(ns, "other", "elsewhere")
+	for _, pod := range []*corev1.Pod{good, bad, other} {
+		// The namespace's ServiceAccount may take a moment.
+		g.Eventually(func() error { return shared.client.Create(ctx, pod) }, eventually).Should(Succeed())
+	}
+
+	g.Eventually(said.url("good"), eventually).ShouldNot(BeEmpty())
+	url := said.url("good")()
+	g.Expect(fetch(ctx, url+"/text")).To(Equal("hello"))
+	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(good), good)).To(Succeed())
+	g.Expect(good.Status.Phase).To(Equal(corev1.PodRunning))
+	g.Expect(good.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+
+	g.Eventually(said.failure("bad"), eventually).Should(MatchError(ContainSubstring("no such luck")))
+	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(bad), bad)).To(Succeed())
+	g.Expect(bad.Status.Phase).To(Equal(corev1.PodFailed))
+	g.Expect(said.url("bad")()).To(BeEmpty())
+
+	t.Log("a Pod of an image that nothing stands in for is left alone")
+	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(other), other)).To(Succeed())
+	g.Expect(other.Status.Conditions).To(BeEmpty())
+
+	t.Log("the program goes with its Pod, and the others with the Node")
+	g.Expect(shared.client.Delete(ctx, good)).To(Succeed())
+	g.Eventually(func() error { _, err := fetch(ctx, url+"/text"); return err }, eventually).Should(HaveOccurred())
+	second := page(ns, "second", image)
+	g.Expect(shared.client.Create(ctx, second)).To(Succeed())
+	g.Eventually(said.url("second"), eventually).ShouldNot(BeEmpty())
+	node.Stop()
+	g.Expect(fetch(ctx, said.url("second")()+"/text")).Error().To(HaveOccurred())
+}
