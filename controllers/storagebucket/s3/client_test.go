@@ -214,6 +214,37 @@ func TestCreateMarksInTheSameRequest(t *testing.T) {
 	}
 }
 
+func TestVirtualHostPutsTheBucketIntoTheHost(t *testing.T) {
+	var hosts, paths []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		hosts, paths = append(hosts, r.Host), append(paths, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(Target{Endpoint: "http://s3.example.com:9000", Region: "eu-west-1", Bucket: "team-data", VirtualHost: true},
+		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return local.dialer().DialContext(ctx, "tcp", server.Listener.Addr().String())
+	}
+	if got := c.Probe(t.Context()); !got.OK() {
+		t.Fatalf("probe: %+v", got)
+	}
+	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range hosts {
+		if hosts[i] != "team-data.s3.example.com:9000" || paths[i] != "/" {
+			t.Errorf("asked %s for %s", hosts[i], paths[i])
+		}
+	}
+	if len(hosts) != 2 {
+		t.Errorf("%d requests, want 2", len(hosts))
+	}
+}
+
 func TestCreateWhereTagsAreNotKnown(t *testing.T) {
 	c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
 		if content, _ := io.ReadAll(r.Body); strings.Contains(string(content), "<Tags>") {

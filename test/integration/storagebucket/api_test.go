@@ -1,6 +1,7 @@
 package storagebucket_test
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -70,10 +71,15 @@ var _ = Describe("The API of StorageBucket", func() {
 		ours := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
 		refused := func(b *v1beta1.StorageBucket, f change, text string) {
 			GinkgoHelper()
-			changed := b.DeepCopy()
-			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(b), changed)).To(Succeed())
-			f(&changed.Spec)
-			Expect(k8s.Update(ctx, changed, client.DryRunAll)).To(MatchError(ContainSubstring(text)))
+			// Again where the operator wrote in between.
+			Eventually(ctx, func(ctx context.Context) error {
+				changed := b.DeepCopy()
+				if err := k8s.Get(ctx, client.ObjectKeyFromObject(b), changed); err != nil {
+					return err
+				}
+				f(&changed.Spec)
+				return k8s.Update(ctx, changed, client.DryRunAll)
+			}).Should(MatchError(ContainSubstring(text)))
 		}
 		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.BucketName = "other-data" }, "bucketName cannot be changed")
 		refused(observed, func(s *v1beta1.StorageBucketSpec) { s.ManagementPolicy = v1beta1.BucketManage }, "managementPolicy cannot be changed")
