@@ -1,0 +1,93 @@
+package markdownview
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const defaultImage = "leasehold-viewer:test"
+
+type files = map[string]v1beta1.MarkdownText
+
+func view(with ...func(*v1beta1.MarkdownView)) *v1beta1.MarkdownView {
+	v := &v1beta1.MarkdownView{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "MarkdownView"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: "uid", Generation: 2},
+		Spec:       v1beta1.MarkdownViewSpec{Markdowns: files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "x"}, Replicas: 2, ViewerImage: "v:1"},
+	}
+	for _, f := range with {
+		f(v)
+	}
+	return v
+}
+
+func showing(f files) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { v.Spec.Markdowns = f }
+}
+
+func image(name string) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { v.Spec.ViewerImage = name }
+}
+
+func replicas(n int32) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { v.Spec.Replicas = n }
+}
+
+// ofSize is files whose names and contents have n bytes.
+func ofSize(n int) files {
+	const name = "SUMMARY.md"
+	return files{name: v1beta1.MarkdownText(strings.Repeat("x", n-len(name)))}
+}
+
+func fakeBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
+}
+
+// applied is what is observed when all that a view is to have is there.
+func applied(t *testing.T, v *v1beta1.MarkdownView) *observation {
+	t.Helper()
+	c := fakeBuilder(t).Build()
+	for _, config := range []runtime.ApplyConfiguration{
+		render(v, defaultImage).configMap, render(v, defaultImage).deployment, render(v, defaultImage).service,
+	} {
+		if err := c.Apply(t.Context(), config, apply.FieldOwner, client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := &observation{view: v, before: *v.Status.DeepCopy(), want: render(v, defaultImage),
+		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
+	for name, into := range map[string]client.Object{"markdowns-": o.configMap, "viewer-": o.deployment} {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: name + v.Name}, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A real API server does not record who set a status by the main resource.
+	record := o.deployment.ManagedFields[0].FieldsV1
+	record.Raw = bytes.Replace(record.Raw, []byte(`,"f:status":{}`), nil, 1)
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "viewer-" + v.Name}, o.service); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}

@@ -1,0 +1,215 @@
+package markdownview
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/notes"
+)
+
+// rolled sets how far the Deployment is, of 2 viewers.
+func rolled(updated, available int32, progressing string) func(*observation) {
+	return func(o *observation) {
+		o.deployment.Generation = 3
+		o.deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: updated, AvailableReplicas: available}
+		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: progressing, Message: "said by it"}
+		if progressing == "ProgressDeadlineExceeded" {
+			c.Status = corev1.ConditionFalse
+		}
+		o.deployment.Status.Conditions = []appsv1.DeploymentCondition{c}
+	}
+}
+
+func unseen(o *observation) { o.deployment.Generation = 4 }
+
+func well() *result {
+	return &result{outcomes: map[kind]outcome{configMap: inPlace, deployment: inPlace, service: inPlace}}
+}
+
+// told is the conditions as "Type=Status Reason", sorted as they are.
+func told(s v1beta1.MarkdownViewStatus) map[string]string {
+	out := map[string]string{}
+	for _, c := range s.Conditions {
+		out[c.Type] = fmt.Sprintf("%s %s", c.Status, c.Reason)
+	}
+	return out
+}
+
+func TestSummarize(t *testing.T) {
+	const done, going, exceeded = "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"
+	is := func(ready, available, degraded string, stalled ...string) map[string]string {
+		out := map[string]string{"Ready": ready, "Available": available, "Degraded": degraded}
+		if len(stalled) > 0 {
+			out["Stalled"] = stalled[0]
+		}
+		return out
+	}
+	const fine, up = "False AsExpected", "True ReplicasAvailable"
+	for reason, tc := range map[string]struct {
+		world   func(*observation)
+		outcome func(*result, *plan)
+		want    map[string]string
+	}{
+		"all viewers serve":              {rolled(2, 2, done), nil, is("True Reconciled", up, fine)},
+		"a rollout under way":            {rolled(1, 2, going), nil, is("False Progressing", up, fine)},
+		"the first are starting":         {rolled(2, 0, going), nil, is("False Progressing", "False Progressing", fine)},
+		"one has gone":                   {rolled(2, 1, done), nil, is("False Progressing", up, fine)},
+		"all have gone":                  {rolled(2, 0, done), nil, is("False NoReplicasAvailable", "False NoReplicasAvailable", fine)},
+		"they do not come up":            {rolled(2, 0, exceeded), nil, is("False RolloutStalled", "False NoReplicasAvailable", "True RolloutStalled", "True RolloutStalled")},
+		"the new ones do not come up":    {rolled(1, 1, exceeded), nil, is("False RolloutStalled", up, "True RolloutStalled", "True RolloutStalled")},
+		"nobody has seen the Deployment": {func(o *observation) { rolled(2, 2, done)(o); unseen(o) }, nil, is("False Progressing", "False Progressing", fine)},
+		"just created":                   {func(o *observation) { o.deployment = nil }, func(r *result, _ *plan) { r.outcomes[deployment] = created }, is("False Progressing", "False Progressing", fine)},
+		"just changed":                   {rolled(2, 2, done), func(r *result, _ *plan) { r.outcomes[deployment] = changed }, is("False Progressing", "False Progressing", fine)},
+		"a child is on its way out": {rolled(2, 2, done), func(r *result, p *plan) {
+			r.outcomes[service] = awaited
+		}, is("False Progressing", up, fine)},
+		"a stranger's Service": {rolled(2, 2, done), func(r *result, p *plan) {
+			r.outcomes[service], r.foreign = withheld, p.steps[2:]
+		}, is("False ChildConflict", up, "True ChildConflict", "True ChildConflict")},
+		"a stranger's Deployment": {func(o *observation) { rolled(2, 2, done)(o); o.deployment.OwnerReferences = nil }, func(r *result, p *plan) {
+			r.outcomes[deployment], r.foreign = withheld, p.steps[1:2]
+		}, is("False ChildConflict", "False NoReplicasAvailable", "True ChildConflict", "True ChildConflict")},
+		"a failure": {rolled(2, 2, done), func(r *result, _ *plan) {
+			r.outcomes[configMap], r.outcomes[deployment], r.errs = failed, withheld, []error{fmt.Errorf("boom")}
+		}, is("False ReconcileFailed", up, "True ReconcileFailed")},
+		"a wrong spec": {rolled(2, 2, done), func(r *result, p *plan) {
+			r.outcomes, p.steps, p.invalid = nil, nil, field.ErrorList{field.Required(markdownsPath, "x")}
+		}, is("False InvalidSpec", up, "True InvalidSpec", "True InvalidSpec")},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			o := applied(t, view())
+			tc.world(o)
+			p, res := plan{steps: []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"}, {kind: service, name: "s"}}}, well()
+			if tc.outcome != nil {
+				tc.outcome(res, &p)
+			}
+			got := summarize(o, p, res, epoch)
+			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if got.ObservedGeneration != 2 {
+				t.Errorf("observed generation %d, want 2", got.ObservedGeneration)
+			}
+			// The same again is the same status, or each pass would write it.
+			o.before = *got.DeepCopy()
+			if again := summarize(o, p, res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+				t.Errorf("the same again is another status:\n%s", cmp.Diff(got, again))
+			}
+		})
+	}
+}
+
+func TestSummarizeKeepsWhatItDoesNotKnow(t *testing.T) {
+	o := applied(t, view())
+	rolled(2, 2, "NewReplicaSetAvailable")(o)
+	o.before = summarize(o, plan{}, well(), epoch)
+	if o.before.AvailableReplicas != 2 || o.before.Replicas != 2 || o.before.URL == "" || o.before.Selector == "" || o.before.ContentHash != o.want.hash {
+		t.Fatalf("got %+v", o.before)
+	}
+	t.Run("while the Deployment controller has not looked", func(t *testing.T) {
+		unseen(o)
+		got := summarize(o, plan{}, well(), epoch)
+		if got.AvailableReplicas != 2 || told(got)["Available"] != "True ReplicasAvailable" || told(got)["Ready"] != "False Progressing" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	t.Run("of the content, while the ConfigMap is not ours", func(t *testing.T) {
+		o := applied(t, view(showing(files{"SUMMARY.md": "other"})))
+		o.before.ContentHash, o.before.URL = "old", "old"
+		res := well()
+		res.outcomes[configMap], res.outcomes[service] = withheld, withheld
+		if got := summarize(o, plan{}, res, epoch); got.ContentHash != "old" || got.URL != "" {
+			t.Errorf("hash %q, url %q, want the old hash and no url", got.ContentHash, got.URL)
+		}
+	})
+}
+
+func reasons(list []notes.Note) []string {
+	var out []string
+	for _, n := range list {
+		out = append(out, n.Type+" "+n.Reason)
+	}
+	return out
+}
+
+func TestTransitions(t *testing.T) {
+	status := func(hash string, degraded, available metav1.Condition) v1beta1.MarkdownViewStatus {
+		s := v1beta1.MarkdownViewStatus{ContentHash: hash}
+		for _, c := range []metav1.Condition{degraded, available} {
+			if c.Type != "" {
+				conditions.Set(&s.Conditions, 1, epoch, c)
+			}
+		}
+		return s
+	}
+	none := metav1.Condition{}
+	up := condition(v1beta1.ConditionAvailable, true, v1beta1.ReasonReplicasAvailable, "m")
+	down := condition(v1beta1.ConditionAvailable, false, v1beta1.ReasonProgressing, "m")
+	fine := condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m")
+	bad := func(message string) metav1.Condition {
+		return condition(v1beta1.ConditionDegraded, true, v1beta1.ReasonChildConflict, message)
+	}
+	foreign := []step{{kind: service, name: "s"}}
+	for reason, tc := range map[string]struct {
+		before, after v1beta1.MarkdownViewStatus
+		foreign       []step
+		want          []string
+	}{
+		"created":                 {status("", none, none), status("a", fine, down), nil, nil},
+		"served":                  {status("a", fine, down), status("a", fine, up), nil, []string{"Normal Available"}},
+		"served from the start":   {status("", none, none), status("a", fine, up), nil, []string{"Normal Available"}},
+		"served still":            {status("a", fine, up), status("a", fine, up), nil, nil},
+		"not served any more":     {status("a", fine, up), status("a", fine, down), nil, nil},
+		"other content":           {status("a", fine, up), status("b", fine, up), nil, []string{"Normal ContentUpdated"}},
+		"a conflict":              {status("a", fine, up), status("a", bad("x"), up), foreign, []string{"Warning ChildConflict", "Warning Degraded"}},
+		"the same conflict":       {status("a", bad("x"), up), status("a", bad("x"), up), foreign, nil},
+		"another conflict":        {status("a", bad("x"), up), status("a", bad("y"), up), foreign, []string{"Warning ChildConflict", "Warning Degraded"}},
+		"the end of a conflict":   {status("a", bad("x"), up), status("a", fine, up), nil, nil},
+		"degraded, by no foreign": {status("a", fine, up), status("a", bad("x"), up), nil, []string{"Warning Degraded"}},
+	} {
+		got := reasons(transitions(&observation{view: view(), before: tc.before}, tc.after, &result{foreign: tc.foreign}))
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", reason, diff)
+		}
+	}
+}
+
+func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
+	p := plan{steps: []step{{kind: configMap, name: "m", verb: update}, {kind: deployment, name: "d", verb: create}, {kind: service, name: "s", verb: keep}}}
+	res := &result{outcomes: map[kind]outcome{configMap: changed, deployment: created, service: inPlace}}
+	settled := func() *observation {
+		o := &observation{view: view(), want: children{hash: "h"}}
+		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h"}
+		conditions.Set(&o.before.Conditions, 2, epoch, condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
+		return o
+	}
+	for reason, tc := range map[string]struct {
+		change func(*observation)
+		want   []string
+	}{
+		"all was right":          {func(*observation) {}, []string{"configmap m had been changed and was put right", "deployment d was gone and was made anew"}},
+		"the spec has changed":   {func(o *observation) { o.view.Generation = 3 }, nil},
+		"the hash is new":        {func(o *observation) { o.want.hash = "i" }, nil},
+		"it was in trouble":      {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
+		"it was never looked at": {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
+	} {
+		o := settled()
+		tc.change(o)
+		var got []string
+		for _, n := range corrections(o, p, res) {
+			got = append(got, n.Message)
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: corrections (-want +got):\n%s", reason, diff)
+		}
+	}
+}

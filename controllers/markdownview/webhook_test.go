@@ -1,0 +1,107 @@
+package markdownview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+func TestDefault(t *testing.T) {
+	w := &Webhook{DefaultViewerImage: defaultImage}
+	for given, want := range map[string]string{"": defaultImage, "own:1": "own:1"} {
+		v := view(image(given))
+		if err := w.Default(t.Context(), v); err != nil || v.Spec.ViewerImage != want {
+			t.Errorf("%q became %q (%v), want %q", given, v.Spec.ViewerImage, err, want)
+		}
+	}
+}
+
+func TestCreateTellsAllAtOnce(t *testing.T) {
+	_, err := (&Webhook{}).ValidateCreate(t.Context(), view(showing(files{"a/b": ""}), replicas(9), image(" ")))
+	if !apierrors.IsInvalid(err) {
+		t.Fatalf("got %v, want Invalid", err)
+	}
+	for _, part := range []string{"markdowns must have SUMMARY.md.", "a/b", "replicas must be in the range of 1 to 5.", "spec.viewerImage"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in %v", part, err)
+		}
+	}
+}
+
+// R24: what a newer rule would refuse can still be changed in other ways.
+func TestUpdateJudgesWhatItChanges(t *testing.T) {
+	bad := func() *v1beta1.MarkdownView { return view(showing(files{"a/b": ""}), replicas(9), image(" ")) }
+	for reason, tc := range map[string]struct {
+		change  func(*v1beta1.MarkdownView)
+		refused string
+	}{
+		"a label":            {func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, ""},
+		"good replicas":      {replicas(3), ""},
+		"a good image":       {image("a:1"), ""},
+		"other bad replicas": {replicas(8), "spec.replicas"},
+		"another bad image":  {image("  "), "spec.viewerImage"},
+		"other bad files":    {showing(files{"c/d": ""}), "spec.markdowns"},
+		"good files":         {showing(files{"SUMMARY.md": ""}), ""},
+		"bad files, but on its way out": {func(v *v1beta1.MarkdownView) {
+			v.DeletionTimestamp, v.Spec.Markdowns = new(metav1.Now()), files{"c/d": ""}
+		}, ""},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			changed := bad()
+			tc.change(changed)
+			_, err := (&Webhook{}).ValidateUpdate(t.Context(), bad(), changed)
+			if (err != nil) != (tc.refused != "") || (err != nil && !strings.Contains(err.Error(), tc.refused)) {
+				t.Errorf("got %v, want it refused for %q", err, tc.refused)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	many := files{"SUMMARY.md": ""}
+	for i := range 50 {
+		many[fmt.Sprintf("%s%02d.md", strings.Repeat("n", 200), i)] = ""
+	}
+	for reason, tc := range map[string]struct {
+		with func(*v1beta1.MarkdownView)
+		want []string // what each starts with
+	}{
+		"all is well":      {func(*v1beta1.MarkdownView) {}, nil},
+		"a missing file":   {showing(files{"SUMMARY.md": "[a](a.md)"}), []string{`SUMMARY.md links to what is not in markdowns: "a.md"`}},
+		"an unlisted file": {showing(files{"SUMMARY.md": "", "a.md": ""}), []string{`no link in SUMMARY.md leads to: "a.md"`}},
+		"many":             {showing(many), []string{"no link in SUMMARY.md leads to: "}},
+		"no SUMMARY.md":    {showing(files{"a.md": ""}), nil}, // an error says so
+		"a SUMMARY.md so long that it is not read": {showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
+			[]string{"SUMMARY.md is longer than 65536 bytes"}},
+		"latest":             {image("a:latest"), []string{"viewerImage a:latest has the tag latest"}},
+		"a very long latest": {image(strings.Repeat("a", 200) + ":latest"), []string{"viewerImage aaa"}},
+		"everything": {func(v *v1beta1.MarkdownView) {
+			v.Spec.Markdowns, v.Spec.ViewerImage = files{"SUMMARY.md": "[a](a.md)", "b.md": ""}, "a"
+		}, []string{"SUMMARY.md links", "no link", "viewerImage a has no tag"}},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			warnings, _ := (&Webhook{}).ValidateCreate(t.Context(), view(tc.with))
+			var got []string
+			for i, w := range warnings {
+				// More than that the API server cuts off.
+				if utf8.RuneCountInString(w) > 256 {
+					t.Errorf("a warning of %d letters: %s", utf8.RuneCountInString(w), w)
+				}
+				if i < len(tc.want) && strings.HasPrefix(w, tc.want[i]) {
+					w = tc.want[i]
+				}
+				got = append(got, w)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
