@@ -30,7 +30,7 @@ s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 
 .PHONY: run
 run: controlplane s3server build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
 	@$(GO) build -o $(TOOLS)/run ./hack/run
-	@exec $(TOOLS)/run -manager $(BIN)/manager $(ARGS)
+	@exec $(TOOLS)/run -manager $(BIN)/manager -viewer $(BIN)/viewer $(ARGS)
 
 .PHONY: clean
 clean: ## Remove bin/ and artifacts/.

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -24,8 +25,8 @@ import (
 // electionLease is the name of the Lease by which the replicas elect a leader.
 const electionLease = "manager.leasehold.dev"
 
-// follow watches the Lease, the Tenants and the events about them until the
-// stage is cleared, and says what changes.
+// follow watches the Lease, the objects of our kinds and the events about them
+// until the stage is cleared, and says what changes.
 func (s *stage) follow(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -49,7 +50,9 @@ func (s *stage) follow(ctx context.Context) error {
 	news := &news{out: s.out, system: s.installation.Shipped().Namespace, said: map[string]string{}}
 	return errors.Join(
 		tell(ctx, watched, news.lease),
-		tell(ctx, watched, news.tenant),
+		tell(ctx, watched, func(t *v1beta1.Tenant, gone bool) { news.object("tenant", t, t.Status.Conditions, gone) }),
+		tell(ctx, watched, func(b *v1beta1.StorageBucket, gone bool) { news.object("bucket", b, b.Status.Conditions, gone) }),
+		tell(ctx, watched, func(v *v1beta1.MarkdownView, gone bool) { news.object("view", v, v.Status.Conditions, gone) }),
 		tell(ctx, watched, news.event),
 	)
 }
@@ -120,23 +123,24 @@ func (n *news) lease(lease *coordinationv1.Lease, gone bool) {
 	n.once("lease", "leader", leader+" leads")
 }
 
-func (n *news) tenant(tenant *v1beta1.Tenant, gone bool) {
-	subject := "tenant/" + tenant.Name
+func (n *news) object(topic string, o client.Object, conditions []metav1.Condition, gone bool) {
+	subject := topic + "/" + o.GetName()
 	switch {
 	case gone:
-		n.once(subject, "tenant", tenant.Name+" is gone")
+		n.once(subject, topic, o.GetName()+" is gone")
 		return
-	case tenant.DeletionTimestamp != nil:
-		n.once(subject+"/deletion", "tenant", tenant.Name+" is being deleted")
+	case o.GetDeletionTimestamp() != nil:
+		n.once(subject+"/deletion", topic, o.GetName()+" is being deleted")
 	}
-	for _, condition := range tenant.Status.Conditions {
-		text := fmt.Sprintf("%s: %s=%s (%s) %s", tenant.Name, condition.Type, condition.Status, condition.Reason, condition.Message)
-		n.once(subject+"/"+condition.Type, "tenant", text)
+	for _, condition := range conditions {
+		text := fmt.Sprintf("%s: %s=%s (%s) %s", o.GetName(), condition.Type, condition.Status, condition.Reason, condition.Message)
+		n.once(subject+"/"+condition.Type, topic, text)
 	}
 }
 
 func (n *news) event(event *eventsv1.Event, gone bool) {
-	if gone || event.Regarding.Kind != "Tenant" {
+	group, _, _ := strings.Cut(event.Regarding.APIVersion, "/")
+	if gone || group != v1beta1.GroupVersion.Group {
 		return
 	}
 	times := ""

@@ -1,6 +1,6 @@
-// Command run shows Leasehold at work on this machine: a control plane, the
-// operator as two processes under the rights it ships with, and the samples. It
-// says what happens until it is told to stop with Ctrl-C.
+// Command run shows Leasehold at work on this machine: a control plane, an S3
+// server, the operator as two processes under the rights it ships with, and the
+// samples. It says what happens until it is told to stop with Ctrl-C.
 //
 // `make run` builds what it needs and starts it. With -once it ends as soon as
 // the samples are Ready.
@@ -26,6 +26,7 @@ import (
 // settings are the flags.
 type settings struct {
 	manager string        // the operator's binary
+	viewer  string        // the page server's binary
 	config  string        // folder of the kustomize configuration
 	workDir string        // where the control plane's folder goes
 	lease   time.Duration // of the election; zero keeps what config/manager says
@@ -61,6 +62,7 @@ func parse(args []string, help io.Writer) (*settings, error) {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.StringVar(&s.manager, "manager", filepath.Join("bin", "manager"), "the operator's binary")
+	flags.StringVar(&s.viewer, "viewer", filepath.Join("bin", "viewer"), "the page server's binary")
 	flags.StringVar(&s.config, "config", "config", "folder of the kustomize configuration; its default and samples are applied")
 	flags.StringVar(&s.workDir, "workdir", filepath.Join("bin", "run"), "folder for data and logs, removed at the end")
 	flags.DurationVar(&s.lease, "lease", 0, "lease duration of the leader election, at least 3s; 0 is what config/manager says")
@@ -106,8 +108,10 @@ func run(ctx context.Context, s *settings, out *teller) (err error) {
 	}()
 	for _, step := range []func(context.Context) error{
 		stage.startControlPlane, // everything below talks to it
+		stage.startStorage,      // what lies outside the cluster
 		stage.install,           // what is shipped, before the first replica needs its rights
 		stage.follow,            // before there is something to see
+		stage.startNode,         // what runs the viewers
 		stage.startReplicas,     // both, under the shipped ServiceAccount
 		stage.awaitReplicas,     // webhooks answer from here on
 		stage.applySamples,

@@ -65,16 +65,16 @@ func TestNewsIsToldOnce(t *testing.T) {
 
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "t"}}
 	tenant.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Reconciled", Message: "fine"}}
-	n.tenant(tenant, false)
-	n.tenant(tenant, false)
+	n.object("tenant", tenant, tenant.Status.Conditions, false)
+	n.object("tenant", tenant, tenant.Status.Conditions, false)
 	tenant.DeletionTimestamp = new(metav1.Now())
-	n.tenant(tenant, false)
-	n.tenant(tenant, true)
+	n.object("tenant", tenant, tenant.Status.Conditions, false)
+	n.object("tenant", tenant, tenant.Status.Conditions, true)
 
 	event := &eventsv1.Event{Type: "Normal", Reason: "Updated", Note: "the tenant was updated"}
 	event.Regarding.Name = "t"
 	n.event(event, false) // about something else
-	event.Regarding.Kind = "Tenant"
+	event.Regarding.APIVersion, event.Regarding.Kind = v1beta1.GroupVersion.String(), "Tenant"
 	n.event(event, false)
 	event.Series = &eventsv1.EventSeries{Count: 2}
 	n.event(event, false)

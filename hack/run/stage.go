@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,6 +27,8 @@ type stage struct {
 	out      *teller
 
 	plane        *env.ControlPlane
+	storage      *storage
+	node         *env.Node
 	installation *env.Installation
 	deserted     chan struct{} // closed when no replica runs any more
 	client       client.Client
@@ -43,6 +43,7 @@ func (s *stage) startControlPlane(ctx context.Context) error {
 		WorkDir:     s.settings.workDir,
 		CRDs:        []string{filepath.Join(s.settings.config, "crd", "bases")},
 		AuditGroups: []string{v1beta1.GroupVersion.Group},
+		Controllers: env.WorkloadControllers,
 	})
 	if err != nil {
 		return err
@@ -65,6 +66,8 @@ func (s *stage) install(ctx context.Context) error {
 				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports.Metrics),
 				"--webhook-host=127.0.0.1",
 				fmt.Sprintf("--webhook-port=%d", ports.Webhook),
+				// Our S3 server is on this machine, which is forbidden otherwise.
+				"--endpoint-allow-cidr=127.0.0.1/32",
 			}, electionArgs(s.settings.lease)...)
 		},
 	})
@@ -145,6 +148,9 @@ func (s *stage) applySamples(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.storage.prepare(ctx, s.plane, samples); err != nil {
+		return err
+	}
 	var last error
 	err = wait.PollUntilContextTimeout(ctx, pollEvery, s.settings.timeout, true, func(ctx context.Context) (bool, error) {
 		last = s.plane.Apply(ctx, samples...)
@@ -191,9 +197,15 @@ func (s *stage) clear(ctx context.Context) error {
 	if s.unfollow != nil {
 		s.unfollow()
 	}
+	if s.node != nil {
+		s.node.Stop()
+	}
 	if s.installation != nil {
 		errs = append(errs, s.installation.Stop(ctx))
 		s.out.say("stopping", "the replicas have ended")
+	}
+	if s.storage != nil {
+		errs = append(errs, s.storage.stop())
 	}
 	if err := s.plane.Stop(); err != nil {
 		errs = append(errs, err)
@@ -201,28 +213,4 @@ func (s *stage) clear(ctx context.Context) error {
 		s.out.say("stopping", "the control plane has ended, its folder is gone")
 	}
 	return errors.Join(errs...)
-}
-
-// short returns path as seen from the working directory, when it is below that.
-func short(path string) string {
-	here, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) {
-		return below
-	}
-	return path
-}
-
-// cut leaves the beginning of each line: stack traces are for the log file.
-func cut(text string) string {
-	const width = 160
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if runes := []rune(line); len(runes) > width {
-			lines[i] = string(runes[:width]) + "..."
-		}
-	}
-	return strings.Join(lines, "\n")
 }

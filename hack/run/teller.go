@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -32,4 +34,28 @@ func (t *teller) block(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	fmt.Fprintf(t.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
+}
+
+// short returns path as seen from the working directory, when it is below that.
+func short(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	if below, err := filepath.Rel(here, path); err == nil && filepath.IsLocal(below) {
+		return below
+	}
+	return path
+}
+
+// cut leaves the beginning of each line: stack traces are for the log file.
+func cut(text string) string {
+	const width = 160
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			lines[i] = string(runes[:width]) + "..."
+		}
+	}
+	return strings.Join(lines, "\n")
 }

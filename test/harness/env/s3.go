@@ -226,6 +226,9 @@ func newS3Account() S3Account {
 	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
 }
 
+// Pid returns the number of the process, also of one that has ended.
+func (s *S3Server) Pid() int { return s.current().pid() }
+
 // Running says whether the process is there; a paused one is.
 func (s *S3Server) Running() bool { return s.current().running() }
 
