@@ -31,6 +31,13 @@ func TestSamples(t *testing.T) {
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("samples (-want +got):\n%s", diff)
 	}
+	policies := map[v1beta1.BucketManagementPolicy]bool{}
+	for _, bucket := range all[*v1beta1.StorageBucket](samples) {
+		policies[bucket.Spec.ManagementPolicy] = true
+	}
+	if !policies[""] || !policies[v1beta1.BucketManage] {
+		t.Errorf("samples of StorageBucket have the policies %v, want Manage and the default", policies)
+	}
 	if unseen := len(samples) - len(got) - len(all[*v1beta1.StorageBucket](samples)) - len(all[*v1beta1.MarkdownView](samples)); unseen != 0 {
 		t.Errorf("%d objects in config/samples that no test looks at", unseen)
 	}
