@@ -88,7 +88,7 @@ func TestDecideTellsWhatItCannotRead(t *testing.T) {
 	o := applied(t, view())
 	o.deployment.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: string(apply.FieldOwner), Operation: metav1.ManagedFieldsOperationApply, APIVersion: "apps/v1",
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"not a path":{}}`)}}}
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"not a path":{}}`)}}
 	if p, err := decide(o); err == nil {
 		t.Errorf("got the plan %v, want an error", p)
 	}

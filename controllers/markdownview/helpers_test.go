@@ -1,7 +1,6 @@
 package markdownview
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +84,7 @@ func applied(t *testing.T, v *v1beta1.MarkdownView) *observation {
 	}
 	// A real API server does not record who set a status by the main resource.
 	record := o.deployment.ManagedFields[0].FieldsV1
-	record.Raw = bytes.Replace(record.Raw, []byte(`,"f:status":{}`), nil, 1)
+	record.SetRawString(strings.Replace(record.GetRawString(), `,"f:status":{}`, "", 1))
 	if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "viewer-" + v.Name}, o.service); err != nil {
 		t.Fatal(err)
 	}

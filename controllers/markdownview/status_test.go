@@ -69,7 +69,7 @@ func TestSummarize(t *testing.T) {
 		"nobody has seen the Deployment": {func(o *observation) { rolled(2, 2, done)(o); unseen(o) }, nil, is("False Progressing", "False Progressing", fine)},
 		"just created":                   {func(o *observation) { o.deployment = nil }, func(r *result, _ *plan) { r.outcomes[deployment] = created }, is("False Progressing", "False Progressing", fine)},
 		"just changed":                   {rolled(2, 2, done), func(r *result, _ *plan) { r.outcomes[deployment] = changed }, is("False Progressing", "False Progressing", fine)},
-		"a child is on its way out": {rolled(2, 2, done), func(r *result, p *plan) {
+		"a child is on its way out": {rolled(2, 2, done), func(r *result, _ *plan) {
 			r.outcomes[service] = awaited
 		}, is("False Progressing", up, fine)},
 		"a stranger's Service": {rolled(2, 2, done), func(r *result, p *plan) {

@@ -1,0 +1,179 @@
+package markdownview
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "book"}}
+
+// world is a Reconciler on a fake API server that has an answer for each apply
+// by the kind of the child, and what was asked of it.
+type world struct {
+	*Reconciler
+	client  client.WithWatch
+	answers map[string]error
+	writes  []string
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	w := &world{answers: map[string]error{}}
+	w.client = fakeBuilder(t, objects...).WithStatusSubresource(&v1beta1.MarkdownView{}).WithInterceptorFuncs(interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			kind := *o.(interface{ GetKind() *string }).GetKind()
+			w.writes = append(w.writes, kind)
+			if err := w.answers[kind]; err != nil {
+				return err
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			w.writes = append(w.writes, sub)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}).Build()
+	available, err := newAvailable(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Reconciler = &Reconciler{
+		Client: w.client, Live: w.client, Recorder: events.NewFakeRecorder(100), available: available,
+		Options: Options{DefaultViewerImage: defaultImage, SyncPeriod: time.Minute}, Clock: testingclock.NewFakePassiveClock(epoch),
+	}
+	return w
+}
+
+func (w *world) status(t *testing.T) v1beta1.MarkdownViewStatus {
+	t.Helper()
+	v := &v1beta1.MarkdownView{}
+	if err := w.client.Get(t.Context(), request.NamespacedName, v); err != nil {
+		t.Fatal(err)
+	}
+	return v.Status
+}
+
+// What a child that fails does to the others is told by which were tried.
+func TestOneChildThatFails(t *testing.T) {
+	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("quota"))
+	leaving := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("namespace is being terminated"))
+	leaving.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "x", errors.New("changed"))
+	for reason, tc := range map[string]struct {
+		answers map[string]error
+		tried   []string
+		result  ctrl.Result
+		fails   bool
+		ready   string
+	}{
+		"the content: no viewer without it, but its address": {map[string]error{"ConfigMap": refused, "Service": refused},
+			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{}, true, v1beta1.ReasonReconcileFailed},
+		"the content, by a conflict: look again": {map[string]error{"ConfigMap": conflict, "Service": refused},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: lookAgain}, false, ""},
+		"all, since the namespace goes: nothing is said": {map[string]error{"ConfigMap": leaving, "Service": leaving},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{}, false, ""},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			w := newWorld(t, view())
+			w.answers = tc.answers
+			result, err := w.Reconcile(t.Context(), request)
+			if result != tc.result || (err != nil) != tc.fails {
+				t.Errorf("got %v, %v; want %v, failing %t", result, err, tc.result, tc.fails)
+			}
+			if diff := cmp.Diff(tc.tried, w.writes); diff != "" {
+				t.Errorf("writes (-want +got):\n%s", diff)
+			}
+			ready := ""
+			if conditions := w.status(t).Conditions; len(conditions) > 0 {
+				ready = conditions[slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == v1beta1.ConditionReady })].Reason
+			}
+			if ready != tc.ready {
+				t.Errorf("Ready because of %q, want %q", ready, tc.ready)
+			}
+		})
+	}
+}
+
+func TestAViewThatGoes(t *testing.T) {
+	t.Run("is left alone", func(t *testing.T) {
+		w := newWorld(t, view(func(v *v1beta1.MarkdownView) {
+			v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{metav1.FinalizerDeleteDependents}
+		}))
+		if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) || len(w.writes) > 0 {
+			t.Errorf("got %v, %v and the writes %v, want nothing", result, err, w.writes)
+		}
+	})
+	t.Run("is forgotten when it is gone (R20)", func(t *testing.T) {
+		w := newWorld(t)
+		w.available.WithLabelValues("ns", "book").Set(1)
+		w.available.WithLabelValues("ns", "other").Set(1)
+		w.looks.Store(request.NamespacedName, epoch)
+		if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) {
+			t.Errorf("got %v, %v, want nothing", result, err)
+		}
+		if n := testutil.CollectAndCount(w.available); n != 1 {
+			t.Errorf("%d series are left, want that of the other", n)
+		}
+		if _, known := w.looks.Load(request.NamespacedName); known {
+			t.Error("its last look is still known")
+		}
+	})
+	t.Run("behind the cache gets nothing new", func(t *testing.T) {
+		w := newWorld(t, view())
+		w.Live = newWorld(t).client
+		result, err := w.Reconcile(t.Context(), request)
+		if err != nil || result.RequeueAfter != lookAgain || len(w.writes) > 0 {
+			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
+		}
+	})
+	t.Run("and came back under its name gets nothing of the first's", func(t *testing.T) {
+		w := newWorld(t, view())
+		w.Live = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.UID = "second" })).client
+		if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) > 0 {
+			t.Errorf("%v and the writes %v, want none", err, w.writes)
+		}
+	})
+}
+
+func TestWhatIsWrongIsSaidAndNothingDone(t *testing.T) {
+	w := newWorld(t, view(showing(nil)))
+	if _, err := w.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"status"}, w.writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	if got := told(w.status(t)); got["Ready"] != "False InvalidSpec" || got["Stalled"] != "True InvalidSpec" {
+		t.Errorf("got %v", got)
+	}
+	if n := testutil.ToFloat64(w.available.WithLabelValues("ns", "book")); n != 0 {
+		t.Errorf("the gauge is %g, want 0", n)
+	}
+	first := <-w.Recorder.(*events.FakeRecorder).Events
+	if !strings.Contains(first, "Warning Degraded") {
+		t.Errorf("event %q", first)
+	}
+	if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) != 1 {
+		t.Errorf("looking again: %v and the writes %v, want no other", err, w.writes)
+	}
+}

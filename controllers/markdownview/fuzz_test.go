@@ -1,0 +1,110 @@
+package markdownview
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// seeds are views that are trouble somewhere: empty, huge, unicode, paths,
+// markup, templates, and not a view at all.
+var seeds = []string{
+	`{}`,
+	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"- [A](a.md)","a.md":"x"},"replicas":2}}`,
+	`{"metadata":{"name":"a.b"},"spec":{"markdowns":{"../x.md":"","/etc/passwd":"","..data":"","":"","a\u0000.md":""}}}`,
+	`{"metadata":{"name":"` + strings.Repeat("a", 57) + `"},"spec":{"replicas":-2147483648,"viewerImage":"` + strings.Repeat("a/", 300) + `"}}`,
+	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"` + strings.Repeat("[", 3000) + `"},"viewerImage":"a:latest","viewerArgs":["--","\u0000","$(POD)"]}}`,
+	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"{{.}}<script>","é.md":""},"viewerImage":"Ä@sha256:x"}}`,
+}
+
+func fuzzView(f *testing.F, check func(*testing.T, *v1beta1.MarkdownView)) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v v1beta1.MarkdownView
+		if json.Unmarshal(data, &v) != nil {
+			t.Skip("not a MarkdownView")
+		}
+		v.UID, v.Namespace = "uid", "ns"
+		check(t, &v)
+	})
+}
+
+// FuzzValidate: whatever comes, no panic, and what passes can be stored: its file
+// names are keys of a ConfigMap and files of a folder, and fit into one.
+func FuzzValidate(f *testing.F) {
+	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
+		old := v.DeepCopy()
+		w := &Webhook{DefaultViewerImage: defaultImage}
+		if err := w.Default(t.Context(), v); err != nil {
+			t.Fatal(err)
+		}
+		_, createErr := w.ValidateCreate(t.Context(), v)
+		if _, err := w.ValidateUpdate(t.Context(), v, v); err != nil {
+			t.Errorf("an update that changes nothing is refused: %v", err)
+		}
+		if diff := cmp.Diff(old.Spec.Markdowns, v.Spec.Markdowns); diff != "" {
+			t.Errorf("the content was changed:\n%s", diff)
+		}
+		if (createErr == nil) != (len(validate(v)) == 0) {
+			t.Errorf("the webhook says %v and the reconciler %v", createErr, validate(v))
+		}
+		if createErr != nil {
+			return
+		}
+		size := 0
+		for name, content := range v.Spec.Markdowns {
+			size += len(name) + len(content)
+			if msgs := validation.IsConfigMapKey(name); len(msgs) > 0 || strings.ContainsAny(name, "/\\\n\x00") || strings.HasPrefix(name, ".") {
+				t.Errorf("file name %q passed: %v", name, msgs)
+			}
+		}
+		if _, ok := v.Spec.Markdowns["SUMMARY.md"]; !ok || size > 900<<10 {
+			t.Errorf("%d bytes, with SUMMARY.md: %t", size, ok)
+		}
+	})
+}
+
+// FuzzRender: rendering is pure, and nothing in a spec reaches the Pod's rights:
+// every Pod is one that `restricted` admits, with no token and nothing of the host.
+func FuzzRender(f *testing.F) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
+	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
+		before := v.DeepCopy()
+		first, second := render(v, defaultImage), render(v, defaultImage)
+		for _, pair := range [][2]any{{first.configMap, second.configMap}, {first.deployment, second.deployment}, {first.service, second.service}} {
+			a, err := json.Marshal(pair[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := json.Marshal(pair[1])
+			if err != nil || string(a) != string(b) {
+				t.Errorf("rendered twice (%v):\n%s\n%s", err, a, b)
+			}
+		}
+		if diff := cmp.Diff(before, v); diff != "" {
+			t.Errorf("rendering changed the view:\n%s", diff)
+		}
+		pod := deploymentFor(t, v).Spec.Template
+		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &metav1.ObjectMeta{}, &pod.Spec))
+		if !verdict.Allowed || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 || len(pod.Spec.Volumes) != 2 {
+			t.Errorf("a Pod that is not restricted: %s", verdict.ForbiddenDetail())
+		}
+		if len(first.configMap.Data) != len(v.Spec.Markdowns) {
+			t.Errorf("%d keys for %d files", len(first.configMap.Data), len(v.Spec.Markdowns))
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package markdownview
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+func requested(requests []reconcile.Request) string {
+	names := []string{}
+	for _, r := range requests {
+		names = append(names, r.Name)
+	}
+	slices.Sort(names)
+	return fmt.Sprint(names)
+}
+
+// V14: every view is looked at from time to time, and no more often.
+func TestViewsDue(t *testing.T) {
+	named := func(name string, with ...func(*v1beta1.MarkdownView)) client.Object {
+		return view(append(with, func(v *v1beta1.MarkdownView) { v.Name, v.UID = name, types.UID(name) })...)
+	}
+	leaving := func(v *v1beta1.MarkdownView) { v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{"x"} }
+	clock := testingclock.NewFakeClock(epoch)
+	r := &Reconciler{Client: fakeBuilder(t, named("seen"), named("new"), named("leaving", leaving)).Build(), Clock: clock,
+		Options: Options{SyncPeriod: 10 * time.Minute}}
+	r.looks.Store(types.NamespacedName{Namespace: "ns", Name: "seen"}, epoch)
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "[new]"},
+		{8 * time.Minute, "[new]"},
+		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
+	} {
+		clock.Step(step.after)
+		if got := requested(r.viewsDue(t.Context(), nil)); got != step.want {
+			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
+		}
+	}
+}
+
+func TestViewsOf(t *testing.T) {
+	controlled := func(o client.Object, kind, name string) client.Object {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: kind, Name: name, UID: "u", Controller: new(true)}})
+		return o
+	}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
+	for reason, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"ours":                                   {controlled(&appsv1.Deployment{ObjectMeta: meta("viewer-a")}, "MarkdownView", "a"), "[a]"},
+		"of our name, and nobody's":              {&corev1.Service{ObjectMeta: meta("viewer-a")}, "[a]"},
+		"of our name, and another's":             {controlled(&corev1.ConfigMap{ObjectMeta: meta("markdowns-a")}, "MarkdownView", "b"), "[a b]"},
+		"of another name, and ours":              {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "MarkdownView", "b"), "[b]"},
+		"of another kind's":                      {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "Tenant", "b"), "[]"},
+		"a ConfigMap with a Deployment's prefix": {&corev1.ConfigMap{ObjectMeta: meta("viewer-a")}, "[]"},
+		"a prefix and no more":                   {&corev1.Service{ObjectMeta: meta("viewer-")}, "[]"},
+	} {
+		requests := viewsOf(t.Context(), tc.object)
+		if got := requested(requests); got != tc.want {
+			t.Errorf("%s: wakes %s, want %s", reason, got, tc.want)
+		}
+		for _, r := range requests {
+			if r.Namespace != "ns" {
+				t.Errorf("%s: wakes a view in %q, want its own namespace", reason, r.Namespace)
+			}
+		}
+	}
+}
+
+func TestWatchedObjectsAreTheKindsThatAreRead(t *testing.T) {
+	var got []string
+	for _, o := range WatchedObjects() {
+		got = append(got, fmt.Sprintf("%T", o))
+	}
+	if want := "[*v1beta1.MarkdownView *v1.ConfigMap *v1.Deployment *v1.Service]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
