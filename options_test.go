@@ -69,6 +69,10 @@ func TestOptionsRefused(t *testing.T) {
 		"NoViewer":       {[]string{"--default-viewer-image="}, "--default-viewer-image must not be empty"},
 		"ViewerImage":    {[]string{"--default-viewer-image=Upper:case"}, `--default-viewer-image "Upper:case": the name of an image must be like`},
 		"ViewSync":       {[]string{"--markdownview-sync-period=0"}, "--markdownview-sync-period 0s must be positive"},
+		"ProbeTick":      {[]string{"--probe-tick-interval=0"}, "--probe-tick-interval 0s must be positive"},
+		"ProbeWorkers":   {[]string{"--max-concurrent-probes=0"}, "--max-concurrent-probes 0 must be positive"},
+		"AllowNoRange":   {[]string{"--endpoint-allow-cidr=10.0.0.1"}, `"10.0.0.1" is no range of addresses such as 10.0.0.0/8`},
+		"DenyNoRange":    {[]string{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}, `"example.com" is no range of addresses`},
 		"Workers":        {[]string{"--max-concurrent-reconciles=0"}, "--max-concurrent-reconciles 0 must be positive"},
 		"QPS":            {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0 must be positive"},
 		"Burst":          {[]string{"--kube-api-burst=0"}, "--kube-api-burst 0 must be positive"},
@@ -107,6 +111,25 @@ func TestOptionsAccepted(t *testing.T) {
 				t.Errorf("parseOptions(%q) = %v", args, err)
 			}
 		})
+	}
+}
+
+func TestRangesOfEndpoints(t *testing.T) {
+	o, err := parseOptions([]string{
+		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=192.0.2.0/24",
+	}, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets := o.storageBuckets()
+	if got := prefixes(buckets.AllowCIDRs); got.String() != "10.0.0.0/8,fd00::/8,127.0.0.1/32" {
+		t.Errorf("allowed: %s", got.String())
+	}
+	if got := prefixes(buckets.DenyCIDRs); got.String() != "192.0.2.0/24" {
+		t.Errorf("denied: %s", got.String())
+	}
+	if buckets.MaxConcurrentReconciles != 8 || o.probeTick != time.Second {
+		t.Errorf("%d workers, a tick of %s, want 8 and 1s", buckets.MaxConcurrentReconciles, o.probeTick)
 	}
 }
 
