@@ -103,7 +103,9 @@ func podSpec(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.PodSpecAppl
 }
 
 func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.ContainerApplyConfiguration {
-	// Not /healthz: an image of the user's own has none, and every viewer has a first page.
+	// Not /healthz: an image of the user's own has none, and every viewer has a first
+	// page. That page may take long to make, so the patience is large where the
+	// other choice is a restart, which cures no page.
 	get := func() *corev1ac.HTTPGetActionApplyConfiguration {
 		return corev1ac.HTTPGetAction().WithPath("/").WithPort(intstr.FromString(portName))
 	}
@@ -111,8 +113,9 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 		WithName("viewer").
 		WithImage(imageOf(v, defaultImage)).
 		WithPorts(corev1ac.ContainerPort().WithName(portName).WithContainerPort(viewerPort).WithProtocol(corev1.ProtocolTCP)).
-		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(5)).
-		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(20).WithInitialDelaySeconds(10)).
+		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(5).WithTimeoutSeconds(3)).
+		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithInitialDelaySeconds(10).
+			WithPeriodSeconds(20).WithTimeoutSeconds(10).WithFailureThreshold(6)).
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
