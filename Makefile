@@ -141,8 +141,8 @@ install: $(TOOLS)/kustomize ## Install the CRDs.
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) apply --server-side -f -
 
 .PHONY: uninstall
-uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenants.
-	@hack/no-tenants.sh $(KUBECTL)
+uninstall: $(TOOLS)/kustomize ## Remove the CRDs; refuses while there are Tenants or managed buckets.
+	@hack/nothing-held.sh $(KUBECTL)
 	@$(TOOLS)/kustomize build config/crd | $(KUBECTL) delete --ignore-not-found -f -
 
 .PHONY: deploy
@@ -150,8 +150,8 @@ deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) apply --server-side --force-conflicts -f -
 
 .PHONY: undeploy
-undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants.
-	@hack/no-tenants.sh $(KUBECTL)
+undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
+	@hack/nothing-held.sh $(KUBECTL)
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
 # Every tool is a `tool` directive of hack/tools/go.mod.

@@ -231,7 +231,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"LeaseholdNoLeader", "LeaseholdReconcilePanics", "LeaseholdTenantsNotReady"} {
+	for _, want := range []string{"LeaseholdNoLeader", "LeaseholdReconcilePanics", "LeaseholdNotReady"} {
 		if !seen[want] {
 			t.Errorf("there is no alert %s", want)
 		}

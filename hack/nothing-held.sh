@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Fails while there are objects that the operator has to see off: Tenants, and
+# StorageBuckets that manage their bucket. Removing their kinds deletes them;
+# without the operator they would hang on their finalizer, and the kinds with
+# them. Deleting Tenants also deletes the namespaces of each whose policy is Delete.
+#
+#   hack/nothing-held.sh <kubectl>
+set -euo pipefail
+kubectl=$1
+held=0
+
+# defined <resource>: tells "not there" from "cannot ask".
+defined() {
+  "$kubectl" get customresourcedefinition "$1.leasehold.dev" >/dev/null 2>&1 && return
+  "$kubectl" version >/dev/null || exit 1
+  return 1
+}
+
+if defined tenants && [[ -n $("$kubectl" get tenants.leasehold.dev --output=name) ]]; then
+  held=1
+  {
+    echo "There are still Tenants:"
+    "$kubectl" get tenants.leasehold.dev
+    echo
+    echo "Delete them first, while the operator runs: kubectl delete tenants.leasehold.dev --all"
+    echo "A Tenant whose namespaceDeletionPolicy is Delete takes its namespaces with it;"
+    echo "set it to Retain beforehand to keep them."
+    echo
+  } >&2
+fi
+
+managed='{range .items[?(@.spec.managementPolicy=="Manage")]}{.metadata.namespace}/{.metadata.name} {.spec.deletionPolicy}{"\n"}{end}'
+if defined storagebuckets && list=$("$kubectl" get storagebuckets.leasehold.dev --all-namespaces --output=jsonpath="$managed") && [[ -n $list ]]; then
+  held=1
+  {
+    echo "There are still StorageBuckets that manage their bucket:"
+    echo "$list"
+    echo
+    echo "Delete them first, while the operator runs: kubectl delete storagebuckets.leasehold.dev --all --all-namespaces"
+    echo "One whose deletionPolicy is Delete takes its bucket with it, if that is empty;"
+    echo "set it to Retain beforehand to keep it."
+  } >&2
+fi
+exit "$held"
