@@ -19,6 +19,8 @@ import (
 
 // ending is how the leave of a managed bucket stands.
 type ending struct {
+	// aside: there is no place at the endpoint now.
+	aside bool
 	// waiting is why the bucket cannot be removed yet; nil when it is done with.
 	waiting *s3.Verdict
 	events  []notes.Note
@@ -33,6 +35,10 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	end, err := r.end(ctx, b)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	again := ctrl.Result{RequeueAfter: min(removalPeriod, time.Duration(b.Spec.Probe.PeriodSeconds)*time.Second)}
+	if end.aside {
+		return again, nil
 	}
 	before := b.DeepCopy()
 	if end.waiting == nil {
@@ -54,7 +60,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 		}
 	}
 	notes.Emit(r.Recorder, b, transitions(before.Status, b.Status))
-	return ctrl.Result{RequeueAfter: min(removalPeriod, time.Duration(b.Spec.Probe.PeriodSeconds)*time.Second)}, nil
+	return again, nil
 }
 
 // end removes the bucket if that is asked for, and says whether the
@@ -67,23 +73,29 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	case b.Spec.DeletionPolicy != v1beta1.BucketDelete:
 		return ending{events: []notes.Note{notes.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s", b.Spec.BucketName)}}, nil
 	}
+	if !r.lanes.enter(b.Spec.Endpoint, requestFor(b)) {
+		return ending{aside: true}, nil
+	}
+	asked, answered := false, false
+	defer func() { r.lanes.leave(b.Spec.Endpoint, asked, answered) }()
 	way, err := r.connect(ctx, b)
 	if err != nil {
 		return ending{}, err
 	}
 	defer way.close()
 	if way.client == nil {
-		// The credentials went with the namespace and cannot come back.
+		// What went with the namespace cannot come back.
 		lost, err := r.terminating(ctx, b.Namespace)
 		if err != nil || !lost {
 			return ending{waiting: &way.verdict}, err
 		}
 		return ending{events: []notes.Note{notes.Warning(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s: its credentials are gone, and the namespace is being deleted", b.Spec.BucketName)}}, nil
+			"kept bucket %s: what is needed to reach it is gone, and the namespace is being deleted", b.Spec.BucketName)}}, nil
 	}
 	within, cancel := context.WithTimeout(ctx, timeout(b))
 	defer cancel()
 	end := remove(within, b, way.client)
+	asked, answered = true, end.waiting == nil || end.waiting.Reason != v1beta1.ReasonProbeTimeout
 	// What was broken off because we stop says nothing about the bucket.
 	return end, ctx.Err()
 }

@@ -133,18 +133,14 @@ func ambiguous(err error) bool {
 }
 
 // explain asks for one key of the bucket, only to read the error code of the
-// answer. A success is none: the HEAD was refused.
+// answer. A success is none: the HEAD was refused. minio-go's listing is not
+// used, as a server could make it ask for page after page.
 func (c *Client) explain(ctx context.Context, head error) error {
-	// Leaving the loop early needs the context's end, or the listing goes on.
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	for object := range c.minio.ListObjectsIter(ctx, c.target.Bucket, minio.ListObjectsOptions{MaxKeys: 1, Recursive: true}) {
-		if answered(object.Err) || unanswered(object.Err) {
-			return object.Err
-		}
-		break // an answer that cannot be read says less than the HEAD did
+	err := c.send(ctx, http.MethodGet, "list-type=2&max-keys=1", nil)
+	if err == nil {
+		return head
 	}
-	return head
+	return err
 }
 
 // judge runs a request and puts its error into words.

@@ -55,7 +55,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 }
 
 func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
-	const head, list = "HEAD /team-data/", "GET /team-data/?"
+	const head, list = "HEAD /team-data/", "GET /team-data?"
 	for name, tc := range map[string]struct {
 		head, get int
 		code      string
@@ -301,4 +301,40 @@ func TestNothingPrintsSecrets(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), sentinel) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// FuzzAnswers lets a server answer anything. Whatever it is, there is a verdict in
+// our own words.
+func FuzzAnswers(f *testing.F) {
+	f.Add(200, 200, "", "<ListBucketResult/>")
+	f.Add(403, 403, "us-east-1", "<Error><Code>AccessDenied</Code></Error>")
+	f.Add(301, 400, "", "<Error><Code>PermanentRedirect</Code><Region>x</Region></Error>")
+	f.Add(400, 503, "\x00", "<Error><Code></Code>")
+	f.Fuzz(func(t *testing.T, head, get int, region, body string) {
+		valid := func(status int) bool { return status >= 200 && status < 1000 }
+		if !valid(head) || !valid(get) || len(body) > 1<<20 {
+			return
+		}
+		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Amz-Bucket-Region", region)
+			if r.Method == http.MethodHead {
+				w.WriteHeader(head)
+				return
+			}
+			w.WriteHeader(get)
+			_, _ = io.WriteString(w, body) // 204 and 304 take none
+		})
+		known := func(v Verdict) bool {
+			return messages[v.Reason] != "" && (len(body) < 8 || !strings.Contains(v.Message, body))
+		}
+		if got := c.Probe(t.Context()); !known(got) || (got.OK() && head != 200) {
+			t.Errorf("HEAD %d, GET %d: %+v", head, get, got)
+		}
+		if _, _, err := c.Tag(t.Context(), "owner"); err != nil && !known(*VerdictOf(err)) {
+			t.Errorf("GET %d: %v", get, err)
+		}
+		if err := c.Create(t.Context(), "owner", "uid"); (err == nil && get >= 300) || (err != nil && !known(*VerdictOf(err))) {
+			t.Errorf("PUT %d: %v", get, err)
+		}
+	})
 }

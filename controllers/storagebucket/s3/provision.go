@@ -1,18 +1,13 @@
 package s3
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/signer"
 	"github.com/minio/minio-go/v7/pkg/tags"
 )
 
@@ -133,32 +128,7 @@ func (c *Client) createTagged(ctx context.Context, key, value string) error {
 	if err != nil {
 		return fmt.Errorf("writing the request: %w", err)
 	}
-	location := *c.endpoint
-	location.Path = "/" + c.target.Bucket
-	if c.target.VirtualHost {
-		location.Path, location.Host = "/", c.target.Bucket+"."+location.Host
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, location.String(), bytes.NewReader(payload))
-	if err != nil {
-		return fmt.Errorf("writing the request: %w", err)
-	}
-	sum := sha256.Sum256(payload)
-	request.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
-	signed := signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey, c.credentials.SessionToken, c.target.Region)
-	response, err := c.http.Do(signed)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }() // nothing more is wanted of it
-	if response.StatusCode == http.StatusOK {
-		return nil
-	}
-	answer := minio.ErrorResponse{}
-	if content, err := io.ReadAll(response.Body); err == nil {
-		_ = xml.Unmarshal(content, &answer) // what is not XML has no code, and is judged by its status
-	}
-	answer.StatusCode, answer.Region = response.StatusCode, response.Header.Get("x-amz-bucket-region")
-	return answer
+	return c.send(ctx, http.MethodPut, "", payload)
 }
 
 // Remove removes the bucket, which must be empty: one with objects stays as

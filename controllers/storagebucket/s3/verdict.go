@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"syscall"
 
 	"github.com/minio/minio-go/v7"
@@ -153,18 +152,6 @@ func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
 	default:
 		return verdict(v1beta1.ReasonServerError)
 	}
-}
-
-// answered reports whether the error is an answer of the server.
-func answered(err error) bool {
-	_, ok := errors.AsType[minio.ErrorResponse](err)
-	return ok
-}
-
-// unanswered reports whether the error says that no answer arrived.
-func unanswered(err error) bool {
-	_, ok := errors.AsType[*url.Error](err)
-	return ok || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // cut reports whether the connection ended before the answer did.

@@ -29,30 +29,30 @@ var _ = Describe("The API of StorageBucket", func() {
 			Expect(err).To(MatchError(ContainSubstring(text)))
 		}
 	},
-		Entry("a short name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "ab" }), "spec.bucketName", "at least 3"),
-		Entry("a long name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = strings.Repeat("a", 64) }), "spec.bucketName", "63"),
-		Entry("an upper case name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "Data" }), "spec.bucketName"),
-		Entry("two dots", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "a..b" }), "must not contain '..'"),
-		Entry("an address for a name", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "10.1.2.3" }), "must not be an IP address"),
-		Entry("punycode", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.BucketName = "xn--data" }), "must not start with 'xn--'"),
-		Entry("no endpoint", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "" }), "spec.endpoint: Required value"),
-		Entry("no URL", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "s3.example.com" }), "must be a URL that starts with http:// or https://"),
-		Entry("another scheme", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "ftp://s3.example.com" }), "must be a URL that starts with http:// or https://"),
-		Entry("no host", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://:9000" }), "names a host"),
-		Entry("a password", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://a:b@s3.example.com" }), "must have no user, path, query or fragment"),
-		Entry("a path", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com/team" }), "must have no user, path, query or fragment"),
-		Entry("a query", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com?x" }), "must have no user, path, query or fragment"),
-		Entry("a fragment", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com#x" }), "spec.endpoint"),
-		Entry("a virtual host before an address", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) {
+		Entry("a short name", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = "ab" }, "spec.bucketName", "at least 3"),
+		Entry("a long name", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = strings.Repeat("a", 64) }, "spec.bucketName", "63"),
+		Entry("an upper case name", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = "Data" }, "spec.bucketName"),
+		Entry("two dots", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = "a..b" }, "must not contain '..'"),
+		Entry("an address for a name", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = "10.1.2.3" }, "must not be an IP address"),
+		Entry("punycode", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.BucketName = "xn--data" }, "must not start with 'xn--'"),
+		Entry("no endpoint", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "" }, "spec.endpoint: Required value"),
+		Entry("no URL", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "s3.example.com" }, "must be a URL that starts with http:// or https://"),
+		Entry("another scheme", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "ftp://s3.example.com" }, "must be a URL that starts with http:// or https://"),
+		Entry("no host", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://:9000" }, "names a host"),
+		Entry("a password", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://a:b@s3.example.com" }, "must have no user, path, query or fragment"),
+		Entry("a path", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com/team" }, "must have no user, path, query or fragment"),
+		Entry("a query", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com?x" }, "must have no user, path, query or fragment"),
+		Entry("a fragment", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com#x" }, "spec.endpoint"),
+		Entry("a virtual host before an address", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) {
 			s.Endpoint, s.AddressingStyle = "http://10.1.2.3:9000", v1beta1.AddressingVirtualHost
-		}), "addressingStyle must be Path"),
-		Entry("no credentials", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.CredentialsSecretRef = v1beta1.SecretReference{} }), "spec.credentialsSecretRef"),
-		Entry("an authority without TLS", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) {
+		}, "addressingStyle must be Path"),
+		Entry("no credentials", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.CredentialsSecretRef = v1beta1.SecretReference{} }, "spec.credentialsSecretRef"),
+		Entry("an authority without TLS", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) {
 			s.Endpoint, s.CABundleRef = "http://s3.example.com", &v1beta1.ConfigMapKeyReference{Name: "ca"}
-		}), "caBundleRef must not be set"),
-		Entry("a timeout above the period", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Probe.TimeoutSeconds = 11 }), "timeoutSeconds must be less than or equal to periodSeconds"),
-		Entry("a period that is too short", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.Probe.PeriodSeconds = 9 }), "spec.probe.periodSeconds", "10"),
-		Entry("the deletion of what is only observed", SpecTimeout(time.Minute), change(func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete }), "deletionPolicy Delete needs managementPolicy Manage"),
+		}, "caBundleRef must not be set"),
+		Entry("a timeout above the period", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Probe.TimeoutSeconds = 11 }, "timeoutSeconds must be less than or equal to periodSeconds"),
+		Entry("a period that is too short", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Probe.PeriodSeconds = 9 }, "spec.probe.periodSeconds", "10"),
+		Entry("the deletion of what is only observed", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete }, "deletionPolicy Delete needs managementPolicy Manage"),
 	)
 
 	It("fills in what is left out", func(ctx SpecContext) {

@@ -102,7 +102,7 @@ var _ = Describe("The cadence of probes", func() {
 			old := given(ctx, build(namespace, proxy.URL(), name, probing(30, 5, 1)))
 			old.Status = v1beta1.StorageBucketStatus{
 				ObservedGeneration: old.Generation,
-				LastProbeTime:      new(metav1.NewTime(time.Now().Add(-time.Hour))), //nolint:forbidigo // the operator's clock is this machine's
+				LastProbeTime:      new(metav1.NewTime(time.Now().Add(-time.Hour))),
 				Conditions: []metav1.Condition{{
 					Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonProbeSucceeded,
 					ObservedGeneration: old.Generation, LastTransitionTime: metav1.Now(),
