@@ -24,24 +24,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/conditions"
 	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/pass"
 )
 
-const (
-	// lookAgain is how soon a view is looked at again when something changed
-	// under the controller's hands; the caches have caught up by then.
-	lookAgain = 200 * time.Millisecond
-	// catchUp is how soon a view is looked at again when the cache does not show
-	// our own last write to it yet; mostly that takes a few milliseconds.
-	catchUp = 50 * time.Millisecond
-	// askAgain is how often it is asked whether what is in the way has gone. No
-	// watch tells: the cache holds only what carries our label.
-	askAgain = 30 * time.Second
-)
+// askAgain is how often it is asked whether what is in the way has gone. No
+// watch tells: the cache holds only what carries our label.
+const askAgain = 30 * time.Second
 
 // Reconciler makes the world agree with a MarkdownView. Make it with New.
 type Reconciler struct {
@@ -61,32 +53,19 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one MarkdownView.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	v, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.MarkdownView{})
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading markdownview: %w", err)
-	}
-	if v == nil {
-		r.forget(req.NamespacedName)
-		return ctrl.Result{}, nil
-	}
-	// What it owns goes with it. Making that anew would only keep it from going.
-	if !v.DeletionTimestamp.IsZero() {
-		return ctrl.Result{}, nil
-	}
-	if r.own.views.Behind(v) {
-		return ctrl.Result{RequeueAfter: catchUp}, nil
-	}
-	result, err := r.pass(ctx, v)
-	// A conflict is not a failure: what was judged has changed, so judge again.
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	}
-	// The view itself went away under our hands.
-	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, nil
-	}
-	r.looks.Store(req.NamespacedName, r.Clock.Now())
-	return result, err
+	return pass.Over(ctx, r.Client, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
+		func() { r.forget(req.NamespacedName) },
+		func(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
+			// What it owns goes with it. Making that anew would only keep it from going.
+			if !v.DeletionTimestamp.IsZero() {
+				return ctrl.Result{}, nil
+			}
+			result, err := r.pass(ctx, v)
+			if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				r.looks.Store(req.NamespacedName, r.Clock.Now())
+			}
+			return result, err
+		})
 }
 
 func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
@@ -111,7 +90,7 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	// What was refused because it had changed meanwhile says nothing about the
 	// view; the pass that follows at once will have seen the change.
 	if res.retry {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return ctrl.Result{RequeueAfter: pass.LookAgain}, nil
 	}
 	if err := r.report(ctx, o, p, res); err != nil {
 		return ctrl.Result{}, err
@@ -144,10 +123,9 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	before := v.DeepCopy()
 	v.Status = summarize(o, p, res, r.Clock.Now())
 	if !equality.Semantic.DeepEqual(before.Status, v.Status) {
-		if err := apply.PatchStatus(ctx, r.Client, v, before); err != nil {
+		if err := r.own.views.PatchStatus(ctx, r.Client, v, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
-		r.own.views.Wrote(v)
 	}
 	notes.Emit(r.Recorder, v, transitions(o, v.Status, res))
 	serves := 0.0
@@ -161,7 +139,6 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 // forget drops all that is known of a view that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.looks.Delete(key)
-	r.own.views.Forget(key)
 	r.own.configMaps.Forget(types.NamespacedName{Namespace: key.Namespace, Name: contentPrefix + key.Name})
 	r.own.deployments.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})
 	r.own.services.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})

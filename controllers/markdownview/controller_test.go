@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/pass"
 )
 
 var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "book"}}
@@ -89,7 +90,7 @@ func TestOneChildThatFails(t *testing.T) {
 		"the content: no viewer without it, but its address": {map[string]error{"ConfigMap": refused, "Service": refused},
 			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{}, true, v1beta1.ReasonReconcileFailed},
 		"the content, by a conflict: look again": {map[string]error{"ConfigMap": conflict, "Service": refused},
-			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: lookAgain}, false, ""},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
 		"all, since the namespace goes: nothing is said": {map[string]error{"ConfigMap": leaving, "Service": leaving},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{}, false, ""},
 	} {
@@ -142,7 +143,7 @@ func TestAViewThatGoes(t *testing.T) {
 		w := newWorld(t, view())
 		w.Live = newWorld(t).client
 		result, err := w.Reconcile(t.Context(), request)
-		if err != nil || result.RequeueAfter != lookAgain || len(w.writes) > 0 {
+		if err != nil || result.RequeueAfter != pass.LookAgain || len(w.writes) > 0 {
 			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
 		}
 	})

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,23 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-const (
-	// lookAgain is how soon a StorageBucket is looked at again when it changed
-	// under the controller's hands.
-	lookAgain = 200 * time.Millisecond
-	// catchUp is how soon it is looked at again when the cache does not show our
-	// own last write yet.
-	catchUp = 50 * time.Millisecond
-	// removalPeriod is the longest pause between two tries to remove a bucket.
-	removalPeriod = 30 * time.Second
-)
+// removalPeriod is the longest pause between two tries to remove a bucket.
+const removalPeriod = 30 * time.Second
 
 // Reconciler keeps an eye on buckets. Make it with New.
 type Reconciler struct {
@@ -57,29 +47,10 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one StorageBucket.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	b, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.StorageBucket{})
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading storage bucket: %w", err)
-	}
-	if b == nil {
+	return pass.Over(ctx, r.Client, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
 		r.looks.forget(req.NamespacedName)
-		r.own.Forget(req.NamespacedName)
 		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
-		return ctrl.Result{}, nil
-	}
-	if r.own.Behind(b) {
-		return ctrl.Result{RequeueAfter: catchUp}, nil
-	}
-	result, err := r.pass(ctx, b)
-	// A conflict is not a failure: what was judged has changed, so judge again.
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	}
-	// The StorageBucket itself went away under our hands.
-	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, nil
-	}
-	return result, err
+	}, r.pass)
 }
 
 func (r *Reconciler) pass(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
@@ -131,7 +102,7 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 	}
 	base := b.DeepCopy()
 	controllerutil.AddFinalizer(b, v1beta1.StorageBucketFinalizer)
-	if err := r.patch(ctx, b, base); err != nil {
+	if err := r.own.Patch(ctx, r.Client, b, base); err != nil {
 		return fmt.Errorf("adding finalizer: %w", err)
 	}
 	return nil
@@ -149,7 +120,7 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look 
 	before := b.DeepCopy()
 	b.Status = summarize(b, look, found, acted, result, now)
 	if worthWriting(before.Status, b.Status) {
-		if err := r.patchStatus(ctx, b, before); err != nil {
+		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
 	} else {
@@ -157,23 +128,4 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look 
 	}
 	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
 	return nil
-}
-
-// patch writes what changed on the StorageBucket itself since base, if it still
-// is at base's version.
-func (r *Reconciler) patch(ctx context.Context, b, base *v1beta1.StorageBucket) error {
-	err := apply.Patch(ctx, r.Client, b, base)
-	if err == nil {
-		r.own.Wrote(b)
-	}
-	return err
-}
-
-// patchStatus is patch for the status.
-func (r *Reconciler) patchStatus(ctx context.Context, b, base *v1beta1.StorageBucket) error {
-	err := apply.PatchStatus(ctx, r.Client, b, base)
-	if err == nil {
-		r.own.Wrote(b)
-	}
-	return err
 }

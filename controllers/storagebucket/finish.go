@@ -43,7 +43,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	before := b.DeepCopy()
 	if end.waiting == nil {
 		controllerutil.RemoveFinalizer(b, v1beta1.StorageBucketFinalizer)
-		if err := r.patch(ctx, b, before); err != nil {
+		if err := r.own.Patch(ctx, r.Client, b, before); err != nil {
 			return ctrl.Result{}, fmt.Errorf("removing finalizer: %w", err)
 		}
 		notes.Emit(r.Recorder, b, end.events)
@@ -55,7 +55,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	})
 	b.Status.ObservedGeneration = b.Generation
 	if worthWriting(before.Status, b.Status) {
-		if err := r.patchStatus(ctx, b, before); err != nil {
+		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return ctrl.Result{}, fmt.Errorf("writing status: %w", err)
 		}
 	}

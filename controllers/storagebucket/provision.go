@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -87,21 +85,14 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 // changed.
 func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket) error {
 	if b.Status.Provisioning != "" {
-		live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
-		switch {
-		case err != nil:
-			return fmt.Errorf("reading storage bucket: %w", err)
-		case live == nil || live.UID != b.UID || live.ResourceVersion != b.ResourceVersion:
-			return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("storagebuckets").GroupResource(), b.Name, errors.New("the cache is behind"))
-		}
-		return nil
+		return pass.Unchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
 	}
 	before := b.DeepCopy()
 	b.Status.Provisioning = v1beta1.BucketIntended
 	conditions.Set(&b.Status.Conditions, b.Generation, r.Clock.Now(), metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: "creating the bucket",
 	})
-	if err := r.patchStatus(ctx, b, before); err != nil {
+	if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 		return fmt.Errorf("recording the intent to create the bucket: %w", err)
 	}
 	return nil

@@ -6,13 +6,10 @@ package tenant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -21,21 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/pass"
 )
-
-// lookAgain is how soon a Tenant is looked at again when something changed
-// under the controller's hands; the caches have caught up by then.
-const lookAgain = 200 * time.Millisecond
-
-// catchUp is how soon a Tenant is looked at again when the cache does not show
-// our own last write to it yet; mostly that takes a few milliseconds.
-const catchUp = 50 * time.Millisecond
-
-var errStale = errors.New("the cache is behind")
 
 // Reconciler makes the world agree with a Tenant. Make it with New.
 type Reconciler struct {
@@ -55,32 +41,16 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one Tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	t, err := lookup.Get(ctx, r.Client, req.NamespacedName, &v1beta1.Tenant{})
-	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading tenant: %w", err)
-	}
-	if t == nil {
+	return pass.Over(ctx, r.Client, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
 		r.looks.Delete(req.Name)
-		r.own.Forget(req.NamespacedName)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
-		return ctrl.Result{}, nil
-	}
-	if r.own.Behind(t) {
-		return ctrl.Result{RequeueAfter: catchUp}, nil
-	}
-	result, err := r.pass(ctx, t)
-	// A conflict is not a failure: what was judged has changed, so judge again.
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	}
-	// The Tenant itself went away under our hands.
-	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, nil
-	}
-	if err == nil {
-		r.looks.Store(t.Name, r.Clock.Now())
-	}
-	return result, err
+	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
+		result, err := r.pass(ctx, t)
+		if err == nil {
+			r.looks.Store(t.Name, r.Clock.Now())
+		}
+		return result, err
+	})
 }
 
 func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
@@ -102,7 +72,7 @@ func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, 
 		return ctrl.Result{}, err
 	}
 	if res.retry {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return ctrl.Result{RequeueAfter: pass.LookAgain}, nil
 	}
 	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
 }
@@ -116,7 +86,7 @@ func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool
 	}
 	base := t.DeepCopy()
 	controllerutil.AddFinalizer(t, v1beta1.TenantFinalizer)
-	if err := r.patch(ctx, t, base); err != nil {
+	if err := r.own.Patch(ctx, r.Client, t, base); err != nil {
 		return false, fmt.Errorf("adding finalizer: %w", err)
 	}
 	return true, nil
@@ -129,18 +99,11 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	if declared(t, creates) {
 		// An earlier pass recorded them and came no further: no need to write
 		// again, but still to make sure of the Tenant.
-		live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(t), &v1beta1.Tenant{})
-		switch {
-		case err != nil:
-			return fmt.Errorf("reading tenant: %w", err)
-		case live == nil || live.UID != t.UID || live.ResourceVersion != t.ResourceVersion:
-			return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("tenants").GroupResource(), t.Name, errStale)
-		}
-		return nil
+		return pass.Unchanged(ctx, r.Live, t, &v1beta1.Tenant{})
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
-	if err := r.patchStatus(ctx, t, before); err != nil {
+	if err := r.own.PatchStatus(ctx, r.Client, t, before); err != nil {
 		return fmt.Errorf("recording what is to be created: %w", err)
 	}
 	return nil
@@ -154,7 +117,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	notes.Emit(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
-		if err := r.patch(ctx, t, before); err != nil {
+		if err := r.own.Patch(ctx, r.Client, t, before); err != nil {
 			return fmt.Errorf("removing finalizer: %w", err)
 		}
 		return nil
@@ -166,7 +129,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
 	if !equality.Semantic.DeepEqual(before.Status, t.Status) {
-		if err := r.patchStatus(ctx, t, before); err != nil {
+		if err := r.own.PatchStatus(ctx, r.Client, t, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}
 	}
@@ -179,23 +142,4 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	}
 	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
 	return nil
-}
-
-// patch writes what changed on the Tenant itself since base, if it still is at
-// base's version.
-func (r *Reconciler) patch(ctx context.Context, t, base *v1beta1.Tenant) error {
-	err := apply.Patch(ctx, r.Client, t, base)
-	if err == nil {
-		r.own.Wrote(t)
-	}
-	return err
-}
-
-// patchStatus is patch for the status.
-func (r *Reconciler) patchStatus(ctx context.Context, t, base *v1beta1.Tenant) error {
-	err := apply.PatchStatus(ctx, r.Client, t, base)
-	if err == nil {
-		r.own.Wrote(t)
-	}
-	return err
 }

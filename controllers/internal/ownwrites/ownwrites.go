@@ -7,10 +7,13 @@
 package ownwrites
 
 import (
+	"context"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/controllers/internal/apply"
 )
 
 // Floor remembers, for objects of one kind, the version of the last write. The
@@ -22,6 +25,24 @@ type Floor struct {
 // Wrote notes a successful write; o is what the API server answered.
 func (f *Floor) Wrote(o client.Object) {
 	f.versions.Store(client.ObjectKeyFromObject(o), o.GetResourceVersion())
+}
+
+// Patch is apply.Patch for an object whose writes are remembered.
+func (f *Floor) Patch(ctx context.Context, c client.Client, changed, base client.Object) error {
+	err := apply.Patch(ctx, c, changed, base)
+	if err == nil {
+		f.Wrote(changed)
+	}
+	return err
+}
+
+// PatchStatus is apply.PatchStatus for an object whose writes are remembered.
+func (f *Floor) PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
+	err := apply.PatchStatus(ctx, c, changed, base)
+	if err == nil {
+		f.Wrote(changed)
+	}
+	return err
 }
 
 // Behind reports whether o, from a cache, is older than the last write. An

@@ -1,0 +1,81 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"leasehold.dev/controllers/internal/ownwrites"
+)
+
+func config(version string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "uid", ResourceVersion: version}}
+}
+
+func TestOver(t *testing.T) {
+	key := types.NamespacedName{Namespace: "n", Name: "a"}
+	wanted := ctrl.Result{RequeueAfter: 7}
+	failure := errors.New("it failed")
+	for name, tc := range map[string]struct {
+		stored []client.Object
+		wrote  string // version of our own last write
+		ends   error
+		passes int
+		gone   int
+		result ctrl.Result
+		err    error
+	}{
+		"a good pass":     {[]client.Object{config("5")}, "", nil, 1, 0, wanted, nil},
+		"as we wrote it":  {[]client.Object{config("5")}, "5", nil, 1, 0, wanted, nil},
+		"a late cache":    {[]client.Object{config("5")}, "6", nil, 0, 0, ctrl.Result{RequeueAfter: CatchUp}, nil},
+		"gone":            {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
+		"somebody faster": {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1, 0, ctrl.Result{RequeueAfter: LookAgain}, nil},
+		"gone meanwhile":  {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0, ctrl.Result{}, nil},
+		"a failure":       {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reader := fake.NewClientBuilder().WithObjects(tc.stored...).Build()
+			var own ownwrites.Floor
+			if tc.wrote != "" {
+				own.Wrote(config(tc.wrote))
+			}
+			passes, gone := 0, 0
+			result, err := Over(t.Context(), reader, &own, key, &corev1.ConfigMap{}, func() { gone++ },
+				func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { passes++; return wanted, tc.ends })
+			if passes != tc.passes || gone != tc.gone || result != tc.result || !errors.Is(err, tc.err) {
+				t.Errorf("%d passes, %d times gone, %v, %v, want %d, %d, %v, %v", passes, gone, result, err, tc.passes, tc.gone, tc.result, tc.err)
+			}
+			if tc.gone > 0 && own.Behind(config("1")) {
+				t.Error("the writes to an object that is gone are remembered")
+			}
+		})
+	}
+}
+
+func TestUnchanged(t *testing.T) {
+	reader := fake.NewClientBuilder().WithObjects(config("5")).Build()
+	other := config("5")
+	other.UID = "other"
+	for name, tc := range map[string]struct {
+		judged  *corev1.ConfigMap
+		changed bool
+	}{
+		"the same":            {config("5"), false},
+		"another version":     {config("4"), true},
+		"another of the name": {other, true},
+		"gone":                {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b", ResourceVersion: "5"}}, true},
+	} {
+		if err := Unchanged(t.Context(), reader, tc.judged, &corev1.ConfigMap{}); apierrors.IsConflict(err) != tc.changed || (err != nil) != tc.changed {
+			t.Errorf("%s: %v, want a conflict: %t", name, err, tc.changed)
+		}
+	}
+}
