@@ -171,10 +171,10 @@ type StorageBucketSpec struct {
 type BucketProvisioning string
 
 const (
-	// BucketIntended: the operator may have asked for the bucket, and does not
+	// BucketIntended says that the operator may have asked for the bucket, and does not
 	// know yet whether there is one that is its own.
 	BucketIntended BucketProvisioning = "Intended"
-	// BucketCreated: the bucket was seen with this StorageBucket's mark on it.
+	// BucketCreated says that the bucket was seen with this StorageBucket's mark on it.
 	BucketCreated BucketProvisioning = "Created"
 )
 

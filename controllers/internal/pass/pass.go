@@ -35,9 +35,9 @@ type object interface {
 	comparable
 }
 
-// Over reads the object with that key into into and makes one pass over it. gone
-// is called when there is none. What the pass writes to the object goes through
-// own.
+// Over reads the object with that key into a new one, `into`, and makes one pass
+// over it. gone is called when there is none. What the pass writes to the object
+// goes through own.
 func Over[T object](
 	ctx context.Context, cache client.Reader, own *ownwrites.Floor, key client.ObjectKey, into T,
 	gone func(), pass func(context.Context, T) (ctrl.Result, error),
@@ -69,7 +69,7 @@ func Over[T object](
 
 // Unchanged makes sure that an object still is as it was judged, before something
 // is done for it that cannot be taken back. It is a Conflict if it is not. live
-// reads past the cache, into into.
+// reads past the cache, into a new one, `into`.
 func Unchanged[T object](ctx context.Context, live client.Reader, judged, into T) error {
 	now, err := lookup.Get(ctx, live, client.ObjectKeyFromObject(judged), into)
 	if err != nil {
