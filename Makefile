@@ -53,7 +53,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 ##@ Test
 
 # Ginkgo's parallel processes. Specs mostly wait, so more than there are cores.
-PROCS        ?= 4
+PROCS        ?= 6
 # More flags for either, for example UNIT_FLAGS='-run Golden' or GINKGO_FLAGS='--focus=Retain'.
 UNIT_FLAGS   ?=
 GINKGO_FLAGS ?=
@@ -86,7 +86,7 @@ unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit
 .PHONY: integration
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the integration specs against a real control plane.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
-	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=15m --poll-progress-after=60s \
+	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=45m --poll-progress-after=60s \
 		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml $(GINKGO_FLAGS) ./test/integration
 
 ##@ Generate and check
