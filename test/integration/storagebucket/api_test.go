@@ -8,6 +8,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -122,5 +123,38 @@ var _ = Describe("The API of StorageBucket", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(result.Status).To(Equal(want), "%v", fields["status"])
 		}
+	}, SpecTimeout(time.Minute))
+
+	It("lets what was stored under another rule be changed in other ways (R24)", Serial, func(ctx SpecContext) {
+		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "storagebuckets.leasehold.dev"}}
+		set := func(ctx context.Context, rules apiextensionsv1.ValidationRules) {
+			operator.Change(ctx, k8s, crd, func(c *apiextensionsv1.CustomResourceDefinition) {
+				properties := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+				name := properties["bucketName"]
+				name.XValidations = rules
+				properties["bucketName"] = name
+			})
+		}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		rules := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["bucketName"].XValidations
+		Expect(rules).NotTo(BeEmpty())
+		namespace := place(ctx)
+		refused := func(ctx context.Context) error {
+			return k8s.Create(ctx, build(namespace, storage.Endpoint(), "xn--new"), client.DryRunAll)
+		}
+		restore := func(ctx context.Context) {
+			set(ctx, rules)
+			Eventually(ctx, refused).Should(MatchError(ContainSubstring("must not start with 'xn--'")))
+		}
+		set(ctx, nil)
+		DeferCleanup(restore)
+		Eventually(ctx, refused).Should(Succeed())
+		old := given(ctx, build(namespace, storage.Endpoint(), "xn--old", managed(v1beta1.BucketRetain)))
+		restore(ctx)
+
+		operator.Change(ctx, k8s, old, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"example.com/team": "x"} })
+		operator.Change(ctx, k8s, old, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = 20 })
+		Eventually(ctx, operator.Fetched(k8s, old)).WithTimeout(expect.Medium).Should(And(
+			expect.HaveObservedGeneration(), expect.HaveFinalizer(v1beta1.StorageBucketFinalizer)), "the operator must be able to work on it too")
 	}, SpecTimeout(time.Minute))
 })
