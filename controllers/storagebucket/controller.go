@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
 	"leasehold.dev/controllers/internal/pass"
@@ -26,6 +28,9 @@ import (
 
 // removalPeriod is the longest pause between two tries to remove a bucket.
 const removalPeriod = 30 * time.Second
+
+// overtaken is how often a status is tried to be written in one pass.
+const overtaken = 3
 
 // Reconciler keeps an eye on buckets. Make it with New.
 type Reconciler struct {
@@ -108,24 +113,48 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 	return nil
 }
 
-// report notes the look, writes the status if that is worth a write, and records
-// events.
+// report writes the status if that is worth a write, notes the look, and records
+// events. The look comes after the write: where the write failed for good, the
+// next pass has to look again, or nobody would hear of this one.
 func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look look, found observation, acted action) error {
 	now := r.Clock.Now()
 	result := judge(found, acted)
 	look = look.after(result, b.Generation, now)
+	before, err := r.write(ctx, b, func() v1beta1.StorageBucketStatus {
+		return summarize(b, look, found, acted, result, now)
+	})
+	if err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
 	r.looks.store(b, look)
 	r.metrics.saw(b, found, result)
-
-	before := b.DeepCopy()
-	b.Status = summarize(b, look, found, acted, result, now)
-	if worthWriting(before.Status, b.Status) {
-		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
-	} else {
-		b.Status = before.Status
-	}
-	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
+	notes.Emit(r.Recorder, b, append(acted.events, transitions(before, b.Status)...))
 	return nil
+}
+
+// write gives b the status that is made for it and writes that if it is worth a
+// write. It returns the status before. Where somebody else changed b meanwhile,
+// but not its spec, what was found still holds: it is written to what is there
+// now, and the bucket is not asked once more.
+func (r *Reconciler) write(ctx context.Context, b *v1beta1.StorageBucket, made func() v1beta1.StorageBucketStatus) (v1beta1.StorageBucketStatus, error) {
+	for tries := 1; ; tries++ {
+		before := b.DeepCopy()
+		b.Status = made()
+		if !worthWriting(before.Status, b.Status) {
+			b.Status = before.Status
+			return before.Status, nil
+		}
+		err := r.own.PatchStatus(ctx, r.Client, b, before)
+		if !apierrors.IsConflict(err) || tries == overtaken {
+			return before.Status, err
+		}
+		fresh, readErr := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
+		if readErr != nil {
+			return before.Status, readErr
+		}
+		if fresh == nil || fresh.UID != b.UID || fresh.Generation != b.Generation {
+			return before.Status, err
+		}
+		*b = *fresh
+	}
 }

@@ -1,0 +1,163 @@
+package storagebucket
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// world is a bucket that is well, in a cluster that can be meddled with before
+// each write of a status.
+type world struct {
+	*Reconciler
+	stored client.Client
+	asked  atomic.Int32
+}
+
+func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *world {
+	t.Helper()
+	w := &world{}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { w.asked.Add(1) }))
+	t.Cleanup(server.Close)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "creds"}, Data: map[string][]byte{
+		v1beta1.SecretKeyAccessKeyID: []byte("key"), v1beta1.SecretKeySecretAccessKey: []byte("secret"),
+	}}
+	b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.Endpoint = server.URL })
+	w.stored = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secret).WithStatusSubresource(b).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				meddle(ctx, c)
+				return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+			},
+		}).Build()
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Reconciler = &Reconciler{
+		Client: w.stored, Live: w.stored, Recorder: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		lanes: newLanes(8),
+		Rules: func(context.Context) (s3.Rules, error) {
+			return s3.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, nil
+		},
+	}
+	return w
+}
+
+func (w *world) pass(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
+	t.Helper()
+	key := client.ObjectKey{Namespace: "team", Name: "b"}
+	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &v1beta1.StorageBucket{}
+	if err := client.IgnoreNotFound(w.stored.Get(t.Context(), key, b)); err != nil {
+		t.Fatal(err)
+	}
+	return result, b
+}
+
+// change changes the stored bucket under the controller's hands.
+func change(t *testing.T, f func(*v1beta1.StorageBucket)) func(context.Context, client.Client) {
+	return func(ctx context.Context, c client.Client) {
+		t.Helper()
+		b := &v1beta1.StorageBucket{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
+			t.Fatal(err)
+		}
+		f(b)
+		if err := c.Update(ctx, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatWasFoundIsWrittenThoughALabelWasFaster(t *testing.T) {
+	meddled := 0
+	w := newWorld(t, func(ctx context.Context, c client.Client) {
+		if meddled++; meddled < overtaken {
+			change(t, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"turn": string(rune('a' + meddled))} })(ctx, c)
+		}
+	})
+	result, b := w.pass(t)
+	if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || len(b.Labels) != 1 {
+		t.Errorf("Ready=%s, labels %v, want True and the label of the other", ready.Status, b.Labels)
+	}
+	if asked := w.asked.Load(); asked != 1 || result != (ctrl.Result{}) {
+		t.Errorf("asked %d times, then %v, want once and nothing more", asked, result)
+	}
+	if w.pass(t); w.asked.Load() != 1 {
+		t.Error("asked again before the period was over")
+	}
+}
+
+func TestWhatWasFoundIsDroppedWhereTheSpecWasFaster(t *testing.T) {
+	first := true
+	w := newWorld(t, func(ctx context.Context, c client.Client) {
+		if first {
+			first = false
+			change(t, func(b *v1beta1.StorageBucket) { b.Generation++; b.Spec.Region = "eu-west-1" })(ctx, c)
+		}
+	})
+	result, b := w.pass(t)
+	if result.RequeueAfter == 0 || len(b.Status.Conditions) != 0 {
+		t.Errorf("%v, status %+v, want another look and no word of the old spec", result, b.Status)
+	}
+	if _, b = w.pass(t); b.Status.ObservedGeneration != b.Generation || w.asked.Load() != 2 {
+		t.Errorf("generation %d of %d after asking %d times, want the new one after two", b.Status.ObservedGeneration, b.Generation, w.asked.Load())
+	}
+}
+
+func TestWhatWasNotWrittenIsLookedAtAgain(t *testing.T) {
+	turn := 0
+	w := newWorld(t, func(ctx context.Context, c client.Client) {
+		if turn++; turn <= overtaken {
+			change(t, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"turn": string(rune('a' + turn))} })(ctx, c)
+		}
+	})
+	if result, b := w.pass(t); result.RequeueAfter == 0 || len(b.Status.Conditions) != 0 {
+		t.Fatalf("%v, status %+v, want another look", result, b.Status)
+	}
+	if _, b := w.pass(t); conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue {
+		t.Error("the second look is not told either")
+	}
+}
+
+func TestABucketThatWentAwayIsNoFailure(t *testing.T) {
+	w := newWorld(t, func(ctx context.Context, c client.Client) {
+		b := bucket("b")
+		if err := c.Delete(ctx, b); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	})
+	if result, _ := w.pass(t); result != (ctrl.Result{}) {
+		t.Errorf("%v, want nothing", result)
+	}
+}
