@@ -86,6 +86,7 @@ func (w *world) pass(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
 
 // change changes the stored bucket under the controller's hands.
 func change(t *testing.T, f func(*v1beta1.StorageBucket)) func(context.Context, client.Client) {
+	t.Helper()
 	return func(ctx context.Context, c client.Client) {
 		t.Helper()
 		b := &v1beta1.StorageBucket{}
