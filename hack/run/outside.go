@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -24,8 +25,9 @@ const (
 	absence = time.Minute
 	// deathPoll is how often it is looked at whether it was killed.
 	deathPoll = 200 * time.Millisecond
-	// viewerImage is the operator's default for MarkdownViews that name none.
-	viewerImage = "leasehold-viewer:dev"
+	// viewerFlag is how the operator is told its default for MarkdownViews that
+	// name no image.
+	viewerFlag = "--default-viewer-image="
 )
 
 // storage is the S3 server that the sample buckets are on.
@@ -122,6 +124,12 @@ func (s *storage) stop() error {
 
 // startNode runs the viewers, as processes in place of containers.
 func (s *stage) startNode(ctx context.Context) error {
+	viewerImage := ""
+	for _, arg := range s.installation.Shipped().Spec.Template.Spec.Containers[0].Args {
+		if image, ok := strings.CutPrefix(arg, viewerFlag); ok {
+			viewerImage = image
+		}
+	}
 	var err error
 	s.node, err = s.plane.StartNode(ctx, env.NodeOptions{
 		Images: map[string]env.Program{viewerImage: {
