@@ -30,9 +30,11 @@ var carriers = []struct {
 	prefix netip.Prefix
 	at     int
 }{
-	{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
-	{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
-	{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
+	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // IPv4-translated
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of a network's own, in its usual form
+	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4
 }
 
 func prefixes(texts ...string) []netip.Prefix {

@@ -21,6 +21,7 @@ func TestRulesCheck(t *testing.T) {
 		"0.0.0.0": false, "0.1.2.3": false, "::": false, "fe80::1": false, "fe80::1%eth0": false,
 		// Metadata services.
 		"169.254.169.254": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::1": false,
+		"64:ff9b:1::a9fe:a9fe": false, "::ffff:0:169.254.169.254": false, "64:ff9b::c0a8:105": true,
 		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
 		// Many at once, and nobody.
 		"224.0.0.1": false, "239.1.2.3": false, "255.255.255.255": false, "ff02::1": false,
