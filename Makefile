@@ -27,6 +27,11 @@ controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, k
 s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
 	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so $(S3SERVER) is used and nothing is built" >&2
 
+# NODE_IMG names the image; empty, it is leasehold-node:<kubernetes version>.
+.PHONY: node-image
+node-image: needs-go ## Build a node image for kind from source, for where kindest/node cannot be pulled (10 minutes, once).
+	@cd hack/nodeimage && $(GO) run . -out $(BIN)/nodeimage -go $(GO) -image "$(NODE_IMG)"
+
 .PHONY: run
 run: controlplane s3server build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
 	@$(GO) build -o $(TOOLS)/run ./hack/run
@@ -69,18 +74,20 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(MAKE) --no-print-directory integration || integration=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml \
 		integration:$$integration:$(ARTIFACTS)/junit-integration.xml
 
 # The race detector needs a C compiler; Go turns cgo off where there is none.
 .PHONY: unit
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -v '/test/integration'); \
 	status=0; \
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$packages || status=$$?; \
-	cd hack/controlplane && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-controlplane.xml -- $$race $(UNIT_FLAGS) . || status=$$?; \
+	for program in controlplane nodeimage; do \
+		(cd hack/$$program && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$program.xml -- $$race $(UNIT_FLAGS) .) || status=$$?; \
+	done; \
 	exit $$status
 
 .PHONY: integration
@@ -102,22 +109,22 @@ manifests: $(TOOLS)/controller-gen ## Generate CRDs and webhook configurations.
 .PHONY: verify
 verify: needs-go $(TOOLS)/controller-gen ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in . hack/tools hack/controlplane hack/s3server; do \
+	@for module in . hack/tools hack/controlplane hack/s3server hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in . hack/controlplane; do (cd $$module && $(GO) vet ./...); done
+	@for module in . hack/controlplane hack/nodeimage; do (cd $$module && $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
 .PHONY: lint
 lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows.
 	@$(TOOLS)/golangci-lint run ./...
-	@cd hack/controlplane && $(TOOLS)/golangci-lint run --config=../../.golangci.yml .
+	@for program in controlplane nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 .PHONY: fmt
 fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 	@$(TOOLS)/golangci-lint fmt ./...
-	@cd hack/controlplane && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml .
+	@for program in controlplane nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
 
 ##@ Deploy to a cluster
 
