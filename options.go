@@ -261,6 +261,9 @@ func (p *prefixes) Set(text string) error {
 		if err != nil {
 			return fmt.Errorf("%q is no range of addresses such as 10.0.0.0/8", part)
 		}
+		if prefix.Addr().Is4In6() {
+			return fmt.Errorf("%q is a range of IPv4 in the clothes of IPv6: write it as one of IPv4", part)
+		}
 		*p = append(*p, prefix.Masked())
 	}
 	return nil

@@ -72,6 +72,7 @@ func TestOptionsRefused(t *testing.T) {
 		"ProbeTick":      {[]string{"--probe-tick-interval=0"}, "--probe-tick-interval 0s must be positive"},
 		"ProbeWorkers":   {[]string{"--max-concurrent-probes=0"}, "--max-concurrent-probes 0 must be positive"},
 		"AllowNoRange":   {[]string{"--endpoint-allow-cidr=10.0.0.1"}, `"10.0.0.1" is no range of addresses such as 10.0.0.0/8`},
+		"DenyMapped":     {[]string{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}, "write it as one of IPv4"},
 		"DenyNoRange":    {[]string{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}, `"example.com" is no range of addresses`},
 		"Workers":        {[]string{"--max-concurrent-reconciles=0"}, "--max-concurrent-reconciles 0 must be positive"},
 		"QPS":            {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0 must be positive"},

@@ -77,7 +77,8 @@ type ProbeSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long one probe may take in all.
+	// timeoutSeconds is how long one probe may take in all. Making or removing a
+	// bucket may take as long again.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
@@ -97,7 +98,8 @@ type ProbeSpec struct {
 // StorageBucketSpec describes a bucket outside the cluster.
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy == oldSelf.managementPolicy",fieldPath=".managementPolicy",reason=FieldValueForbidden,message="managementPolicy cannot be changed: a bucket that exists is never taken over; delete this StorageBucket and create another"
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy != 'Manage' || (self.endpoint == oldSelf.endpoint && self.region == oldSelf.region)",fieldPath=".endpoint",reason=FieldValueForbidden,message="endpoint and region cannot be changed while managementPolicy is Manage: the bucket would be left behind; create another StorageBucket"
-// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.matches('^https?://([[]|[0-9.]+(:[0-9]+)?/?$)')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.matches('^https?://([[]|[0-9.]+(:[0-9]*)?/?$)')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an endpoint that is an IP address"
+// +kubebuilder:validation:XValidation:rule="self.addressingStyle != 'VirtualHost' || !self.endpoint.startsWith('https:') || !self.bucketName.contains('.')",fieldPath=".addressingStyle",message="addressingStyle must be Path for an https endpoint and a bucketName with dots: no certificate is for such a host"
 // +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set for an endpoint without https"
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete needs managementPolicy Manage: what is only observed is never deleted"
 type StorageBucketSpec struct {
@@ -119,7 +121,8 @@ type StorageBucketSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() in ['http', 'https'] && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
+	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://') && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$')",message="endpoint must name a host of letters, digits, '.', '-' and '_', or an address, and if a port, then one of 1 to 65535"
 	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment"
 	Endpoint string `json:"endpoint,omitempty"`
 

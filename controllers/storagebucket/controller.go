@@ -8,10 +8,10 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/ownwrites"
 	"leasehold.dev/controllers/internal/pass"
@@ -28,9 +27,6 @@ import (
 
 // removalPeriod is the longest pause between two tries to remove a bucket.
 const removalPeriod = 30 * time.Second
-
-// overtaken is how often a status is tried to be written in one pass.
-const overtaken = 3
 
 // Reconciler keeps an eye on buckets. Make it with New.
 type Reconciler struct {
@@ -67,16 +63,23 @@ func (r *Reconciler) pass(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.R
 	}
 	look := r.looks.of(b, r.Clock.Now())
 	if look.due(b).After(r.Clock.Now()) {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, r.report(ctx, b, look)
 	}
 	if !r.lanes.enter(b.Spec.Endpoint, requestFor(b)) {
 		return ctrl.Result{}, nil
 	}
 	found, acted, err := r.visit(ctx, b)
 	if err != nil {
+		look.hindered = r.Clock.Now()
+		r.looks.store(b, look)
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.report(ctx, b, look, found, acted)
+	result := judge(found, acted)
+	r.metrics.saw(b, found, result)
+	look = look.after(result, b.Generation, r.Clock.Now())
+	look.unwritten = &report{found, acted}
+	r.looks.store(b, look)
+	return ctrl.Result{}, r.report(ctx, b, look)
 }
 
 // visit asks the endpoint, does what follows from its answer, and leaves its
@@ -92,7 +95,7 @@ func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found
 	defer way.close()
 	found = r.observe(ctx, b, way)
 	// What was broken off because we stop says nothing about the bucket.
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.Canceled) {
 		return found, acted, fmt.Errorf("probing the bucket: %w", ctx.Err())
 	}
 	acted, err = r.provision(ctx, b, way, found)
@@ -113,48 +116,25 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 	return nil
 }
 
-// report writes the status if that is worth a write, notes the look, and records
-// events. The look comes after the write: where the write failed for good, the
-// next pass has to look again, or nobody would hear of this one.
-func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look look, found observation, acted action) error {
-	now := r.Clock.Now()
-	result := judge(found, acted)
-	look = look.after(result, b.Generation, now)
-	before, err := r.write(ctx, b, func() v1beta1.StorageBucketStatus {
-		return summarize(b, look, found, acted, result, now)
-	})
-	if err != nil {
-		return fmt.Errorf("writing status: %w", err)
+// report writes what the last probe found, if that was not written yet and is
+// worth a write, and records events. Where the write fails, the next pass writes
+// and does not ask the bucket again.
+func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look look) error {
+	if look.unwritten == nil {
+		return nil
 	}
+	found, acted := look.unwritten.found, look.unwritten.acted
+	before := b.DeepCopy()
+	b.Status = summarize(b, look, found, acted, judge(found, acted), r.Clock.Now())
+	if worthWriting(before.Status, b.Status) {
+		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
+			return fmt.Errorf("writing status: %w", err)
+		}
+	} else {
+		b.Status = before.Status
+	}
+	look.unwritten = nil
 	r.looks.store(b, look)
-	r.metrics.saw(b, found, result)
-	notes.Emit(r.Recorder, b, append(acted.events, transitions(before, b.Status)...))
+	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
 	return nil
-}
-
-// write gives b the status that is made for it and writes that if it is worth a
-// write. It returns the status before. Where somebody else changed b meanwhile,
-// but not its spec, what was found still holds: it is written to what is there
-// now, and the bucket is not asked once more.
-func (r *Reconciler) write(ctx context.Context, b *v1beta1.StorageBucket, made func() v1beta1.StorageBucketStatus) (v1beta1.StorageBucketStatus, error) {
-	for tries := 1; ; tries++ {
-		before := b.DeepCopy()
-		b.Status = made()
-		if !worthWriting(before.Status, b.Status) {
-			b.Status = before.Status
-			return before.Status, nil
-		}
-		err := r.own.PatchStatus(ctx, r.Client, b, before)
-		if !apierrors.IsConflict(err) || tries == overtaken {
-			return before.Status, err
-		}
-		fresh, readErr := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(b), &v1beta1.StorageBucket{})
-		if readErr != nil {
-			return before.Status, readErr
-		}
-		if fresh == nil || fresh.UID != b.UID || fresh.Generation != b.Generation {
-			return before.Status, err
-		}
-		*b = *fresh
-	}
 }

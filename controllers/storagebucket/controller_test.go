@@ -2,11 +2,14 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +26,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -101,21 +105,25 @@ func change(t *testing.T, f func(*v1beta1.StorageBucket)) func(context.Context, 
 }
 
 func TestWhatWasFoundIsWrittenThoughALabelWasFaster(t *testing.T) {
+	const rivals = 3
 	meddled := 0
 	w := newWorld(t, func(ctx context.Context, c client.Client) {
-		if meddled++; meddled < overtaken {
+		if meddled++; meddled <= rivals {
 			change(t, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"turn": string(rune('a' + meddled))} })(ctx, c)
 		}
 	})
+	for range rivals {
+		if result, b := w.pass(t); result.RequeueAfter != pass.LookAgain || len(b.Status.Conditions) != 0 {
+			t.Fatalf("%v, status %+v, want another try", result, b.Status)
+		}
+	}
 	result, b := w.pass(t)
 	if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || len(b.Labels) != 1 {
 		t.Errorf("Ready=%s, labels %v, want True and the label of the other", ready.Status, b.Labels)
 	}
+	w.pass(t)
 	if asked := w.asked.Load(); asked != 1 || result != (ctrl.Result{}) {
 		t.Errorf("asked %d times, then %v, want once and nothing more", asked, result)
-	}
-	if w.pass(t); w.asked.Load() != 1 {
-		t.Error("asked again before the period was over")
 	}
 }
 
@@ -136,18 +144,79 @@ func TestWhatWasFoundIsDroppedWhereTheSpecWasFaster(t *testing.T) {
 	}
 }
 
-func TestWhatWasNotWrittenIsLookedAtAgain(t *testing.T) {
-	turn := 0
-	w := newWorld(t, func(ctx context.Context, c client.Client) {
-		if turn++; turn <= overtaken {
-			change(t, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"turn": string(rune('a' + turn))} })(ctx, c)
-		}
+func TestAWriteThatFailsIsNoReasonToAskAgain(t *testing.T) {
+	w := newWorld(t, func(context.Context, client.Client) {})
+	full := errors.New("no space left")
+	w.Client = interceptor.NewClient(w.stored.(client.WithWatch), interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			return errors.Join(full, ctx.Err())
+		},
 	})
-	if result, b := w.pass(t); result.RequeueAfter == 0 || len(b.Status.Conditions) != 0 {
-		t.Fatalf("%v, status %+v, want another look", result, b.Status)
+	key := client.ObjectKey{Namespace: "team", Name: "b"}
+	for range 30 {
+		if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, full) {
+			t.Fatalf("%v, want %v", err, full)
+		}
+		if due := w.due(t.Context(), nil); len(due) != 0 {
+			t.Fatal("a tick does not wait for the queue")
+		}
 	}
-	if _, b := w.pass(t); conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue {
-		t.Error("the second look is not told either")
+	w.Client = w.stored
+	if _, b := w.pass(t); conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue || w.asked.Load() != 1 {
+		t.Errorf("status %+v after asking %d times, want True after once", b.Status, w.asked.Load())
+	}
+}
+
+func TestWhatHindersUsIsTriedByTheQueueAlone(t *testing.T) {
+	w := newWorld(t, func(context.Context, client.Client) {})
+	unreadable := errors.New("no right")
+	w.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, unreadable }
+	key := client.ObjectKey{Namespace: "team", Name: "b"}
+	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); !errors.Is(err, unreadable) {
+		t.Fatalf("%v, want %v", err, unreadable)
+	}
+	if due := w.due(t.Context(), nil); len(due) != 0 {
+		t.Error("a tick does not wait for the queue")
+	}
+	w.Clock.(*testingclock.FakePassiveClock).SetTime(epoch.Add(time.Minute))
+	if due := w.due(t.Context(), nil); len(due) != 1 {
+		t.Error("not due after a period")
+	}
+}
+
+func TestAClockThatWasWrongStopsNothing(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Minute, 365 * 24 * time.Hour} {
+		b := bucket("b", probedAt(epoch.Add(ahead)))
+		if due := (&looks{}).of(b, epoch).due(b); due.After(epoch.Add(time.Minute)) {
+			t.Errorf("probed %s in the future: due at %s, want within a period", ahead, due)
+		}
+		after := *b.Status.DeepCopy()
+		after.LastProbeTime = new(metav1.NewTime(epoch))
+		if ahead >= refresh && !worthWriting(b.Status, after) {
+			t.Errorf("probed %s in the future: the status keeps saying so", ahead)
+		}
+	}
+}
+
+func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
+	w := newWorld(t, func(context.Context, client.Client) {})
+	change(t, func(b *v1beta1.StorageBucket) {})(t.Context(), w.stored)
+	b := &v1beta1.StorageBucket{}
+	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
+		t.Fatal(err)
+	}
+	for i := range maxConditions {
+		b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
+	}
+	b.Status.ConsecutiveFailures = math.MaxInt32
+	if err := w.stored.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if _, b = w.pass(t); len(b.Status.Conditions) > maxConditions || conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Type == "" {
+		t.Errorf("conditions %v, want Ready among at most %d", b.Status.Conditions, maxConditions)
+	}
+	if got := (look{failures: math.MaxInt32}).after(bad, 0, epoch).failures; got != math.MaxInt32 {
+		t.Errorf("%d failures", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storagebucket
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -29,6 +30,18 @@ type look struct {
 	failures  int32
 	// seen is when this process first came across the bucket.
 	seen time.Time
+	// unwritten is the report of the last probe while its status could not be
+	// written; nil if there is none. It is written before anything is asked again.
+	unwritten *report
+	// hindered is when something of our own last kept the bucket from being
+	// probed; zero once it was.
+	hindered time.Time
+}
+
+// report is what a pass has to tell.
+type report struct {
+	found observation
+	acted action
 }
 
 // due is when the bucket is to be probed next. A bucket or a spec that was never
@@ -43,9 +56,10 @@ func (l look) due(b *v1beta1.StorageBucket) time.Time {
 	case b.Status.LastProbeTime == nil || b.Status.ObservedGeneration != b.Generation:
 		return time.Time{}
 	}
-	// The status has whole seconds, rounded down.
-	next := schedule.Next(b.Status.LastProbeTime.Add(time.Second), period, b.UID)
-	if next.After(l.seen) {
+	// The status has whole seconds, rounded down. A time to come is of a clock that
+	// is wrong, or of somebody's hand, and tells nothing.
+	last := b.Status.LastProbeTime.Add(time.Second)
+	if next := schedule.Next(last, period, b.UID); next.After(l.seen) && !last.After(l.seen.Add(period)) {
 		return next
 	}
 	return l.seen.Add(schedule.Share(min(period, refresh), b.UID))
@@ -56,10 +70,10 @@ func (l look) after(result s3.Verdict, generation int64, now time.Time) look {
 	if l.generation != generation {
 		l.failures = 0 // they were about another spec
 	}
-	l.probed, l.generation = now, generation
+	l.probed, l.generation, l.hindered = now, generation, time.Time{}
 	if result.OK() {
 		l.succeeded, l.failures = now, 0
-	} else {
+	} else if l.failures < math.MaxInt32 {
 		l.failures++
 	}
 	return l
@@ -99,7 +113,19 @@ func (l *looks) when(b *v1beta1.StorageBucket) (due time.Time, met bool) {
 	if !ok || known.uid != b.UID {
 		return time.Time{}, false
 	}
-	return known.due(b), true
+	due = known.due(b)
+	if !known.hindered.IsZero() {
+		// The queue tries again, later each time; a tick must not be faster.
+		due = latest(due, known.hindered.Add(time.Duration(b.Spec.Probe.PeriodSeconds)*time.Second))
+	}
+	return due, true
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (l *looks) store(b *v1beta1.StorageBucket, known look) {

@@ -23,7 +23,10 @@ type ending struct {
 	aside bool
 	// waiting is why the bucket cannot be removed yet; nil when it is done with.
 	waiting *s3.Verdict
-	events  []notes.Note
+	// removed tells that the bucket was removed, whatever becomes of the rest.
+	removed []notes.Note
+	// events are told once the StorageBucket was let go.
+	events []notes.Note
 }
 
 // finish lets a StorageBucket go that is being deleted, once its bucket is
@@ -40,6 +43,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	if end.aside {
 		return again, nil
 	}
+	notes.Emit(r.Recorder, b, end.removed)
 	before := b.DeepCopy()
 	if end.waiting == nil {
 		controllerutil.RemoveFinalizer(b, v1beta1.StorageBucketFinalizer)
@@ -49,6 +53,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 		notes.Emit(r.Recorder, b, end.events)
 		return ctrl.Result{}, nil
 	}
+	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: end.waiting.Reason,
 		Message: "waiting to remove the bucket: " + end.waiting.Message + "; set spec.deletionPolicy to Retain to let go of it",
@@ -97,7 +102,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	end := remove(within, b, way.client)
 	asked, answered = true, end.waiting == nil || end.waiting.Reason != v1beta1.ReasonProbeTimeout
 	// What was broken off because we stop says nothing about the bucket.
-	return end, ctx.Err()
+	return end, canceled(ctx)
 }
 
 // remove removes the bucket if it carries our mark.
@@ -115,7 +120,7 @@ func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending 
 	if problem := s3.VerdictOf(c.Remove(ctx)); problem != nil {
 		return ending{waiting: problem}
 	}
-	return ending{events: []notes.Note{notes.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName)}}
+	return ending{removed: []notes.Note{notes.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName)}}
 }
 
 // terminating reports whether the namespace is on its way out, so that nothing

@@ -1,6 +1,9 @@
 package storagebucket
 
 import (
+	"net"
+	"net/url"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -46,6 +49,7 @@ func (l *lanes) free(way *lane) int {
 
 // enter takes a place, which has to be left again, or sets the request aside.
 func (l *lanes) enter(endpoint string, who reconcile.Request) bool {
+	endpoint = server(endpoint)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	way, ok := l.open[endpoint]
@@ -65,6 +69,7 @@ func (l *lanes) enter(endpoint string, who reconcile.Request) bool {
 // leave gives the place back and calls those for whom there is one now. asked
 // tells whether the endpoint was asked anything, answered whether it did.
 func (l *lanes) leave(endpoint string, asked, answered bool) {
+	endpoint = server(endpoint)
 	l.mu.Lock()
 	way := l.open[endpoint]
 	way.inside--
@@ -77,7 +82,9 @@ func (l *lanes) leave(endpoint string, asked, answered bool) {
 			called = append(called, who)
 		}
 	}
-	if way.inside == 0 && way.waiting.Len() == 0 {
+	// Who was called may never come. With nobody inside, nobody would call those
+	// who are left; the next tick finds them.
+	if way.inside == 0 {
 		delete(l.open, endpoint)
 	}
 	l.mu.Unlock()
@@ -88,9 +95,22 @@ func (l *lanes) leave(endpoint string, asked, answered bool) {
 
 // aside reports whether a request waits and will be called.
 func (l *lanes) aside(endpoint string, who reconcile.Request) bool {
+	endpoint = server(endpoint)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	way, ok := l.open[endpoint]
-	// Who was called may never come: with nobody inside, nobody calls the others.
-	return ok && way.inside > 0 && way.waiting.Has(who)
+	return ok && way.waiting.Has(who)
+}
+
+// server is the host and port of an endpoint, which can be spelled in many ways.
+func server(endpoint string) string {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Hostname() == "" {
+		return endpoint
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }

@@ -63,9 +63,12 @@ func TestNothingAskedTellsNothing(t *testing.T) {
 		t.Errorf("%d got in, want %d: the lane was empty and is forgotten", in, shy)
 	}
 	l.leave("e", true, true)
+	if !l.enter("e", someone(1)) {
+		t.Fatal("it answered, and there is no place")
+	}
 	l.leave("e", false, false)
-	if in := crowd(l, "e", 20); in != 6 {
-		t.Errorf("%d got in, want 6: it answered, and was not asked again", in)
+	if in := crowd(l, "e", 20); in != 5 {
+		t.Errorf("%d got in beside the one, want 5: it answered, and was not asked again", in)
 	}
 }
 
@@ -95,5 +98,21 @@ func TestOneWorkerIsEnough(t *testing.T) {
 	l := newLanes(1)
 	if in := crowd(l, "e", 3); in != 1 {
 		t.Errorf("%d got in, want the one worker", in)
+	}
+}
+
+func TestALaneHasOneNameHoweverItIsSpelled(t *testing.T) {
+	l := newLanes(8)
+	in := 0
+	for i, endpoint := range []string{"http://dark", "http://dark/", "http://DARK", "http://dark:80"} {
+		if l.enter(endpoint, someone(i)) {
+			in++
+		}
+	}
+	if in != shy {
+		t.Errorf("%d got in by other spellings, want %d", in, shy)
+	}
+	if !l.enter("https://dark", someone(9)) {
+		t.Error("another port is another server")
 	}
 }

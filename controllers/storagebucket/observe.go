@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,7 +57,7 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 	credentials, missing := credentialsIn(secret)
 	if missing != "" {
 		way.verdict = s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound,
-			Message: fmt.Sprintf("Secret %s has no value for the key %s", name, missing)}
+			Message: fmt.Sprintf("Secret %s has no usable value for the key %s", name, missing)}
 		return way, nil
 	}
 	roots, problem, err := r.roots(ctx, b)
@@ -80,7 +81,7 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 	}, credentials, rules)
 	if err != nil {
 		// Only a spec that the CRD's rules refuse comes here.
-		way.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint cannot be used; it must be a URL with nothing but a host"}
+		way.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint is not a URL"}
 	}
 	return way, nil
 }
@@ -91,6 +92,12 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
 	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey} {
 		if value(key) == "" {
+			return s3.Credentials{}, key
+		}
+	}
+	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken} {
+		// Such a value cannot be sent.
+		if strings.ContainsFunc(value(key), unicode.IsControl) {
 			return s3.Credentials{}, key
 		}
 	}

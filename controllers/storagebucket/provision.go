@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
 	"leasehold.dev/controllers/internal/notes"
 	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
@@ -89,8 +88,8 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket) erro
 	}
 	before := b.DeepCopy()
 	b.Status.Provisioning = v1beta1.BucketIntended
-	conditions.Set(&b.Status.Conditions, b.Generation, r.Clock.Now(), metav1.Condition{
-		Type: v1beta1.ConditionReady, Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: "creating the bucket",
+	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{
+		Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: "creating the bucket",
 	})
 	if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 		return fmt.Errorf("recording the intent to create the bucket: %w", err)
@@ -125,16 +124,24 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 		}
 		return done, nil
 	case problem != nil && !others: // of another account's bucket nothing can be told
-		return action{verdict: problem}, ctx.Err()
+		return action{verdict: problem}, canceled(ctx)
 	}
-	return conflicting(b), ctx.Err()
+	return conflicting(b), canceled(ctx)
+}
+
+// canceled is the error of a context that ended because we stop.
+func canceled(ctx context.Context) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 // failing is the action that did not succeed. What was broken off because we
 // stop is an error, and says nothing about the bucket.
 func failing(ctx context.Context, err error) (action, error) {
 	verdict := s3.VerdictOf(err)
-	if ctx.Err() != nil || verdict == nil {
+	if errors.Is(ctx.Err(), context.Canceled) || verdict == nil {
 		return action{}, errors.Join(ctx.Err(), err)
 	}
 	return action{verdict: verdict}, nil

@@ -26,6 +26,9 @@ var stalling = []string{
 	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
 }
 
+// maxConditions is what the schema allows.
+const maxConditions = 8
+
 // judge is the verdict of a pass: on what was done, or else on what was found.
 func judge(found observation, acted action) s3.Verdict {
 	if acted.verdict != nil {
@@ -45,6 +48,12 @@ func summarize(b *v1beta1.StorageBucket, l look, found observation, acted action
 	status.ObservedSecretResourceVersion = found.secretVersion
 	if acted.provisioning != "" {
 		status.Provisioning = acted.provisioning
+	}
+	// Conditions that others have put there may leave no room for ours.
+	if len(status.Conditions) > maxConditions-2 {
+		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
+			return c.Type != v1beta1.ConditionReady && c.Type != v1beta1.ConditionStalled
+		})
 	}
 	setReady(&status, b.Generation, now, ready(b, l.failures, result))
 	status.ObservedGeneration = b.Generation
@@ -86,7 +95,7 @@ func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Ti
 // is to be refreshed. Counts and times alone are not new.
 func worthWriting(before, after v1beta1.StorageBucketStatus) bool {
 	if before.LastProbeTime == nil || after.LastProbeTime == nil ||
-		after.LastProbeTime.Sub(before.LastProbeTime.Time) >= refresh {
+		after.LastProbeTime.Sub(before.LastProbeTime.Time).Abs() >= refresh {
 		return !equality.Semantic.DeepEqual(before, after)
 	}
 	before.LastProbeTime, before.LastSuccessTime, before.ConsecutiveFailures =

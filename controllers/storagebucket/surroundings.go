@@ -25,7 +25,7 @@ import (
 const surroundingsAge = 10 * time.Minute
 
 // surroundings knows the cluster's own addresses, which no endpoint may lead to:
-// those of the API server and of the Services.
+// our own, those of the API server and of the Services.
 type surroundings struct {
 	live  client.Reader
 	host  string // of the API server, as the operator reaches it
@@ -62,6 +62,16 @@ func (s *surroundings) learn(ctx context.Context) ([]netip.Prefix, error) {
 		return nil, fmt.Errorf("resolving the API server: %w", err)
 	}
 	ranges.Insert(hosts(addresses)...)
+	// Ourselves, by all our addresses.
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("listing our own addresses: %w", err)
+	}
+	for _, address := range own {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+			ranges.Insert(hosts([]netip.Addr{prefix.Addr()})...)
+		}
+	}
 	// The API server by the addresses that it gives itself.
 	slice, err := lookup.Get(ctx, s.live, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &discoveryv1.EndpointSlice{})
 	if err != nil {

@@ -8,16 +8,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync"
 	"sync/atomic"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 const (
@@ -53,14 +49,16 @@ func (c Credentials) GoString() string { return c.String() }
 
 // Client talks to one bucket. It sends each request once: repeating is the
 // caller's business, who has a schedule for it.
+//
+// minio-go signs the requests and knows S3's errors and tags. Its client is not
+// used: it takes any 404 for "no such bucket", a balancer's page too, asks other
+// hosts than the endpoint where that is Amazon's, and lists page after page.
 type Client struct {
 	target      Target
 	endpoint    *url.URL
 	credentials Credentials
 	transport   *http.Transport
 	http        *http.Client
-	minio       *minio.Client
-	last        exchange
 }
 
 // New returns a Client, which must be closed. Nothing is sent yet.
@@ -78,25 +76,9 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a small body could become a large one
 	}
-	bounded := boundedTransport{c.transport, &c.last}
 	c.http = &http.Client{
-		Transport:     bounded,
+		Transport:     c.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	lookup := minio.BucketLookupPath
-	if target.VirtualHost {
-		lookup = minio.BucketLookupDNS
-	}
-	c.minio, err = minio.New(endpoint.Host, &minio.Options{
-		Creds:        credentials.NewStaticV4(creds.AccessKeyID, creds.SecretAccessKey, creds.SessionToken),
-		Secure:       endpoint.Scheme == "https",
-		Region:       target.Region, // set, or minio-go asks the server for it first
-		BucketLookup: lookup,
-		Transport:    bounded,
-		MaxRetries:   1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building the S3 client: %w", err)
 	}
 	return c, nil
 }
@@ -108,39 +90,30 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // mean several things, a GET for the error code, which a HEAD cannot carry.
 func (c *Client) Probe(ctx context.Context) Verdict {
 	return c.judge(ctx, func(ctx context.Context) error {
-		exists, err := c.minio.BucketExists(ctx, c.target.Bucket)
-		if err == nil && !exists {
-			// minio-go says "no such bucket" of some other answers too.
-			status, _ := c.last.was()
-			return minio.ErrorResponse{StatusCode: status, Code: minio.NoSuchBucket}
+		_, head := c.send(ctx, http.MethodHead, "", nil)
+		if !ambiguous(head) {
+			return head
 		}
-		if !ambiguous(err) {
-			return err
+		// One key is asked for, only to read the error code.
+		_, get := c.send(ctx, http.MethodGet, listOne, nil)
+		if get == nil {
+			return head // refused, and nobody says why
 		}
-		return c.explain(ctx, err)
+		return get
 	})
 }
 
-// ambiguous tells whether the answer to a HEAD can mean several things.
+// ambiguous tells whether the answer to a HEAD can mean several things. A 404 can
+// be a balancer's, whose S3 service is away.
 func ambiguous(err error) bool {
-	switch answer := minio.ToErrorResponse(err); answer.StatusCode {
-	case http.StatusBadRequest, http.StatusForbidden:
+	answer, _ := errors.AsType[minio.ErrorResponse](err) // zero where there was none
+	switch answer.StatusCode {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound:
 		return true
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 		return answer.Region == ""
 	}
 	return false
-}
-
-// explain asks for one key of the bucket, only to read the error code of the
-// answer. A success is none: the HEAD was refused. minio-go's listing is not
-// used, as a server could make it ask for page after page.
-func (c *Client) explain(ctx context.Context, head error) error {
-	err := c.send(ctx, http.MethodGet, "list-type=2&max-keys=1", nil)
-	if err == nil {
-		return head
-	}
-	return err
 }
 
 // judge runs a request and puts its error into words.
@@ -149,52 +122,5 @@ func (c *Client) judge(ctx context.Context, request func(context.Context) error)
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { handshakeFailed.Store(err != nil) },
 	})
-	err := request(traced)
-	if err != nil {
-		// minio-go puts other words in place of some errors of the transport.
-		_, cause := c.last.was()
-		err = errors.Join(err, cause)
-	}
-	return verdictOn(err, handshakeFailed.Load())
-}
-
-// exchange is how the last request went, below minio-go.
-type exchange struct {
-	mu     sync.Mutex
-	status int   // of the answer; zero if there was none
-	err    error // why there was none
-}
-
-func (e *exchange) note(status int, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.status, e.err = status, err
-}
-
-func (e *exchange) was() (status int, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.status, e.err
-}
-
-// boundedTransport reads no more than maxBody of any answer, and notes how the
-// request went.
-type boundedTransport struct {
-	next http.RoundTripper
-	last *exchange
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := t.next.RoundTrip(r)
-	if err != nil {
-		t.last.note(0, err)
-		return nil, err
-	}
-	t.last.note(response.StatusCode, nil)
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(response.Body, maxBody), response.Body}
-	return response, nil
+	return verdictOn(request(traced), handshakeFailed.Load())
 }

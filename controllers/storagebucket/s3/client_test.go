@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +56,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 }
 
 func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
-	const head, list = "HEAD /team-data/", "GET /team-data?"
+	const head, list = "HEAD /team-data", "GET /team-data?list-type=2&max-keys=1"
 	for name, tc := range map[string]struct {
 		head, get int
 		code      string
@@ -63,7 +64,8 @@ func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
 		want      string
 	}{
 		"200":            {200, 0, "", 1, v1beta1.ReasonProbeSucceeded},
-		"404":            {404, 0, "", 1, v1beta1.ReasonBucketNotFound},
+		"404":            {404, 404, "NoSuchBucket", 2, v1beta1.ReasonBucketNotFound},
+		"404 of a proxy": {404, 0, "", 2, v1beta1.ReasonServerError},
 		"500":            {500, 0, "", 1, v1beta1.ReasonServerError},
 		"503":            {503, 0, "", 1, v1beta1.ReasonThrottled},
 		"204":            {204, 0, "", 1, v1beta1.ReasonServerError},
@@ -81,6 +83,8 @@ func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
 				switch {
 				case r.Method == http.MethodHead:
 					w.WriteHeader(tc.head)
+				case tc.get == 0:
+					http.NotFound(w, r)
 				case tc.get == 200:
 					fmt.Fprint(w, "<ListBucketResult><Name>team-data</Name></ListBucketResult>")
 				default:
@@ -203,7 +207,7 @@ func TestCreateMarksInTheSameRequest(t *testing.T) {
 	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]creationTag{{"owner", "uid-1"}}, body.Tags); diff != "" {
+	if diff := cmp.Diff(&creationTags{[]creationTag{{"owner", "uid-1"}}}, body.Tags); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
 	if body.Location != "" {
@@ -254,7 +258,7 @@ func TestCreateWhereTagsAreNotKnown(t *testing.T) {
 	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"PUT /team-data", "PUT /team-data/"}, asked()); diff != "" {
+	if diff := cmp.Diff([]string{"PUT /team-data", "PUT /team-data"}, asked()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -289,6 +293,48 @@ func TestFailuresOfChanges(t *testing.T) {
 				t.Errorf("got %q with code %q, want %q and none of the server's words", err, Code(err), tc.code)
 			}
 		})
+	}
+}
+
+// Some servers empty a bucket that is removed; a balancer's 404 is not S3's.
+func TestRemoveLooksFirst(t *testing.T) {
+	for name, tc := range map[string]struct {
+		list    func(http.ResponseWriter, *http.Request)
+		want    string // reason; "" is a success
+		removes bool
+	}{
+		"with an object": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "<ListBucketResult><Contents><Key>precious</Key></Contents></ListBucketResult>")
+		}, v1beta1.ReasonBucketNotEmpty, false},
+		"empty":              {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<ListBucketResult/>") }, "", true},
+		"not to be listed":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied") }, v1beta1.ReasonAccessDenied, false},
+		"not a list":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") }, v1beta1.ReasonServerError, false},
+		"gone":               {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "NoSuchBucket") }, "", false},
+		"a balancer's words": {http.NotFound, v1beta1.ReasonServerError, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodDelete {
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				tc.list(w, r)
+			})
+			v := VerdictOf(c.Remove(t.Context()))
+			if (v == nil) != (tc.want == "") || (v != nil && v.Reason != tc.want) {
+				t.Errorf("got %+v, want %q", v, tc.want)
+			}
+			if removes := slices.Contains(asked(), "DELETE /team-data"); removes != tc.removes {
+				t.Errorf("asked %q, removes: want %t", asked(), tc.removes)
+			}
+		})
+	}
+}
+
+func TestTagOfAProxyInPlaceOfTheServer(t *testing.T) {
+	c, _ := serve(t, local, http.NotFound)
+	if _, _, err := c.Tag(t.Context(), "k"); VerdictOf(err) == nil || VerdictOf(err).Missing() {
+		t.Errorf("a 404 that is not S3's: %v, want no word about the bucket", err)
 	}
 }
 

@@ -81,7 +81,7 @@ func meanings(a netip.Addr) []netip.Addr {
 	list := []netip.Addr{a}
 	bytes := a.AsSlice()
 	for _, c := range carriers {
-		if c.prefix.Contains(a) {
+		if c.prefix.Contains(a) && !a.IsLoopback() && !a.IsUnspecified() {
 			inner, _ := netip.AddrFromSlice(bytes[c.at : c.at+4]) // four bytes are always an address
 			list = append(list, inner)
 		}

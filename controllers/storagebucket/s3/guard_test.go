@@ -41,6 +41,12 @@ func TestRulesCheck(t *testing.T) {
 	}
 }
 
+func TestLoopbackOfIPv6CanBeAllowed(t *testing.T) {
+	if err := (Rules{Allow: prefixes("::1/128")}).Check(netip.MustParseAddr("::1")); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzRulesCheck(f *testing.F) {
 	for _, seed := range []string{"127.0.0.1", "::ffff:127.0.0.1", "fe80::1%eth0", "64:ff9b::7f00:1", "8.8.8.8"} {
 		f.Add(seed)

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -67,9 +68,13 @@ func VerdictOf(err error) *Verdict {
 // tagged tells whether the bucket has any tags. The error is an *Error.
 func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
-		set, err := c.minio.GetBucketTagging(ctx, c.target.Bucket)
+		body, err := c.send(ctx, http.MethodGet, tagging, nil)
 		if err != nil {
 			return err
+		}
+		set, err := tags.ParseBucketXML(bytes.NewReader(body))
+		if err != nil {
+			return fmt.Errorf("reading the tags: %w", err)
 		}
 		value, tagged = set.ToMap()[key], set.Count() > 0
 		return nil
@@ -86,8 +91,13 @@ func (c *Client) SetTag(ctx context.Context, key, value string) error {
 	if err != nil {
 		return fmt.Errorf("making the tag: %w", err)
 	}
+	payload, err := xml.Marshal(set)
+	if err != nil {
+		return fmt.Errorf("writing the tag: %w", err)
+	}
 	return c.try(ctx, func(ctx context.Context) error {
-		return c.minio.SetBucketTagging(ctx, c.target.Bucket, set)
+		_, err := c.send(ctx, http.MethodPut, tagging, payload)
+		return err
 	})
 }
 
@@ -97,12 +107,30 @@ func (c *Client) SetTag(ctx context.Context, key, value string) error {
 // that exists already is an *Error with CodeOwned or CodeExists, but for
 // services that call it a success.
 func (c *Client) Create(ctx context.Context, key, value string) error {
-	err := c.try(ctx, func(ctx context.Context) error { return c.createTagged(ctx, key, value) })
+	body := creation{}
+	if c.target.Region != defaultRegion {
+		body.Location = c.target.Region
+	}
+	marked := body
+	marked.Tags = &creationTags{Tag: []creationTag{{key, value}}}
+	err := c.create(ctx, marked)
 	if code := Code(err); code != codeMalformed && code != codeNotSupported {
 		return err
 	}
+	return c.create(ctx, body)
+}
+
+func (c *Client) create(ctx context.Context, body creation) error {
+	var payload []byte
+	if body != (creation{}) {
+		var err error
+		if payload, err = xml.Marshal(body); err != nil {
+			return fmt.Errorf("writing the request: %w", err)
+		}
+	}
 	return c.try(ctx, func(ctx context.Context) error {
-		return c.minio.MakeBucket(ctx, c.target.Bucket, minio.MakeBucketOptions{Region: c.target.Region})
+		_, err := c.send(ctx, http.MethodPut, "", payload)
+		return err
 	})
 }
 
@@ -110,31 +138,38 @@ func (c *Client) Create(ctx context.Context, key, value string) error {
 type creation struct {
 	XMLName  xml.Name      `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
 	Location string        `xml:"LocationConstraint,omitempty"`
-	Tags     []creationTag `xml:"Tags>Tag"`
+	Tags     *creationTags `xml:"Tags,omitempty"`
 }
+
+type creationTags struct{ Tag []creationTag }
 
 type creationTag struct{ Key, Value string }
 
 // defaultRegion is the one that S3 wants left out of CreateBucket.
 const defaultRegion = "us-east-1"
 
-// createTagged sends what minio-go has no call for.
-func (c *Client) createTagged(ctx context.Context, key, value string) error {
-	body := creation{Tags: []creationTag{{key, value}}}
-	if c.target.Region != defaultRegion {
-		body.Location = c.target.Region
-	}
-	payload, err := xml.Marshal(body)
-	if err != nil {
-		return fmt.Errorf("writing the request: %w", err)
-	}
-	return c.send(ctx, http.MethodPut, "", payload)
-}
-
 // Remove removes the bucket, which must be empty: one with objects stays as
-// it is, and the *Error says so. A bucket that is gone is a success.
+// it is, and the *Error says so. Some servers would empty it without a word, so
+// it is looked into first. A bucket that is gone is a success.
 func (c *Client) Remove(ctx context.Context) error {
-	err := c.try(ctx, func(ctx context.Context) error { return c.minio.RemoveBucket(ctx, c.target.Bucket) })
+	err := c.try(ctx, func(ctx context.Context) error {
+		body, err := c.send(ctx, http.MethodGet, listOne, nil)
+		if err != nil {
+			return err
+		}
+		var listed struct {
+			XMLName  xml.Name   `xml:"ListBucketResult"`
+			Contents []struct{} `xml:"Contents"`
+		}
+		if err := xml.Unmarshal(body, &listed); err != nil {
+			return fmt.Errorf("reading the list of objects: %w", err)
+		}
+		if len(listed.Contents) > 0 {
+			return minio.ErrorResponse{StatusCode: http.StatusConflict, Code: codeNotEmpty}
+		}
+		_, err = c.send(ctx, http.MethodDelete, "", nil)
+		return err
+	})
 	if Code(err) == minio.NoSuchBucket {
 		return nil
 	}

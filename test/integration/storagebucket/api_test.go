@@ -40,6 +40,14 @@ var _ = Describe("The API of StorageBucket", func() {
 		Entry("no URL", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "s3.example.com" }, "must be a URL that starts with http:// or https://"),
 		Entry("another scheme", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "ftp://s3.example.com" }, "must be a URL that starts with http:// or https://"),
 		Entry("no host", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://:9000" }, "names a host"),
+		Entry("an upper case scheme", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "HTTPS://s3.example.com" }, "must be a URL that starts with http:// or https://"),
+		Entry("an odd host", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "http://a!b" }, "must name a host of letters, digits"),
+		Entry("a zone", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "http://[fd00::1%25eth0]:9000" }, "spec.endpoint"),
+		Entry("an empty port", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "http://s3.example.com:" }, "and if a port"),
+		Entry("port zero", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "http://s3.example.com:0" }, "and if a port"),
+		Entry("dots before a virtual host with TLS", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) {
+			s.BucketName, s.AddressingStyle = "team.data", v1beta1.AddressingVirtualHost
+		}, "no certificate is for such a host"),
 		Entry("a password", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://a:b@s3.example.com" }, "must have no user, path, query or fragment"),
 		Entry("a path", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com/team" }, "must have no user, path, query or fragment"),
 		Entry("a query", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Endpoint = "https://s3.example.com?x" }, "must have no user, path, query or fragment"),
@@ -54,6 +62,14 @@ var _ = Describe("The API of StorageBucket", func() {
 		Entry("a timeout above the period", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Probe.TimeoutSeconds = 11 }, "timeoutSeconds must be less than or equal to periodSeconds"),
 		Entry("a period that is too short", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.Probe.PeriodSeconds = 9 }, "spec.probe.periodSeconds", "10"),
 		Entry("the deletion of what is only observed", SpecTimeout(time.Minute), func(s *v1beta1.StorageBucketSpec) { s.DeletionPolicy = v1beta1.BucketDelete }, "deletionPolicy Delete needs managementPolicy Manage"),
+	)
+
+	DescribeTable("takes what can work", func(ctx SpecContext, endpoint string) {
+		Expect(k8s.Create(ctx, build("default", endpoint, "team-data"), client.DryRunAll)).To(Succeed())
+	},
+		Entry(nil, SpecTimeout(time.Minute), "https://s3.example.com"), Entry(nil, SpecTimeout(time.Minute), "https://s3.example.com/"),
+		Entry(nil, SpecTimeout(time.Minute), "http://minio:9000"), Entry(nil, SpecTimeout(time.Minute), "http://10.1.2.3:9000/"),
+		Entry(nil, SpecTimeout(time.Minute), "http://[fd00::1]:9000"), Entry(nil, SpecTimeout(time.Minute), "https://S3.Example.COM:443"),
 	)
 
 	It("fills in what is left out", func(ctx SpecContext) {

@@ -261,10 +261,11 @@ var _ = Describe("The end of a managed bucket", func() {
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
 		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring("set spec.deletionPolicy to Retain"))))
-		tries := func() []fault.Request {
-			return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodDelete}})
+		looks := func() []fault.Request {
+			return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodGet}, Query: map[string]string{"list-type": ""}})
 		}
-		Eventually(func() int { return len(tries()) }).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
+		Eventually(func() int { return len(looks()) }).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
+		Expect(proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodDelete}})).To(BeEmpty(), "some servers would empty it")
 		Expect(storage.Objects(name)).To(Equal([]string{"precious"}))
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Warning BucketNotEmpty"))
 		Expect(storage.Client().RemoveObject(ctx, name, "precious", minio.RemoveObjectOptions{})).To(Succeed())
@@ -310,6 +311,25 @@ var _ = Describe("The end of a managed bucket", func() {
 		cut.Heal()
 		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
 		Expect(exists(name)).To(BeFalse())
+	}, SpecTimeout(time.Minute))
+
+	It("does not take a balancer's 404 for the end of the bucket, nor for its absence", func(ctx SpecContext) {
+		proxy, name := through(fault.Options{}), operator.Unique("managed")
+		b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketDelete)))
+		eventuallyReady(ctx, b)
+		away := proxy.Inject(fault.Rule{Fault: fault.Answer{Status: http.StatusNotFound, Body: "404 page not found\n"}})
+		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonServerError)
+		Expect(k8s.Delete(ctx, b)).To(Succeed())
+		seen := away.Count()
+		Eventually(away.Count).WithTimeout(expect.Medium).Should(BeNumerically(">", seen))
+		Eventually(ctx, operator.Fetched(k8s, b)).Should(And(
+			expect.HaveFinalizer(v1beta1.StorageBucketFinalizer),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", HavePrefix("waiting to remove the bucket"))))))
+		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
+		away.Heal()
+		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone())
+		Expect(exists(name)).To(BeFalse())
+		Expect(proxy.Journal().Matching(creation)).To(HaveLen(1))
 	}, SpecTimeout(time.Minute))
 
 	It("never removes a bucket that lost its mark", func(ctx SpecContext) {
