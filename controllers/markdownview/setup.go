@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,6 +29,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/internal/schedule"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 	Ticks <-chan event.GenericEvent
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
-	NewQueue func(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+	NewQueue pass.NewQueue
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 }

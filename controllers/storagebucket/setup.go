@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	Ticks <-chan event.GenericEvent
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
-	NewQueue func(controllerName string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+	NewQueue pass.NewQueue
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 }

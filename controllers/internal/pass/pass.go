@@ -11,8 +11,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/ownwrites"
@@ -26,6 +28,10 @@ const (
 	// show our own last write to it yet; mostly that takes a few milliseconds.
 	CatchUp = 50 * time.Millisecond
 )
+
+// NewQueue makes the work queue of a controller, given its name. It is what
+// controller.Options take for it.
+type NewQueue = func(controller string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 var errStale = errors.New("the cache is behind")
 
