@@ -8,7 +8,6 @@ package storagebucket
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -94,9 +93,8 @@ func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found
 	}
 	defer way.close()
 	found = r.observe(ctx, b, way)
-	// What was broken off because we stop says nothing about the bucket.
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return found, acted, fmt.Errorf("probing the bucket: %w", ctx.Err())
+	if err := canceled(ctx); err != nil {
+		return found, acted, fmt.Errorf("probing the bucket: %w", err)
 	}
 	acted, err = r.provision(ctx, b, way, found)
 	return found, acted, err

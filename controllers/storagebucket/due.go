@@ -49,20 +49,19 @@ type report struct {
 // was down or changed its leader, is spread over a period, or over refresh where
 // that is shorter: a restart is no reason to probe everything in one instant.
 func (l look) due(b *v1beta1.StorageBucket) time.Time {
-	period := time.Duration(b.Spec.Probe.PeriodSeconds) * time.Second
 	switch {
 	case !l.probed.IsZero() && l.generation == b.Generation:
-		return schedule.Next(l.probed, period, b.UID)
+		return schedule.Next(l.probed, period(b), b.UID)
 	case b.Status.LastProbeTime == nil || b.Status.ObservedGeneration != b.Generation:
 		return time.Time{}
 	}
 	// The status has whole seconds, rounded down. A time to come is of a clock that
 	// is wrong, or of somebody's hand, and tells nothing.
 	last := b.Status.LastProbeTime.Add(time.Second)
-	if next := schedule.Next(last, period, b.UID); next.After(l.seen) && !last.After(l.seen.Add(period)) {
+	if next := schedule.Next(last, period(b), b.UID); next.After(l.seen) && !last.After(l.seen.Add(period(b))) {
 		return next
 	}
-	return l.seen.Add(schedule.Share(min(period, refresh), b.UID))
+	return l.seen.Add(schedule.Share(min(period(b), refresh), b.UID))
 }
 
 // after is the look after a probe that ended now.
@@ -114,18 +113,11 @@ func (l *looks) when(b *v1beta1.StorageBucket) (due time.Time, met bool) {
 		return time.Time{}, false
 	}
 	due = known.due(b)
-	if !known.hindered.IsZero() {
-		// The queue tries again, later each time; a tick must not be faster.
-		due = latest(due, known.hindered.Add(time.Duration(b.Spec.Probe.PeriodSeconds)*time.Second))
+	// The queue tries again, later each time; a tick must not be faster.
+	if again := known.hindered.Add(period(b)); !known.hindered.IsZero() && again.After(due) {
+		due = again
 	}
 	return due, true
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 func (l *looks) store(b *v1beta1.StorageBucket, known look) {

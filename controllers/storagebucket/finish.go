@@ -3,7 +3,6 @@ package storagebucket
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +38,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	again := ctrl.Result{RequeueAfter: min(removalPeriod, time.Duration(b.Spec.Probe.PeriodSeconds)*time.Second)}
+	again := ctrl.Result{RequeueAfter: min(removalPeriod, period(b))}
 	if end.aside {
 		return again, nil
 	}
@@ -101,7 +100,6 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	defer cancel()
 	end := remove(within, b, way.client)
 	asked, answered = true, end.waiting == nil || end.waiting.Reason != v1beta1.ReasonProbeTimeout
-	// What was broken off because we stop says nothing about the bucket.
 	return end, canceled(ctx)
 }
 

@@ -154,3 +154,8 @@ func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way 
 func timeout(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.TimeoutSeconds) * time.Second
 }
+
+// period is how long after one probe the next is due.
+func period(b *v1beta1.StorageBucket) time.Duration {
+	return time.Duration(b.Spec.Probe.PeriodSeconds) * time.Second
+}

@@ -129,7 +129,8 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	return conflicting(b), canceled(ctx)
 }
 
-// canceled is the error of a context that ended because we stop.
+// canceled is the error of a context that ended because we stop: what was broken
+// off so says nothing about the bucket. Time that ran out is the endpoint's doing.
 func canceled(ctx context.Context) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
@@ -137,12 +138,11 @@ func canceled(ctx context.Context) error {
 	return nil
 }
 
-// failing is the action that did not succeed. What was broken off because we
-// stop is an error, and says nothing about the bucket.
+// failing is the action that did not succeed.
 func failing(ctx context.Context, err error) (action, error) {
 	verdict := s3.VerdictOf(err)
-	if errors.Is(ctx.Err(), context.Canceled) || verdict == nil {
-		return action{}, errors.Join(ctx.Err(), err)
+	if stopped := canceled(ctx); stopped != nil || verdict == nil {
+		return action{}, errors.Join(stopped, err)
 	}
 	return action{verdict: verdict}, nil
 }

@@ -49,14 +49,11 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 	}
 	defer func() { _ = response.Body.Close() }() // nothing more is wanted of it
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
-	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNoContent && method != http.MethodHead {
-		if err != nil {
-			return nil, fmt.Errorf("reading the answer: %w", err)
-		}
-		return body, nil
-	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNoContent && method != http.MethodHead {
+		return body, nil
 	}
 	answer := minio.ErrorResponse{}
 	_ = xml.Unmarshal(body, &answer) // what is not XML has no code, and is judged by its status
