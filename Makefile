@@ -50,6 +50,11 @@ needs-go:
 	@want=go$$(awk '$$1 == "go" {print $$2}' go.mod); have=$$($(GO) env GOVERSION); \
 	printf '%s\n' "$$want" "$$have" | sort -VC || { echo "Go $${want#go} or later is needed and this is $${have#go}: see https://go.dev/doc/install" >&2; exit 1; }
 
+# Likewise when Docker is.
+.PHONY: needs-docker
+needs-docker:
+	@hack/needs-docker.sh
+
 .PHONY: build
 build: needs-go ## Build the operator into bin/manager, the page server into bin/viewer.
 	@$(GO) build -o $(BIN)/manager .
@@ -82,7 +87,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
-	packages=$$($(GO) list ./... | grep -v '/test/integration'); \
+	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
 	status=0; \
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$packages || status=$$?; \
 	for program in controlplane nodeimage; do \
@@ -95,6 +100,31 @@ integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the 
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
 	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=45m --poll-progress-after=60s \
 		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml $(GINKGO_FLAGS) ./test/integration
+
+# A kubectl that the user named, here where KUBECTL has no default yet, needs no
+# control plane of ours.
+E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
+E2E_IMAGES  := IMG=leasehold:e2e VIEWER_IMG=leasehold-viewer:e2e S3_IMG=leasehold-s3:e2e
+# More flags, for example E2E_FLAGS='-run Failover'. It also reads
+# E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see test/README.md.
+E2E_FLAGS   ?=
+
+.PHONY: e2e
+e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/gotestsum e2e-images ## Run the end-to-end features on a kind cluster of its own; needs Docker.
+	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-e2e.xml
+	@kubectl=$$(command -v $(E2E_KUBECTL)) || { echo "$(E2E_KUBECTL) was not found: KUBECTL names the kubectl to use; unset, one is built" >&2; exit 1; }; \
+	[ "$${kubectl#/}" != "$$kubectl" ] || kubectl="$$PWD/$$kubectl"; \
+	node=$$(MAKE="$(MAKE_COMMAND)" GO="$(GO)" hack/node-image.sh); \
+	status=0; \
+	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize \
+		$(TOOLS)/gotestsum --format=standard-verbose --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-e2e.xml -- ./test/e2e -count=1 -timeout=30m -v $(E2E_FLAGS) || status=$$?; \
+	echo; \
+	$(TOOLS)/testsummary e2e:$$status:$(ARTIFACTS)/junit-e2e.xml
+
+.PHONY: e2e-images
+e2e-images: needs-go needs-docker ## Build the images that e2e uses, on nothing and without a registry.
+	@env $(E2E_IMAGES) GO="$(GO)" hack/e2e-images.sh $(BIN)/e2e
 
 ##@ Generate and check
 

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the operator, the page server and an S3 server as static programs for
+# the machine that Docker runs on, and an image of each around nothing but that.
+# No registry is asked for anything, and what has not changed keeps its image.
+#
+#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. hack/e2e-images.sh <folder for the programs>
+set -euo pipefail
+out=$1
+cd "$(dirname "$0")/.."
+
+export CGO_ENABLED=0 GOOS=linux
+GOARCH=$(docker version --format '{{.Server.Arch}}')
+export GOARCH
+# Without these two BuildKit adds what kind cannot load, or builds in a place
+# from where the image is not seen.
+export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
+
+# compile <module> <package> <program>: the commit is left out of the program, or
+# each one would make another image.
+compile() {
+  (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w' -o "$3" "$2")
+  chmod 0755 "$3"
+}
+
+# image <target> <name>
+image() {
+  local old new log
+  old=$(docker image inspect --format '{{.Id}}' "$2" 2>/dev/null || true)
+  if ! log=$(docker build --target "$1" --tag "$2" --file hack/e2e.Dockerfile "$out" 2>&1); then
+    printf '%s\n' "$log" >&2
+    echo "e2e-images: building $2 has failed, see above" >&2
+    exit 1
+  fi
+  new=$(docker image inspect --format '{{.Id}}' "$2")
+  if [[ $new == "$old" ]]; then
+    echo "e2e-images: $2 is up to date" >&2
+    return
+  fi
+  echo "e2e-images: $2 is built, $(($(docker image inspect --format '{{.Size}}' "$2") / 1000000)) MB" >&2
+  # What it replaces would pile up, unless somebody gave it another name.
+  if [[ $(docker image inspect --format '{{len .RepoTags}}' "$old" 2>/dev/null) == 0 ]]; then
+    docker image rm "$old" >/dev/null 2>&1 || echo "e2e-images: the former $2 is in use and stays as $old" >&2
+  fi
+}
+
+mkdir -p "$out"/{manager/etc/ssl/certs,viewer,s3}
+echo "e2e-images: compiling for $GOOS/$GOARCH (2 minutes on 2 cores the first time)" >&2
+compile . . "$out/manager/manager"
+compile . ./controllers/markdownview/viewer "$out/viewer/viewer"
+compile hack/s3server github.com/versity/versitygw/cmd/versitygw "$out/s3/versitygw"
+
+# By these the certificates of S3 services are judged. The cluster's own service
+# has a CA of its own, so a machine without them can do without.
+certificates=$out/manager/etc/ssl/certs/ca-certificates.crt
+rm -f "$certificates"
+for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+  if [[ -r $file ]]; then
+    cp "$file" "$certificates"
+    break
+  fi
+done
+chmod -R a+rX "$out"
+
+image manager "$IMG"
+image viewer "$VIEWER_IMG"
+image s3 "$S3_IMG"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Fails with what to do when Docker is not installed, does not answer, may not be
+# used, or runs containers of something else than Linux.
+set -euo pipefail
+
+fail() {
+  printf '%s\n' "$@" >&2
+  exit 1
+}
+
+if ! command -v docker >/dev/null; then
+  fail "Docker is needed and docker was not found: install it (on Debian and Ubuntu: apt-get install docker.io; else see https://docs.docker.com/engine/install)"
+fi
+if ! os=$(docker version --format '{{.Server.Os}}' 2>&1); then
+  case $os in
+  *"permission denied"*)
+    fail "Docker runs and $(id -un) may not use it: usermod -aG docker $(id -un), and log in again; or run this as root" "docker says: $os"
+    ;;
+  *)
+    fail "Docker is installed and its daemon does not answer${DOCKER_HOST:+ at $DOCKER_HOST}: systemctl start docker, or dockerd by hand where no init does it (.ci/docker does)" "docker says: $os"
+    ;;
+  esac
+fi
+[[ $os == linux ]] || fail "Docker runs containers of $os, and Linux is needed"

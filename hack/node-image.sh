@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Prints the node image that a kind cluster is made of, and sees to it that it is
+# here. Progress goes to standard error.
+#
+#  1. E2E_NODE_IMAGE, if set; nothing else will do then
+#  2. kindest/node of the Kubernetes that this repository pins
+#  3. the one that `make node-image` builds, where that cannot be had
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# kind supports the images that its release notes name by digest, and its own
+# default is of a newer minor version than the control plane of the other tests.
+# So this is the one of these notes that is of the same minor version.
+kind=v0.33.0
+published=kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
+
+# Seconds until the registry must have said a first word, and until all must be
+# here: a place without network is told from a slow one.
+answer_within=30
+pull_within=900
+
+say() { printf 'node-image: %s\n' "$*" >&2; }
+
+# pinned <go.mod> <module>
+pinned() { awk -v module="$2" '$1 == module && $2 ~ /^v/ {print $2; exit}' "$1"; }
+
+here() { docker image inspect "$1" >/dev/null 2>&1; }
+
+log=$(mktemp)
+pull=
+# A pull that is given up must not go on behind the next try.
+trap '[[ -z $pull ]] || kill "$pull" 2>/dev/null || true; rm -f "$log"' EXIT
+
+# pulled <image>
+pulled() {
+  local second=0 limit=$answer_within
+  say "pulling $1"
+  docker pull "$1" >"$log" 2>&1 &
+  pull=$!
+  while kill -0 "$pull" 2>/dev/null; do
+    if grep -q 'Pulling from' "$log"; then
+      limit=$pull_within
+    fi
+    if ((second >= limit)); then
+      kill "$pull" 2>/dev/null || true
+      say "gave up after $second s; docker pull said: $(tail -n 1 "$log")"
+      return 1
+    fi
+    if ((second % 15 == 14)); then
+      say "still pulling, $(grep -c 'Pull complete' "$log" || true) layers done"
+    fi
+    sleep 1
+    second=$((second + 1))
+  done
+  if wait "$pull"; then
+    say "$1 is here after $second s"
+    return 0
+  fi
+  say "pulling has failed: $(tail -n 1 "$log")"
+  return 1
+}
+
+if [[ -n ${E2E_NODE_IMAGE:-} ]]; then
+  if ! here "$E2E_NODE_IMAGE" && ! pulled "$E2E_NODE_IMAGE"; then
+    say "E2E_NODE_IMAGE is $E2E_NODE_IMAGE, which is not here and cannot be pulled: mend the name, or leave it empty to have an image chosen"
+    exit 1
+  fi
+  say "$E2E_NODE_IMAGE, by E2E_NODE_IMAGE"
+  echo "$E2E_NODE_IMAGE"
+  exit
+fi
+
+version=$(pinned hack/nodeimage/kubernetes/go.mod k8s.io/kubernetes)
+if [[ $(pinned hack/tools/go.mod sigs.k8s.io/kind) != "$kind" || $published != "kindest/node:${version%.*}."* ]]; then
+  say "$published is of kind $kind, and pinned are kind $(pinned hack/tools/go.mod sigs.k8s.io/kind) and Kubernetes $version: put the image from kind's release notes into hack/node-image.sh"
+  exit 1
+fi
+
+# kind tests its images on cgroup v2 only since 1.35. Ours has a systemd that knows both.
+if [[ $(docker info --format '{{.CgroupVersion}}') == 1 ]]; then
+  say "this host has cgroup v1, which $published does not support"
+elif here "$published" || pulled "$published"; then
+  say "$published"
+  echo "$published"
+  exit
+fi
+
+say "taking the one of make node-image, which is built from source (10 minutes, once)"
+if ! built=$("${MAKE:-make}" --no-print-directory node-image); then
+  say "there is neither an image that can be pulled nor one that can be built, see above; E2E_NODE_IMAGE names one of your own"
+  exit 1
+fi
+tail -n 1 <<<"$built"
