@@ -12,11 +12,11 @@ import (
 // writes are the verbs that change something.
 var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
-// auditPolicy records writes to the given API groups, and to the built-in
+// AuditPolicy records writes to the given API groups, and to the built-in
 // objects that operators commonly write, with request and response, everything
 // else with its metadata. No token and no Secret is ever recorded. What the
 // control plane does to keep itself going is left out.
-func auditPolicy(groups []string) *auditv1.Policy {
+func AuditPolicy(groups []string) *auditv1.Policy {
 	detailed := []auditv1.GroupResources{
 		{Group: "", Resources: []string{"namespaces", "namespaces/*", "events"}},
 		{Group: "events.k8s.io"},
@@ -50,7 +50,7 @@ func writePolicy(path string, own []byte, groups []string) error {
 	if len(own) == 0 {
 		var err error
 		// JSON is YAML, which is what the API server reads.
-		if own, err = json.MarshalIndent(auditPolicy(groups), "", "  "); err != nil {
+		if own, err = json.MarshalIndent(AuditPolicy(groups), "", "  "); err != nil {
 			return fmt.Errorf("encoding the audit policy: %w", err)
 		}
 	}

@@ -1,0 +1,213 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/e2e-framework/pkg/env"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/test/harness/cluster"
+)
+
+// What all features share. TestMain sets it before the first and nobody later.
+var (
+	testenv env.Environment
+	shared  *suite
+)
+
+// suite is the cluster with the operator on it.
+type suite struct {
+	settings settings
+	cluster  *cluster.Cluster
+	client   client.Client // the administrator's; reads the API server, not a cache
+	report   *report
+	began    time.Time
+
+	stopLogs func()
+}
+
+// settings come from the environment, which `make e2e` fills.
+type settings struct {
+	NodeImage, Cluster          string
+	Keep                        bool
+	Artifacts                   string
+	Kubectl, Kind, Kustomize    string
+	Image, ViewerImage, S3Image string
+}
+
+func readSettings(getenv func(string) string) (settings, error) {
+	s := settings{
+		NodeImage: getenv("E2E_NODE_IMAGE"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
+		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"),
+		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
+	}
+	for name, value := range map[string]string{
+		"E2E_NODE_IMAGE": s.NodeImage, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
+		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "ARTIFACTS": getenv("ARTIFACTS"),
+	} {
+		if value == "" {
+			return s, fmt.Errorf("%s is not set: run these tests by `make e2e`", name)
+		}
+	}
+	s.Artifacts = filepath.Join(getenv("ARTIFACTS"), "e2e")
+	return s, nil
+}
+
+func TestMain(m *testing.M) {
+	log.SetLogger(ctrl.Log) // no complaint about a logger that was never set
+	settings, err := readSettings(os.Getenv)
+	if err == nil {
+		testenv, err = env.NewFromFlags()
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
+		os.Exit(1)
+	}
+	// The first signal ends the feature that runs and lets Finish clear up.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // there is no test yet whose context could be used
+	shared = &suite{settings: settings, began: time.Now(), report: newReport()}
+	testenv = testenv.WithContext(ctx).
+		Setup(shared.setup).
+		BeforeEachTest(shared.beforeTest).
+		AfterEachTest(shared.afterTest).
+		Finish(shared.finish)
+	code := testenv.Run(m)
+	stop()
+	os.Exit(code)
+}
+
+// setup makes the cluster and deploys the operator as a user does.
+func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context, error) {
+	if err := os.RemoveAll(s.settings.Artifacts); err != nil {
+		return ctx, fmt.Errorf("clearing the artefacts of the last run: %w", err)
+	}
+	if err := os.MkdirAll(s.settings.Artifacts, 0o755); err != nil {
+		return ctx, fmt.Errorf("making the folder of artefacts: %w", err)
+	}
+	s.say("artefacts: %s", s.settings.Artifacts)
+	done := s.phase("cluster and images")
+	err := s.startCluster(ctx)
+	done()
+	if err != nil {
+		return ctx, err
+	}
+	cfg.WithKubeconfigFile(s.cluster.Kubeconfig())
+	defer s.phase("deploy")()
+	if err := s.deploy(ctx); err != nil {
+		return ctx, err
+	}
+	return ctx, s.awaitOperator(ctx)
+}
+
+func (s *suite) startCluster(ctx context.Context) error {
+	name := s.settings.Cluster
+	if name == "" {
+		name = fmt.Sprintf("leasehold-e2e-%d", os.Getpid())
+	}
+	var err error
+	s.cluster, err = cluster.Start(ctx, cluster.Options{
+		Name: name, Reuse: s.settings.Cluster != "", Keep: s.settings.Keep,
+		Kind: s.settings.Kind, NodeImage: s.settings.NodeImage, Workers: 2,
+		Images: []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image},
+		Dir:    s.settings.Artifacts, Progress: progress{s},
+		AuditUsers: []string{operatorUser}, AuditGroups: []string{"leasehold.dev"},
+	})
+	if err != nil {
+		return err
+	}
+	s.client, err = client.New(s.cluster.Config(), client.Options{Scheme: newScheme()})
+	if err != nil {
+		return fmt.Errorf("building the administrator's client: %w", err)
+	}
+	s.stopLogs, err = s.cluster.StreamLogs(ctx, filepath.Join(s.settings.Artifacts, "logs"), func(p *corev1.Pod) bool {
+		return p.Namespace == operatorNamespace || strings.HasPrefix(p.Namespace, "e2e-")
+	})
+	return err
+}
+
+// finish writes the report and leaves nothing behind. The log streams end first,
+// as they would only fail when the cluster goes.
+func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context, error) {
+	if s.cluster == nil {
+		return ctx, nil
+	}
+	if s.stopLogs != nil {
+		s.stopLogs()
+	}
+	if _, err := s.cluster.AuditLog(context.WithoutCancel(ctx)); err != nil {
+		s.say("%v", err)
+	}
+	if err := s.report.write(s.settings.Artifacts, progress{s}); err != nil {
+		s.say("%v", err)
+	}
+	return ctx, s.cluster.Stop(context.WithoutCancel(ctx))
+}
+
+func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
+	t.Helper()
+	s.report.begin(t.Name(), time.Now())
+	return ctx, nil
+}
+
+// afterTest keeps what is there to be seen of a failure while it is still there.
+func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
+	t.Helper()
+	s.report.end(t.Name(), t.Failed(), time.Now())
+	if !t.Failed() {
+		return ctx, nil
+	}
+	dir := filepath.Join(s.settings.Artifacts, "failures", t.Name())
+	s.say("%s failed; objects, events, logs of the nodes: %s", t.Name(), dir)
+	if err := s.cluster.Dump(context.WithoutCancel(ctx), dir); err != nil {
+		s.say("%v", err)
+	}
+	return ctx, nil
+}
+
+// step is a step of a feature that needs no more than a context and a Gomega.
+func step(f func(ctx context.Context, g *WithT)) features.Func {
+	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		t.Helper()
+		f(ctx, NewWithT(t))
+		return ctx
+	}
+}
+
+// phase says that something begins; the result says how long it took.
+func (s *suite) phase(name string) (done func()) {
+	s.say("%s ...", name)
+	s.report.begin(name, time.Now())
+	return func() {
+		s.report.end(name, false, time.Now())
+	}
+}
+
+func (s *suite) say(format string, args ...any) {
+	fmt.Fprintf(progress{s}, format+"\n", args...)
+}
+
+// progress puts the time since the start of the run before each line.
+type progress struct{ suite *suite }
+
+// Write implements io.Writer.
+func (p progress) Write(line []byte) (int, error) {
+	since := time.Since(p.suite.began).Seconds()
+	if _, err := fmt.Fprintf(os.Stderr, "%7.1f s  %s", since, line); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}

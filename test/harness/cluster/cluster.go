@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/e2e-framework/support"
+	"sigs.k8s.io/e2e-framework/support/kind"
+)
+
+// Options describe a cluster.
+type Options struct {
+	// Name of the cluster. One that is there already is used as it is, if Reuse
+	// says so, and is an error if not.
+	Name  string
+	Reuse bool
+	// Keep leaves the cluster behind when it is stopped.
+	Keep bool
+	// Kind is the kind command. Empty: kind, from the PATH.
+	Kind string
+	// NodeImage is what the nodes run. Empty: kind's own choice.
+	NodeImage string
+	// Workers is how many nodes there are beside the one with the control plane.
+	Workers int
+	// Images are loaded into the nodes from the local container engine.
+	Images []string
+	// Dir receives kubeconfig, kind's configuration and the audit log.
+	Dir string
+	// AuditUsers are those whose writes the audit log has with request and
+	// response, AuditGroups the API groups for which it has everybody's.
+	AuditUsers, AuditGroups []string
+	// Progress is told what happens. Nil: nobody is.
+	Progress io.Writer
+}
+
+// Cluster is a running kind cluster. Its methods may be called from several
+// goroutines.
+type Cluster struct {
+	options    Options
+	provider   support.E2EClusterProvider
+	kubeconfig string
+	config     *rest.Config
+	clients    *kubernetes.Clientset
+
+	audit sync.Mutex // holds together what is copied and where it goes
+}
+
+// Start creates a cluster, or connects to the one of that name, and loads the
+// images. It returns when the nodes are Ready. A cluster that cannot be finished
+// is deleted unless it is to be kept.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Kind == "" {
+		o.Kind = "kind"
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	c := &Cluster{options: o, kubeconfig: filepath.Join(o.Dir, "kubeconfig")}
+	c.provider = kind.NewProvider().WithName(o.Name).WithOpts(kind.WithPath(o.Kind), kind.WithImage(o.NodeImage))
+	if err := c.start(ctx); err != nil {
+		err = fmt.Errorf("starting cluster %s: %w", o.Name, err)
+		if !o.Reuse {
+			err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+		}
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	if err := os.MkdirAll(c.options.Dir, 0o755); err != nil {
+		return fmt.Errorf("making its folder: %w", err)
+	}
+	there, err := c.exists(ctx)
+	if err != nil {
+		return err
+	}
+	if there && !c.options.Reuse {
+		return errors.New("there is one of that name already: choose another, or reuse it")
+	}
+	if err := c.create(ctx, there); err != nil {
+		return err
+	}
+	if err := c.connect(); err != nil {
+		return err
+	}
+	for _, image := range c.options.Images {
+		c.say("loading image %s", image)
+		if err := c.load(ctx, image); err != nil {
+			return err
+		}
+	}
+	return c.awaitNodes(ctx)
+}
+
+// create lets kind make the cluster, unless it is there. The provider would also
+// write to the user's own kubeconfig, hence the flag.
+func (c *Cluster) create(ctx context.Context, there bool) error {
+	if there {
+		c.say("using cluster %s as it is", c.options.Name)
+		said, err := run(ctx, c.options.Kind, "export", "kubeconfig", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
+		if err != nil {
+			return fmt.Errorf("asking for its kubeconfig: %w: %s", err, said)
+		}
+		return nil
+	}
+	config, err := c.writeConfig()
+	if err != nil {
+		return err
+	}
+	c.say("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers, c.options.NodeImage)
+	exported, err := c.provider.Create(ctx, "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "2m")
+	if err != nil {
+		return err
+	}
+	// The provider keeps a second copy among the temporary files.
+	if err := os.Remove(exported); err != nil {
+		return fmt.Errorf("removing the second kubeconfig: %w", err)
+	}
+	return nil
+}
+
+func (c *Cluster) connect() error {
+	var err error
+	if c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
+		return fmt.Errorf("reading its kubeconfig: %w", err)
+	}
+	// A test asks as often as it likes.
+	c.config.QPS, c.config.Burst = 200, 400
+	c.config.WarningHandler = rest.NoWarnings{} // Objects asks for deprecated kinds too
+	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
+		return fmt.Errorf("building its client: %w", err)
+	}
+	return nil
+}
+
+// Config is how to reach the API server as the administrator.
+func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Clients are typed clients of the administrator.
+func (c *Cluster) Clients() *kubernetes.Clientset { return c.clients }
+
+// Kubeconfig is the file with which to reach it as the administrator.
+func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
+
+// Name returns the cluster's name.
+func (c *Cluster) Name() string { return c.options.Name }
+
+// Stop deletes the cluster, unless it was there before or is to be kept.
+func (c *Cluster) Stop(ctx context.Context) error {
+	if c.options.Reuse || c.options.Keep {
+		c.say("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig, c.options.Name)
+		return nil
+	}
+	c.say("deleting cluster %s", c.options.Name)
+	said, err := run(ctx, c.options.Kind, "delete", "cluster", "--name", c.options.Name, "--kubeconfig", c.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("deleting cluster %s: %w: %s", c.options.Name, err, said)
+	}
+	return nil
+}
+
+func (c *Cluster) say(format string, args ...any) {
+	fmt.Fprintf(c.options.Progress, format+"\n", args...)
+}

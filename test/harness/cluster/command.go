@@ -1,0 +1,48 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// run runs a command and returns its standard output; what it said elsewhere is
+// in the error.
+func run(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("running %s: %w: %s", strings.Join(argv, " "), err, bytes.TrimSpace(said.Bytes()))
+	}
+	return out.String(), nil
+}
+
+// exists says whether kind knows a cluster of this name.
+func (c *Cluster) exists(ctx context.Context) (bool, error) {
+	names, err := run(ctx, c.options.Kind, "get", "clusters")
+	if err != nil {
+		return false, fmt.Errorf("listing clusters: %w", err)
+	}
+	return slices.Contains(strings.Fields(names), c.options.Name), nil
+}
+
+// load copies an image from the local engine into all nodes.
+func (c *Cluster) load(ctx context.Context, image string) error {
+	if _, err := run(ctx, c.options.Kind, "load", "docker-image", "--name", c.options.Name, image); err != nil {
+		return fmt.Errorf("loading image %s: %w", image, err)
+	}
+	return nil
+}
+
+// Exec runs a command on a node, as root, and returns its standard output.
+func (c *Cluster) Exec(ctx context.Context, node string, argv ...string) (string, error) {
+	out, err := run(ctx, slices.Concat([]string{"docker", "exec", node}, argv)...)
+	if err != nil {
+		return out, fmt.Errorf("on node %s: %w", node, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+)
+
+// Dump writes what there is to know about the cluster into dir: all objects,
+// events among them, the audit log, and kind's logs of the nodes. It goes on
+// after an error, and returns all of them.
+func (c *Cluster) Dump(ctx context.Context, dir string) error {
+	_, auditErr := c.AuditLog(ctx)
+	errs := []error{auditErr, c.dumpObjects(ctx, filepath.Join(dir, "objects"))}
+	if err := c.provider.ExportLogs(ctx, filepath.Join(dir, "kind")); err != nil {
+		errs = append(errs, fmt.Errorf("exporting kind's logs: %w", err))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("dumping cluster %s: %w", c.options.Name, err)
+	}
+	return nil
+}
+
+// Objects returns every object that can be listed, of all kinds and namespaces.
+// Secrets come without their data. What could be listed is returned also when
+// there is an error.
+func (c *Cluster) Objects(ctx context.Context) ([]unstructured.Unstructured, error) {
+	lists, err := discovery.ServerPreferredResources(c.clients)
+	errs := []error{err}
+	anything, err := dynamic.NewForConfig(c.config)
+	if err != nil {
+		return nil, fmt.Errorf("building a client for all kinds: %w", err)
+	}
+	var objects []unstructured.Unstructured
+	for _, list := range lists {
+		group, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading the group %s: %w", list.GroupVersion, err))
+			continue
+		}
+		for _, r := range list.APIResources {
+			if !slices.Contains(r.Verbs, "list") {
+				continue
+			}
+			found, err := anything.Resource(group.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) {
+				continue // a kind that went since it was discovered has no objects
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("listing %s: %w", r.Name, err))
+				continue
+			}
+			objects = append(objects, found.Items...)
+		}
+	}
+	for i := range objects {
+		if objects[i].GetKind() == "Secret" {
+			delete(objects[i].Object, "data")
+		}
+	}
+	return objects, errors.Join(errs...)
+}
+
+// dumpObjects writes one file for each kind.
+func (c *Cluster) dumpObjects(ctx context.Context, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the folder of objects: %w", err)
+	}
+	objects, err := c.Objects(ctx)
+	errs := []error{err}
+	files := map[string]*strings.Builder{}
+	for i := range objects {
+		text, err := yaml.Marshal(&objects[i])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("encoding %s %s: %w", objects[i].GetKind(), objects[i].GetName(), err))
+			continue
+		}
+		name := objects[i].GroupVersionKind().GroupKind().String()
+		if files[name] == nil {
+			files[name] = &strings.Builder{}
+		}
+		fmt.Fprintf(files[name], "---\n%s", text)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(text.String()), 0o644); err != nil {
+			errs = append(errs, fmt.Errorf("writing objects: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	poll         = 250 * time.Millisecond
+	readyTimeout = 3 * time.Minute // of nodes on a machine that does more than this
+)
+
+// awaitNodes waits until all nodes are Ready, so that Pods are not all put on the
+// first one.
+func (c *Cluster) awaitNodes(ctx context.Context) error {
+	var waitingFor string
+	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		nodes, err := c.clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		late := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return !NodeReady(&n) })
+		if late >= 0 {
+			waitingFor = nodes.Items[late].Name
+		}
+		return late < 0 && len(nodes.Items) > 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for node %s to be Ready: %w", waitingFor, err)
+	}
+	return nil
+}
+
+// NodeReady says whether the node reports that it is Ready.
+func NodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// PauseNode freezes a node with all that runs on it, as a machine that hangs: its
+// connections stay open, and nobody answers.
+func (c *Cluster) PauseNode(ctx context.Context, node string) error {
+	if _, err := run(ctx, "docker", "pause", node); err != nil {
+		return fmt.Errorf("pausing node %s: %w", node, err)
+	}
+	return nil
+}
+
+// ResumeNode lets a paused node go on, and waits until it is Ready again.
+func (c *Cluster) ResumeNode(ctx context.Context, node string) error {
+	if _, err := run(ctx, "docker", "unpause", node); err != nil {
+		return fmt.Errorf("resuming node %s: %w", node, err)
+	}
+	return c.awaitNodes(ctx)
+}

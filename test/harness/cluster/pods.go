@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// apiServerPort is where kind's API servers listen, once a Service has been
+// translated.
+const apiServerPort = "6443"
+
+// Signal sends a signal to all processes of a container of a Pod, past the
+// kubelet, which learns of it as it would of a crash. A container without a
+// process is an error.
+func (c *Cluster) Signal(ctx context.Context, pod *corev1.Pod, container string, s syscall.Signal) error {
+	id, err := containerID(pod, container)
+	if err != nil {
+		return fmt.Errorf("sending a signal to Pod %s: %w", pod.Name, err)
+	}
+	// Each process names its container in its control group.
+	const script = `found=1
+for p in $(grep -l -- "$1" /proc/[0-9]*/cgroup 2>/dev/null); do
+  p=${p#/proc/}; kill -"$2" "${p%/cgroup}" && found=0
+done
+exit $found`
+	if _, err := c.Exec(ctx, pod.Spec.NodeName, "sh", "-c", script, "sh", id, fmt.Sprint(int(s))); err != nil {
+		return fmt.Errorf("sending signal %d to container %s of Pod %s: %w", s, container, pod.Name, err)
+	}
+	return nil
+}
+
+func containerID(pod *corev1.Pod, container string) (string, error) {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != container {
+			continue
+		}
+		if _, id, found := strings.Cut(status.ContainerID, "://"); found {
+			return id, nil
+		}
+	}
+	return "", fmt.Errorf("container %s has not started", container)
+}
+
+// CutOff drops all that goes between the Pod and the API server from now on. Open
+// connections stay half open, as with a broken network; what the API server sends
+// to ports of the Pod still arrives. The result undoes it.
+func (c *Cluster) CutOff(ctx context.Context, pod *corev1.Pod) (heal func(context.Context) error, err error) {
+	if pod.Status.PodIP == "" {
+		return nil, fmt.Errorf("cutting Pod %s off: it has no address", pod.Name)
+	}
+	rules := [][]string{
+		{"-s", pod.Status.PodIP, "-p", "tcp", "--dport", apiServerPort, "-j", "DROP"},
+		{"-d", pod.Status.PodIP, "-p", "tcp", "--sport", apiServerPort, "-j", "DROP"},
+	}
+	change := func(ctx context.Context, action string) error {
+		var errs []error
+		for _, rule := range rules {
+			_, err := c.Exec(ctx, pod.Spec.NodeName, append([]string{"iptables", "-w", action, "FORWARD"}, rule...)...)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	if err := change(ctx, "-I"); err != nil {
+		return nil, fmt.Errorf("cutting Pod %s off: %w", pod.Name, err)
+	}
+	return func(ctx context.Context) error {
+		if err := change(ctx, "-D"); err != nil {
+			return fmt.Errorf("letting Pod %s back: %w", pod.Name, err)
+		}
+		return nil
+	}, nil
+}
+
+// Get asks a Pod over HTTP, from its node, as the kubelet does: by the Pod's own
+// address, so that it answers also while it is not ready or cut off from the API
+// server. It returns the status code and the body; no answer is an error.
+func (c *Cluster) Get(ctx context.Context, pod *corev1.Pod, port int, path string) (status int, body string, err error) {
+	url := fmt.Sprintf("http://%s:%d%s", pod.Status.PodIP, port, path)
+	out, err := c.Exec(ctx, pod.Spec.NodeName, "curl", "--silent", "--show-error", "--max-time", "5", "--write-out", `\n%{http_code}`, url)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking Pod %s for %s: %w", pod.Name, path, err)
+	}
+	end := strings.LastIndex(out, "\n")
+	if _, err := fmt.Sscan(out[end+1:], &status); err != nil {
+		return 0, "", fmt.Errorf("reading what Pod %s answered to %s: %w", pod.Name, path, err)
+	}
+	return status, out[:end], nil
+}
