@@ -25,14 +25,19 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
+		// kind is done when a worker has asked to join, which is before there is a node.
+		if missing := 1 + c.options.Workers - len(nodes.Items); missing > 0 {
+			waitingFor = fmt.Sprintf("%d more", missing)
+			return false, nil
+		}
 		late := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return !NodeReady(&n) })
 		if late >= 0 {
 			waitingFor = nodes.Items[late].Name
 		}
-		return late < 0 && len(nodes.Items) > 0, nil
+		return late < 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for node %s to be Ready: %w", waitingFor, err)
+		return fmt.Errorf("waiting for nodes to be Ready (%s): %w", waitingFor, err)
 	}
 	return nil
 }
