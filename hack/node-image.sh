@@ -33,7 +33,7 @@ trap '[[ -z $pull ]] || kill "$pull" 2>/dev/null || true; rm -f "$log"' EXIT
 
 # pulled <image>
 pulled() {
-  local second=0 limit=$answer_within
+  local second=0 limit=$answer_within said
   say "pulling $1"
   docker pull "$1" >"$log" 2>&1 &
   pull=$!
@@ -43,7 +43,8 @@ pulled() {
     fi
     if ((second >= limit)); then
       kill "$pull" 2>/dev/null || true
-      say "gave up after $second s; docker pull said: $(tail -n 1 "$log")"
+      said=$(tail -n 1 "$log")
+      say "gave up after $second s, in which docker pull said ${said:-nothing}"
       return 1
     fi
     if ((second % 15 == 14)); then

@@ -1,0 +1,184 @@
+// Package hack has the tests of the scripts in this folder and in .ci. They run
+// with programs in place of docker, make and runc that say what a case wants.
+package hack
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// result is what a script said, and with which success.
+type result struct {
+	stdout, stderr string
+	ok             bool
+}
+
+// run runs a command of bash in this folder. Of the programs that fakes names, it
+// finds these scripts in place of the real ones.
+func run(t *testing.T, command string, fakes map[string]string, env ...string) result {
+	t.Helper()
+	bin := t.TempDir()
+	for name, script := range fakes {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "MAKE=make", "DOCKER_HOST=", "E2E_NODE_IMAGE=")
+	cmd.Env = append(cmd.Env, env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	return result{strings.TrimSpace(stdout.String()), stderr.String(), err == nil}
+}
+
+func TestNodeImage(t *testing.T) {
+	const (
+		built   = "leasehold-node:v0"
+		pulls   = `pull) echo "$2: Pulling from there" ;;`
+		refuses = `pull) echo "no such host" >&2; exit 1 ;;`
+	)
+	published := run(t, "sed -n 's/^published=//p' node-image.sh", nil).stdout
+	for _, c := range []struct {
+		name, cgroup, here, pull, env, make string
+		want, says                          string
+		fails                               bool
+	}{
+		{name: "what is here is taken", here: published, pull: refuses, want: published},
+		{name: "what is not here is pulled", pull: pulls, want: published, says: "pulling " + published},
+		{name: "what cannot be pulled is built", pull: refuses, want: built, says: "no such host"},
+		{name: "cgroup v1 needs one that is built", cgroup: "1", here: published, pull: pulls, want: built, says: "cgroup v1"},
+		{name: "neither", pull: refuses, make: "exit 2", says: "E2E_NODE_IMAGE names one of your own", fails: true},
+		{name: "the user's own is here", env: "mine:1", here: "mine:1", pull: refuses, want: "mine:1"},
+		{name: "the user's own is pulled", env: "mine:1", here: published, pull: pulls, want: "mine:1", says: "pulling mine:1"},
+		{name: "nothing in place of the user's own", env: "mine:1", here: published, pull: refuses, says: "mend the name", fails: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, "./node-image.sh", map[string]string{
+				"docker": `case $1 in
+info) echo "${CGROUP:-2}" ;;
+image) [[ $3 == "$HERE" ]] ;;
+` + c.pull + `
+esac`,
+				"make": c.make + "\necho compiling; echo " + built,
+			}, "CGROUP="+c.cgroup, "HERE="+c.here, "E2E_NODE_IMAGE="+c.env)
+			if got.ok == c.fails || got.stdout != c.want || !strings.Contains(got.stderr, c.says) {
+				t.Errorf("got %+v, want %q and %q", got, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestNeedsDocker(t *testing.T) {
+	for _, c := range []struct {
+		name, docker, says string
+		fails              bool
+	}{
+		{name: "it answers", docker: "echo linux"},
+		{name: "it answers and warns", docker: "echo 'no configuration' >&2; echo linux"},
+		{name: "it does not answer", docker: "echo 'Is the docker daemon running?' >&2; exit 1", says: "its daemon does not answer", fails: true},
+		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", says: "may not use it", fails: true},
+		{name: "another system", docker: "echo windows", says: "Linux is needed", fails: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := run(t, "./needs-docker.sh", map[string]string{"docker": c.docker})
+			if got.ok == c.fails || !strings.Contains(got.stderr, c.says) {
+				t.Errorf("got %+v, want %q", got, c.says)
+			}
+		})
+	}
+}
+
+func needsJQ(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("jq"); err != nil {
+		t.Skip("jq is not installed (apt-get install jq)")
+	}
+}
+
+// The bounding set of a host that withholds CAP_SYS_RESOURCE, of one that has
+// all, and what becomes of Docker's configuration.
+func TestDockerConfiguration(t *testing.T) {
+	needsJQ(t)
+	const ours = `"default-runtime":"leasehold-host-caps"`
+	for _, c := range []struct {
+		name, bounding, before, after string
+		fails                         bool
+	}{
+		{name: "all capabilities", bounding: "000001ffffffffff"},
+		{name: "no configuration", bounding: "000001fffeffffff", after: `{` + ours + `,"runtimes":{"leasehold-host-caps":{"path":"WRAPPER"}}}`},
+		{
+			name: "the rest stays", bounding: "000001fffeffffff", before: `{"log-driver":"local","runtimes":{"crun":{"path":"/crun"}}}`,
+			after: `{` + ours + `,"log-driver":"local","runtimes":{"crun":{"path":"/crun"},"leasehold-host-caps":{"path":"WRAPPER"}}}`,
+		},
+		{name: "somebody's default stays", bounding: "000001fffeffffff", before: `{"default-runtime":"crun"}`, after: `{"default-runtime":"crun"}`},
+		{name: "what cannot be read stays", bounding: "000001fffeffffff", before: `{"runtimes`, after: `{"runtimes`, fails: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "status"), "Name:\tbash\nCapBnd:\t"+c.bounding+"\n")
+			if c.before != "" {
+				write(t, filepath.Join(dir, "daemon.json"), c.before)
+			}
+			got := run(t, `source ../.ci/docker; status=$DIR/status config=$DIR/daemon.json wrapper=$DIR/wrapper; if withheld; then wrap; fi`, nil, "DIR="+dir)
+			if got.ok == c.fails {
+				t.Errorf("got %+v", got)
+			}
+			after := run(t, `jq --compact-output --sort-keys . "$DIR/daemon.json" || cat "$DIR/daemon.json"`, nil, "DIR="+dir).stdout
+			if diff := cmp.Diff(strings.ReplaceAll(c.after, "WRAPPER", dir+"/wrapper"), after); diff != "" {
+				t.Errorf("configuration (-want +got):\n%s", diff)
+			}
+			wrapped := strings.Contains(c.after, ours)
+			if _, err := os.Stat(filepath.Join(dir, "wrapper")); (err == nil) != wrapped {
+				t.Errorf("the wrapper is there: %v, want %v", err == nil, wrapped)
+			}
+		})
+	}
+}
+
+// What a container or a process in one may not have is taken off its list, and
+// runc is called as it was to be.
+func TestRuncHostCaps(t *testing.T) {
+	needsJQ(t)
+	const capabilities = `{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"],"ambient":null},"args":["CAP_SYS_RESOURCE"]}`
+	const without = `{"capabilities":{"bounding":["CAP_CHOWN"],"ambient":[]},"args":["CAP_SYS_RESOURCE"]}`
+	for _, c := range []struct{ name, file, args, before, after string }{
+		{name: "create", file: "config.json", args: "create --bundle $DIR id", before: `{"process":` + capabilities + `}`, after: `{"process":` + without + `}`},
+		{name: "exec", file: "process", args: "exec --process $DIR/process id", before: capabilities, after: without},
+		{name: "no list", file: "config.json", args: "run -b $DIR id", before: `{"process":{}}`, after: `{"process":{}}`},
+		{name: "neither", file: "config.json", args: "state id", before: `{"process":` + capabilities + `}`, after: `{"process":` + capabilities + `}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, c.file), c.before)
+			got := run(t, "../.ci/runc-host-caps --root /run/x "+c.args, map[string]string{"runc": `echo "$*"`}, "DIR="+dir)
+			if want := "--root /run/x " + strings.ReplaceAll(c.args, "$DIR", dir); !got.ok || got.stdout != want {
+				t.Errorf("got %+v, want runc called with %q", got, want)
+			}
+			after, err := os.ReadFile(filepath.Join(dir, c.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.after, strings.TrimSpace(string(after))); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.file, diff)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
