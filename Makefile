@@ -104,7 +104,9 @@ integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the 
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
-E2E_IMAGES  := IMG=leasehold:e2e VIEWER_IMG=leasehold-viewer:e2e S3_IMG=leasehold-s3:e2e
+# Two checkouts that use one Docker at the same time need a tag each.
+E2E_TAG     ?= e2e
+E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG)
 # More flags, for example E2E_FLAGS='-run Failover'. It also reads
 # E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see test/README.md.
 E2E_FLAGS   ?=
