@@ -93,10 +93,11 @@ func (s *suite) operatorReady(ctx context.Context) error {
 	return err
 }
 
-// pods are the operator's Pods that are not on their way out, by name.
+// pods are the Deployment's Pods that are not on their way out, by name.
 func (s *suite) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"}); err != nil {
+	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"},
+		client.HasLabels{appsv1.DefaultDeploymentUniqueLabelKey}); err != nil {
 		return nil, fmt.Errorf("listing the operator's Pods: %w", err)
 	}
 	pods := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {

@@ -1,13 +1,11 @@
 package e2e
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,13 +43,13 @@ type failover struct {
 	Asked   int `json:"asked"`
 }
 
-// probeFinding is what an endpoint said in a state.
+// probeFinding is what the endpoints of a replica said in a state.
 type probeFinding struct {
-	Replica  string `json:"replica"` // leader or standby
-	State    string `json:"state"`
-	Endpoint string `json:"endpoint"`
-	Status   int    `json:"status"` // of HTTP; 0 is no answer
-	Ready    string `json:"ready"`  // the Pod's condition Ready: True or False
+	Replica  string  `json:"replica"` // leader or standby
+	State    string  `json:"state"`
+	Statuses answers `json:"statuses"`
+	Ready    bool    `json:"ready"`  // the Pod's condition
+	Served   bool    `json:"served"` // the webhooks' Service sends new connections to it
 }
 
 func newReport() *report { return &report{} }
@@ -110,17 +108,7 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %d | %d of %d |\n",
 			f.Mode, f.Settings, f.NewHolder, f.FirstWrite, f.FirstReady, f.Transitions, f.Refused, f.Asked)
 	}
-	b.WriteString("\n## Probe endpoints\n\n| state | replica | endpoint | HTTP | Pod Ready |\n|---|---|---|---|---|\n")
-	probes := slices.SortedStableFunc(slices.Values(r.Probes), func(x, y probeFinding) int {
-		return cmp.Or(cmp.Compare(x.State, y.State), cmp.Compare(x.Replica, y.Replica))
-	})
-	for _, p := range probes {
-		status := "no answer"
-		if p.Status != 0 {
-			status = fmt.Sprint(p.Status)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", p.State, p.Replica, p.Endpoint, status, p.Ready)
-	}
+	r.probeTable(&b)
 	b.WriteString("\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n")
 	var sum float64
 	for _, p := range r.Phases {
@@ -133,4 +121,21 @@ func (r *report) markdown() string {
 	}
 	fmt.Fprintf(&b, "| in all | %.1f | |\n", sum)
 	return b.String()
+}
+
+// probeTable has a line for each state and replica, and a column for each endpoint.
+func (r *report) probeTable(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Probe endpoints\n\n| state | replica | %s | Pod Ready | Service routes to it |\n|---|---|%s---|---|\n",
+		strings.Join(endpoints(), " | "), strings.Repeat("---|", len(endpoints())))
+	for _, p := range r.Probes {
+		fmt.Fprintf(b, "| %s | %s |", p.State, p.Replica)
+		for _, path := range endpoints() {
+			status := "no answer"
+			if p.Statuses[path] != 0 {
+				status = fmt.Sprint(p.Statuses[path])
+			}
+			fmt.Fprintf(b, " %s |", status)
+		}
+		fmt.Fprintf(b, " %t | %t |\n", p.Ready, p.Served)
+	}
 }

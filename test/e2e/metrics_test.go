@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/test/harness/expect"
+)
+
+const metricsPort = 8443
+
+func TestMetrics(t *testing.T) {
+	const name = "e2e-metrics"
+	meta := metav1.ObjectMeta{Name: name, Namespace: metav1.NamespaceDefault}
+	stranger := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name + "-stranger", Namespace: meta.Namespace}}
+	reader := &corev1.ServiceAccount{ObjectMeta: meta}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "leasehold-metrics-reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: name, Namespace: meta.Namespace}},
+	}
+	both := func(ask func(ctx context.Context, g *WithT, metrics *metricsClient)) features.Func {
+		return step(func(ctx context.Context, g *WithT) {
+			pods, err := shared.pods(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveLen(2))
+			for i := range pods {
+				address, stop, err := shared.cluster.Forward(ctx, &pods[i], metricsPort)
+				g.Expect(err).NotTo(HaveOccurred())
+				ask(ctx, g, newMetricsClient(address))
+				g.Expect(stop()).To(Succeed())
+			}
+		})
+	}
+	testenv.Test(t, features.New("the metrics of leader and standby").
+		Setup(step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.client.Create(ctx, stranger)).To(Succeed())
+			g.Expect(shared.client.Create(ctx, reader)).To(Succeed())
+			g.Expect(shared.client.Create(ctx, binding)).To(Succeed())
+		})).
+		Assess("are refused without a token", both(func(ctx context.Context, g *WithT, metrics *metricsClient) {
+			status, _, err := metrics.get(ctx, "")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(status).To(Equal(http.StatusUnauthorized))
+		})).
+		Assess("are refused to those without the right", both(func(ctx context.Context, g *WithT, metrics *metricsClient) {
+			status, _, err := metrics.get(ctx, token(ctx, g, stranger))
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(status).To(Equal(http.StatusForbidden))
+		})).
+		Assess("are shown to those with it, and have our series", both(func(ctx context.Context, g *WithT, metrics *metricsClient) {
+			right := token(ctx, g, reader)
+			// A refusal from before the right was there is remembered for a while.
+			g.Eventually(func(g Gomega) {
+				status, text, err := metrics.get(ctx, right)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(status).To(Equal(http.StatusOK))
+				g.Expect(text).To(And(
+					ContainSubstring(`leasehold_objects{kind="Tenant",ready="True"}`),
+					ContainSubstring("leader_election_master_status"),
+					ContainSubstring("controller_runtime_webhook_requests_total"),
+					ContainSubstring(`workqueue_depth{`)))
+			}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(poll).Should(Succeed())
+		})).
+		Teardown(step(func(ctx context.Context, g *WithT) {
+			remove(ctx, g, binding, reader, stranger)
+		})).
+		Feature())
+}
+
+// token is a token for the account, for the API server's audience, for ten minutes.
+func token(ctx context.Context, g *WithT, account *corev1.ServiceAccount) string {
+	request, err := shared.cluster.Clients().CoreV1().ServiceAccounts(account.Namespace).CreateToken(ctx, account.Name,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	return request.Status.Token
+}
+
+// metricsClient asks one Pod, over one connection: a forwarded port does not
+// survive connections that are dropped.
+type metricsClient struct {
+	url  string
+	http *http.Client
+}
+
+// newMetricsClient does not look at the certificate, which each Pod makes for itself.
+func newMetricsClient(address string) *metricsClient {
+	return &metricsClient{url: "https://" + address + "/metrics", http: &http.Client{
+		Timeout:   expect.Short,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	}}
+}
+
+func (m *metricsClient) get(ctx context.Context, token string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.url, nil)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking for the metrics: %w", err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := m.http.Do(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking for the metrics: %w", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("reading the metrics: %w", err)
+	}
+	return response.StatusCode, string(text), nil
+}
