@@ -122,17 +122,19 @@ func cloneRights(name string, mayWatch bool) []client.Object {
 	return objects
 }
 
-// removeClones deletes clones, and waits until nothing of them is left.
+// removeClones deletes clones, and waits until nothing of them is left. The Pods go
+// first and at once: one that has lost its rights takes its time to end.
 func removeClones(ctx context.Context, g *WithT, clones map[string]*clone) {
-	var objects []client.Object
+	var pods, others []client.Object
 	for _, c := range clones {
-		objects = append(objects, c.objects...)
+		pods = append(pods, c.pod)
+		// Those that led made their Lease themselves.
+		others = append(others, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease, Namespace: operatorNamespace}})
+		others = append(others, c.objects...)
+		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, c.pod, client.GracePeriodSeconds(0)))).To(Succeed())
 	}
-	// Those that led made their Lease themselves.
-	for _, c := range clones {
-		objects = append(objects, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease, Namespace: operatorNamespace}})
-	}
-	remove(ctx, g, objects...)
+	remove(ctx, g, pods...)
+	remove(ctx, g, others...)
 }
 
 // leads says whether the clone holds its Lease.

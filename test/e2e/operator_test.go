@@ -68,7 +68,8 @@ func (s *suite) make(ctx context.Context, argv ...string) error {
 }
 
 // awaitOperator waits until the Deployment has been rolled out, with all replicas
-// Ready, and somebody holds the Lease.
+// Ready, somebody holds the Lease, and the webhooks can be reached from the API
+// server: the nodes learn of a Service's endpoints a little later than we.
 func (s *suite) awaitOperator(ctx context.Context) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -89,8 +90,10 @@ func (s *suite) operatorReady(ctx context.Context) error {
 	if want, is := *d.Spec.Replicas, d.Status; is.ObservedGeneration < d.Generation || is.UpdatedReplicas < want || is.AvailableReplicas < want || is.Replicas > want {
 		return fmt.Errorf("%d of %d replicas are updated, %d available, %d there in all", is.UpdatedReplicas, want, is.AvailableReplicas, is.Replicas)
 	}
-	_, err := s.leader(ctx)
-	return err
+	if _, err := s.leader(ctx); err != nil {
+		return err
+	}
+	return s.client.Create(ctx, newTenant("e2e-dry-run", "a"), client.DryRunAll)
 }
 
 // pods are the Deployment's Pods that are not on their way out, by name.

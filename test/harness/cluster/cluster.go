@@ -92,13 +92,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
-	for _, image := range c.options.Images {
-		c.say("loading image %s", image)
-		if err := c.load(ctx, image); err != nil {
-			return err
-		}
+	if err := c.load(ctx); err != nil {
+		return err
 	}
-	return c.awaitNodes(ctx)
+	if err := c.awaitNodes(ctx); err != nil {
+		return err
+	}
+	return c.awaitDaemons(ctx)
 }
 
 // create lets kind make the cluster, unless it is there. The provider would also

@@ -30,10 +30,15 @@ func (c *Cluster) exists(ctx context.Context) (bool, error) {
 	return slices.Contains(strings.Fields(names), c.options.Name), nil
 }
 
-// load copies an image from the local engine into all nodes.
-func (c *Cluster) load(ctx context.Context, image string) error {
-	if _, err := run(ctx, c.options.Kind, "load", "docker-image", "--name", c.options.Name, image); err != nil {
-		return fmt.Errorf("loading image %s: %w", image, err)
+// load copies the images from the local engine into all nodes.
+func (c *Cluster) load(ctx context.Context) error {
+	if len(c.options.Images) == 0 {
+		return nil
+	}
+	c.say("loading images %s", strings.Join(c.options.Images, ", "))
+	argv := []string{c.options.Kind, "load", "docker-image", "--name", c.options.Name}
+	if _, err := run(ctx, append(argv, c.options.Images...)...); err != nil {
+		return fmt.Errorf("loading images: %w", err)
 	}
 	return nil
 }

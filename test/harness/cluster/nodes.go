@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -38,6 +39,29 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for nodes to be Ready (%s): %w", waitingFor, err)
+	}
+	return nil
+}
+
+// awaitDaemons waits until each node has what kube-system runs on all of them. A
+// Pod that is there before kube-proxy cannot reach Services.
+func (c *Cluster) awaitDaemons(ctx context.Context) error {
+	waitingFor := "any"
+	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		daemons, err := c.clients.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		late := slices.IndexFunc(daemons.Items, func(d appsv1.DaemonSet) bool {
+			return d.Status.ObservedGeneration < d.Generation || int(d.Status.NumberReady) < 1+c.options.Workers
+		})
+		if late >= 0 {
+			waitingFor = daemons.Items[late].Name
+		}
+		return late < 0 && len(daemons.Items) > 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for DaemonSet %s to run on all nodes: %w", waitingFor, err)
 	}
 	return nil
 }
