@@ -111,6 +111,7 @@ E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S
 # E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see test/README.md.
 E2E_FLAGS   ?=
 
+# The tests delete their cluster themselves; the trap is for when they die.
 .PHONY: e2e
 e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/gotestsum e2e-images ## Run the end-to-end features on a kind cluster of its own; needs Docker.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
@@ -118,8 +119,10 @@ e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)
 	@kubectl=$$(command -v $(E2E_KUBECTL)) || { echo "$(E2E_KUBECTL) was not found: KUBECTL names the kubectl to use; unset, one is built" >&2; exit 1; }; \
 	[ "$${kubectl#/}" != "$$kubectl" ] || kubectl="$$PWD/$$kubectl"; \
 	node=$$(MAKE="$(MAKE_COMMAND)" GO="$(GO)" hack/node-image.sh); \
+	name=leasehold-e2e-$$$$; \
+	[ "$${E2E_KEEP:-}" = 1 ] || trap '$(TOOLS)/kind delete cluster --quiet --name '$$name EXIT; \
 	status=0; \
-	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize \
+	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" E2E_NAME=$$name ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize \
 		$(TOOLS)/gotestsum --format=standard-verbose --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-e2e.xml -- ./test/e2e -count=1 -timeout=30m -v $(E2E_FLAGS) || status=$$?; \
 	echo; \
 	$(TOOLS)/testsummary e2e:$$status:$(ARTIFACTS)/junit-e2e.xml

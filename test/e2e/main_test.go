@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -42,7 +43,8 @@ type suite struct {
 
 // settings come from the environment, which `make e2e` fills.
 type settings struct {
-	NodeImage, Cluster          string
+	NodeImage                   string
+	Name, Cluster               string // of a cluster of its own, and of one to be reused
 	Keep                        bool
 	Artifacts                   string
 	Kubectl, Kind, Kustomize    string
@@ -51,12 +53,12 @@ type settings struct {
 
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{
-		NodeImage: getenv("E2E_NODE_IMAGE"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
+		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
 	}
 	for name, value := range map[string]string{
-		"E2E_NODE_IMAGE": s.NodeImage, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
+		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
 		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "ARTIFACTS": getenv("ARTIFACTS"),
 	} {
 		if value == "" {
@@ -114,13 +116,9 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 }
 
 func (s *suite) startCluster(ctx context.Context) error {
-	name := s.settings.Cluster
-	if name == "" {
-		name = fmt.Sprintf("leasehold-e2e-%d", os.Getpid())
-	}
 	var err error
 	s.cluster, err = cluster.Start(ctx, cluster.Options{
-		Name: name, Reuse: s.settings.Cluster != "", Keep: s.settings.Keep,
+		Name: cmp.Or(s.settings.Cluster, s.settings.Name), Reuse: s.settings.Cluster != "", Keep: s.settings.Keep,
 		Kind: s.settings.Kind, NodeImage: s.settings.NodeImage, Workers: 2,
 		Images: []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image},
 		Dir:    s.settings.Artifacts, Progress: progress{s},
