@@ -52,12 +52,12 @@ func TestMetrics(t *testing.T) {
 			g.Expect(shared.client.Create(ctx, reader)).To(Succeed())
 			g.Expect(shared.client.Create(ctx, binding)).To(Succeed())
 		})).
-		Assess("are refused without a token", both(func(ctx context.Context, g *WithT, metrics *metricsClient, leads bool) {
+		Assess("are refused without a token", both(func(ctx context.Context, g *WithT, metrics *metricsClient, _ bool) {
 			status, _, err := metrics.get(ctx, "")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status).To(Equal(http.StatusUnauthorized))
 		})).
-		Assess("are refused to those without the right", both(func(ctx context.Context, g *WithT, metrics *metricsClient, leads bool) {
+		Assess("are refused to those without the right", both(func(ctx context.Context, g *WithT, metrics *metricsClient, _ bool) {
 			status, _, err := metrics.get(ctx, token(ctx, g, stranger))
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status).To(Equal(http.StatusForbidden))
