@@ -89,8 +89,8 @@ func managerHelp(t *testing.T, args []string) (string, error) {
 	return string(out), err
 }
 
-// A Pod is killed after its grace period; the manager needs all of its own
-// before that, or it keeps the Lease.
+// A Pod is killed after its grace period, which begins with the preStop sleep; the
+// manager needs all of its own before that, or it keeps the Lease.
 func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 	d := deployment(t, "default")
 	for _, arg := range manager(t, d).Args {
@@ -103,8 +103,12 @@ func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
-		if grace < graceful+5*time.Second {
-			t.Errorf("the Pod's grace period is %s and the manager's %s: leave 5s between them", grace, graceful)
+		sleep := time.Duration(manager(t, d).Lifecycle.PreStop.Sleep.Seconds) * time.Second
+		if sleep < 3*time.Second {
+			t.Errorf("the preStop sleep is %s: endpoints and kube-proxy follow within a second each", sleep)
+		}
+		if grace < sleep+graceful+5*time.Second {
+			t.Errorf("the Pod's grace period is %s, its preStop sleep %s and the manager's grace %s: leave 5s", grace, sleep, graceful)
 		}
 		return
 	}
