@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -30,6 +31,7 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, erro
 		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
 		PodName:       o.podName,
 		RenewDeadline: o.renewDeadline,
+		Clock:         clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err

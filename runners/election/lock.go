@@ -1,6 +1,8 @@
 package election
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 )
 
 // The election's own share of requests. Two a retry period are needed; the rest
@@ -31,13 +34,21 @@ type Options struct {
 	// RenewDeadline is the manager's; half of it, but at least a second, is what
 	// one request may take, so that a single one that hangs cannot lose the Lease.
 	RenewDeadline time.Duration
+	// Clock says how long ago another holder was seen.
+	Clock clock.PassiveClock
 }
 
 // Lock is a resourcelock on a Lease with a client of its own: however busy the
-// workers are, no renewal waits behind their requests.
+// workers are, no renewal waits behind their requests. Only one elector may use it.
 type Lock struct {
 	resourcelock.LeaseLock
 	recorder *recorder
+	clock    clock.PassiveClock
+
+	// seen is the last record that was read, and held until when its holder may
+	// lead, if that is somebody else.
+	seen []byte
+	held time.Time
 }
 
 // NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
@@ -66,7 +77,33 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 			},
 		},
 		recorder: recorder,
+		clock:    o.Clock,
 	}, nil
+}
+
+// Get implements resourcelock.Interface. It remembers who was seen to lead.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.LeaseLock.Get(ctx)
+	if err != nil || bytes.Equal(raw, l.seen) {
+		return record, raw, err
+	}
+	l.seen, l.held = raw, time.Time{}
+	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.held = l.clock.Now().Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
+	}
+	return record, raw, nil
+}
+
+// Create implements resourcelock.Interface. Somebody may delete the Lease while it
+// is held. Its holder makes it anew with its next renewal, and a leader that finds
+// it in other hands goes on until its renew deadline: whoever creates it sooner
+// than it would have expired leads beside the one before. So that is refused, and
+// the elector tries again.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if left := l.held.Sub(l.clock.Now()); left > 0 {
+		return fmt.Errorf("lease %s is gone, but who held it may lead for another %s", l.Describe(), left)
+	}
+	return l.LeaseLock.Create(ctx, record)
 }
 
 // clientConfig is config with the election's own rate limit and timeout.

@@ -12,12 +12,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 )
 
 var lease = types.NamespacedName{Namespace: "system", Name: "lease"}
@@ -34,7 +37,7 @@ func TestIdentity(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second}
+			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second, Clock: clock.RealClock{}}
 			first, err := NewLock(&rest.Config{}, o)
 			if err != nil {
 				t.Fatal(err)
@@ -93,6 +96,9 @@ func leaseServer(t *testing.T) *rest.Config {
 			if err := json.NewDecoder(r.Body).Decode(stored); err != nil {
 				t.Errorf("decoding a Lease: %v", err)
 			}
+		case r.Method == http.MethodDelete:
+			stored = nil
+			fallthrough
 		case stored == nil:
 			w.WriteHeader(http.StatusNotFound)
 			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
@@ -105,7 +111,7 @@ func leaseServer(t *testing.T) *rest.Config {
 }
 
 func TestElectionEventsGoToTheRecorder(t *testing.T) {
-	lock, err := NewLock(leaseServer(t), Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Second})
+	lock, err := NewLock(leaseServer(t), Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Second, Clock: clock.RealClock{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,5 +134,69 @@ func TestElectionEventsGoToTheRecorder(t *testing.T) {
 	}
 	if got.HolderIdentity != lock.Identity() {
 		t.Errorf("the Lease is held by %q, want %q", got.HolderIdentity, lock.Identity())
+	}
+}
+
+// A Lease that somebody deletes is made anew by its holder, not by those who wait.
+func TestLeaseThatIsGone(t *testing.T) {
+	const term = 15 * time.Second
+	cases := map[string]struct {
+		reason   string
+		holder   string // "" released it
+		restarts bool   // the one who waits knows nothing of before
+		after    time.Duration
+		refused  bool
+	}{
+		"AtOnce":    {"its holder may not know yet", "other", false, 0, true},
+		"Almost":    {"nor now", "other", false, term - time.Millisecond, true},
+		"Expired":   {"its holder has given up", "other", false, term, false},
+		"Released":  {"nobody led", "", false, 0, false},
+		"FirstEver": {"nobody was seen to lead", "other", true, 0, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			server, now := leaseServer(t), clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+			lockOf := func(pod string) *Lock {
+				lock, err := NewLock(server, Options{Lease: lease, PodName: pod, RenewDeadline: time.Second, Clock: now})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lock
+			}
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: tc.holder, LeaseDurationSeconds: int(term / time.Second)}
+			holder, waiting := lockOf("holder"), lockOf("waiting")
+			if err := holder.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			see := func() {
+				if _, _, err := waiting.Get(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !tc.restarts {
+				see()
+				now.SetTime(now.Now().Add(term / 2))
+				record.LeaderTransitions++ // stands for a renewal, from which the term counts
+				if err := holder.Update(t.Context(), record); err != nil {
+					t.Fatal(err)
+				}
+				see()
+			}
+			now.SetTime(now.Now().Add(tc.after))
+			if !tc.restarts {
+				see() // nothing new
+			}
+			if err := holder.Client.Leases(lease.Namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			record.HolderIdentity = waiting.Identity()
+			if err := waiting.Create(t.Context(), record); (err != nil) != tc.refused {
+				t.Errorf("%s: Create() = %v, want refused: %t", tc.reason, err, tc.refused)
+			}
+			record.HolderIdentity = holder.Identity()
+			if err := holder.Create(t.Context(), record); err != nil {
+				t.Errorf("its holder makes it anew: Create() = %v", err)
+			}
+		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,7 +48,7 @@ func elected(namespace string, t timing) func(*replica, *ctrl.Options) {
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &t.lease, &t.renew, &t.retry
 		o.Controller.EnableWarmup = new(true)
 		o.LeaderElectionResourceLockInterface = &lazyLock{options: election.Options{
-			Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: r.name, RenewDeadline: t.renew,
+			Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: r.name, RenewDeadline: t.renew, Clock: clock.RealClock{},
 		}}
 	}
 }
