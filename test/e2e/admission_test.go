@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	admissionEvery = 250 * time.Millisecond
+	// Longer than the webhooks' timeoutSeconds, so that it is the API server who
+	// gives up first and says why.
+	admissionTimeout = 15 * time.Second
+)
+
+// admission asks the webhooks again and again, by creations that store nothing.
+// Each question is on time, however long the one before it takes.
+type admission struct {
+	client client.Client
+	end    context.CancelFunc
+	asking sync.WaitGroup
+
+	mu       sync.Mutex
+	asked    int
+	failures []refusal
+}
+
+// refusal is a question that was not answered.
+type refusal struct {
+	At   time.Time
+	Took time.Duration
+	Err  error
+}
+
+// String says when, how slowly and why.
+func (r refusal) String() string {
+	return fmt.Sprintf("%s after %s: %v", r.At.UTC().Format("15:04:05.000"), r.Took.Round(time.Millisecond), r.Err)
+}
+
+// askAdmission begins to ask. The first answer has been given when it returns.
+func askAdmission(ctx context.Context) (*admission, error) {
+	config := shared.cluster.Config()
+	config.Timeout = admissionTimeout
+	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return nil, fmt.Errorf("building the client that asks the webhooks: %w", err)
+	}
+	a := &admission{client: c}
+	if err := a.ask(ctx); err != nil {
+		return nil, fmt.Errorf("asking the webhooks for the first time: %w", err)
+	}
+	ctx, a.end = context.WithCancel(ctx)
+	a.asking.Go(func() {
+		ticks := time.NewTicker(admissionEvery)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				// What has been asked is waited for, also at the end.
+				a.asking.Go(func() { a.note(time.Now(), a.ask(context.WithoutCancel(ctx))) })
+			}
+		}
+	})
+	return a, nil
+}
+
+// ask is answered when both webhooks were: the defaulting one sets a prefix, and
+// the API server takes nothing that the validating one has not seen.
+func (a *admission) ask(ctx context.Context) error {
+	t := newTenant("e2e-admission", "a")
+	if err := a.client.Create(ctx, t, client.DryRunAll); err != nil {
+		return err
+	}
+	if t.Spec.NamespacePrefix == "" {
+		return errors.New("the defaulting webhook was passed by")
+	}
+	return nil
+}
+
+func (a *admission) note(began time.Time, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	if err != nil {
+		a.failures = append(a.failures, refusal{At: began, Took: time.Since(began), Err: err})
+	}
+}
+
+// stop ends it, once all questions have been answered or given up.
+func (a *admission) stop() (asked int, failures []refusal) {
+	a.end()
+	a.asking.Wait()
+	return a.asked, a.failures
+}

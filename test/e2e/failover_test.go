@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+)
+
+// What config/e2e sets, and how the report writes it.
+const (
+	shortLease    = 6 * time.Second
+	shortSettings = "6/4/1"
+)
+
+func TestFailoverPodDeleted(t *testing.T) {
+	testenv.Test(t, takeover{
+		mode: "Pod deleted (from the release)", settings: shortSettings, transitions: 1, released: true,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			// The Pod that replaces it stays Pending, and so is no candidate.
+			f.cordonWorkers(ctx, g)
+			f.lost = time.Now()
+			g.Expect(shared.client.Delete(ctx, f.leader)).To(Succeed())
+			// It leads on until it has drained: the gap begins when it lets go.
+			f.awaitLetGo(ctx, g)
+		},
+		// It is taken off the Service before it stops to answer.
+		refusedFor: 0,
+	}.feature())
+}
+
+func TestFailoverProcessKilled(t *testing.T) {
+	testenv.Test(t, takeover{
+		mode: "process killed (SIGKILL)", settings: shortSettings, transitions: 1,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			f.lost = time.Now()
+			g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGKILL)).To(Succeed())
+			// The kubelet starts it anew at once. Without the API server it is no
+			// candidate.
+			f.cutOff(ctx, g)
+		},
+		refusedFor: crashNoticed,
+	}.feature())
+}
+
+func TestFailoverNodeStopped(t *testing.T) {
+	testenv.Test(t, nodeStopped(shortSettings).feature())
+}
+
+// nodeStopped lets the leader's node hang, with all that runs on it.
+func nodeStopped(settings string) takeover {
+	return takeover{
+		mode: "node stopped (docker pause)", settings: settings, transitions: 1,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			f.lost = time.Now()
+			f.undoing("resuming the node", func(ctx context.Context) error {
+				return shared.cluster.ResumeNode(ctx, f.leader.Spec.NodeName)
+			})
+			g.Expect(shared.cluster.PauseNode(ctx, f.leader.Spec.NodeName)).To(Succeed())
+		},
+		refusedFor: nodeHangs,
+	}
+}
+
+func TestFailoverCutOff(t *testing.T) {
+	testenv.Test(t, takeover{
+		mode: "API server cut off from the Pod", settings: shortSettings, transitions: 1,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			f.lost = time.Now()
+			f.cutOff(ctx, g)
+		},
+		// It answers until the renew deadline, then ends, as it may not lead on.
+		refusedFor: 4*time.Second + crashNoticed,
+	}.feature())
+}
+
+func TestFailoverLeaseDeleted(t *testing.T) {
+	testenv.Test(t,
+		features.New("the Lease is deleted while the leader lives").
+			Assess("the leader makes it anew", step(func(ctx context.Context, g *WithT) {
+				g.Expect(shared.settle(ctx)).To(Succeed())
+				leader, err := shared.leader(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				old, err := shared.lease(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(shared.client.Delete(ctx, old)).To(Succeed())
+				g.Eventually(func(g Gomega) {
+					lease, err := shared.lease(ctx)
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(lease.UID).NotTo(Equal(old.UID))
+					g.Expect(holderOf(lease)).To(Equal(leader.Name))
+				}).WithContext(ctx).WithTimeout(shortLease).WithPolling(poll).Should(Succeed())
+			})).
+			Feature(),
+		takeover{
+			mode: "Lease deleted, the leader asleep", settings: shortSettings,
+			fresh: true, // the new Lease knows nothing of the old one
+			lose: func(ctx context.Context, g *WithT, f *failing) {
+				// The one candidate is the standby: the leader sleeps, for less than the
+				// kubelet allows, and wakes to find another one leading.
+				f.undoing("waking the leader", func(ctx context.Context) error {
+					return shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGCONT)
+				})
+				g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGSTOP)).To(Succeed())
+				lease, err := shared.lease(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				f.lost = time.Now()
+				g.Expect(shared.client.Delete(ctx, lease)).To(Succeed())
+			},
+			refusedFor: wedgeNoticed,
+		}.feature())
+}
+
+func TestFailoverWedged(t *testing.T) {
+	testenv.Test(t, takeover{
+		mode: "process wedged (SIGSTOP)", settings: shortSettings, transitions: 1,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			f.lost = time.Now()
+			// Nobody wakes it: liveness has to notice.
+			g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGSTOP)).To(Succeed())
+		},
+		refusedFor: wedgeNoticed,
+	}.feature())
+}
+
+// failing is a takeover that goes on.
+type failing struct {
+	leader, standby *corev1.Pod
+	transitions     int32 // of the Lease, before
+	lease           string
+	lost            time.Time
+	began           time.Time
+	holder          string // who leads now
+	tenant          client.Object
+	firstReady      time.Time
+	admission       *admission
+	undos           []undo
+}
+
+type undo struct {
+	doing string
+	do    func(context.Context) error
+}
+
+// undoing says how to take a fault back. The teardown does what is left.
+func (f *failing) undoing(doing string, do func(context.Context) error) {
+	f.undos = append(f.undos, undo{doing, do})
+}
+
+// undo takes all faults back, the last one first.
+func (f *failing) undo(ctx context.Context, g *WithT) {
+	for _, u := range slices.Backward(f.undos) {
+		g.Expect(u.do(ctx)).To(Succeed(), u.doing)
+	}
+	f.undos = nil
+}
+
+func (f *failing) cutOff(ctx context.Context, g *WithT) {
+	heal, err := shared.cluster.CutOff(ctx, f.leader)
+	g.Expect(err).NotTo(HaveOccurred())
+	f.undoing("letting the Pod back to the API server", heal)
+}
+
+func (f *failing) cordonWorkers(ctx context.Context, g *WithT) {
+	for _, node := range []string{f.leader.Spec.NodeName, f.standby.Spec.NodeName} {
+		f.undoing("uncordoning node "+node, func(ctx context.Context) error { return cordon(ctx, node, false) })
+		g.Expect(cordon(ctx, node, true)).To(Succeed())
+	}
+}
+
+// cordon keeps new Pods off a node, or lets them back.
+func cordon(ctx context.Context, name string, on bool) error {
+	node := &corev1.Node{}
+	node.Name = name
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, on)
+	return shared.client.Patch(ctx, node, client.RawPatch(types.MergePatchType, patch))
+}
+
+// awaitHolder waits until another Pod than the old leader holds the Lease.
+func (f *failing) awaitHolder(ctx context.Context, g *WithT) {
+	g.Eventually(func(g Gomega) {
+		lease, err := shared.lease(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(holderOf(lease)).NotTo(BeElementOf("", f.leader.Name))
+		f.holder = holderOf(lease)
+	}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+}
+
+// awaitLetGo waits until the old leader does not hold the Lease any more.
+func (f *failing) awaitLetGo(ctx context.Context, g *WithT) {
+	g.Eventually(func(g Gomega) {
+		lease, err := shared.lease(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(holderOf(lease)).NotTo(Equal(f.leader.Name))
+	}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+}

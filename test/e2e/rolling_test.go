@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+)
+
+// defaultSettings are what the manager takes where nothing is set, as in
+// config/default.
+const defaultSettings = "15/10/2"
+
+func TestRollingUpgrade(t *testing.T) {
+	short, err := shared.operatorArgs(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		if err := shared.setOperatorArgs(ctx, short); err != nil {
+			t.Error(err)
+		} else if err := shared.settle(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	usual := slices.DeleteFunc(slices.Clone(short), func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
+	stopped := nodeStopped(defaultSettings)
+	testenv.Test(t,
+		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual}.feature(),
+		stopped.feature(),
+		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short}.feature())
+}
+
+// operatorArgs are the arguments of the Deployment.
+func (s *suite) operatorArgs(ctx context.Context) ([]string, error) {
+	var d appsv1.Deployment
+	if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d); err != nil {
+		return nil, err
+	}
+	return d.Spec.Template.Spec.Containers[0].Args, nil
+}
+
+func (s *suite) setOperatorArgs(ctx context.Context, args []string) error {
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+	if err != nil {
+		return err
+	}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: operatorName}}
+	return s.client.Patch(ctx, d, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// upgrade replaces the replicas one after the other while Tenants keep coming.
+type upgrade struct {
+	mode, settings string
+	args           []string
+}
+
+func (u upgrade) feature() features.Feature {
+	f, tenants := &failing{}, (*stream)(nil)
+	return features.New("both replicas are replaced: "+u.settings).
+		Assess("while Tenants come, each of which becomes Ready", step(func(ctx context.Context, g *WithT) {
+			f.prepare(ctx, g)
+			tenants = startStream(ctx)
+			f.lost = time.Now()
+			g.Expect(shared.setOperatorArgs(ctx, u.args)).To(Succeed())
+			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+			g.Eventually(shared.settled).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+			tenants.stop()
+			g.Expect(tenants.errs).To(BeEmpty())
+			g.Expect(len(tenants.tenants)).To(BeNumerically(">", 5))
+		})).
+		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
+			slowest := tenants.slowest()
+			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), slowest.Ready.Sub(slowest.Created))
+			g.Expect(slowest.Ready.Sub(slowest.Created)).To(BeNumerically("<", shortLease), slowest.Tenant.Name)
+		})).
+		Assess("with at least one replica Ready, and both on nodes of their own in the end", step(func(ctx context.Context, g *WithT) {
+			g.Expect(tenants.fewest).To(BeNumerically(">=", 1))
+			pods, err := shared.pods(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveLen(2))
+			g.Expect(pods[0].Spec.NodeName).NotTo(Equal(pods[1].Spec.NodeName))
+		})).
+		Assess("each event was emitted once", step(func(ctx context.Context, g *WithT) {
+			for _, tenant := range tenants.objects() {
+				g.Expect(eventsAbout(ctx, tenant)).To(And(Not(BeEmpty()), HaveEach(1)), tenant.GetName())
+			}
+		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
+			u.judge(ctx, g, f, tenants)
+		})).
+		Teardown(step(func(ctx context.Context, g *WithT) {
+			if tenants != nil {
+				tenants.stop()
+				remove(ctx, g, tenants.objects()...)
+			}
+			f.restore(ctx, g)
+		})).
+		Feature()
+}
+
+// judge follows the Lease from the old leader to the last.
+func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *stream) {
+	leader, err := shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	f.holder = leader.Name
+	_, leadership := f.leadership(ctx, g)
+	released := letGo(leadership, f.lost)
+	f.firstReady = tenants.firstReadySince(released)
+	lease, err := shared.lease(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	grown := int(*lease.Spec.LeaseTransitions - f.transitions)
+	takeover{mode: u.mode, settings: u.settings, transitions: grown, released: true}.judge(ctx, g, f)
+
+	acquired := 0
+	for _, term := range leadership.Terms {
+		if term.At.After(f.lost) && term.Pod != "" {
+			acquired++
+		}
+	}
+	g.Expect(grown).To(Equal(acquired), "the Lease counts each hand-over")
+	// At worst it goes to the other old replica first.
+	g.Expect(grown).To(And(BeNumerically(">=", 1), BeNumerically("<=", 3)))
+}
+
+func TestEvictions(t *testing.T) {
+	f := &failing{}
+	testenv.Test(t, features.New("nodes are drained").
+		Assess("one replica can be evicted", step(func(ctx context.Context, g *WithT) {
+			f.prepare(ctx, g)
+			f.cordonWorkers(ctx, g) // nobody takes its place yet
+			g.Expect(evict(ctx, f.standby.Name)).To(Succeed())
+		})).
+		Assess("the other cannot, until there are two again", step(func(ctx context.Context, g *WithT) {
+			g.Expect(evict(ctx, f.leader.Name)).To(Satisfy(apierrors.IsTooManyRequests))
+			leader, err := shared.leader(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(podReady(leader)).To(BeTrue())
+			f.undo(ctx, g)
+			g.Expect(shared.settle(ctx)).To(Succeed())
+		})).
+		Assess("then it goes, and the new one leads", step(func(ctx context.Context, g *WithT) {
+			g.Expect(evict(ctx, f.leader.Name)).To(Succeed())
+			f.awaitHolder(ctx, g)
+		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
+			asked, failures := f.admission.stop()
+			g.Expect(asked).To(BeNumerically(">", 10))
+			g.Expect(failures).To(BeEmpty())
+			_, leadership := f.leadership(ctx, g)
+			g.Expect(texts(leadership.Strays)).To(BeEmpty())
+		})).
+		Teardown(step(f.restore)).
+		Feature())
+}
+
+// evict asks as `kubectl drain` does.
+func evict(ctx context.Context, pod string) error {
+	return shared.cluster.Clients().PolicyV1().Evictions(operatorNamespace).
+		Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: pod}})
+}

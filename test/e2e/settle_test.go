@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/cluster"
+)
+
+// settle waits until the operator is as it was deployed, on two workers, and its
+// containers have never been restarted: one that was is held back longer and
+// longer before its next start, and the next feature would wait for it.
+func (s *suite) settle(ctx context.Context) error {
+	var missing error
+	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+		var worn bool
+		if missing = s.settled(ctx); missing == nil {
+			worn, missing = s.replaceWorn(ctx)
+		}
+		return missing == nil && !worn, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the operator to settle: %w: %w", err, missing)
+	}
+	return nil
+}
+
+// settled is nil when all nodes take Pods and both replicas are Ready.
+func (s *suite) settled(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := s.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		if !cluster.NodeReady(&nodes.Items[i]) || nodes.Items[i].Spec.Unschedulable {
+			return fmt.Errorf("node %s takes no Pods", nodes.Items[i].Name)
+		}
+	}
+	if err := s.operatorReady(ctx); err != nil {
+		return err
+	}
+	// All of them: one that is on its way out is still a candidate.
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(operatorNamespace)); err != nil {
+		return fmt.Errorf("listing Pods: %w", err)
+	}
+	for i := range pods.Items {
+		if !podReady(&pods.Items[i]) || pods.Items[i].DeletionTimestamp != nil {
+			return fmt.Errorf("the Pod %s is not Ready, or on its way out", pods.Items[i].Name)
+		}
+	}
+	if len(pods.Items) != 2 {
+		return fmt.Errorf("there are %d Pods", len(pods.Items))
+	}
+	return nil
+}
+
+// replaceWorn deletes a Pod that has been restarted, or that is on the node of the
+// other one; the standby first. It says whether there was one.
+func (s *suite) replaceWorn(ctx context.Context) (worn bool, err error) {
+	standby, err := s.standby(ctx)
+	if err != nil {
+		return false, err
+	}
+	leader, err := s.leader(ctx)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case restarts(standby) > 0 || standby.Spec.NodeName == leader.Spec.NodeName:
+		// It holds nothing that it would have to give back.
+		return true, client.IgnoreNotFound(s.client.Delete(ctx, standby, client.GracePeriodSeconds(1)))
+	case restarts(leader) > 0:
+		return true, client.IgnoreNotFound(s.client.Delete(ctx, leader))
+	}
+	return false, nil
+}
+
+func restarts(p *corev1.Pod) int32 {
+	var n int32
+	for _, status := range p.Status.ContainerStatuses {
+		n += status.RestartCount
+	}
+	return n
+}

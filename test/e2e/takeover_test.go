@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/record"
+)
+
+// takeover is a way to lose the leader, and what has to be true of it.
+type takeover struct {
+	mode, settings string
+	// lose takes the leader away, sets when, and says how to take that back.
+	lose func(ctx context.Context, g *WithT, f *failing)
+	// transitions is by how much leaseTransitions grows, unless the Lease is fresh:
+	// then it begins at 0 again.
+	transitions int
+	fresh       bool
+	// released: the leader lets go by itself, and the times count from then on.
+	released bool
+	// refusedFor is how long after the loss a question to the webhooks may go
+	// unanswered: while the Service still leads to the lost Pod.
+	refusedFor time.Duration
+}
+
+// How long the Service leads to a Pod that cannot answer.
+const (
+	// A process that ended by itself: the kubelet notices, says that the Pod is not
+	// ready, and kube-proxy follows.
+	crashNoticed = 5 * time.Second
+	// Three readiness probes of a second each have to time out first.
+	wedgeNoticed = 10 * time.Second
+	// A node that hangs is noticed by nobody before the node controller gives it
+	// up, after 50 s; the features end sooner.
+	nodeHangs = time.Minute
+)
+
+// feature loses the leader, and follows what comes of it to the end.
+func (to takeover) feature() features.Feature {
+	f := &failing{}
+	return features.New("the leader is lost: "+to.mode).
+		Assess("the standby takes over", step(func(ctx context.Context, g *WithT) {
+			f.prepare(ctx, g)
+			to.lose(ctx, g, f)
+			f.createTenant(ctx, g)
+			f.awaitHolder(ctx, g)
+			g.Expect(f.holder).To(Equal(f.standby.Name))
+		})).
+		Assess("and makes a Tenant of the gap Ready", step(func(ctx context.Context, g *WithT) {
+			g.Eventually(tenantReady(f.tenant.(*v1beta1.Tenant))).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+			f.firstReady = time.Now()
+		})).
+		Assess("the Lease says how often it changed hands", step(func(ctx context.Context, g *WithT) {
+			lease, err := shared.lease(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			if to.fresh {
+				g.Expect(string(lease.UID)).NotTo(Equal(f.lease))
+				f.transitions = 0
+			} else {
+				g.Expect(string(lease.UID)).To(Equal(f.lease))
+			}
+			g.Expect(*lease.Spec.LeaseTransitions).To(BeEquivalentTo(f.transitions + int32(to.transitions)))
+		})).
+		Assess("the lost one comes back and leaves the lead where it is", step(func(ctx context.Context, g *WithT) {
+			f.undo(ctx, g)
+			f.awaitBack(ctx, g)
+			leader, err := shared.leader(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(leader.Name).To(Equal(f.standby.Name))
+		})).
+		Assess("each event was emitted once", step(func(ctx context.Context, g *WithT) {
+			g.Expect(eventsAbout(ctx, f.tenant)).To(And(HaveKey(ContainSubstring(v1beta1.EventNamespaceCreated)), HaveEach(1)))
+		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered", step(func(ctx context.Context, g *WithT) {
+			to.judge(ctx, g, f)
+		})).
+		Teardown(step(f.restore)).
+		Feature()
+}
+
+// prepare begins with two settled replicas and somebody who asks the webhooks.
+func (f *failing) prepare(ctx context.Context, g *WithT) {
+	g.Expect(shared.settle(ctx)).To(Succeed())
+	f.began = time.Now()
+	var err error
+	f.leader, err = shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	f.standby, err = shared.standby(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	lease, err := shared.lease(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	f.transitions, f.lease = *lease.Spec.LeaseTransitions, string(lease.UID)
+	f.admission, err = askAdmission(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// createTenant tries until admission lets it through.
+func (f *failing) createTenant(ctx context.Context, g *WithT) {
+	tenant := newTenant(fmt.Sprintf("e2e-gap-%d", f.lost.UnixMilli()), "a", "b")
+	g.Eventually(shared.client.Create).WithContext(ctx).WithArguments(tenant).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+	f.tenant = tenant
+}
+
+// awaitBack waits until there are two replicas again, and nothing is left of the
+// process that led.
+func (f *failing) awaitBack(ctx context.Context, g *WithT) {
+	g.Eventually(func(g Gomega) {
+		g.Expect(shared.settled(ctx)).To(Succeed())
+		pods, err := shared.pods(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		for i := range pods {
+			if pods[i].UID == f.leader.UID {
+				g.Expect(containerIDOf(&pods[i])).NotTo(Equal(containerIDOf(f.leader)), "the process that led still runs")
+			}
+		}
+	}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+}
+
+func containerIDOf(p *corev1.Pod) string {
+	for _, status := range p.Status.ContainerStatuses {
+		if status.Name == operatorContainer {
+			return status.ContainerID
+		}
+	}
+	return ""
+}
+
+// restore leaves the cluster as it was found, whatever happened.
+func (f *failing) restore(ctx context.Context, g *WithT) {
+	if f.admission != nil {
+		f.admission.stop()
+	}
+	f.undo(ctx, g)
+	if f.tenant != nil {
+		remove(ctx, g, f.tenant)
+	}
+	g.Expect(shared.settle(ctx)).To(Succeed())
+}
+
+// eventsAbout counts what was said about an object, by reason and note.
+func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
+	var list eventsv1.EventList
+	if err := shared.client.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {
+		return nil, err
+	}
+	said := map[string]int{}
+	for _, e := range list.Items {
+		if e.Regarding.UID != o.GetUID() {
+			continue
+		}
+		times := 1
+		if e.Series != nil {
+			times = int(e.Series.Count)
+		}
+		said[e.Reason+": "+e.Note] += times
+	}
+	return said, nil
+}
+
+// judge reads the audit log, for the report and for who wrote what.
+func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
+	asked, failures := f.admission.stop()
+	f.admission = nil
+	events, leadership := f.leadership(ctx, g)
+	lost := f.lost
+	if to.released {
+		lost = letGo(leadership, f.lost)
+	}
+	found := failover{
+		Mode: to.mode, Settings: to.settings, Transitions: to.transitions,
+		FirstReady: f.firstReady.Sub(lost).Seconds(), Refused: len(failures), Asked: asked,
+	}
+	for _, term := range leadership.Terms {
+		if term.Pod == f.holder && term.At.After(lost) {
+			found.NewHolder = term.At.Sub(lost).Seconds()
+			break
+		}
+	}
+	for _, w := range operatorWrites(events, record.Since(lost), record.Succeeded) {
+		if podNameOf(w) == f.holder {
+			found.FirstWrite = w.StageTimestamp.Sub(lost).Seconds()
+			break
+		}
+	}
+	shared.report.addFailover(found)
+	for _, refused := range failures {
+		shared.say("  %s: not answered: %s", to.mode, refused)
+	}
+
+	g.Expect(texts(leadership.Strays)).To(BeEmpty())
+	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
+	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
+	g.Expect(found.NewHolder).To(BeNumerically(">", 0))
+	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
+	g.Expect(asked).To(BeNumerically(">", 10))
+	for _, refused := range failures {
+		g.Expect(refused.At).To(BeTemporally("<=", f.lost.Add(to.refusedFor)), "%s after the loss: %s", refused.At.Sub(f.lost), refused)
+	}
+}
+
+// letGo is when the Lease was released, after a time.
+func letGo(l record.Leadership, after time.Time) time.Time {
+	for _, term := range l.Terms {
+		if term.Pod == "" && term.At.After(after) {
+			return term.At
+		}
+	}
+	return after
+}
+
+// leadership judges all that the operator wrote since the feature began. Its
+// events are recorded beside its work and may arrive after it has let go.
+func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, record.Leadership) {
+	path, err := shared.cluster.AuditLog(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	events, err := record.ReadAuditLog(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	found, err := record.Judge(events, operatorWrites(events, record.Since(f.began), record.Succeeded), operatorNamespace, leaseName)
+	g.Expect(err).NotTo(HaveOccurred())
+	return events, found
+}
+
+// operatorWrites are the operator's writes to what it manages.
+func operatorWrites(events []auditv1.Event, also ...record.Match) []auditv1.Event {
+	return record.Writes(events, operatorUser, append(also,
+		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
+}
+
+// podNameOf is the Pod that sent a request.
+func podNameOf(e auditv1.Event) string {
+	if names := e.User.Extra["authentication.kubernetes.io/pod-name"]; len(names) == 1 {
+		return names[0]
+	}
+	return ""
+}
+
+func texts(strays []record.Stray) []string {
+	var all []string
+	for _, s := range strays {
+		all = append(all, s.String())
+	}
+	return all
+}
