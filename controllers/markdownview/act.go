@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/fence"
 	"leasehold.dev/controllers/internal/ownwrites"
 )
 
@@ -38,8 +39,9 @@ type result struct {
 	foreign []step
 	// errs are the failures that a retry may cure.
 	errs []error
-	// retry: something changed under our hands; look again soon.
-	retry bool
+	// retry is the Conflict or the denial by the fence for which the pass is to
+	// be made again; nil if there was none.
+	retry error
 	// leaving: the namespace is on its way out, and the view with it.
 	leaving bool
 }
@@ -73,8 +75,8 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		case s.verb == conflict:
 			res.foreign = append(res.foreign, s)
 		case err == nil:
-		case apierrors.IsConflict(err):
-			res.retry = true
+		case apierrors.IsConflict(err), fence.Denied(err):
+			res.retry = err
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			res.leaving = true
 		default:

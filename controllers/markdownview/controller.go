@@ -48,7 +48,10 @@ type Reconciler struct {
 	// looks holds when each view, by key, was last reconciled by this process.
 	looks sync.Map
 	// own are this process's last writes, by kind.
-	own struct{ views, configMaps, deployments, services ownwrites.Floor }
+	own struct {
+		views                             pass.Memory
+		configMaps, deployments, services ownwrites.Floor
+	}
 }
 
 // Reconcile makes one pass over one MarkdownView.
@@ -87,10 +90,11 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	if res.leaving {
 		return ctrl.Result{}, nil
 	}
-	// What was refused because it had changed meanwhile says nothing about the
-	// view; the pass that follows at once will have seen the change.
-	if res.retry {
-		return ctrl.Result{RequeueAfter: pass.LookAgain}, nil
+	// What was refused because it had changed meanwhile, or because another
+	// replica leads, says nothing about the view; the pass that follows at once
+	// will have seen the change.
+	if res.retry != nil {
+		return ctrl.Result{}, res.retry
 	}
 	if err := r.report(ctx, o, p, res); err != nil {
 		return ctrl.Result{}, err

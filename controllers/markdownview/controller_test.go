@@ -51,6 +51,9 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			w.writes = append(w.writes, sub)
+			if err := w.answers[sub]; err != nil {
+				return err
+			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}).Build()
@@ -80,6 +83,9 @@ func TestOneChildThatFails(t *testing.T) {
 	leaving := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("namespace is being terminated"))
 	leaving.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "x", errors.New("changed"))
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New(message))
+	denied.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
 	for reason, tc := range map[string]struct {
 		answers map[string]error
 		tried   []string
@@ -91,6 +97,10 @@ func TestOneChildThatFails(t *testing.T) {
 			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{}, true, v1beta1.ReasonReconcileFailed},
 		"the content, by a conflict: look again": {map[string]error{"ConfigMap": conflict, "Service": refused},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
+		"all, by the fence, as another replica leads: nothing is said": {map[string]error{"ConfigMap": denied, "Service": denied},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
+		"the status, by the fence: it is written with the next pass": {map[string]error{"ConfigMap": refused, "Service": refused, "status": denied},
+			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
 		"all, since the namespace goes: nothing is said": {map[string]error{"ConfigMap": leaving, "Service": leaving},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{}, false, ""},
 	} {
@@ -110,6 +120,9 @@ func TestOneChildThatFails(t *testing.T) {
 			}
 			if ready != tc.ready {
 				t.Errorf("Ready because of %q, want %q", ready, tc.ready)
+			}
+			if told := len(w.Recorder.(*events.FakeRecorder).Events); (told > 0) != (tc.ready != "") {
+				t.Errorf("%d events, want some only where a status was written", told)
 			}
 		})
 	}

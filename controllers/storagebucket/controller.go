@@ -19,7 +19,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/ownwrites"
 	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
@@ -42,7 +41,7 @@ type Reconciler struct {
 	looks   looks
 	lanes   *lanes
 	// own are this process's writes to StorageBuckets.
-	own ownwrites.Floor
+	own pass.Memory
 }
 
 // Reconcile makes one pass over one StorageBucket.

@@ -12,6 +12,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/fence"
 	"leasehold.dev/controllers/internal/notes"
 )
 
@@ -31,8 +32,9 @@ type result struct {
 	reader outcome
 	// errs are the failures that a retry may cure.
 	errs []error
-	// retry: something changed under our hands; look again soon.
-	retry bool
+	// retry is the Conflict or the denial by the fence for which the pass is to
+	// be made again; nil if there was none.
+	retry error
 	// wrote: at least one child was changed.
 	wrote bool
 	// events are what happened to single objects.
@@ -80,14 +82,14 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	return res
 }
 
-// note records a failure: a conflict means "look again", a foreign object
-// waits for a person, anything else is an error to retry.
+// note records a failure: a conflict, or a denial by the fence, means "look
+// again", a foreign object waits for a person, anything else is an error to retry.
 func (res *result) note(err error, doing string) {
 	var foreign foreignError
 	switch {
 	case err == nil, errors.As(err, &foreign), terminatingCause(err):
-	case apierrors.IsConflict(err):
-		res.retry = true
+	case apierrors.IsConflict(err), fence.Denied(err):
+		res.retry = err
 	default:
 		res.errs = append(res.errs, fmt.Errorf("%s: %w", doing, err))
 	}
@@ -197,7 +199,7 @@ func (r *Reconciler) finish(ctx context.Context, o *observation, res *result) {
 	if o.readerBinding != nil && ownsChild(o.tenant, o.readerBinding) {
 		res.note(r.deleteChild(ctx, res, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
 	}
-	res.released = len(res.errs) == 0 && !res.retry
+	res.released = len(res.errs) == 0 && res.retry == nil
 }
 
 func (r *Reconciler) deleteChild(ctx context.Context, res *result, child client.Object) error {

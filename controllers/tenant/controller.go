@@ -19,7 +19,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/ownwrites"
 	"leasehold.dev/controllers/internal/pass"
 )
 
@@ -36,7 +35,7 @@ type Reconciler struct {
 	// looks holds when each Tenant, by name, was last reconciled by this process.
 	looks sync.Map
 	// own are this process's writes to Tenants.
-	own ownwrites.Floor
+	own pass.Memory
 }
 
 // Reconcile makes one pass over one Tenant.
@@ -71,8 +70,8 @@ func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, 
 	if err := r.report(ctx, o, p, res); err != nil {
 		return ctrl.Result{}, err
 	}
-	if res.retry {
-		return ctrl.Result{RequeueAfter: pass.LookAgain}, nil
+	if res.retry != nil {
+		return ctrl.Result{}, res.retry
 	}
 	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
 }
@@ -122,9 +121,10 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 		return nil
 	}
-	// What was refused because it had changed meanwhile says nothing about the
-	// Tenant; the pass that follows at once will have seen the change.
-	if res.retry {
+	// What was refused because it had changed meanwhile, or because another
+	// replica leads, says nothing about the Tenant; the pass that follows at once
+	// will have seen the change.
+	if res.retry != nil {
 		return nil
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())

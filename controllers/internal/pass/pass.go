@@ -1,6 +1,6 @@
 // Package pass is the frame of a pass over one object, which is the same in every
 // room: what to do when the object is gone, when the cache is behind our own
-// writes, and when somebody else was faster.
+// writes, when somebody else was faster, and when somebody else leads.
 package pass
 
 import (
@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"leasehold.dev/controllers/internal/fence"
 	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/ownwrites"
 )
 
 const (
@@ -45,7 +45,7 @@ type object interface {
 // over it. gone is called when there is none. What the pass writes to the object
 // goes through own.
 func Over[T object](
-	ctx context.Context, cache client.Reader, own *ownwrites.Floor, key client.ObjectKey, into T,
+	ctx context.Context, cache client.Reader, own *Memory, key client.ObjectKey, into T,
 	gone func(), pass func(context.Context, T) (ctrl.Result, error),
 ) (ctrl.Result, error) {
 	found, err := lookup.Get(ctx, cache, key, into)
@@ -62,6 +62,10 @@ func Over[T object](
 		return ctrl.Result{RequeueAfter: CatchUp}, nil
 	}
 	result, err := pass(ctx, found)
+	if fence.Denied(err) {
+		return own.denied(ctx, key, err), nil
+	}
+	own.admitted(key)
 	switch {
 	case apierrors.IsConflict(err):
 		// Not a failure: what was judged has changed, so judge again.

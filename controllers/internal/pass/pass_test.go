@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-
-	"leasehold.dev/controllers/internal/ownwrites"
 )
+
+// denial is the answer of the API server where the fence does not let us pass.
+func denial() error {
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New(message))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
+	return err
+}
 
 func config(version string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "uid", ResourceVersion: version}}
@@ -25,6 +32,7 @@ func TestOver(t *testing.T) {
 	key := types.NamespacedName{Namespace: "n", Name: "a"}
 	wanted := ctrl.Result{RequeueAfter: 7}
 	failure := errors.New("it failed")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New(`User "x" cannot patch`))
 	for name, tc := range map[string]struct {
 		stored []client.Object
 		wrote  string // version of our own last write
@@ -40,11 +48,13 @@ func TestOver(t *testing.T) {
 		"gone":            {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
 		"somebody faster": {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1, 0, ctrl.Result{RequeueAfter: LookAgain}, nil},
 		"gone meanwhile":  {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0, ctrl.Result{}, nil},
+		"somebody leads":  {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", denial()), 1, 0, ctrl.Result{RequeueAfter: LookAgain}, nil},
+		"no right":        {[]client.Object{config("5")}, "", forbidden, 1, 0, wanted, forbidden},
 		"a failure":       {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(tc.stored...).Build()
-			var own ownwrites.Floor
+			var own Memory
 			if tc.wrote != "" {
 				own.Wrote(config(tc.wrote))
 			}

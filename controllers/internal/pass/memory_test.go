@@ -1,0 +1,59 @@
+package pass
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// A fence that opens soon is not spoken of; one that never does is, and no object
+// waits for another's patience.
+func TestDenialsAreQuietForAWhile(t *testing.T) {
+	var said []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+	other := config("5")
+	other.Name = "b"
+	reader := fake.NewClientBuilder().WithObjects(config("5"), other).Build()
+	var own Memory
+	run := func(name string, ends error) ctrl.Result {
+		t.Helper()
+		result, err := Over(ctx, reader, &own, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
+			func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, ends })
+		if err != nil {
+			t.Fatalf("a denial became an error: %v", err)
+		}
+		return result
+	}
+	quiet := func(name string, times int) {
+		t.Helper()
+		for range times {
+			if result := run(name, denial()); result.RequeueAfter != LookAgain {
+				t.Fatalf("looked at again after %v, want %v", result.RequeueAfter, LookAgain)
+			}
+		}
+		if len(said) > 0 {
+			t.Fatalf("said %q of denials that may end soon", said)
+		}
+	}
+	quiet("a", patience)
+	quiet("b", patience)
+	run("b", nil)
+	quiet("b", patience) // a pass that went through begins the count anew
+
+	if result := run("a", denial()); result.RequeueAfter != DeniedAgain {
+		t.Errorf("looked at again after %v, want %v", result.RequeueAfter, DeniedAgain)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "--leader-election-id") || !strings.Contains(said[0], "does not hold the Lease") {
+		t.Errorf("said %q, want once what to look at", said)
+	}
+	own.Forget(types.NamespacedName{Namespace: "n", Name: "a"})
+	said = nil
+	quiet("a", patience) // another object of that name
+}

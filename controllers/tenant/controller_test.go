@@ -1,0 +1,109 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/pass"
+)
+
+// denied is the answer of the API server to whoever does not lead.
+func denied() error {
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New(message))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
+	return err
+}
+
+func fresh(t *v1beta1.Tenant) { t.Finalizers = nil }
+
+// Whatever a pass was about to write: a former leader is denied it, says nothing
+// of that, and is not held up by it.
+func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
+	pending := func(t *v1beta1.Tenant) { t.Status = intent(t, []string{"a-dev"}, epoch) }
+	owner := tenant("a")
+	for wanting, tc := range map[string]struct {
+		objects []client.Object
+		tried   string // among the writes
+	}{
+		"to hold a new Tenant":   {[]client.Object{tenant("a", asking("dev"), fresh)}, "patch"},
+		"to declare a name":      {[]client.Object{tenant("a", asking("dev"))}, "status"},
+		"to create a namespace":  {[]client.Object{tenant("a", asking("dev"), pending)}, "apply"},
+		"to delete a namespace":  {[]client.Object{tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "delete"},
+		"to let a namespace go":  {[]client.Object{tenant("a", retaining, deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "patch"},
+		"to let the Tenant go":   {[]client.Object{tenant("a", deleted)}, "patch"},
+		"to report a bad name":   {[]client.Object{tenant("a", asking("Dev"))}, "status"},
+		"to let the admins read": {[]client.Object{tenant("a", asking("dev")), namespace("a-dev")}, "apply"},
+	} {
+		t.Run(wanting, func(t *testing.T) {
+			tried := map[string]int{}
+			refuse := func(what string) error { tried[what]++; return denied() }
+			r, recorder := deniedWorld(t, refuse, tc.objects...)
+			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
+			if err != nil || result != (ctrl.Result{RequeueAfter: pass.LookAgain}) {
+				t.Errorf("got %v, %v, want another look soon", result, err)
+			}
+			if tried[tc.tried] == 0 {
+				t.Errorf("tried to %v, want to %s", tried, tc.tried)
+			}
+			if n := len(recorder.Events); n > 0 {
+				t.Errorf("said %q, want nothing", <-recorder.Events)
+			}
+		})
+	}
+}
+
+// deniedWorld is a Reconciler whose every write is answered by refuse.
+func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+	t.Helper()
+	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
+	builder := fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				return refuse("apply")
+			},
+			Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+				return refuse("patch")
+			},
+			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+				return refuse("delete")
+			},
+			SubResourcePatch: func(_ context.Context, _ client.Client, sub string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+				return refuse(sub)
+			},
+		})
+	claims := func(o client.Object) []string {
+		var uids []string
+		for _, uid := range claimedTenants(o) {
+			uids = append(uids, string(uid))
+		}
+		return uids
+	}
+	for _, o := range []client.Object{&corev1.Namespace{}, &rbacv1.RoleBinding{}} {
+		builder = builder.WithIndex(o, indexClaims, claims)
+	}
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, recorder := builder.Build(), events.NewFakeRecorder(100)
+	return &Reconciler{
+		Client: c, Live: c, Recorder: recorder, Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system"},
+	}, recorder
+}
