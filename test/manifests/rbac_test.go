@@ -3,9 +3,6 @@ package manifests
 import (
 	"bytes"
 	"cmp"
-	"flag"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +11,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // grant is one role that the manager's ServiceAccount holds. Namespace is empty
 // where it holds it everywhere.
@@ -75,20 +70,7 @@ func TestManagerRightsGolden(t *testing.T) {
 		got.WriteString("---\n")
 		got.Write(document)
 	}
-	golden := filepath.Join("testdata", "manager-role.golden.yaml")
-	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(string(want), got.String()); diff != "" {
-		t.Errorf("the manager's rights are not those of %s (-want +got); if they are meant to change, run\n"+
-			"  go test ./test/manifests -run Golden -update\n%s", golden, diff)
-	}
+	compareGolden(t, "manager-role.golden.yaml", got.Bytes())
 }
 
 // The golden file can be updated without a thought; these cannot.

@@ -18,9 +18,9 @@ const (
 )
 
 // Denied reports whether a request was refused by the fence: somebody else leads,
-// or the API server has not heard yet that we do. The code of such an answer is
-// 403, or 422 where there is no Lease at all. A missing right, which is 403 too,
-// has no cause; what another policy refuses has one of another name.
+// or the API server has not heard yet that we do. Its code is that of a missing
+// right, 403, but that has no cause; and what another policy refuses has one of
+// another name.
 func Denied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

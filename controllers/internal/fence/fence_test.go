@@ -32,7 +32,7 @@ func TestDenied(t *testing.T) {
 		want bool
 	}{
 		"by the fence":                        {standby, true},
-		"as there is no Lease":                {refusal(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, ours, "no params found"), true},
+		"as it is set up wrongly":             {refusal(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, ours, "failed to configure binding"), true},
 		"under another prefix":                {refusal(http.StatusForbidden, metav1.StatusReasonForbidden, "team-fence.leasehold.dev", "no"), true},
 		"said within another error":           {fmt.Errorf("writing status: %w", standby), true},
 		"by another policy":                   {refusal(http.StatusForbidden, metav1.StatusReasonForbidden, "limits.example.com", "no"), false},

@@ -67,6 +67,7 @@ type Identity struct {
 type Replica struct {
 	options  ReplicaOptions
 	identity Identity
+	config   *rest.Config
 	ports    ReplicaPorts
 	spec     spec
 	watchdog *watchdog
@@ -128,7 +129,8 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			PodUID:   uid,
 			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
 		},
-		ports: ports,
+		config: config,
+		ports:  ports,
 		spec: spec{
 			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile,
 			// What a killed replica leaves behind goes with the control plane's folder.
@@ -167,6 +169,10 @@ func (r *Replica) Name() string { return r.options.Name }
 
 // Identity returns who the replica is to the API server.
 func (r *Replica) Identity() Identity { return r.identity }
+
+// Config returns a copy of the client configuration that the replica was given:
+// who uses it is the replica to the API server.
+func (r *Replica) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
 // Ports returns the ports its arguments were made from.
 func (r *Replica) Ports() ReplicaPorts { return r.ports }

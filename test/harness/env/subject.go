@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 )
 
 // routeInterval is how often the stand-in for the webhook Service asks the
@@ -31,6 +32,8 @@ type Subject struct {
 	Args func(ReplicaPorts) []string
 	// Env is added to the environment of each replica; see ReplicaOptions.
 	Env []string
+	// Connect changes how each replica reaches the API server; see ReplicaOptions.
+	Connect func(*rest.Config)
 }
 
 // Installation is an installed Subject with its replicas. Two things stand in
@@ -117,6 +120,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 		PodLabels:      pod.Labels,
 		Binary:         i.subject.Binary,
 		Env:            i.subject.Env,
+		Connect:        i.subject.Connect,
 		Args: func(p ReplicaPorts) []string {
 			if i.subject.Args == nil {
 				return pod.Spec.Containers[0].Args

@@ -111,7 +111,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 			said, err := os.ReadFile(r.LogPath())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(said)).To(ContainSubstring("Serving webhook server"))
-			Expect(string(said)).NotTo(ContainSubstring("forbidden"), r.Name())
+			Expect(string(said)).NotTo(ContainSubstring("forbidden: User"), r.Name())
 		}
 		events, err := record.ReadAuditLog(shared.AuditLog)
 		Expect(err).NotTo(HaveOccurred())

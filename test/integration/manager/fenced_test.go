@@ -1,0 +1,318 @@
+package manager_test
+
+import (
+	"context"
+	"os"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gexec"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+)
+
+// fenced is the operator as it ships, behind a proxy, on a control plane of its
+// own.
+type fenced struct {
+	plane        *env.ControlPlane
+	client       client.Client // of an administrator
+	scheme       *runtime.Scheme
+	proxy        *fault.Proxy
+	installation *env.Installation
+}
+
+// newFenced starts two replicas, and makes a Tenant and a namespace to write to.
+func newFenced(ctx context.Context) *fenced {
+	GinkgoHelper()
+	f := &fenced{scheme: runtime.NewScheme()}
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
+		Expect(add(f.scheme)).To(Succeed())
+	}
+	binary, err := gexec.Build("leasehold.dev")
+	Expect(err).NotTo(HaveOccurred())
+	lasting := context.WithoutCancel(ctx)
+	f.plane, err = env.Start(lasting, env.Options{CRDs: []string{"../../../config/crd/bases"}, AuditGroups: []string{v1beta1.GroupVersion.Group}})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(f.plane.Stop()).To(Succeed()) })
+	f.client = f.clientOf(f.plane.Config())
+
+	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(f.plane.Config()))
+	Expect(err).NotTo(HaveOccurred())
+	// TLS, as a kubeconfig has no credentials for anything else.
+	f.proxy, err = fault.NewProxy(fault.Options{Upstream: f.plane.Config().Host, UpstreamTLS: upstream, Wire: fault.TLS})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
+	f.installation, err = f.plane.Install(lasting, env.Subject{
+		Manifests: "../../../config/default", Binary: binary, Args: arguments,
+		Connect: func(c *rest.Config) {
+			c.Host, c.TLSClientConfig = f.proxy.URL(), rest.TLSClientConfig{CAData: f.proxy.CA()}
+		},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Expect(f.installation.Stop(ctx)).To(Succeed()) })
+	for range 2 {
+		r, err := f.installation.Start(lasting)
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(r.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed(), func() string { return r.LogTail(20) })
+	}
+	Expect(f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}})).To(Succeed())
+	f.ready(ctx, f.tenant(ctx, "target", "dev"))
+	return f
+}
+
+func (f *fenced) clientOf(c *rest.Config) client.Client {
+	GinkgoHelper()
+	c.QPS = -1
+	made, err := client.New(c, client.Options{Scheme: f.scheme})
+	Expect(err).NotTo(HaveOccurred())
+	return made
+}
+
+// as is a client that is the replica to the API server.
+func (f *fenced) as(r *env.Replica) client.Client { return f.clientOf(r.Config()) }
+
+// unbound is a client of a ServiceAccount whose token names no Pod.
+func (f *fenced) unbound(ctx context.Context, namespace, name string) client.Client {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	request := &authenticationv1.TokenRequest{}
+	Expect(f.client.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	c := rest.AnonymousClientConfig(f.plane.Config())
+	c.BearerToken = request.Status.Token
+	return f.clientOf(c)
+}
+
+// stranger is a client of a ServiceAccount that may do all, and is not ours.
+func (f *fenced) stranger(ctx context.Context) client.Client {
+	GinkgoHelper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "leasehold-controller-manager"}}
+	Expect(f.client.Create(ctx, account)).To(Succeed())
+	Expect(f.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "stranger"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+	})).To(Succeed())
+	c := f.unbound(ctx, account.Namespace, account.Name)
+	Eventually(func() error { return c.List(ctx, &corev1.NamespaceList{}) }).WithContext(ctx).Should(Succeed())
+	return c
+}
+
+// ofNobody is a question that changes nothing.
+func ofNobody() *authenticationv1.TokenReview {
+	return &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: "nobody's"}}
+}
+
+// writes are dry runs of what the operator does, of each kind of request.
+func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) error {
+	meta := metav1.ObjectMeta{Namespace: "target", Name: "tried"}
+	labels := map[string]string{"app": "tried"}
+	create := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Create(ctx, o.DeepCopyObject().(client.Object), client.DryRunAll)
+		}
+	}
+	label := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"tried":"yes"}}}`))
+	ready := client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":7}}`))
+	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
+	return map[string]func(client.Client) error{
+		"create a ConfigMap":   create(&corev1.ConfigMap{ObjectMeta: meta}),
+		"create a namespace":   create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}),
+		"create a Service":     create(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
+		"create a ClusterRole": create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}),
+		"create a RoleBinding": create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}}),
+		"create a Deployment": create(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec},
+		}}),
+		"patch a Tenant": func(c client.Client) error {
+			return c.Patch(ctx, tenant.DeepCopy(), label, client.DryRunAll)
+		},
+		"patch a Tenant's status": func(c client.Client) error {
+			return c.Status().Patch(ctx, tenant.DeepCopy(), ready, client.DryRunAll)
+		},
+		"delete a namespace": func(c client.Client) error {
+			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}}, client.DryRunAll)
+		},
+		"update the Secret": func(c client.Client) error {
+			secret := &corev1.Secret{}
+			if err := c.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: "leasehold-webhook-server-cert"}, secret); err != nil {
+				return err
+			}
+			return c.Update(ctx, secret, client.DryRunAll)
+		},
+	}
+}
+
+// tries is one write of the replica, which changes nothing.
+func (f *fenced) tries(r *env.Replica) func(context.Context) error {
+	c := f.as(r)
+	return func(ctx context.Context) error {
+		return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "tried"}}, client.DryRunAll)
+	}
+}
+
+// lease is the Lease of that name in the operator's namespace.
+func (f *fenced) lease(ctx context.Context, name string) *coordinationv1.Lease {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{}
+	Expect(f.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: name}, lease)).To(Succeed())
+	return lease
+}
+
+func (f *fenced) holder(ctx context.Context) string {
+	GinkgoHelper()
+	return ptr.Deref(f.lease(ctx, "manager.leasehold.dev").Spec.HolderIdentity, "")
+}
+
+// roles are the replica that leads and the one that does not, once both are well.
+func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		leader, standby = nil, nil
+		holder := f.holder(ctx)
+		for _, r := range f.installation.Replicas() {
+			g.Expect(r.Ready(ctx)).To(Succeed())
+			if len(holder) > len(r.Name()) && holder[:len(r.Name())+1] == r.Name()+"_" {
+				leader = r
+			} else {
+				standby = r
+			}
+		}
+		g.Expect(leader).NotTo(BeNil())
+		g.Expect(f.tries(leader)(ctx)).To(Succeed(), "the fence has heard of it")
+	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+	return leader, standby
+}
+
+// hold says who holds the Lease, which is made if there is none.
+func (f *fenced) hold(ctx context.Context, name string, holder *string) {
+	GinkgoHelper()
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: holder},
+	}
+	if err := f.client.Create(ctx, lease.DeepCopy()); err != nil {
+		stored := f.lease(ctx, name)
+		stored.Spec.HolderIdentity = holder
+		Expect(f.client.Update(ctx, stored)).To(Succeed())
+	}
+}
+
+func (f *fenced) binding(ctx context.Context) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	GinkgoHelper()
+	b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
+	Expect(f.client.Get(ctx, client.ObjectKey{Name: "leasehold-fence.leasehold.dev"}, b)).To(Succeed())
+	return b
+}
+
+// aim lets the fence look at another Lease.
+func (f *fenced) aim(ctx context.Context, lease string) {
+	GinkgoHelper()
+	b := f.binding(ctx)
+	b.Spec.ParamRef.Name = lease
+	Expect(f.client.Update(ctx, b)).To(Succeed())
+}
+
+// remove takes the fence away until the spec has ended.
+func (f *fenced) remove(ctx context.Context) {
+	GinkgoHelper()
+	_, standby := f.roles(ctx)
+	b := f.binding(ctx)
+	Expect(f.client.Delete(ctx, b)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(f.client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: b.Name, Labels: b.Labels}, Spec: b.Spec})).To(Succeed())
+	})
+	Eventually(f.tries(standby)).WithContext(ctx).Should(Succeed())
+}
+
+// tenant makes a Tenant; its name is used once.
+func (f *fenced) tenant(ctx context.Context, name string, suffixes ...v1beta1.NamespaceSuffix) *v1beta1.Tenant {
+	GinkgoHelper()
+	t := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta1.TenantSpec{
+		Namespaces: suffixes, Admins: []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
+	}}
+	// The webhooks answer a moment after the replicas are ready.
+	Eventually(func() error { return f.client.Create(ctx, t) }).WithContext(ctx).Should(Succeed())
+	return t
+}
+
+// ask changes which namespaces a Tenant asks for.
+func (f *fenced) ask(ctx context.Context, t *v1beta1.Tenant, suffixes ...v1beta1.NamespaceSuffix) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+		t.Spec.Namespaces = suffixes
+		g.Expect(f.client.Update(ctx, t)).To(Succeed())
+	}).WithContext(ctx).Should(Succeed())
+}
+
+func (f *fenced) ready(ctx context.Context, t *v1beta1.Tenant) {
+	GinkgoHelper()
+	Eventually(func(g Gomega) {
+		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+		g.Expect(t).To(And(expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
+	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+}
+
+func (f *fenced) eventsAbout(ctx context.Context, t *v1beta1.Tenant) []eventsv1.Event {
+	GinkgoHelper()
+	list := &eventsv1.EventList{}
+	Expect(f.client.List(ctx, list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
+	var about []eventsv1.Event
+	for _, e := range list.Items {
+		if e.Regarding.UID == t.UID {
+			about = append(about, e)
+		}
+	}
+	return about
+}
+
+func (f *fenced) position() record.Bookmark {
+	GinkgoHelper()
+	end, err := record.End(f.plane.AuditLog())
+	Expect(err).NotTo(HaveOccurred())
+	return end
+}
+
+func byPod(r *env.Replica) record.Match {
+	return func(e auditv1.Event) bool {
+		pod := e.User.Extra["authentication.kubernetes.io/pod-name"]
+		return len(pod) == 1 && pod[0] == r.Name()
+	}
+}
+
+// writesOf are the replica's requests to write, but for Leases and events.
+func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
+	GinkgoHelper()
+	events, _, err := record.ReadAuditLogFrom(f.plane.AuditLog(), since)
+	Expect(err).NotTo(HaveOccurred())
+	return record.Writes(events, r.Identity().Username, append(matches, byPod(r),
+		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
+}
+
+func logOf(r *env.Replica) string {
+	GinkgoHelper()
+	said, err := os.ReadFile(r.LogPath())
+	Expect(err).NotTo(HaveOccurred())
+	return string(said)
+}

@@ -1,0 +1,216 @@
+package manifests
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const fenceName = "leasehold-fence.leasehold.dev"
+
+type (
+	fencePolicy  = admissionregistrationv1.ValidatingAdmissionPolicy
+	fenceBinding = admissionregistrationv1.ValidatingAdmissionPolicyBinding
+)
+
+// unfenced is what the manager may write and the fence leaves alone, and why.
+var unfenced = map[string]string{
+	"coordination.k8s.io/leases":                                   "or nobody could begin to lead",
+	"events.k8s.io/events":                                         "what did happen may be told",
+	"authentication.k8s.io/tokenreviews":                           "the standby serves metrics too; nothing is stored",
+	"authorization.k8s.io/subjectaccessreviews":                    "likewise",
+	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   "no admission policy is ever asked about these",
+	"admissionregistration.k8s.io/validatingwebhookconfigurations": "likewise",
+}
+
+// operations are what the API server calls the verbs that write.
+var operations = map[string]admissionregistrationv1.OperationType{
+	"create": admissionregistrationv1.Create, "update": admissionregistrationv1.Update, "patch": admissionregistrationv1.Update,
+	"delete": admissionregistrationv1.Delete, "deletecollection": admissionregistrationv1.Delete,
+}
+
+// each calls f with every group/resource, for resources of the core group
+// without the group's name.
+func each(groups, resources []string, f func(resource string)) {
+	for _, group := range groups {
+		for _, resource := range resources {
+			f(strings.TrimPrefix(group+"/"+resource, "/"))
+		}
+	}
+}
+
+// written are the resources that the rules let one write, each with what the API
+// server calls it.
+func written(rules ...rbacv1.PolicyRule) map[string][]admissionregistrationv1.OperationType {
+	found := map[string][]admissionregistrationv1.OperationType{}
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			operation, ok := operations[verb]
+			if !ok {
+				continue
+			}
+			each(rule.APIGroups, rule.Resources, func(resource string) { found[resource] = append(found[resource], operation) })
+		}
+	}
+	return found
+}
+
+// fenced are the resources that the policy looks at, in all their versions.
+func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.OperationType {
+	t.Helper()
+	found := map[string][]admissionregistrationv1.OperationType{}
+	for _, rule := range p.Spec.MatchConstraints.ResourceRules {
+		if !slices.Equal(rule.APIVersions, []string{"*"}) || len(rule.ResourceNames) > 0 || (rule.Scope != nil && *rule.Scope != "*") {
+			t.Errorf("%v looks at some versions, names or scopes only", rule.Resources)
+		}
+		each(rule.APIGroups, rule.Resources, func(resource string) { found[resource] = append(found[resource], rule.Operations...) })
+	}
+	return found
+}
+
+// gaps says where the policy and the rights differ.
+func gaps(writes, fence map[string][]admissionregistrationv1.OperationType) []string {
+	var found []string
+	for _, resource := range slices.Sorted(maps.Keys(writes)) {
+		if _, excepted := unfenced[resource]; excepted {
+			continue
+		}
+		for _, operation := range writes[resource] {
+			if !slices.Contains(fence[resource], operation) {
+				found = append(found, fmt.Sprintf("%s of %s is not fenced", operation, resource))
+			}
+		}
+	}
+	for _, resource := range slices.Sorted(maps.Keys(fence)) {
+		if _, excepted := unfenced[resource]; excepted || len(writes[resource]) == 0 {
+			found = append(found, resource+" is fenced for nothing")
+		}
+	}
+	return found
+}
+
+// A right without a fence would be one that a former leader still has.
+func TestFenceCoversWhatTheManagerMayWrite(t *testing.T) {
+	objects := render(t, "default")
+	var rules []rbacv1.PolicyRule
+	for _, g := range grants(t, objects) {
+		rules = append(rules, g.Rules...)
+	}
+	writes := written(rules...)
+	for _, gap := range gaps(writes, fenced(t, one[*fencePolicy](t, objects, fenceName))) {
+		t.Error(gap)
+	}
+	for resource := range unfenced {
+		if len(writes[resource]) == 0 {
+			t.Errorf("%s is an exception, and the manager may not write it", resource)
+		}
+	}
+}
+
+func TestGapsAreSeen(t *testing.T) {
+	rule := func(group, resource string, verbs ...string) map[string][]admissionregistrationv1.OperationType {
+		return written(rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs})
+	}
+	for name, tc := range map[string]struct {
+		writes, fence map[string][]admissionregistrationv1.OperationType
+		want          []string
+	}{
+		"the same":         {rule("", "namespaces", "get", "patch"), rule("", "namespaces", "update"), nil},
+		"a right to read":  {rule("", "namespaces", "get", "bind"), nil, nil},
+		"an exception":     {rule("events.k8s.io", "events", "create"), nil, nil},
+		"a new resource":   {rule("apps", "deployments", "patch"), nil, []string{"UPDATE of apps/deployments is not fenced"}},
+		"a subresource":    {rule("apps", "deployments/scale", "patch"), rule("apps", "deployments", "patch"), []string{"UPDATE of apps/deployments/scale is not fenced", "apps/deployments is fenced for nothing"}},
+		"another group":    {rule("a", "x", "create"), rule("b", "x", "create"), []string{"CREATE of a/x is not fenced", "b/x is fenced for nothing"}},
+		"a new verb":       {rule("", "services", "create", "delete"), rule("", "services", "create"), []string{"DELETE of services is not fenced"}},
+		"a fence too many": {nil, rule("coordination.k8s.io", "leases", "create"), []string{"coordination.k8s.io/leases is fenced for nothing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := gocmp.Diff(tc.want, gaps(tc.writes, tc.fence)); diff != "" {
+				t.Errorf("gaps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The fence has to name the one ServiceAccount and the one Lease; kustomize knows
+// neither the expression nor that the Lease is ours.
+func TestFenceNamesTheManager(t *testing.T) {
+	for _, dir := range []string{"default", "certmanager"} {
+		t.Run(dir, func(t *testing.T) {
+			objects := render(t, dir)
+			p, b := one[*fencePolicy](t, objects, fenceName), one[*fenceBinding](t, objects, fenceName)
+			if b.Spec.PolicyName != p.Name {
+				t.Errorf("the binding is of the policy %q, want %q", b.Spec.PolicyName, p.Name)
+			}
+			lease := one[*rbacv1.Role](t, objects, "leasehold-manager-role")
+			names := lease.Rules[slices.IndexFunc(lease.Rules, func(r rbacv1.PolicyRule) bool { return len(r.ResourceNames) > 0 })].ResourceNames
+			if ref := b.Spec.ParamRef; ref.Namespace != lease.Namespace || !slices.Equal(names, []string{ref.Name}) {
+				t.Errorf("the fence looks at Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name, lease.Namespace, names)
+			}
+			// The API server looks for the Lease on everybody's requests: see policy.yaml.
+			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore || *b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
+				t.Error("without a Lease everybody would be refused")
+			}
+			want := "'" + strings.Join([]string{"system:serviceaccount:", operatorNamespace, ":", serviceAccount}, "' + '") + "'"
+			if got := p.Spec.MatchConditions[0].Expression; got != "request.userInfo.username == "+want {
+				t.Errorf("the fence is for whom %s holds of, want %s", got, want)
+			}
+		})
+	}
+}
+
+// What is refused, and how that is told, must show as a change of the golden file.
+func TestFenceGolden(t *testing.T) {
+	objects := render(t, "default")
+	var got bytes.Buffer
+	for _, o := range []object{one[*fencePolicy](t, objects, fenceName), one[*fenceBinding](t, objects, fenceName)} {
+		document, err := yaml.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.WriteString("---\n")
+		got.Write(document)
+	}
+	compareGolden(t, "fence.golden.yaml", got.Bytes())
+}
+
+// An overlay that turns the fence off takes it away and nothing else.
+func TestFenceOff(t *testing.T) {
+	dir := t.TempDir()
+	config, err := filepath.Abs(filepath.Join("..", "..", "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config, err = filepath.Rel(dir, config); err != nil {
+		t.Fatal(err)
+	}
+	overlay := fmt.Sprintf("resources: [%[1]s/default]\ncomponents: [%[1]s/fencing/off]\n", config)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kinds := func(objects []object) (names []string) {
+		for _, o := range objects {
+			if o.GetName() != fenceName {
+				names = append(names, o.GetObjectKind().GroupVersionKind().Kind+" "+o.GetName())
+			}
+		}
+		return names
+	}
+	on, off := render(t, "default"), decode(t, kustomize(t, dir))
+	if diff := gocmp.Diff(kinds(on), kinds(off)); diff != "" {
+		t.Errorf("the rest of config/default (-on +off):\n%s", diff)
+	}
+	if len(all[*fencePolicy](off))+len(all[*fenceBinding](off)) > 0 {
+		t.Error("the fence is still there")
+	}
+}
