@@ -44,36 +44,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.looks.Delete(req.Name)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
 	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
-		result, err := r.pass(ctx, t)
+		err := r.pass(ctx, t)
 		if err == nil {
 			r.looks.Store(t.Name, r.Clock.Now())
 		}
-		return result, err
+		return ctrl.Result{}, err
 	})
 }
 
-func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
+func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) error {
 	if proceed, err := r.guard(ctx, t); err != nil || !proceed {
-		return ctrl.Result{}, err
+		return err
 	}
 	o, err := r.observe(ctx, t)
 	if err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
 	p := decide(o, r.Options.OperatorNamespace)
 	if creates := p.creates(); len(creates) > 0 {
 		if err := r.declare(ctx, t, creates); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
 	res := r.act(ctx, o, p)
 	if err := r.report(ctx, o, p, res); err != nil {
-		return ctrl.Result{}, err
+		return err
 	}
-	if res.retry != nil {
-		return ctrl.Result{}, res.retry
-	}
-	return ctrl.Result{}, kerrors.NewAggregate(res.errs)
+	return kerrors.NewAggregate(res.errs)
 }
 
 // guard sees to the finalizer before anything else is made, and stops when a
@@ -109,7 +106,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 }
 
 // report writes the status if it changed, records events, and lets a Tenant go
-// that holds nothing any more.
+// that holds nothing any more. It returns what the pass is to be made again for.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	t := o.tenant
 	before := t.DeepCopy()
@@ -125,7 +122,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	// replica leads, says nothing about the Tenant; the pass that follows at once
 	// will have seen the change.
 	if res.retry != nil {
-		return nil
+		return res.retry
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
 	if !equality.Semantic.DeepEqual(before.Status, t.Status) {

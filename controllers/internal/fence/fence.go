@@ -4,6 +4,7 @@ package fence
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,12 +27,7 @@ func Denied(err error) bool {
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	for _, cause := range status.Status().Details.Causes {
-		if byPolicy(cause) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(status.Status().Details.Causes, byPolicy)
 }
 
 // byPolicy looks at the name only: what follows can repeat words of the request.
