@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,16 @@ var _ = Describe("The fence", Ordered, func() {
 		}
 		f = newFenced(ctx)
 	}, NodeTimeout(buildTimeout))
+
+	It("is written in terms that the API server finds no fault with", func(ctx SpecContext) {
+		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{}
+		Eventually(func(g Gomega) {
+			g.Expect(f.client.Get(ctx, client.ObjectKey{Name: "leasehold-fence.leasehold.dev"}, policy)).To(Succeed())
+			g.Expect(policy.Status.ObservedGeneration).To(Equal(policy.Generation))
+			g.Expect(policy.Status.TypeChecking).NotTo(BeNil())
+		}).WithContext(ctx).Should(Succeed())
+		Expect(policy.Status.TypeChecking.ExpressionWarnings).To(BeEmpty())
+	}, SpecTimeout(expect.Long))
 
 	It("lets the Pod that holds the Lease write, and nobody else of the manager's", func(ctx SpecContext) {
 		leader, standby := f.roles(ctx)

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"os"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,7 +51,11 @@ func newFenced(ctx context.Context) *fenced {
 	binary, err := gexec.Build("leasehold.dev")
 	Expect(err).NotTo(HaveOccurred())
 	lasting := context.WithoutCancel(ctx)
-	f.plane, err = env.Start(lasting, env.Options{CRDs: []string{"../../../config/crd/bases"}, AuditGroups: []string{v1beta1.GroupVersion.Group}})
+	f.plane, err = env.Start(lasting, env.Options{
+		CRDs:        []string{"../../../config/crd/bases"},
+		AuditGroups: []string{v1beta1.GroupVersion.Group},
+		Controllers: append(slices.Clone(env.DefaultControllers), "validatingadmissionpolicy-status-controller"),
+	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.plane.Stop()).To(Succeed()) })
 	f.client = f.clientOf(f.plane.Config())
