@@ -111,7 +111,7 @@ var _ = Describe("The fence", Ordered, func() {
 		f.roles(ctx)
 	}, SpecTimeout(expect.Long))
 
-	It("stands in nobody's way where there is no Lease, as nobody leads", func(ctx SpecContext) {
+	It("stands in nobody's way where there is no Lease, and so no second leader", func(ctx SpecContext) {
 		leader, standby := f.roles(ctx)
 		Expect(f.tries(standby)(ctx)).NotTo(Succeed(), "it is there")
 		f.aim(ctx, "missing")
