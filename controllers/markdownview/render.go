@@ -32,6 +32,10 @@ const (
 	portName    = "http"
 	// nobody is the user that runs the viewer, whatever the image says.
 	nobody = 65532
+	// farewell is how many seconds a viewer serves on after it was told to go. The
+	// nodes are told at the same moment not to lead to it any more, and each takes
+	// its time. It is taken from the 30 s that Kubernetes gives a Pod for its end.
+	farewell = 5
 )
 
 // The recommended labels of Kubernetes.
@@ -116,6 +120,8 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 		WithReadinessProbe(corev1ac.Probe().WithHTTPGet(get()).WithPeriodSeconds(5).WithTimeoutSeconds(3)).
 		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithInitialDelaySeconds(10).
 			WithPeriodSeconds(20).WithTimeoutSeconds(10).WithFailureThreshold(6)).
+		WithLifecycle(corev1ac.Lifecycle().WithPreStop(
+			corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(farewell)))).
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).

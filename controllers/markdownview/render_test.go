@@ -99,6 +99,11 @@ func TestRenderedFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, d.Spec.Template.Spec.Containers[0].Args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
+	// Without the wait, requests are refused in a roll-out: the feature on kind shows it.
+	pod := d.Spec.Template.Spec
+	if stop := pod.Containers[0].Lifecycle.PreStop; stop == nil || stop.Sleep == nil || stop.Sleep.Seconds != farewell {
+		t.Errorf("before it is stopped: %v, want to sleep for %d s", stop, farewell)
+	}
 	longest := view(func(v *v1beta1.MarkdownView) { v.Name = strings.Repeat("a", v1beta1.MaxMarkdownViewName) })
 	if msgs := validation.IsDNS1035Label(*render(longest, "").service.Name); len(msgs) > 0 {
 		t.Errorf("the Service of the longest name: %v", msgs)
