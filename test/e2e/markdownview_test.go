@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/envconf"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+func TestMarkdownView(t *testing.T) {
+	view := newView(unique("view"))
+	var service *corev1.Service
+	afterwards(t, func(ctx context.Context, g *WithT) { discard(ctx, g, namespaceOf(view.Namespace)) })
+	testenv.Test(t, features.New("A MarkdownView").
+		Assess("runs where `restricted` is enforced, with no more than it needs", step(func(ctx context.Context, g *WithT) {
+			strictNamespace(ctx, g, view.Namespace)
+			g.Expect(shared.client.Create(ctx, view)).To(Succeed())
+			await(ctx, g, viewReady(view), Succeed())
+			pods := viewers(ctx, g, view)
+			g.Expect(pods).To(HaveLen(2))
+			for i := range pods {
+				g.Expect(podReady(&pods[i])).To(BeTrue())
+				g.Expect(privileges(ctx, g, &pods[i])).To(And(
+					HaveKeyWithValue("Uid", "65532 65532 65532 65532"), HaveKeyWithValue("CapEff", "0000000000000000"),
+					HaveKeyWithValue("NoNewPrivs", "1"), HaveKeyWithValue("Seccomp", "2")))
+			}
+		})).
+		Assess("is served by its Service, at the URL in its status", step(func(ctx context.Context, g *WithT) {
+			service = viewChildren(view)[2].(*corev1.Service)
+			g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(service), service)).To(Succeed())
+			await(ctx, g, shared.leadsSomewhere(service), Succeed())
+			for _, node := range shared.workers(ctx, g) {
+				g.Expect(shared.fetchByName(ctx, node, view.Status.URL)).To(ContainSubstring("Edition one"))
+			}
+		})).
+		Assess("is shown by a browser", func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+			t.Helper()
+			showsInBrowser(ctx, t, service)
+			return ctx
+		}).
+		Assess("is scaled by its subresource, within its limits", step(func(ctx context.Context, g *WithT) { scales(ctx, g, view) })).
+		Assess("shows other content without a request that fails", step(func(ctx context.Context, g *WithT) { rollsOut(ctx, g, view, service) })).
+		Assess("takes all with it when it is deleted, by the garbage collector", step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.client.Delete(ctx, view)).To(Succeed())
+			await(ctx, g, func(g Gomega) {
+				for _, list := range []client.ObjectList{
+					&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+				} {
+					g.Expect(shared.client.List(ctx, list, client.InNamespace(view.Namespace))).To(Succeed())
+					g.Expect(list).To(HaveField("Items", BeEmpty()))
+				}
+				g.Expect(gone(configMap(view.Namespace, "markdowns-"+view.Name))(ctx)).To(Succeed())
+			}, Succeed())
+		})).
+		Feature())
+}
+
+// viewers are the Pods that the view's own selector finds.
+func viewers(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) []corev1.Pod {
+	selector, err := labels.Parse(v.Status.Selector)
+	g.Expect(err).NotTo(HaveOccurred())
+	var pods corev1.PodList
+	g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace), client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
+	return pods.Items
+}
+
+// privileges are what the kernel lets the one process of a Pod do: the lines of
+// /proc/<pid>/status.
+func privileges(ctx context.Context, g *WithT, pod *corev1.Pod) map[string]string {
+	_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
+	out, err := shared.cluster.Exec(ctx, pod.Spec.NodeName, "sh", "-c",
+		`cat "$(dirname "$(grep -l -- "$1" /proc/[0-9]*/cgroup 2>/dev/null | head -1)")/status"`, "sh", id)
+	g.Expect(err).NotTo(HaveOccurred())
+	found := map[string]string{}
+	for line := range strings.Lines(out) {
+		name, value, _ := strings.Cut(line, ":")
+		found[name] = strings.Join(strings.Fields(value), " ")
+	}
+	return found
+}
+
+// showsInBrowser opens the page in a browser on this machine, whose connections
+// go by the Service.
+func showsInBrowser(ctx context.Context, t *testing.T, service *corev1.Service) {
+	t.Helper()
+	g := NewWithT(t)
+	page := openTab(ctx, t, g)
+	address, stop, err := shared.cluster.Tunnel(ctx, shared.workers(ctx, g)[0], service.Spec.ClusterIP, 80)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer stop()
+	page.do(chromedp.Navigate("http://" + address + "/"))
+	g.Expect(page.text("main h1")).To(Equal("Edition one"))
+	g.Expect(page.text("main p strong")).To(Equal("September"))
+	g.Expect(page.text(`nav.side [aria-current="page"]`)).To(Equal("Welcome"))
+	page.screenshot("markdownview.png")
+}
+
+// scales uses `kubectl scale`, which knows nothing of MarkdownViews.
+func scales(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) {
+	resource := "markdownview/" + v.Name
+	for _, n := range []string{"0", "6"} {
+		_, err := shared.kubectl(ctx, "scale", resource, "-n", v.Namespace, "--replicas="+n)
+		g.Expect(err).To(MatchError(ContainSubstring("spec.replicas")))
+	}
+	for _, n := range []int{3, 1} {
+		_, err := shared.kubectl(ctx, "scale", resource, "-n", v.Namespace, fmt.Sprintf("--replicas=%d", n))
+		g.Expect(err).NotTo(HaveOccurred())
+		await(ctx, g, viewReady(v), Succeed())
+		await(ctx, g, func(g Gomega) {
+			out, err := shared.kubectl(ctx, "get", "--subresource=scale", resource, "-n", v.Namespace, "-o", "json")
+			g.Expect(err).NotTo(HaveOccurred())
+			var scale autoscalingv1.Scale
+			g.Expect(json.Unmarshal([]byte(out), &scale)).To(Succeed())
+			g.Expect(scale.Spec.Replicas).To(BeEquivalentTo(n))
+			g.Expect(scale.Status.Replicas).To(BeEquivalentTo(n))
+			var pods corev1.PodList
+			selector, err := metav1.ParseToLabelSelector(scale.Status.Selector)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace), client.MatchingLabels(selector.MatchLabels))).To(Succeed())
+			g.Expect(pods.Items).To(HaveLen(n))
+		}, Succeed())
+	}
+}
+
+// rollsOut changes the content while clients on two nodes ask, with as few viewers
+// as may be: what fails cannot hide behind another.
+func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *corev1.Service) {
+	var clients []*asking
+	for _, node := range shared.workers(ctx, g) {
+		clients = append(clients, startAsking(ctx, node, "http://"+service.Spec.ClusterIP, "Edition one", "Edition two"))
+	}
+	change(ctx, g, v, func(v *v1beta1.MarkdownView) {
+		v.Spec.Markdowns["welcome.md"] = "# Edition two\n\nPears are picked in **October**.\n"
+	})
+	await(ctx, g, viewReady(v), Succeed())
+	// The old viewers end after that, and it is their end that must not be noticed.
+	await(ctx, g, func() []corev1.Pod { return viewers(ctx, g, v) }, HaveLen(1))
+	asked := 0
+	for _, c := range clients {
+		got := c.stop(ctx)
+		g.Expect(got.err).NotTo(HaveOccurred())
+		g.Expect(got.counts).To(And(HaveLen(2), HaveKey("Edition one"), HaveKey("Edition two")), "nothing else, so no failure")
+		g.Expect(got.last).To(Equal("Edition two"))
+		asked += got.counts["Edition one"] + got.counts["Edition two"]
+	}
+	shared.say("%d requests while the content changed, none of which failed", asked)
+}

@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// nobody is the user that the Pods of these tests run as.
+const nobody = 65532
+
+// unique is a name that nothing had before, so that a feature can be run again on
+// a cluster that is kept.
+func unique(base string) string { return "e2e-" + base + "-" + utilrand.String(5) }
+
+// afterwards clears up when the feature is over, also when it has failed: then
+// after its traces were kept.
+func afterwards(t *testing.T, f func(ctx context.Context, g *WithT)) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readyTimeout)
+		defer cancel()
+		f(ctx, NewWithT(t))
+	})
+}
+
+// await is Eventually with the times of a real cluster.
+func await(ctx context.Context, g *WithT, actual any, matcher OmegaMatcher, description ...any) {
+	g.Eventually(actual).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(matcher, description...)
+}
+
+// read reads an object anew.
+func read[T client.Object](o T) func(context.Context) (T, error) {
+	return func(ctx context.Context) (T, error) {
+		return o, shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	}
+}
+
+// change changes an object, again if somebody else was faster.
+func change[T client.Object](ctx context.Context, g *WithT, o T, f func(T)) {
+	await(ctx, g, func(g Gomega) {
+		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		f(o)
+		g.Expect(shared.client.Update(ctx, o)).To(Succeed())
+	}, Succeed())
+}
+
+func namespaceOf(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// strictNamespace makes a namespace in which `restricted` is enforced.
+func strictNamespace(ctx context.Context, g *WithT, name string) {
+	ns := namespaceOf(name)
+	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	g.Expect(shared.client.Create(ctx, ns)).To(Succeed())
+}
+
+// discard deletes objects, which may take its time: their names are of no use to
+// anybody else.
+func discard(ctx context.Context, g *WithT, objects ...client.Object) {
+	for _, o := range objects {
+		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, o))).To(Succeed())
+	}
+}
+
+// newPod is a Pod that may run anywhere, and does until it is deleted. It is of
+// the page server, as that is an image which is there.
+func newPod(namespace, name string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)),
+			SecurityContext: restrictedPod(),
+			Volumes:         []corev1.Volume{{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Containers: []corev1.Container{{
+				Name: "main", Image: shared.settings.ViewerImage, ImagePullPolicy: corev1.PullIfNotPresent, SecurityContext: restrictedContainer(),
+				VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/book/src"}},
+			}},
+		},
+	}
+}
+
+func restrictedPod() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{
+		RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)), FSGroup: new(int64(nobody)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+func restrictedContainer() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+		Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// as is a client of somebody else: a user, and groups beside that of all who are
+// logged in.
+func as(g *WithT, user string, groups ...string) client.Client {
+	config := shared.cluster.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return clientOf(g, config)
+}
+
+// withToken is a client that logs in by a token and nothing else.
+func withToken(g *WithT, token string) client.Client {
+	config := rest.AnonymousClientConfig(shared.cluster.Config())
+	config.BearerToken = token
+	return clientOf(g, config)
+}
+
+func clientOf(g *WithT, config *rest.Config) client.Client {
+	c, err := client.New(config, client.Options{Scheme: shared.client.Scheme(), Mapper: shared.client.RESTMapper()})
+	g.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// may asks the API server's authorizer.
+func may(ctx context.Context, user string, groups []string, what authorizationv1.ResourceAttributes) (bool, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user, Groups: append([]string{"system:authenticated"}, groups...), ResourceAttributes: &what,
+	}}
+	err := shared.client.Create(ctx, review)
+	return review.Status.Allowed, err
+}
+
+// eventsOf are the events about an object; those about what is in no namespace
+// are kept in `default`.
+func eventsOf(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
+	namespace := o.GetNamespace()
+	if namespace == "" {
+		namespace = metav1.NamespaceDefault
+	}
+	return func(ctx context.Context) ([]eventsv1.Event, error) {
+		var list eventsv1.EventList
+		err := shared.client.List(ctx, &list, client.InNamespace(namespace))
+		var about []eventsv1.Event
+		for _, e := range list.Items {
+			if e.Regarding.UID == o.GetUID() {
+				about = append(about, e)
+			}
+		}
+		return about, err
+	}
+}
+
+// kubectl runs kubectl as the administrator, and returns all that it says.
+func (s *suite) kubectl(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, s.settings.Kubectl, argv...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("running kubectl %s: %w: %s", strings.Join(argv, " "), err, out)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,199 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+// bucket is a StorageBucket for a bucket of that name on the server. It is probed
+// as often as may be, and one failure is enough.
+func (s *s3) bucket(name string) *v1beta1.StorageBucket {
+	return &v1beta1.StorageBucket{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: v1beta1.StorageBucketSpec{
+			BucketName: name, Endpoint: s.endpoint(),
+			CredentialsSecretRef: v1beta1.SecretReference{Name: s3Secret},
+			Probe:                v1beta1.ProbeSpec{PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 1},
+		},
+	}
+}
+
+// managed is a bucket that comes and goes with its StorageBucket.
+func (s *s3) managed(name string) *v1beta1.StorageBucket {
+	b := s.bucket(name)
+	b.Spec.ManagementPolicy, b.Spec.DeletionPolicy = v1beta1.BucketManage, v1beta1.BucketDelete
+	return b
+}
+
+// remove removes the server, and before it what it holds: nobody could remove its
+// managed buckets without it, so they are let go.
+func (s *s3) remove(ctx context.Context, g *WithT) {
+	var list v1beta1.StorageBucketList
+	g.Expect(shared.client.List(ctx, &list, client.InNamespace(s.namespace))).To(Succeed())
+	for i := range list.Items {
+		b := &list.Items[i]
+		retain := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"deletionPolicy":"Retain"}}`))
+		g.Expect(client.IgnoreNotFound(shared.client.Patch(ctx, b.DeepCopy(), retain))).To(Succeed())
+	}
+	for i := range list.Items {
+		remove(ctx, g, &list.Items[i])
+	}
+	discard(ctx, g, namespaceOf(s.namespace))
+}
+
+// ready waits for the Ready condition of a StorageBucket.
+func ready(ctx context.Context, g *WithT, b *v1beta1.StorageBucket, status metav1.ConditionStatus, reason string) {
+	await(ctx, g, read(b), And(
+		expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, status, reason)))
+}
+
+func TestStorageBucket(t *testing.T) {
+	server := newS3()
+	watched, managed := server.bucket("watched"), server.managed("managed")
+	afterwards(t, server.remove)
+	testenv.Test(t, features.New("A StorageBucket of a server in the cluster").
+		Assess("is Ready while its bucket can be reached by its Service", step(func(ctx context.Context, g *WithT) {
+			server.start(ctx, g)
+			g.Expect(server.make(ctx, "watched")).To(Succeed())
+			for _, b := range []*v1beta1.StorageBucket{watched, managed} {
+				g.Expect(shared.client.Create(ctx, b)).To(Succeed())
+				ready(ctx, g, b, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+			}
+			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"watched": "", "managed": string(managed.UID)}))
+		})).
+		Assess("never leads to the operator's surroundings", step(server.refusesSurroundings)).
+		Assess("tells of an outage, as the Service has nobody to lead to", step(func(ctx context.Context, g *WithT) {
+			server.scale(ctx, g, 0)
+			for _, b := range []*v1beta1.StorageBucket{watched, managed} {
+				ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable)
+			}
+			await(ctx, g, eventsOf(watched), expect.ContainEvent(
+				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventBucketUnhealthy, Times: 1}))
+		})).
+		Assess("tells what is there after it: the server has lost its data, and a managed bucket is made anew", step(func(ctx context.Context, g *WithT) {
+			server.scale(ctx, g, 1)
+			ready(ctx, g, watched, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
+			ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"managed": string(managed.UID)}))
+		})).
+		Assess("is Ready again when its owner has made the bucket again", step(func(ctx context.Context, g *WithT) {
+			g.Expect(server.make(ctx, "watched")).To(Succeed())
+			ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+			await(ctx, g, eventsOf(watched), expect.ContainEvent(
+				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventBucketHealthy, Times: 2}))
+		})).
+		Assess("takes its bucket with it where it is managed, and only there", step(func(ctx context.Context, g *WithT) {
+			remove(ctx, g, watched, managed)
+			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"watched": ""}))
+		})).
+		Feature())
+}
+
+// refusesSurroundings: the range of the Services is allowed in these tests, and
+// what is the operator's own, or the API server's, is refused all the same.
+func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
+	leader, err := shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	apiServer, err := shared.cluster.Clients().DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	var buckets []*v1beta1.StorageBucket
+	for i, endpoint := range []string{
+		fmt.Sprintf("http://%s:%d", leader.Status.PodIP, probePort),
+		fmt.Sprintf("http://localhost:%d", probePort),
+		"https://" + apiServer.Endpoints[0].Addresses[0] + ":6443",
+		"http://169.254.169.254",
+	} {
+		b := s.bucket(fmt.Sprintf("forbidden-%d", i))
+		b.Spec.Endpoint = endpoint
+		g.Expect(shared.client.Create(ctx, b)).To(Succeed())
+		buckets = append(buckets, b)
+	}
+	for _, b := range buckets {
+		ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
+		remove(ctx, g, b)
+	}
+}
+
+// many is how many buckets are asked for while the leader dies.
+const many = 40
+
+func TestManagedBuckets(t *testing.T) {
+	server := newS3()
+	var buckets []*v1beta1.StorageBucket
+	afterwards(t, func(ctx context.Context, g *WithT) {
+		g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+		server.remove(ctx, g)
+	})
+	testenv.Test(t, features.New("Managed buckets whose operator dies while they are made").
+		Assess("are asked for", step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.settle(ctx)).To(Succeed())
+			server.start(ctx, g)
+			buckets = server.killWhileMaking(ctx, g)
+		})).
+		Assess("are all made, one each", step(func(ctx context.Context, g *WithT) {
+			want := map[string]string{}
+			for _, b := range buckets {
+				ready(ctx, g, b, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+				g.Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
+				want[b.Spec.BucketName] = string(b.UID)
+			}
+			g.Expect(server.owners(ctx)).To(Equal(want))
+		})).
+		Assess("and all removed", step(func(ctx context.Context, g *WithT) {
+			for _, b := range buckets {
+				g.Expect(shared.client.Delete(ctx, b)).To(Succeed())
+			}
+			remove(ctx, g, func() (all []client.Object) {
+				for _, b := range buckets {
+					all = append(all, b)
+				}
+				return all
+			}()...)
+			g.Expect(server.owners(ctx)).To(BeEmpty())
+		})).
+		Feature())
+}
+
+// killWhileMaking asks for one bucket after the other, and kills the leader when
+// it has made some; it is asked on for as long as that takes, so that it dies in
+// the midst of its work.
+func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.StorageBucket) {
+	leader, err := shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	died := make(chan error, 1)
+	dead := false
+	for i := 0; i < many || !dead; i++ {
+		b := s.managed(fmt.Sprintf("managed-%d", i))
+		buckets = append(buckets, b)
+		g.Expect(shared.client.Create(ctx, b)).To(Succeed())
+		if i == many/4 {
+			go func() { died <- shared.cluster.Signal(ctx, leader, operatorContainer, syscall.SIGKILL) }()
+		}
+		select {
+		case err := <-died:
+			g.Expect(err).NotTo(HaveOccurred())
+			dead = true
+		default:
+		}
+	}
+	made := map[v1beta1.BucketProvisioning]int{}
+	for _, b := range buckets {
+		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
+		made[b.Status.Provisioning]++
+	}
+	g.Expect(made[v1beta1.BucketCreated]).To(And(BeNumerically(">", 0), BeNumerically("<", len(buckets))), "the leader died too early, or too late: %v", made)
+	await(ctx, g, read(leader.DeepCopy()), HaveField("Status.ContainerStatuses",
+		ConsistOf(HaveField("RestartCount", leader.Status.ContainerStatuses[0].RestartCount+1))))
+	return buckets
+}

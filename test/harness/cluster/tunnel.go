@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"sync"
+)
+
+// Tunnel makes an address that can be reached from a node, such as a Service's,
+// reachable at the returned address of this machine. Each connection is made on
+// the node, so kube-proxy there picks a Pod for it; it takes nothing but `docker
+// exec`, whatever lies between this machine and the nodes. The result ends it,
+// with all its connections.
+func (c *Cluster) Tunnel(ctx context.Context, node, host string, port int32) (address string, stop func(), err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, fmt.Errorf("listening for a tunnel to %s: %w", host, err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // it was closed
+			}
+			running.Go(func() { c.carry(ctx, conn, node, host, port) })
+		}
+	})
+	return listener.Addr().String(), func() {
+		cancel()
+		listener.Close()
+		running.Wait()
+	}, nil
+}
+
+// carry carries one connection until either side ends it. What goes wrong ends
+// the connection, which is what its user would see of a broken network.
+func (c *Cluster) carry(ctx context.Context, conn net.Conn, node, host string, port int32) {
+	const script = `exec 3<>"/dev/tcp/$1/$2" 4<&0 || exit
+cat <&4 >&3 & sender=$!
+cat <&3 & receiver=$!
+wait -n
+kill $sender $receiver 2>/dev/null`
+	defer conn.Close()
+	cmd := exec.CommandContext(ctx, "docker", "exec", "--interactive", node, "bash", "-c", script, "bash", host, fmt.Sprint(port))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.say("tunnel to %s: %v", host, err)
+		return
+	}
+	cmd.Stdout = conn
+	if err := cmd.Start(); err != nil {
+		c.say("tunnel to %s: %v", host, err)
+		return
+	}
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		_, _ = io.Copy(in, conn) // either side may end it at any time
+		_ = in.Close()
+	})
+	_ = cmd.Wait() // by a signal, as a rule
+	conn.Close()
+	sending.Wait()
+}
