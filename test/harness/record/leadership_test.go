@@ -132,12 +132,12 @@ func TestJudge(t *testing.T) {
 				holds("a_1", 0, 10), writes("w1", "a", 5, 11), unleases(10), writes("clear", "x", 20, 14), writes("between", "a", 25, 15),
 				holds("b_1", 30, 16), writes("late", "a", 35, 17), writes("w2", "b", 40, 18),
 			},
-			terms: []string{"a@10", "@12-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
+			terms: []string{"a@10", "@11-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
 		},
 		"AroundTheDeletion": {
 			reason: "whether before or after the Lease was deleted cannot be told",
 			events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
-			terms:  []string{"a@10", "@11-16", "a@16"}, undecided: []string{"w [a ]"},
+			terms:  []string{"a@10", "@10-16", "a@16"}, undecided: []string{"w [a ]"},
 		},
 		"BeforeTheLog": {
 			reason: "the log does not say who led before it begins",
@@ -193,7 +193,7 @@ func straysOf(strays []record.Stray) []string {
 func TestJudgeNeedsTheLease(t *testing.T) {
 	cases := map[string]struct{ answer, want string }{
 		"NoAnswer": {"", "no answer to the update of the Lease"},
-		"Garbage":  {`{"metadata":{"resourceVersion":"5"},"spec":7}`, "decoding the Lease"},
+		"Garbage":  {`{"metadata":{"resourceVersion":"5"},"spec":7}`, "decoding the answer of audit event lease"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,69 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// format is the version of the encoding. One that is newer is not guessed at.
+const format = 1
+
+type document struct {
+	Format int `json:"format"`
+	History
+}
+
+// Sort puts everything in order: by version where there is one, and else by time.
+// It keeps the order of what cannot be told apart.
+func (h *History) Sort() {
+	slices.SortStableFunc(h.Requests, func(a, b Request) int {
+		return cmp.Or(compare(a.Span, b.Span), a.Received.Compare(b.Received))
+	})
+	slices.SortStableFunc(h.Versions, func(a, b Version) int { return compare(a.Span, b.Span) })
+	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(compare(a.Span, b.Span), a.At.Compare(b.At)) })
+	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(h.Marks, func(a, b Mark) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
+}
+
+// compare is a total order in which what is certainly before comes before.
+func compare(a, b Span) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(end(a), end(b)))
+}
+
+// end puts what has no known end last.
+func end(s Span) uint64 { return s.To - 1 }
+
+// Encode writes the history as JSON, in order.
+func (h *History) Encode(w io.Writer) error {
+	h.Sort()
+	if err := json.NewEncoder(w).Encode(document{Format: format, History: *h}); err != nil {
+		return fmt.Errorf("encoding the history: %w", err)
+	}
+	return nil
+}
+
+// Decode reads what Encode has written. Fields that it does not know are an
+// error: a history that is understood in part would be judged in part.
+func Decode(r io.Reader) (*History, error) {
+	var d document
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return nil, fmt.Errorf("decoding the history: %w", err)
+	}
+	if d.Format != format {
+		return nil, fmt.Errorf("decoding the history: format %d is not %d", d.Format, format)
+	}
+	for _, v := range d.Versions {
+		if v.Object == nil && !v.Gone {
+			return nil, fmt.Errorf("decoding the history: %s at %s has no object", v.Key, v.Span)
+		}
+	}
+	d.Sort()
+	return &d.History, nil
+}

@@ -1,0 +1,18 @@
+// Package history is the hub of the pipeline: what happened in one run, as plain
+// data that can be saved and judged again without any cluster:
+//
+//	seed -> scenario -> env -> {workload || fault} -> record -> [history] -> invariant -> report
+//
+// # One order
+//
+// Everything is ordered by the versions of the store (resourceVersion), which
+// are one sequence over all resources of one etcd. A write has the version that
+// it was stored with; everything else has a Span, between two versions. Whether
+// a thing came before another is answered by Span.Before, and where it cannot be
+// told both ways are false. Times are for durations and for the reader.
+//
+// # What is missing is said
+//
+// Recorded names the sources that were listening. "Nothing was recorded" and
+// "nothing happened" are different things, and only the second proves anything.
+package history

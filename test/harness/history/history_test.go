@@ -1,0 +1,285 @@
+package history_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+var (
+	things = history.Resource{Group: "example.com", Resource: "things"}
+	lease  = history.Key{Resource: history.Leases, Namespace: "ns", Name: "l"}
+)
+
+func second(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
+
+// thing is a version of a thing, named by its UID.
+func thing(uid string, version uint64, mutate ...func(*unstructured.Unstructured)) history.Version {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Thing",
+		"metadata": map[string]any{"namespace": "ns", "name": "t", "uid": uid, "generation": int64(1 << 60)},
+	}}
+	for _, f := range mutate {
+		f(o)
+	}
+	return history.Version{Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, UID: types.UID(uid), Span: history.At(version), At: second(int(version)), Object: o}
+}
+
+func goneA(span history.Span) history.Version {
+	v := thing("a", 0)
+	v.Span, v.Gone, v.Object = span, true, nil
+	return v
+}
+
+func holds(identity string, version uint64) history.Version {
+	return history.Version{Key: lease, UID: "lease", Span: history.At(version), Object: &unstructured.Unstructured{Object: map[string]any{
+		"kind": "Lease", "spec": map[string]any{"holderIdentity": identity},
+	}}}
+}
+
+func TestSpanBefore(t *testing.T) {
+	between := func(from, to uint64) history.Span { return history.Span{From: from, To: to} }
+	for name, tc := range map[string]struct {
+		a, b          history.Span
+		before, after bool
+		text          string
+	}{
+		"TwoWrites":              {history.At(3), history.At(4), true, false, "resourceVersion 3"},
+		"TheSameWrite":           {history.At(3), history.At(3), false, false, "resourceVersion 3"},
+		"WriteThenCall":          {history.At(3), between(3, 5), true, false, "resourceVersion 3"},
+		"CallThenWrite":          {between(3, 5), history.At(5), true, false, "between resourceVersions 3 and 5"},
+		"WriteDuringCall":        {history.At(4), between(3, 5), false, false, "resourceVersion 4"},
+		"CallsThatTouch":         {between(3, 5), between(5, 7), true, false, "between resourceVersions 3 and 5"},
+		"CallsThatOverlap":       {between(3, 5), between(4, 7), false, false, "between resourceVersions 3 and 5"},
+		"NothingKnownAfter":      {between(3, 0), history.At(9), false, false, "after resourceVersion 3"},
+		"WriteBeforeTheOpenOne":  {history.At(3), between(3, 0), true, false, "resourceVersion 3"},
+		"NothingIsKnownAboutOne": {history.Span{}, history.At(1), false, false, "after resourceVersion 0"},
+	} {
+		if got := tc.a.Before(tc.b); got != tc.before {
+			t.Errorf("%s: before = %t, want %t", name, got, tc.before)
+		}
+		if got := tc.b.Before(tc.a); got != tc.after {
+			t.Errorf("%s: after = %t, want %t", name, got, tc.after)
+		}
+		if got := tc.a.String(); got != tc.text {
+			t.Errorf("%s: String() = %q, want %q", name, got, tc.text)
+		}
+	}
+}
+
+func TestCodecKeepsEverythingAndSorts(t *testing.T) {
+	h := &history.History{
+		Recorded: []history.Source{history.Audit, history.External},
+		Aliases:  map[string]string{"t-1a2b": "t"},
+		Requests: []history.Request{
+			{ID: "2", Verb: "patch", Key: lease, Span: history.At(7), Effect: history.Stored, Received: second(2), Answered: second(3)},
+			{ID: "1", Verb: "list", Key: lease, Span: history.Span{From: 3}, Effect: history.Read, Received: second(1), Answered: second(1)},
+		},
+		Versions: []history.Version{goneA(history.Span{From: 6, To: 8}), thing("a", 5)},
+		Events:   []history.Event{{Regarding: "a", Reason: "Made", First: true, Span: history.At(6), At: second(6)}},
+		Calls:    []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost, Began: second(4), Ended: second(5), Span: history.Span{From: 5, To: 6}}},
+		Faults:   []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
+		Marks:    []history.Mark{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Looked: true, Things: []history.Thing{{Name: "b", Owner: "a"}}}},
+		Replicas: []history.Replica{{Name: "r-2", Started: second(1)}, {Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
+	}
+	var first, again bytes.Buffer
+	if err := h.Encode(&first); err != nil {
+		t.Fatal(err)
+	}
+	text := first.String()
+	back, err := history.Decode(&first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(h, back); diff != "" {
+		t.Errorf("decoded (-want +got):\n%s", diff)
+	}
+	if back.Requests[0].ID != "1" || back.Versions[0].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" {
+		t.Errorf("not in order: %s", text)
+	}
+	if err := back.Encode(&again); err != nil || again.String() != text {
+		t.Errorf("encoding it again gives %s (%v), want %s", again.String(), err, text)
+	}
+	if void := back.Void(); len(void) != 1 || void[0].Name != "late" {
+		t.Errorf("Void() = %v, want the fault that did not happen", void)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"NotJSON":       {"history", "decoding the history"},
+		"OtherFormat":   {`{"format":2,"recorded":[]}`, "format 2 is not 1"},
+		"UnknownField":  {`{"format":1,"recorded":[],"rumours":[]}`, "unknown field"},
+		"EmptyVersion":  {`{"format":1,"recorded":[],"versions":[{"resource":"things","uid":"a","from":3,"to":3}]}`, "has no object"},
+		"NoFormatAtAll": {`{}`, "format 0 is not 1"},
+	} {
+		if _, err := history.Decode(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: Decode() = %v, want an error with %q", name, err, tc.want)
+		}
+	}
+}
+
+func TestTerms(t *testing.T) {
+	unheld := holds("", 30)
+	deleted := history.Version{Key: lease, UID: "lease", Span: history.Span{From: 40, To: 45}, Gone: true}
+	terms := history.Terms([]history.Version{
+		holds("a_1", 10), holds("a_1", 12), holds("b_1", 20), thing("x", 21), unheld, holds("b_2", 35), deleted, holds("c", 50),
+	}, lease)
+	var got []string
+	for _, term := range terms {
+		got = append(got, term.Holder+" "+term.String())
+	}
+	want := []string{"a resourceVersion 10", "b resourceVersion 20", " resourceVersion 30", "b resourceVersion 35",
+		" between resourceVersions 40 and 45", "c resourceVersion 50"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("terms (-want +got):\n%s", diff)
+	}
+	for span, want := range map[history.Span]string{
+		history.At(9):        "[]",
+		history.At(11):       "[a]",
+		history.At(25):       "[b]",
+		history.At(31):       "[]", // that is nobody: one empty name
+		history.At(42):       "[b ]",
+		history.At(46):       "[]",
+		history.At(60):       "[c]",
+		{From: 11, To: 25}:   "[a b]",
+		{From: 50, To: 0}:    "[c]",
+		{From: 44, To: 51}:   "[b  c]",
+		{From: 5, To: 11}:    "[a]",
+		{From: 100, To: 120}: "[c]",
+	} {
+		if got := fmt.Sprint(history.HeldDuring(terms, span)); got != want {
+			t.Errorf("held %s: %s, want %s", span, got, want)
+		}
+	}
+	if found := history.HeldDuring(terms, history.At(9)); len(found) != 0 {
+		t.Errorf("before the first term: %q, want nothing known", found)
+	}
+	if found := history.HeldDuring(terms, history.At(31)); len(found) != 1 {
+		t.Errorf("after the release: %q, want nobody", found)
+	}
+}
+
+func TestMergeDatesDeletions(t *testing.T) {
+	audit := &history.History{
+		Recorded: []history.Source{history.Audit},
+		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted, Span: history.Span{From: 5, To: 9}}},
+		Versions: []history.Version{thing("a", 5), goneA(history.Span{From: 5, To: 9})},
+	}
+	watch := &history.History{
+		Recorded: []history.Source{history.Watch, history.Audit},
+		Aliases:  map[string]string{"x": "y"},
+		Versions: []history.Version{thing("a", 4), thing("a", 5), goneA(history.At(7)), thing("b", 8)},
+	}
+	audit.Merge(watch)
+	var got []string
+	for _, v := range audit.Versions {
+		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.Span, v.Gone))
+	}
+	want := []string{"a resourceVersion 4 false", "a resourceVersion 5 false", "a resourceVersion 7 true", "b resourceVersion 8 false"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("versions (-want +got):\n%s", diff)
+	}
+	if got := audit.Requests[0].Span; got != history.At(7) {
+		t.Errorf("the deletion is %s, want what the watch has seen", got)
+	}
+	if diff := cmp.Diff([]history.Source{history.Audit, history.Watch}, audit.Recorded); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+	if audit.Aliases["x"] != "y" || !audit.Has(history.External, history.Watch) || audit.Has(history.External) {
+		t.Errorf("merged: %v, %v", audit.Aliases, audit.Recorded)
+	}
+}
+
+func TestIndex(t *testing.T) {
+	now := func(o *unstructured.Unstructured) {
+		o.Object["metadata"].(map[string]any)["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+	}
+	h := &history.History{Versions: []history.Version{
+		thing("a", 3), thing("a", 5, now), goneA(history.At(6)), thing("b", 7), holds("x", 8),
+	}}
+	x := h.Index()
+	lives := x.Lives(things)
+	if len(lives) != 2 || len(x.All()) != 3 || x.Life("none") != nil {
+		t.Fatalf("lives: %d of %d, want 2 of 3", len(lives), len(x.All()))
+	}
+	a := x.Life("a")
+	version := func(v *history.Version) uint64 {
+		if v == nil {
+			return 0
+		}
+		return v.From
+	}
+	for name, tc := range map[string]struct{ got, want uint64 }{
+		"End":          {version(a.End), 6},
+		"NoEnd":        {version(lives[1].End), 0},
+		"Last":         {version(a.Last()), 5},
+		"Terminating":  {version(a.Terminating()), 5},
+		"Staying":      {version(lives[1].Terminating()), 0},
+		"Before":       {version(a.Before(history.At(5))), 3},
+		"BeforeBirth":  {version(a.Before(history.At(3))), 0},
+		"BeforeACall":  {version(a.Before(history.Span{From: 4, To: 9})), 3},
+		"NeverWatched": {version((&history.Life{}).Last()), 0},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: version %d, want %d", name, tc.got, tc.want)
+		}
+	}
+}
+
+func TestMarkHolds(t *testing.T) {
+	mark := history.Mark{Began: second(10), Ended: second(20), Span: history.Span{From: 5, To: 9}}
+	last := history.Mark{Began: second(10), Ended: second(20), Span: history.Span{From: 5}}
+	for name, tc := range map[string]struct {
+		mark history.Mark
+		span history.Span
+		at   int
+		want bool
+	}{
+		"Within":              {mark, history.At(6), 12, true},
+		"TheLastBeforeIt":     {mark, history.At(5), 12, false},
+		"TheFirstAfterIt":     {mark, history.At(9), 12, false},
+		"Refused":             {mark, history.Span{From: 5, To: 9}, 12, true},
+		"RefusedTooEarly":     {mark, history.Span{From: 5, To: 9}, 9, false},
+		"RefusedTooLate":      {mark, history.Span{From: 5, To: 9}, 21, false},
+		"RefusedSomeTime":     {mark, history.Span{From: 4, To: 9}, 12, false},
+		"NothingCameAfter":    {last, history.Span{From: 7}, 12, true},
+		"NothingCameAfterNor": {mark, history.Span{From: 7}, 12, false},
+	} {
+		if got := tc.mark.Holds(tc.span, second(tc.at)); got != tc.want {
+			t.Errorf("%s: Holds() = %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+func TestNormal(t *testing.T) {
+	h := &history.History{Aliases: map[string]string{"t-1": "first", "t-12": "second"}}
+	if got := h.Normal().Replace("t-12/t-1/t-2"); got != "second/first/t-2" {
+		t.Errorf("Normal() = %q, want the longest names first", got)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, Subresource: "status", Span: history.At(4), Code: 200}
+	byReplica := request
+	byReplica.Replica, byReplica.Subresource = "r-1", ""
+	call := history.Call{Action: history.Create, Thing: "b", Outcome: history.Done, Span: history.Span{From: 3, To: 4}}
+	for got, want := range map[string]string{
+		request.String():   "patch of things.example.com ns/t (status) by someone at resourceVersion 4, answered 200",
+		byReplica.String(): "patch of things.example.com ns/t by replica r-1 at resourceVersion 4, answered 200",
+		call.String():      "create of external b for UID (none) by replica (none) between resourceVersions 3 and 4: done",
+		(history.Key{Resource: history.Resource{Resource: "namespaces"}, Name: "n"}).String(): "namespaces n",
+	} {
+		if got != want {
+			t.Errorf("String() = %q, want %q", got, want)
+		}
+	}
+}

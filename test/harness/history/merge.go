@@ -1,0 +1,68 @@
+package history
+
+import (
+	"slices"
+)
+
+// Merge adds what other sources have recorded of the same run. A version that
+// both know is kept once, and a deletion that one of them could only place
+// between two versions gets the one that the other has seen.
+func (h *History) Merge(o *History) {
+	for _, s := range o.Recorded {
+		if !h.Has(s) {
+			h.Recorded = append(h.Recorded, s)
+		}
+	}
+	for name, alias := range o.Aliases {
+		if h.Aliases == nil {
+			h.Aliases = map[string]string{}
+		}
+		h.Aliases[name] = alias
+	}
+	h.Requests = append(h.Requests, o.Requests...)
+	h.Events = append(h.Events, o.Events...)
+	h.Calls = append(h.Calls, o.Calls...)
+	h.Faults = append(h.Faults, o.Faults...)
+	h.Marks = append(h.Marks, o.Marks...)
+	h.Replicas = append(h.Replicas, o.Replicas...)
+	h.mergeVersions(o.Versions)
+	h.Sort()
+}
+
+func (h *History) mergeVersions(more []Version) {
+	all := slices.Concat(h.Versions, more)
+	ends := map[string]uint64{} // by UID, those that are known exactly
+	for _, v := range all {
+		if version, ok := v.Exact(); ok && v.Gone {
+			ends[string(v.UID)] = version
+		}
+	}
+	type once struct {
+		uid  string
+		gone bool
+		span Span
+	}
+	seen := map[once]bool{}
+	h.Versions = nil
+	for _, v := range all {
+		if version, known := ends[string(v.UID)]; known && v.Gone {
+			v.Span = At(version)
+		}
+		id := once{string(v.UID), v.Gone, v.Span}
+		if v.Gone {
+			id.span = Span{} // an object ends once
+		}
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
+		h.Versions = append(h.Versions, v)
+	}
+	for i, r := range h.Requests {
+		_, exact := r.Exact()
+		version, known := ends[string(r.UID)]
+		if r.Effect == Deleted && r.UID != "" && !exact && known {
+			h.Requests[i].Span = At(version)
+		}
+	}
+}

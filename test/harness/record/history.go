@@ -1,0 +1,288 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// decision is where the API server says what authorization made of a request.
+const decision = "authorization.k8s.io/decision"
+
+// FromAudit makes a history of what the API server has written down: requests,
+// the versions that their answers show, and events. The events may be in any
+// order. It needs all of the log from the time of interest on, versions that grow
+// over all resources (one etcd) and one API server's clock.
+//
+// A log has no answers for resources that its policy records without bodies, and
+// what deletes a whole collection does not name the objects. For those, and for
+// the versions of deletions, merge with a watch.
+func FromAudit(events []auditv1.Event) (*history.History, error) {
+	b := builder{clock: newVersions(events), history: &history.History{Recorded: []history.Source{history.Audit}}}
+	for _, e := range once(events) {
+		if err := b.add(e); err != nil {
+			return nil, err
+		}
+	}
+	b.history.Sort()
+	b.attribute()
+	b.end()
+	b.history.Sort()
+	return b.history, nil
+}
+
+// once picks each request's last stage. A watch that is still open has only its first.
+func once(events []auditv1.Event) []auditv1.Event {
+	best := map[types.UID]int{}
+	var picked []auditv1.Event
+	for _, e := range events {
+		if e.ObjectRef == nil || e.Stage == auditv1.StageRequestReceived {
+			continue
+		}
+		i, known := best[e.AuditID]
+		switch {
+		case !known:
+			best[e.AuditID] = len(picked)
+			picked = append(picked, e)
+		case e.Stage != auditv1.StageResponseStarted:
+			picked[i] = e
+		}
+	}
+	return slices.DeleteFunc(picked, func(e auditv1.Event) bool {
+		return e.Stage == auditv1.StageResponseStarted && e.Verb != "watch"
+	})
+}
+
+type builder struct {
+	clock   *versions
+	history *history.History
+}
+
+func (b *builder) add(e auditv1.Event) error {
+	r := requestOf(e)
+	object, err := objectOf(e)
+	if err != nil {
+		return err
+	}
+	r.Span, r.Effect = b.judge(e)
+	if object != nil && whole(r.Subresource) {
+		r.UID, r.Name = object.GetUID(), object.GetName()
+		r.Made = r.Effect == history.Stored && r.Code == 201
+	}
+	b.history.Requests = append(b.history.Requests, r)
+	switch {
+	case object == nil || r.Effect != history.Stored && r.Effect != history.Deleted:
+	case r.Resource.Resource == "events":
+		b.history.Events = append(b.history.Events, eventOf(r, object))
+	case r.Effect == history.Stored && whole(r.Subresource):
+		b.history.Versions = append(b.history.Versions, history.Version{
+			Key: r.Key, UID: r.UID, Span: r.Span, At: r.Answered, Object: object,
+		})
+	}
+	return nil
+}
+
+// judge says what a request did to the store, and when.
+func (b *builder) judge(e auditv1.Event) (history.Span, history.Effect) {
+	writes := isWrite(withStage(e))
+	switch {
+	case !writes && slices.Contains([]string{"get", "list", "watch"}, e.Verb):
+		return b.clock.within(e), history.Read
+	case !writes, e.ObjectRef.Subresource == "token":
+		return b.clock.within(e), history.Dry
+	case Succeeded(e):
+		return b.clock.stored(e)
+	case e.ResponseStatus == nil || e.ResponseStatus.Code >= 500:
+		return b.clock.within(e), history.Unknown
+	}
+	return b.clock.within(e), history.Refused
+}
+
+// withStage makes an open watch one that is over, for what looks at the stage.
+func withStage(e auditv1.Event) auditv1.Event {
+	if e.Stage == auditv1.StageResponseStarted {
+		e.Stage = auditv1.StageResponseComplete
+	}
+	return e
+}
+
+// whole reports whether the answers of a subresource are the object itself.
+func whole(subresource string) bool {
+	return slices.Contains([]string{"", "status", "finalize", "approval"}, subresource)
+}
+
+// keyOf is what a request is about.
+func keyOf(e auditv1.Event) history.Key {
+	key := history.Key{
+		Resource:  history.Resource{Group: e.ObjectRef.APIGroup, Resource: e.ObjectRef.Resource},
+		Namespace: e.ObjectRef.Namespace, Name: e.ObjectRef.Name,
+	}
+	// The log puts a namespace in itself. No object does.
+	if key.Resource == (history.Resource{Resource: "namespaces"}) {
+		key.Namespace = ""
+	}
+	return key
+}
+
+// objectOf is the object in the answer; nil if there is none, as in a Status, a
+// list, or a log without answers.
+func objectOf(e auditv1.Event) (*unstructured.Unstructured, error) {
+	if _, ok := versionOf(e); !ok {
+		return nil, nil
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(e.ResponseObject.Raw); err != nil {
+		return nil, fmt.Errorf("decoding the answer of audit event %s: %w", e.AuditID, err)
+	}
+	if object.IsList() {
+		return nil, nil
+	}
+	return object, nil
+}
+
+func requestOf(e auditv1.Event) history.Request {
+	r := history.Request{
+		ID: string(e.AuditID), User: e.User.Username, Replica: podOf(e), Agent: e.UserAgent,
+		Verb: e.Verb, Key: keyOf(e), Subresource: e.ObjectRef.Subresource, UID: e.ObjectRef.UID,
+		Received: e.RequestReceivedTimestamp.Time, Answered: e.StageTimestamp.Time,
+		Forbidden: e.Annotations[decision] == "forbid",
+	}
+	if e.ImpersonatedUser != nil {
+		r.User, r.Replica = e.ImpersonatedUser.Username, ""
+	}
+	if e.ResponseStatus != nil {
+		r.Code, r.Reason = int(e.ResponseStatus.Code), string(e.ResponseStatus.Reason)
+	}
+	if u, err := url.Parse(e.RequestURI); err == nil {
+		r.Force = u.Query().Get("force") == "true"
+	}
+	demands(e, &r)
+	var status struct {
+		Details struct {
+			UID types.UID `json:"uid"`
+		} `json:"details"`
+	}
+	// A Status says whom it is about.
+	if e.ResponseObject != nil && json.Unmarshal(e.ResponseObject.Raw, &status) == nil && status.Details.UID != "" {
+		r.UID = status.Details.UID
+	}
+	return r
+}
+
+// demands reads the preconditions from what was asked for.
+func demands(e auditv1.Event, r *history.Request) {
+	if e.RequestObject == nil {
+		return
+	}
+	var body struct {
+		APIVersion    string                `json:"apiVersion"`
+		Preconditions *metav1.Preconditions `json:"preconditions"`
+		Metadata      struct {
+			UID             types.UID `json:"uid"`
+			ResourceVersion string    `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	// A JSON patch is a list and has no metadata; its tests are not looked at.
+	if json.Unmarshal(e.RequestObject.Raw, &body) != nil {
+		return
+	}
+	r.Body = true
+	r.NeedsUID, r.NeedsVersion = body.Metadata.UID, body.Metadata.ResourceVersion
+	// An applied configuration says what it is, a merge patch need not. Only an
+	// apply takes "force".
+	r.Apply = e.Verb == "patch" && body.APIVersion != "" && strings.Contains(e.RequestURI, "fieldManager=")
+	if body.Preconditions == nil || e.Verb != "delete" {
+		return
+	}
+	if body.Preconditions.UID != nil {
+		r.NeedsUID = *body.Preconditions.UID
+	}
+	if body.Preconditions.ResourceVersion != nil {
+		r.NeedsVersion = *body.Preconditions.ResourceVersion
+	}
+}
+
+// attribute finds versions that two requests seem to have stored: one changed
+// nothing while the other was at work, and the log does not say which.
+func (b *builder) attribute() {
+	claims := map[history.Span][]int{}
+	for i, r := range b.history.Requests {
+		if _, exact := r.Exact(); exact && r.Effect == history.Stored {
+			claims[r.Span] = append(claims[r.Span], i)
+		}
+	}
+	for _, who := range claims {
+		if len(who) == 1 {
+			continue
+		}
+		for _, i := range who {
+			r := &b.history.Requests[i]
+			// What made the object has changed something.
+			if !r.Made {
+				r.Effect = history.Unknown
+			}
+		}
+	}
+	b.history.Versions = slices.CompactFunc(b.history.Versions, func(a, b history.Version) bool {
+		return a.UID == b.UID && a.Span == b.Span
+	})
+}
+
+// end notes the ends of objects. Where the answer does not name the object, it is
+// the last one known under its name.
+func (b *builder) end() {
+	known := map[history.Key][]history.Version{}
+	for _, v := range b.history.Versions {
+		known[v.Key] = append(known[v.Key], v)
+	}
+	gone := map[types.UID]bool{}
+	for i := range b.history.Requests {
+		r := &b.history.Requests[i]
+		if r.Effect != history.Deleted || r.Name == "" {
+			continue
+		}
+		if r.UID == "" {
+			r.UID = r.NeedsUID
+		}
+		var last *history.Version
+		for _, v := range known[r.Key] {
+			if v.Before(r.Span) && (r.UID == "" || r.UID == v.UID) {
+				last = &v
+			}
+		}
+		end := history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: r.Answered, Gone: true}
+		if last != nil {
+			end.UID, end.Object, r.UID = last.UID, last.Object, last.UID
+		}
+		if end.UID == "" || gone[end.UID] {
+			continue
+		}
+		gone[end.UID] = true
+		b.history.Versions = append(b.history.Versions, end)
+	}
+}
+
+// eventOf reads an Event of either group.
+func eventOf(r history.Request, object *unstructured.Unstructured) history.Event {
+	text := func(fields ...string) string {
+		value, _, _ := unstructured.NestedString(object.Object, fields...)
+		return value
+	}
+	e := history.Event{
+		Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"), Reason: text("reason"),
+		Note: text("note"), First: r.Made, Span: r.Span, At: r.Answered,
+	}
+	if r.Group == "" {
+		e.Regarding, e.Note = types.UID(text("involvedObject", "uid")), text("message")
+	}
+	return e
+}

@@ -1,0 +1,308 @@
+package record_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
+)
+
+// thing is a stored example.com Thing; more are fields of its metadata.
+func thing(uid string, version int, more ...string) string {
+	return fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t","namespace":"ns","uid":%q,"resourceVersion":"%d"%s}}`,
+		uid, version, strings.Join(more, ""))
+}
+
+const (
+	success   = `{"kind":"Status","metadata":{},"status":"Success"}`
+	leaving   = `,"deletionTimestamp":"2030-01-01T00:00:00Z"`
+	finalizer = `,"finalizers":["example.com/f"]`
+)
+
+// asked is an event about the Thing ns/t that took 2 ms, changed by what follows.
+func asked(id string, ms int, verb, answer string, mutate ...func(*auditv1.Event)) auditv1.Event {
+	e := ask(id, "pod-a", ms, ms+2, verb, "example.com", "things", answer)
+	e.ObjectRef.Name = "t"
+	for _, f := range mutate {
+		f(&e)
+	}
+	return e
+}
+
+func code(c int) func(*auditv1.Event) {
+	return func(e *auditv1.Event) { e.ResponseStatus.Code = int32(c) }
+}
+func body(text string) func(*auditv1.Event) {
+	return func(e *auditv1.Event) { e.RequestObject = &runtime.Unknown{Raw: []byte(text)} }
+}
+func query(q string) func(*auditv1.Event) { return func(e *auditv1.Event) { e.RequestURI += "?" + q } }
+func sub(s string) func(*auditv1.Event) {
+	return func(e *auditv1.Event) { e.ObjectRef.Subresource = s }
+}
+func stage(s auditv1.Stage) func(*auditv1.Event) {
+	return func(e *auditv1.Event) { e.Stage = s }
+}
+func about(resource, namespace, name string) func(*auditv1.Event) {
+	return func(e *auditv1.Event) {
+		e.ObjectRef.APIGroup, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name = "", resource, namespace, name
+	}
+}
+
+func create() auditv1.Event { return asked("create", 0, "create", thing("u1", 10), code(201)) }
+
+var audits = map[string]struct {
+	reason   string
+	events   []auditv1.Event
+	requests []string
+	versions []string
+}{
+	"Create": {
+		"what was made, and by an apply as well",
+		[]auditv1.Event{create(), asked("apply", 10, "patch", thing("u2", 12), code(201), query("fieldManager=m&force=true"), body(`{"apiVersion":"example.com/v1","metadata":{"resourceVersion":"1"}}`))},
+		[]string{"create stored @10 u1 made", "apply stored @12 u2 made body apply force needs /1"},
+		[]string{"u1@10", "u2@12"},
+	},
+	"Status": {
+		"a status write is a version of the object",
+		[]auditv1.Event{create(), asked("status", 10, "patch", thing("u1", 11), sub("status"), body(`{"metadata":{"resourceVersion":"10"}}`))},
+		[]string{"create stored @10 u1 made", "status stored @11 u1 body needs /10"},
+		[]string{"u1@10", "u1@11"},
+	},
+	"Scale": {
+		"the answer of another subresource is not the object",
+		[]auditv1.Event{create(), asked("scale", 10, "update", strings.Replace(thing("", 11), "Thing", "Scale", 1), sub("scale"))},
+		[]string{"create stored @10 u1 made", "scale stored @11"},
+		[]string{"u1@10"},
+	},
+	"Unchanged": {
+		"the version is older than the request",
+		[]auditv1.Event{create(), asked("same", 10, "patch", thing("u1", 10))},
+		[]string{"create stored @10 u1 made", "same unchanged (10,0) u1"},
+		[]string{"u1@10"},
+	},
+	"LastFinalizer": {
+		"the answer has the version from before, and the object is gone",
+		[]auditv1.Event{
+			asked("create", 0, "create", thing("u1", 10, finalizer), code(201)),
+			asked("delete", 10, "delete", thing("u1", 12, finalizer, leaving), body(`{"preconditions":{"uid":"u1"}}`)),
+			asked("release", 20, "patch", thing("u1", 12, leaving)),
+			asked("anew", 30, "create", thing("u2", 15), code(201)),
+		},
+		[]string{"create stored @10 u1 made", "delete stored @12 u1 body needs u1/", "release deleted (12,15) u1", "anew stored @15 u2 made"},
+		[]string{"u1@10", "u1@12", "u1 gone (12,15)", "u2@15"},
+	},
+	"OneFinalizerOfTwo": {
+		"who is still held is not gone",
+		[]auditv1.Event{
+			asked("delete", 0, "delete", thing("u1", 12, finalizer, leaving)),
+			asked("release", 20, "patch", thing("u1", 13, finalizer, leaving)),
+		},
+		[]string{"delete stored @12 u1", "release stored @13 u1"},
+		[]string{"u1@12", "u1@13"},
+	},
+	"PodStopping": {
+		"a Pod has time to stop, and a write that changes nothing does not end it",
+		[]auditv1.Event{
+			asked("delete", 0, "delete", thing("u1", 12, leaving, `,"deletionGracePeriodSeconds":30`)),
+			asked("same", 20, "patch", thing("u1", 12, leaving, `,"deletionGracePeriodSeconds":30`)),
+		},
+		[]string{"delete stored @12 u1", "same unchanged (12,0) u1"},
+		[]string{"u1@12"},
+	},
+	"DeleteByName": {
+		"a Status that does not say whom: the last one of that name",
+		[]auditv1.Event{create(), asked("delete", 10, "delete", success), asked("anew", 20, "create", thing("u2", 14), code(201)), asked("again", 30, "delete", success)},
+		[]string{"create stored @10 u1 made", "delete deleted (10,14) u1", "anew stored @14 u2 made", "again deleted (14,0) u2"},
+		[]string{"u1@10", "u1 gone (10,14)", "u2@14", "u2 gone (14,0)"},
+	},
+	"DeleteByUID": {
+		"a Status that says whom, and an object that nobody has seen before",
+		[]auditv1.Event{asked("delete", 10, "delete", `{"kind":"Status","metadata":{},"status":"Success","details":{"uid":"u9"}}`)},
+		[]string{"delete deleted (0,0) u9"},
+		[]string{"u9 gone (0,0)"},
+	},
+	"DeleteAnswersWithTheObject": {
+		"some resources answer with what was deleted",
+		[]auditv1.Event{create(), asked("delete", 10, "delete", thing("u1", 12, leaving))},
+		[]string{"create stored @10 u1 made", "delete deleted @12 u1"},
+		[]string{"u1@10", "u1 gone @12"},
+	},
+	"Collection": {
+		"who was deleted is not said, and the version of a list is no version of an object",
+		[]auditv1.Event{create(), asked("all", 10, "deletecollection", `{"kind":"ThingList","metadata":{"resourceVersion":"77"},"items":[]}`, func(e *auditv1.Event) { e.ObjectRef.Name = "" })},
+		[]string{"create stored @10 u1 made", "all deleted (10,0)"},
+		[]string{"u1@10"},
+	},
+	"Refusals": {
+		"conflicts and denials change nothing, and an answer with 5xx may have",
+		[]auditv1.Event{create(), asked("conflict", 10, "update", `{"kind":"Status","metadata":{},"code":409}`, code(409)), asked("late", 20, "update", success, code(504)),
+			asked("denied", 30, "delete", success, code(403), func(e *auditv1.Event) {
+				e.Annotations = map[string]string{"authorization.k8s.io/decision": "forbid"}
+			})},
+		[]string{"create stored @10 u1 made", "conflict refused (10,0)", "late unknown (10,0)", "denied refused (10,0) forbidden"},
+		[]string{"u1@10"},
+	},
+	"NeverStored": {
+		"dry runs and tokens",
+		[]auditv1.Event{create(), asked("check", 10, "update", thing("u1", 10), query("dryRun=All")), asked("token", 20, "create", `{"kind":"TokenRequest","metadata":{}}`, sub("token"))},
+		[]string{"create stored @10 u1 made", "check dry (10,0) u1", "token dry (10,0)"},
+		[]string{"u1@10"},
+	},
+	"Reads": {
+		"once each, those that are still open too",
+		[]auditv1.Event{create(), asked("list", 10, "list", ""), asked("open", 20, "watch", "", stage("ResponseStarted")),
+			asked("over", 30, "watch", "", stage("ResponseStarted")), asked("over", 30, "watch", ""), asked("early", 40, "get", "", stage("RequestReceived"))},
+		[]string{"create stored @10 u1 made", "list read (10,0)", "open read (10,0)", "over read (10,0)"},
+		[]string{"u1@10"},
+	},
+	"TwoClaimOne": {
+		"one of them changed nothing while the other was at work; who, the log does not say",
+		[]auditv1.Event{create(), asked("a", 10, "patch", thing("u1", 12)), asked("b", 11, "patch", thing("u1", 12))},
+		[]string{"create stored @10 u1 made", "a unknown @12 u1", "b unknown @12 u1"},
+		[]string{"u1@10", "u1@12"},
+	},
+	"MakerAndClaimer": {
+		"who made it is known",
+		[]auditv1.Event{create(), asked("same", 1, "patch", thing("u1", 10))},
+		[]string{"create stored @10 u1 made", "same unknown @10 u1"},
+		[]string{"u1@10"},
+	},
+	"Namespace": {
+		"the log puts a namespace in itself; its own finalizers hold it",
+		[]auditv1.Event{
+			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
+			asked("end", 10, "update", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{}}`, about("namespaces", "n", "n"), sub("finalize")),
+		},
+		[]string{"ns stored @5 n1", "end deleted (5,0) n1"},
+		[]string{"n1@5", "n1 gone (5,0)"},
+	},
+	"NoAnswers": {
+		"a log without bodies, as of Secrets",
+		[]auditv1.Event{create(), asked("secret", 10, "update", "", about("secrets", "ns", "s"))},
+		[]string{"create stored @10 u1 made", "secret stored (10,0)"},
+		[]string{"u1@10"},
+	},
+}
+
+func TestFromAudit(t *testing.T) {
+	for name, tc := range audits {
+		t.Run(name, func(t *testing.T) {
+			// The latest first, but the stages of one request in order.
+			slices.SortStableFunc(tc.events, func(a, b auditv1.Event) int {
+				return b.RequestReceivedTimestamp.Compare(a.RequestReceivedTimestamp.Time)
+			})
+			h, err := record.FromAudit(tc.events)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.requests, requestsOf(h)); diff != "" {
+				t.Errorf("%s: requests (-want +got):\n%s", tc.reason, diff)
+			}
+			if diff := cmp.Diff(tc.versions, versionsOf(h)); diff != "" {
+				t.Errorf("%s: versions (-want +got):\n%s", tc.reason, diff)
+			}
+		})
+	}
+}
+
+func spanOf(s history.Span) string {
+	if version, exact := s.Exact(); exact {
+		return fmt.Sprintf("@%d", version)
+	}
+	return fmt.Sprintf(" (%d,%d)", s.From, s.To)
+}
+
+func requestsOf(h *history.History) []string {
+	byTime := slices.Clone(h.Requests)
+	slices.SortStableFunc(byTime, func(a, b history.Request) int { return a.Received.Compare(b.Received) })
+	var all []string
+	for _, r := range byTime {
+		text := r.ID + " " + string(r.Effect) + " " + strings.TrimSpace(spanOf(r.Span))
+		add := func(there bool, word string) {
+			if there {
+				text += " " + word
+			}
+		}
+		add(r.UID != "", string(r.UID))
+		add(r.Made, "made")
+		add(r.Body, "body")
+		add(r.Apply, "apply")
+		add(r.Force, "force")
+		add(r.NeedsUID != "" || r.NeedsVersion != "", "needs "+string(r.NeedsUID)+"/"+r.NeedsVersion)
+		add(r.Forbidden, "forbidden")
+		all = append(all, text)
+	}
+	return all
+}
+
+func versionsOf(h *history.History) []string {
+	var all []string
+	for _, v := range h.Versions {
+		text := string(v.UID)
+		if v.Gone {
+			text += " gone "
+		}
+		all = append(all, strings.ReplaceAll(text+spanOf(v.Span), "  ", " "))
+	}
+	return all
+}
+
+func TestFromAuditNamesReplicasAndUsers(t *testing.T) {
+	named := asked("create", 0, "create", thing("u1", 10), code(201), func(e *auditv1.Event) { e.ObjectRef.Name = "" })
+	as := asked("as", 10, "patch", thing("u1", 11))
+	as.ImpersonatedUser = as.User.DeepCopy()
+	as.ImpersonatedUser.Username = "other"
+	h, err := record.FromAudit([]auditv1.Event{named, as})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Requests[0]; got.Replica != "pod-a" || got.User != "op" || got.Name != "t" {
+		t.Errorf("request %v, want one by pod-a for the name that the API server made up", got)
+	}
+	if got := h.Requests[1]; got.Replica != "" || got.User != "other" {
+		t.Errorf("impersonating: %v, want other and no replica", got)
+	}
+	if diff := cmp.Diff([]history.Source{history.Audit}, h.Recorded); diff != "" {
+		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+}
+
+func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
+	event := func(id string, group, text string, mutate ...func(*auditv1.Event)) auditv1.Event {
+		e := asked(id, 0, "create", text, append(mutate, code(201))...)
+		e.ObjectRef.APIGroup, e.ObjectRef.Resource = group, "events"
+		return e
+	}
+	h, err := record.FromAudit([]auditv1.Event{
+		event("new", "events.k8s.io", `{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"5"},"regarding":{"uid":"u1"},"type":"Normal","reason":"Made","note":"made it"}`),
+		event("old", "", `{"kind":"Event","metadata":{"name":"f","uid":"e2","resourceVersion":"6"},"involvedObject":{"uid":"u2"},"type":"Warning","reason":"Lost","message":"lost it"}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range h.Events {
+		got = append(got, fmt.Sprintf("%s %s %s %s %q %t", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First))
+	}
+	want := []string{`pod-a u1 Normal Made "made it" true`, `pod-a u2 Warning Lost "lost it" true`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if len(h.Versions) != 0 {
+		t.Errorf("versions: %v, want none of events", h.Versions)
+	}
+}
+
+func TestFromAuditRefusesGarbage(t *testing.T) {
+	_, err := record.FromAudit([]auditv1.Event{asked("x", 0, "create", `{"metadata":{"resourceVersion":"5"}}`, code(201))})
+	if err == nil || !strings.Contains(err.Error(), "decoding the answer of audit event x") {
+		t.Errorf("FromAudit() = %v, want an error that names the event", err)
+	}
+}

@@ -1,0 +1,140 @@
+package record
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// versions tells the store's version at a time, from the answers to writes.
+type versions struct {
+	done     []stamp // by when the API server had answered; highest version so far
+	received []stamp // by when it received the request; lowest version from here on
+}
+
+type stamp struct {
+	at      time.Time
+	version uint64
+}
+
+func newVersions(events []auditv1.Event) *versions {
+	writes := Select(events, isWrite, Succeeded)
+	v := &versions{}
+	for _, e := range writes {
+		if version, ok := versionOf(e); ok {
+			v.done = append(v.done, stamp{e.StageTimestamp.Time, version})
+		}
+	}
+	byTime := func(a, b stamp) int { return a.at.Compare(b.at) }
+	slices.SortStableFunc(v.done, byTime)
+	for i := 1; i < len(v.done); i++ {
+		v.done[i].version = max(v.done[i].version, v.done[i-1].version)
+	}
+	// What changed nothing says nothing about the time it was asked for.
+	for _, e := range writes {
+		if version, ok := versionOf(e); ok && version > v.before(e.RequestReceivedTimestamp.Time) {
+			v.received = append(v.received, stamp{e.RequestReceivedTimestamp.Time, version})
+		}
+	}
+	slices.SortStableFunc(v.received, byTime)
+	for i := len(v.received) - 2; i >= 0; i-- {
+		v.received[i].version = min(v.received[i].version, v.received[i+1].version)
+	}
+	return v
+}
+
+// before is a version that the store had reached by then; 0 if none is known.
+func (v *versions) before(t time.Time) uint64 {
+	i, _ := slices.BinarySearchFunc(v.done, t, func(s stamp, t time.Time) int { return s.at.Compare(t) })
+	if i == 0 {
+		return 0
+	}
+	return v.done[i-1].version
+}
+
+// after is a version that the store had not reached by then; 0 if none is known.
+func (v *versions) after(t time.Time) uint64 {
+	i, _ := slices.BinarySearchFunc(v.received, t, func(s stamp, t time.Time) int {
+		if s.at.After(t) {
+			return 1
+		}
+		return -1
+	})
+	if i == len(v.received) {
+		return 0
+	}
+	return v.received[i].version
+}
+
+// within is what is known of a request that stored no version: the answers
+// before and after it.
+func (v *versions) within(e auditv1.Event) history.Span {
+	return history.Span{From: v.before(e.RequestReceivedTimestamp.Time), To: v.after(e.StageTimestamp.Time)}
+}
+
+// stored says what a write that has succeeded did, and when. Three answers need a
+// second look:
+//   - one with a version that is older than its request is of a write that changed
+//     nothing, such as an apply of what is there;
+//   - unless it took the last finalizer off an object on its way out: the object is
+//     deleted then, and the answer still has its version from before;
+//   - one without a version, a Status, is of a deletion.
+func (v *versions) stored(e auditv1.Event) (history.Span, history.Effect) {
+	version, ok := versionOf(e)
+	switch {
+	case e.Verb == "deletecollection", !ok && e.Verb == "delete":
+		return v.within(e), history.Deleted
+	case !ok:
+		return v.within(e), history.Stored
+	case version > v.before(e.RequestReceivedTimestamp.Time):
+		if e.Verb == "delete" && released(e) {
+			return history.At(version), history.Deleted
+		}
+		return history.At(version), history.Stored
+	case released(e):
+		return v.within(e), history.Deleted
+	}
+	return v.within(e), history.Unchanged
+}
+
+// versionOf is the resourceVersion in the answer. A Status has none.
+func versionOf(e auditv1.Event) (uint64, bool) {
+	if e.ResponseObject == nil {
+		return 0, false
+	}
+	var object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(e.ResponseObject.Raw, &object); err != nil {
+		return 0, false // an answer that is no object, such as text
+	}
+	version, err := strconv.ParseUint(object.Metadata.ResourceVersion, 10, 64)
+	return version, err == nil
+}
+
+// released reports whether nothing held the object in the answer any more: on its
+// way out, without finalizers and without time to stop.
+func released(e auditv1.Event) bool {
+	var object struct {
+		Metadata struct {
+			DeletionTimestamp  string   `json:"deletionTimestamp"`
+			GracePeriodSeconds int64    `json:"deletionGracePeriodSeconds"`
+			Finalizers         []string `json:"finalizers"`
+		} `json:"metadata"`
+		Spec struct {
+			Finalizers []string `json:"finalizers"` // a namespace has some of its own
+		} `json:"spec"`
+	}
+	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &object) != nil {
+		return false
+	}
+	return object.Metadata.DeletionTimestamp != "" && object.Metadata.GracePeriodSeconds == 0 &&
+		len(object.Metadata.Finalizers) == 0 && len(object.Spec.Finalizers) == 0
+}
