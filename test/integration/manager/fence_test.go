@@ -210,7 +210,8 @@ func (f *fenced) pausedLeader(ctx context.Context, name string) *paused {
 		Expect(leader.Restart()).To(Succeed())
 		Eventually(leader.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	})
-	Eventually(f.holder).WithContext(ctx).WithTimeout(expect.Medium).Should(HavePrefix(standby.Name() + "_"))
+	Eventually(f.holder).WithContext(ctx).WithTimeout(expect.Medium).Should(
+		HavePrefix(standby.Name()+"_"), func() string { return "the standby said:\n" + standby.LogTail(10) })
 	f.ready(ctx, t)
 	return &paused{fenced: f, leader: leader, tenant: t, namespace: ns, held: held, began: f.position()}
 }

@@ -67,7 +67,11 @@ func newFenced(ctx context.Context) *fenced {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
 	f.installation, err = f.plane.Install(lasting, env.Subject{
-		Manifests: "../../../config/default", Binary: binary, Args: arguments,
+		Manifests: "../../../config/default", Binary: binary,
+		Args: func(p env.ReplicaPorts) []string {
+			// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
+			return append(arguments(p), "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s")
+		},
 		Connect: func(c *rest.Config) {
 			c.Host, c.TLSClientConfig = f.proxy.URL(), rest.TLSClientConfig{CAData: f.proxy.CA()}
 		},
