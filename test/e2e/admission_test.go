@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	. "github.com/onsi/gomega"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -39,6 +41,26 @@ type refusal struct {
 // String says when, how slowly and why.
 func (r refusal) String() string {
 	return fmt.Sprintf("%s after %s: %v", r.At.UTC().Format("15:04:05.000"), r.Took.Round(time.Millisecond), r.Err)
+}
+
+// lostAtClose says whether the question was on a connection that the API server
+// had kept open, at the moment in which a Pod that stops closed it. The Service
+// has let the Pod go long before that; open connections know nothing of it.
+func (r refusal) lostAtClose() bool {
+	return strings.HasSuffix(r.Err.Error(), ": EOF") || strings.HasSuffix(r.Err.Error(), "connection reset by peer")
+}
+
+// expectAnswered allows for one question lost for each Pod that has stopped, by
+// itself and in order, since the time until which any may be.
+func expectAnswered(g *WithT, failures []refusal, until time.Time, stopped int) {
+	for _, r := range failures {
+		if r.At.After(until) && r.lostAtClose() {
+			stopped--
+			continue
+		}
+		g.Expect(r.At).To(BeTemporally("<=", until), "%s late: %s", r.At.Sub(until), r)
+	}
+	g.Expect(stopped).To(BeNumerically(">=", 0), "%v", failures)
 }
 
 // askAdmission begins to ask. The first answer has been given when it returns.

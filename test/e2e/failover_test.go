@@ -33,7 +33,7 @@ func TestFailoverPodDeleted(t *testing.T) {
 			f.awaitLetGo(ctx, g)
 		},
 		// It is taken off the Service before it stops to answer.
-		refusedFor: 0,
+		stopped: 1,
 	}.feature())
 }
 

@@ -19,6 +19,7 @@ type report struct {
 	Phases   []*phase       `json:"phases"`
 	Failover []failover     `json:"failover"`
 	Probes   []probeFinding `json:"probes"`
+	Fence    []lateWrites   `json:"fence"`
 }
 
 // phase is a part of the run: setting up, or one test.
@@ -109,6 +110,7 @@ func (r *report) markdown() string {
 			f.Mode, f.Settings, f.NewHolder, f.FirstWrite, f.FirstReady, f.Transitions, f.Refused, f.Asked)
 	}
 	r.probeTable(&b)
+	r.fenceTable(&b)
 	b.WriteString("\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n")
 	var sum float64
 	for _, p := range r.Phases {

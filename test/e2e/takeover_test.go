@@ -28,6 +28,8 @@ type takeover struct {
 	fresh       bool
 	// released: the leader lets go by itself, and the times count from then on.
 	released bool
+	// stopped is how many Pods stop in good order.
+	stopped int
 	// refusedFor is how long after the loss a question to the webhooks may go
 	// unanswered: while the Service still leads to the lost Pod.
 	refusedFor time.Duration
@@ -203,9 +205,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(found.NewHolder).To(BeNumerically(">", 0))
 	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
 	g.Expect(asked).To(BeNumerically(">", 10))
-	for _, refused := range failures {
-		g.Expect(refused.At).To(BeTemporally("<=", f.lost.Add(to.refusedFor)), "%s after the loss: %s", refused.At.Sub(f.lost), refused)
-	}
+	expectAnswered(g, failures, f.lost.Add(to.refusedFor), to.stopped)
 }
 
 // letGo is when the Lease was released, after a time.
