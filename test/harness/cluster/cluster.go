@@ -49,6 +49,7 @@ type Cluster struct {
 	kubeconfig string
 	config     *rest.Config
 	clients    *kubernetes.Clientset
+	made       bool // here, be it in part
 
 	audit sync.Mutex // holds together what is copied and where it goes
 }
@@ -67,7 +68,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	c.provider = kind.NewProvider().WithName(o.Name).WithOpts(kind.WithPath(o.Kind), kind.WithImage(o.NodeImage))
 	if err := c.start(ctx); err != nil {
 		err = fmt.Errorf("starting cluster %s: %w", o.Name, err)
-		if !o.Reuse {
+		if c.made && !o.Reuse {
 			err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 		}
 		return nil, err
@@ -116,6 +117,7 @@ func (c *Cluster) create(ctx context.Context, there bool) error {
 	if err != nil {
 		return err
 	}
+	c.made = true
 	c.say("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers, c.options.NodeImage)
 	exported, err := c.provider.Create(ctx, "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "2m")
 	if err != nil {
