@@ -49,7 +49,8 @@ func (m *Memory) denied(ctx context.Context, key client.ObjectKey, err error) ct
 		return ctrl.Result{RequeueAfter: LookAgain}
 	}
 	log.FromContext(ctx).Error(err, "the fence goes on denying this leader's writes; "+
-		"does its binding name the Lease of --leader-election-id, and is --leader-elect on?")
+		"does its binding name the Lease of --leader-election-id, and is --leader-elect on? An API server that has seen "+
+		"a former binding go may judge by an old Lease until it is restarted; the binding's validationActions: [Audit] turns the fence off")
 	return ctrl.Result{RequeueAfter: DeniedAgain}
 }
 
