@@ -100,7 +100,43 @@ func TestNeedsDocker(t *testing.T) {
 func needsJQ(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("jq"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("CI is set, and there a missing jq is a failure")
+		}
 		t.Skip("jq is not installed (apt-get install jq)")
+	}
+}
+
+// On a machine that knows of no package before it has asked for the lists.
+func TestDockerPackages(t *testing.T) {
+	const (
+		all     = "CapBnd:\t000001ffffffffff\n"
+		without = "CapBnd:\t000001fffeffffff\n"
+	)
+	for _, c := range []struct{ name, bounding, here, known, want string }{
+		{name: "Debian 12", bounding: all, want: "docker.io iptables"},
+		{name: "Debian 13", bounding: all, known: "docker-cli", want: "docker.io iptables docker-cli"},
+		{name: "no client", bounding: all, here: "dockerd", known: "docker-cli", want: "docker-cli"},
+		{name: "a capability is withheld", bounding: without, here: "dockerd docker", want: "jq"},
+		{name: "all is here", bounding: without, here: "dockerd docker jq"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "status"), c.bounding)
+			got := run(t, `source ../.ci/docker; status=$DIR/status
+command() { [[ $2 == apt-get || " $HERE " == *" $2 "* ]]; }
+packages >/dev/null; cat "$DIR/installed" 2>/dev/null || true`, map[string]string{
+				"apt-get": `case $1 in
+update) touch "$DIR/lists" ;;
+install) while [[ $1 != --no-remove ]]; do shift; done; shift; echo "$*" >"$DIR/installed" ;;
+esac`,
+				"apt-cache": `[[ -e $DIR/lists && " $KNOWN " == *" $2 "* ]]`,
+			}, "DIR="+dir, "HERE="+c.here, "KNOWN="+c.known)
+			if !got.ok || got.stdout != c.want {
+				t.Errorf("got %+v, want %q installed", got, c.want)
+			}
+		})
 	}
 }
 
