@@ -3,15 +3,21 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 )
 
-// TestUndeploy is the last by its file's name: a fence that was taken away and put
-// back lets everything through until the API server restarts, see D32.
+// The last of the features, by the name of this file: until kube-apiserver is
+// started anew, the fence stands open after it.
 func TestUndeploy(t *testing.T) {
+	again := newTenant("e2e-deployed-again", "a")
+	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, again) })
 	testenv.Test(t, features.New("`make undeploy`").
 		Assess("refuses while there is a Tenant", step(func(ctx context.Context, g *WithT) {
 			tenant := newTenant("e2e-held", "a")
@@ -20,14 +26,37 @@ func TestUndeploy(t *testing.T) {
 			remove(ctx, g, tenant)
 		})).
 		Assess("leaves nothing", step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.left(ctx)).To(ContainElements(
+				HavePrefix("Namespace "), HavePrefix("CustomResourceDefinition "), HavePrefix("ClusterRole "),
+				HavePrefix("ValidatingWebhookConfiguration "), HavePrefix("ValidatingAdmissionPolicyBinding ")), "before")
 			g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(Succeed())
 			g.Eventually(shared.left).WithContext(ctx).WithTimeout(readyTimeout).Should(BeEmpty())
 		})).
 		Assess("and `make deploy` puts it back", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.deploy(ctx)).To(Succeed())
 			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+			g.Expect(shared.client.Create(ctx, again)).To(Succeed())
+			await(ctx, g, tenantReady(again), Succeed())
+		})).
+		Assess("behind its fence, at the latest when kube-apiserver has been started anew", step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.killAPIServer(ctx)).To(Succeed())
+			await(ctx, g, fenceDenies, BeTrue())
+			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 		})).
 		Feature())
+}
+
+// killAPIServer lets kube-apiserver crash; the kubelet starts it anew.
+func (s *suite) killAPIServer(ctx context.Context) error {
+	const component = "kube-apiserver"
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": component}); err != nil {
+		return fmt.Errorf("listing kube-apiserver's Pods: %w", err)
+	}
+	if len(pods.Items) != 1 {
+		return fmt.Errorf("there are %d Pods of kube-apiserver, want 1", len(pods.Items))
+	}
+	return s.cluster.Signal(ctx, &pods.Items[0], component, syscall.SIGKILL)
 }
 
 // left is everything of any kind that bears our label or our name.

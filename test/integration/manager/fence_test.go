@@ -157,7 +157,7 @@ var _ = Describe("The fence", Ordered, func() {
 	}, SpecTimeout(expect.Long))
 
 	It("is what keeps it from that: without it a namespace is lost", func(ctx SpecContext) {
-		f.remove(ctx)
+		f.off(ctx)
 		late := f.pausedLeader(ctx, "lost")
 		late.wakeUp(ctx)
 		Expect(late.answer(ctx)).To(BeEquivalentTo(http.StatusOK))
@@ -173,6 +173,12 @@ var _ = Describe("The fence", Ordered, func() {
 			}
 			return nil
 		}).WithContext(ctx).Should(Succeed())
+	}, SpecTimeout(expect.Long))
+
+	// It would not, had its binding been deleted and made again (kubernetes#130887).
+	It("that was off for a while goes by who leads now", func(ctx SpecContext) {
+		_, standby := f.roles(ctx) // the leader has changed meanwhile, and may write
+		Eventually(f.tries(standby)).WithContext(ctx).Should(MatchError(ContainSubstring("does not hold the Lease")))
 	}, SpecTimeout(expect.Long))
 })
 

@@ -241,16 +241,17 @@ func (f *fenced) aim(ctx context.Context, lease string) {
 	Expect(f.client.Update(ctx, b)).To(Succeed())
 }
 
-// remove takes the fence away until the spec has ended.
-func (f *fenced) remove(ctx context.Context) {
+// off lets the fence deny nothing until the spec has ended, as the README says.
+func (f *fenced) off(ctx context.Context) {
 	GinkgoHelper()
 	_, standby := f.roles(ctx)
-	b := f.binding(ctx)
-	Expect(f.client.Delete(ctx, b)).To(Succeed())
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(f.client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: b.Name, Labels: b.Labels}, Spec: b.Spec})).To(Succeed())
-	})
+	act := func(ctx context.Context, action admissionregistrationv1.ValidationAction) {
+		b := f.binding(ctx)
+		b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{action}
+		Expect(f.client.Update(ctx, b)).To(Succeed())
+	}
+	act(ctx, admissionregistrationv1.Audit)
+	DeferCleanup(func(ctx SpecContext) { act(ctx, admissionregistrationv1.Deny) })
 	Eventually(f.tries(standby)).WithContext(ctx).Should(Succeed())
 }
 
