@@ -33,16 +33,19 @@ type cloneOptions struct {
 	heldByOther bool
 	// once leaves it ended when it has ended.
 	once bool
-	args []string
-	env  []corev1.EnvVar
+	// lingers is for how many seconds it goes on before it is stopped; 0 is the
+	// Deployment's.
+	lingers int64
+	args    []string
+	env     []corev1.EnvVar
 }
 
 // startClones creates clones and what they need, and waits until their processes
-// have been started.
-func startClones(ctx context.Context, g *WithT, options ...cloneOptions) map[string]*clone {
+// have been started. Each is added to clones, by name, before anything of it is
+// made.
+func startClones(ctx context.Context, g *WithT, clones map[string]*clone, options ...cloneOptions) {
 	var d appsv1.Deployment
 	g.Expect(shared.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d)).To(Succeed())
-	clones := map[string]*clone{}
 	for _, o := range options {
 		c := newClone(&d, o)
 		clones[o.name] = c
@@ -58,7 +61,6 @@ func startClones(ctx context.Context, g *WithT, options ...cloneOptions) map[str
 			g.Expect(c.pod.Status.ContainerStatuses[0].ContainerID).NotTo(BeEmpty())
 		}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 	}
-	return clones
 }
 
 func newClone(d *appsv1.Deployment, o cloneOptions) *clone {
@@ -71,6 +73,9 @@ func newClone(d *appsv1.Deployment, o cloneOptions) *clone {
 	container := &c.pod.Spec.Containers[0]
 	container.Args = append(append(container.Args, "--leader-election-id="+name), o.args...)
 	container.Env = append(container.Env, o.env...)
+	if o.lingers > 0 {
+		container.Lifecycle.PreStop.Sleep.Seconds = o.lingers
+	}
 	if o.once {
 		c.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	}

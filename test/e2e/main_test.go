@@ -112,6 +112,11 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 	if err := s.deploy(ctx); err != nil {
 		return ctx, err
 	}
+	if s.settings.Cluster != "" {
+		if err := s.replacePods(ctx); err != nil {
+			return ctx, err
+		}
+	}
 	return ctx, s.awaitOperator(ctx)
 }
 
@@ -152,7 +157,11 @@ func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context,
 	if err := s.report.write(s.settings.Artifacts, progress{s}); err != nil {
 		s.say("%v", err)
 	}
-	return ctx, s.cluster.Stop(context.WithoutCancel(ctx))
+	err := s.cluster.Stop(context.WithoutCancel(ctx))
+	if err != nil {
+		s.say("%v", err) // the framework keeps it to itself
+	}
+	return ctx, err
 }
 
 func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order

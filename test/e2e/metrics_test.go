@@ -46,6 +46,7 @@ func TestMetrics(t *testing.T) {
 			}
 		})
 	}
+	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, binding, reader, stranger) })
 	testenv.Test(t, features.New("the metrics of leader and standby").
 		Setup(step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.client.Create(ctx, stranger)).To(Succeed())
@@ -77,9 +78,6 @@ func TestMetrics(t *testing.T) {
 				}
 				g.Expect(series(text, "leader_election_master_status")).To(HaveExactElements(HaveSuffix(" " + master)))
 			}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(poll).Should(Succeed())
-		})).
-		Teardown(step(func(ctx context.Context, g *WithT) {
-			remove(ctx, g, binding, reader, stranger)
 		})).
 		Feature())
 }

@@ -49,6 +49,17 @@ func (s *suite) deploy(ctx context.Context) error {
 	return s.make(ctx, "deploy", "OVERLAY=config/e2e")
 }
 
+// replacePods deletes the operator's Pods on a cluster that was there before: the
+// image has the same name as that of the last run, so the Deployment has not
+// changed, and they would go on to run the last run's program.
+func (s *suite) replacePods(ctx context.Context) error {
+	err := s.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"})
+	if err != nil {
+		return fmt.Errorf("deleting the Pods of the last run: %w", err)
+	}
+	return nil
+}
+
 // make runs a target of the Makefile against the cluster, as a user does.
 func (s *suite) make(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, "make", append(argv, "KUBECTL="+s.settings.Kubectl,

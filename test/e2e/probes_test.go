@@ -89,18 +89,22 @@ func served(ctx context.Context, pod *corev1.Pod) (bool, error) {
 func TestProbeEndpoints(t *testing.T) {
 	empty := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "e2e-no-certificate", Namespace: operatorNamespace}}
 	withoutCertificate := []string{"--webhook-secret=" + empty.Name, "--webhook-configurations-prefix=e2e-none-"}
-	var clones map[string]*clone
+	clones := map[string]*clone{}
+	afterwards(t, func(ctx context.Context, g *WithT) {
+		removeClones(ctx, g, clones)
+		remove(ctx, g, empty)
+	})
 	f := features.New("/healthz and /readyz, of leader and standby").
 		Setup(step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.client.Create(ctx, empty)).To(Succeed())
-			clones = startClones(ctx, g,
+			startClones(ctx, g, clones,
 				// An address that nobody has.
 				cloneOptions{name: "starting", mayWatch: true, env: []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "192.0.2.1"}}},
 				cloneOptions{name: "caches"},
 				cloneOptions{name: "lost-leader", mayWatch: true, once: true},
 				cloneOptions{name: "lost-standby", mayWatch: true, heldByOther: true},
-				cloneOptions{name: "draining-leader", mayWatch: true},
-				cloneOptions{name: "draining-standby", mayWatch: true, heldByOther: true},
+				cloneOptions{name: "draining-leader", mayWatch: true, lingers: 20},
+				cloneOptions{name: "draining-standby", mayWatch: true, heldByOther: true, lingers: 20},
 				cloneOptions{name: "certificate-standby", mayWatch: true, heldByOther: true, args: withoutCertificate},
 				cloneOptions{name: "certificate-leader", mayWatch: true, args: withoutCertificate},
 			)
@@ -110,12 +114,7 @@ func TestProbeEndpoints(t *testing.T) {
 	f = steadyReplicas(f)
 	f = leaseLost(f, by)
 	f = draining(f, by)
-	testenv.Test(t, f.
-		Teardown(step(func(ctx context.Context, g *WithT) {
-			removeClones(ctx, g, clones)
-			remove(ctx, g, empty)
-		})).
-		Feature())
+	testenv.Test(t, f.Feature())
 }
 
 func steadyReplicas(f *features.FeatureBuilder) *features.FeatureBuilder {
@@ -190,7 +189,8 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 }
 
 // draining deletes Pods. They go on answering until nobody can have been sent to
-// them any more, which is what their preStop hook waits for.
+// them any more, which is what their preStop hook waits for; here for long enough
+// that a slow machine sees them do so.
 func draining(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	for _, replica := range []string{"leader", "standby"} {
 		f = f.Assess(fmt.Sprintf("a %s that drains answers, and gets no new admission requests", replica), step(func(ctx context.Context, g *WithT) {

@@ -55,7 +55,8 @@ func (s *logStreams) follow(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.State.Running == nil || !s.first(status.ContainerID) {
+		// One that ended at once is never seen to run.
+		if status.State.Running == nil && status.State.Terminated == nil || !s.first(status.ContainerID) {
 			continue
 		}
 		file := filepath.Join(s.dir, fmt.Sprintf("%s.%s.%s.%d.log", pod.Namespace, pod.Name, status.Name, status.RestartCount))
