@@ -80,7 +80,7 @@ type Mark struct {
 // never was.
 func (m Mark) Holds(s Span, at time.Time) bool {
 	return m.From <= s.From && s != At(m.From) && (m.To == 0 || s.Before(At(m.To))) &&
-		!at.Before(m.Began) && !at.After(m.Ended)
+		at.After(m.Began) && !at.After(m.Ended)
 }
 
 // Replica is one process of the operator, from its start to its end.

@@ -112,6 +112,7 @@ func (r Request) String() string {
 
 // Event is what a replica wrote to the object's events, once for each request.
 type Event struct {
+	User    string `json:"user"`
 	Replica string `json:"replica,omitempty"`
 	// Regarding is the UID of the object that it is about.
 	Regarding types.UID `json:"regarding"`

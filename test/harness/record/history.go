@@ -180,9 +180,11 @@ func requestOf(e auditv1.Event) history.Request {
 
 // demands reads the preconditions from what was asked for.
 func demands(e auditv1.Event, r *history.Request) {
+	r.Body = e.Level == auditv1.LevelRequest || e.Level == auditv1.LevelRequestResponse
 	if e.RequestObject == nil {
 		return
 	}
+	r.Body = true
 	var body struct {
 		APIVersion    string                `json:"apiVersion"`
 		Preconditions *metav1.Preconditions `json:"preconditions"`
@@ -195,7 +197,6 @@ func demands(e auditv1.Event, r *history.Request) {
 	if json.Unmarshal(e.RequestObject.Raw, &body) != nil {
 		return
 	}
-	r.Body = true
 	r.NeedsUID, r.NeedsVersion = body.Metadata.UID, body.Metadata.ResourceVersion
 	// An applied configuration says what it is, a merge patch need not. Only an
 	// apply takes "force".
@@ -278,7 +279,7 @@ func eventOf(r history.Request, object *unstructured.Unstructured) history.Event
 		return value
 	}
 	e := history.Event{
-		Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"), Reason: text("reason"),
+		User: r.User, Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"), Reason: text("reason"),
 		Note: text("note"), First: r.Made, Span: r.Span, At: r.Answered,
 	}
 	if r.Group == "" {

@@ -1,0 +1,333 @@
+package invariant_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+const (
+	finalizer = "example.com/tidy"
+	madeFor   = "example.com/for"
+)
+
+var (
+	things = history.Resource{Group: "example.com", Resource: "things"}
+	parts  = history.Resource{Resource: "configmaps"}
+	rooms  = history.Resource{Resource: "namespaces"}
+	events = history.Resource{Group: "events.k8s.io", Resource: "events"}
+	lease  = history.Key{Resource: history.Leases, Namespace: "system", Name: "leader"}
+)
+
+// operator reconciles things: each has parts that it controls, rooms that carry its
+// UID, and one thing outside.
+func operator() invariant.Operator {
+	return invariant.Operator{
+		Users: []string{"op"}, Lease: lease, AnyReplica: []history.Resource{events},
+		Kinds: []invariant.Kind{{
+			Resource: things, Finalizer: finalizer, Ready: "Ready", Waiting: []string{"NeedsYou"}, External: true,
+			Kept:    &invariant.Field{Path: "spec.policy", Is: "Keep"},
+			Managed: &invariant.Field{Path: "spec.manage", Is: "yes"},
+			Children: []invariant.Child{
+				{Resource: parts, Controlled: true},
+				{Resource: rooms, Annotation: madeFor, Awaited: true},
+			},
+		}},
+		Limits: invariant.Limits{Quiet: time.Second, Unchanged: 2, PerGeneration: 4, InARow: 3, Events: 2, Grace: 10 * time.Second},
+	}
+}
+
+// story tells a history step by step; each step takes a tenth of a second.
+type story struct {
+	history.History
+	version uint64
+	now     time.Time
+}
+
+// tell makes a history of the steps, with replica a as the leader.
+func tell(steps ...step) *history.History {
+	s := &story{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
+	s.Recorded = []history.Source{history.Audit, history.Watch, history.External, history.Processes}
+	for _, step := range append([]step{holds("a")}, steps...) {
+		step.tell(s)
+	}
+	return &s.History
+}
+
+// step is not just a function, so that one can be told twice.
+type step struct{ tell func(*story) }
+
+func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
+
+// request is one of a replica ("a", "b"), or of a user (any longer name).
+func (s *story) request(who, verb string, key history.Key) history.Request {
+	s.tick()
+	r := history.Request{User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, Span: history.Span{From: s.version, To: s.version + 1}}
+	if len(who) == 1 {
+		r.User, r.Replica = "op", who
+	}
+	return r
+}
+
+func key(o *unstructured.Unstructured) history.Key {
+	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Namespace": rooms, "Lease": history.Leases}[o.GetKind()]
+	return history.Key{Resource: of, Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// writes stores the object. It is made if its UID has not been there before.
+func writes(who string, o *unstructured.Unstructured, change ...func(*history.Request)) step {
+	return step{func(s *story) {
+		r := s.request(who, "patch", key(o))
+		s.version++
+		r.Span, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored, o.GetUID(), true, "1"
+		for _, v := range s.Versions {
+			r.Made = r.Made && v.UID != o.GetUID()
+		}
+		for _, f := range change {
+			f(&r)
+		}
+		s.Requests = append(s.Requests, r)
+		if r.Done() {
+			s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: s.now, Object: o.DeepCopy()})
+		}
+	}}
+}
+
+// ends takes the object away.
+func ends(who string, o *unstructured.Unstructured, change ...func(*history.Request)) step {
+	return step{func(s *story) {
+		r := s.request(who, "delete", key(o))
+		s.version++
+		r.Span, r.Effect, r.UID, r.NeedsUID = history.At(s.version), history.Deleted, o.GetUID(), o.GetUID()
+		for _, f := range change {
+			f(&r)
+		}
+		s.Requests = append(s.Requests, r)
+		s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: s.now, Gone: true, Object: o.DeepCopy()})
+	}}
+}
+
+// asks makes a request that stores nothing.
+func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect, code int, change ...func(*history.Request)) step {
+	return step{func(s *story) {
+		r := s.request(who, verb, key(o))
+		r.Effect, r.Code, r.UID = effect, code, o.GetUID()
+		for _, f := range change {
+			f(&r)
+		}
+		s.Requests = append(s.Requests, r)
+	}}
+}
+
+// holds gives the Lease to a replica; "" releases it.
+func holds(who string) step {
+	return step{func(s *story) {
+		holder := who
+		if who != "" {
+			holder += "_1"
+		}
+		writes(orA(who), object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+			o.SetNamespace("system")
+			o.Object["spec"] = map[string]any{"holderIdentity": holder}
+		})).tell(s)
+	}}
+}
+
+func orA(who string) string {
+	if who == "" {
+		return "a"
+	}
+	return who
+}
+
+// calls asks for something outside, by replica a, and gets the answer.
+func calls(action history.Action, thing string, owner types.UID, outcome history.Outcome, change ...func(*history.Call)) step {
+	return step{func(s *story) {
+		s.tick()
+		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true, Began: s.now, Span: history.Span{From: s.version, To: s.version + 1}}
+		s.tick()
+		c.Ended = s.now
+		for _, f := range change {
+			f(&c)
+		}
+		s.Calls = append(s.Calls, c)
+	}}
+}
+
+// rests is a mark of two seconds in which the Lease is renewed and the steps happen.
+func rests(name string, steps ...step) step {
+	return step{func(s *story) {
+		m := history.Mark{Name: name, Converged: true, Began: s.now, Span: history.Span{From: s.version}, Looked: true}
+		for _, step := range append([]step{holds("a")}, steps...) {
+			step.tell(s)
+		}
+		s.now = m.Began.Add(2 * time.Second)
+		m.Ended, m.To = s.now, s.version+1
+		s.Marks = append(s.Marks, m)
+	}}
+}
+
+// finds says what was there outside at the last mark, as name and owner.
+func finds(things ...history.Thing) step {
+	return step{func(s *story) { s.Marks[len(s.Marks)-1].Things = things }}
+}
+
+func changes(f func(*story)) step { return step{f} }
+
+func without(sources ...history.Source) step {
+	return step{func(s *story) {
+		var left []history.Source
+		for _, have := range s.Recorded {
+			if !strings.Contains(" "+strings.Join(texts(sources), " ")+" ", " "+string(have)+" ") {
+				left = append(left, have)
+			}
+		}
+		s.Recorded = left
+	}}
+}
+
+func texts[T ~string](all []T) []string {
+	var s []string
+	for _, one := range all {
+		s = append(s, string(one))
+	}
+	return s
+}
+
+func object(kind, name, uid string, mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind}}
+	o.SetName(name)
+	o.SetUID(types.UID(uid))
+	for _, f := range mutate {
+		f(o)
+	}
+	return o
+}
+
+// thing is a Thing of generation 1, with UID u1 unless it is changed.
+func thing(mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	return object("Thing", "t", "u1", append([]func(*unstructured.Unstructured){func(o *unstructured.Unstructured) {
+		o.SetNamespace("ns")
+		o.SetGeneration(1)
+		o.Object["spec"] = map[string]any{"manage": "yes"}
+	}}, mutate...)...)
+}
+
+func held(o *unstructured.Unstructured) { o.SetFinalizers([]string{finalizer}) }
+func heldByOthers(o *unstructured.Unstructured) {
+	o.SetFinalizers(append(o.GetFinalizers(), "example.com/other"))
+}
+func leaving(o *unstructured.Unstructured) {
+	at := metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 5, 0, time.UTC))
+	o.SetDeletionTimestamp(&at)
+}
+func kept(o *unstructured.Unstructured)      { o.Object["spec"].(map[string]any)["policy"] = "Keep" }
+func unmanaged(o *unstructured.Unstructured) { o.Object["spec"].(map[string]any)["manage"] = "no" }
+func named(name, uid string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.SetName(name)
+		o.SetUID(types.UID(uid))
+	}
+}
+func generation(g int64) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) { o.SetGeneration(g) }
+}
+
+// says sets the condition Ready, as of a second of the story's first minute.
+func says(status, reason string, observed int64, second string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.Object["status"] = map[string]any{"observedGeneration": observed, "conditions": []any{map[string]any{
+			"type": "Ready", "status": status, "reason": reason, "observedGeneration": observed, "lastTransitionTime": "2030-01-01T00:00:" + second + "Z",
+		}}}
+	}
+}
+
+var ready = says("True", "Fine", 1, "01")
+
+// owned puts owner references on an object, the first of which controls.
+func owned(uids ...string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		var references []metav1.OwnerReference
+		for i, uid := range uids {
+			references = append(references, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: types.UID(uid), Controller: new(i == 0)})
+		}
+		o.SetOwnerReferences(references)
+	}
+}
+
+// part is a ConfigMap that the Thing u1 controls.
+func part(name, uid string, mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+	return object("ConfigMap", name, uid, append([]func(*unstructured.Unstructured){func(o *unstructured.Unstructured) {
+		o.SetNamespace("ns")
+		owned("u1")(o)
+	}}, mutate...)...)
+}
+
+// room is a Namespace that carries the UID of the Thing u1.
+func room(name, uid string) *unstructured.Unstructured {
+	return object("Namespace", name, uid, func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{madeFor: "u1"})
+	})
+}
+
+// row is one history and what has to become of it.
+type row struct {
+	history    *history.History
+	references []*history.History
+	change     func(*invariant.Operator)
+	want       invariant.Result
+	says       []string // parts of the verdict's text
+}
+
+func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
+	t.Helper()
+	for name, r := range rows {
+		t.Run(name, func(t *testing.T) {
+			c := invariant.Case{History: saved(t, r.history), Operator: operator()}
+			for _, h := range r.references {
+				c.References = append(c.References, saved(t, h))
+			}
+			if r.change != nil {
+				r.change(&c.Operator)
+			}
+			got := i.Judge(c)
+			if got.Result != r.want {
+				t.Fatalf("want %s, got %s", r.want, got)
+			}
+			if want := r.want == invariant.Broken; want != (len(got.Breaches) > 0) {
+				t.Errorf("breaches %q do not go with %s", got.Breaches, r.want)
+			}
+			text := got.String()
+			for _, part := range append([]string{i.ID, i.Promise}, r.says...) {
+				if !strings.Contains(text, part) {
+					t.Errorf("the verdict lacks %q:\n%s", part, text)
+				}
+			}
+			if again := i.Judge(c).String(); again != text {
+				t.Errorf("judged again it says\n%s\nand said\n%s", again, text)
+			}
+		})
+	}
+}
+
+// saved is the history as it comes back from a file.
+func saved(t *testing.T, h *history.History) *history.History {
+	t.Helper()
+	var file bytes.Buffer
+	if err := h.Encode(&file); err != nil {
+		t.Fatal(err)
+	}
+	back, err := history.Decode(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
+}

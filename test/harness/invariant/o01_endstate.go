@@ -1,0 +1,20 @@
+package invariant
+
+import "leasehold.dev/test/harness/history"
+
+// EndState compares all objects, with their status, with clean runs.
+var EndState = Invariant{
+	ID: "O1", Name: "end state",
+	Promise: "whatever went wrong, once all is at rest every object is as in runs in which nothing did, with its conditions",
+	judge: func(b *bench) {
+		if !b.needs(history.Watch) {
+			return
+		}
+		b.compared(func(m history.Mark, got state, found []difference) {
+			b.checked += max(1, len(got))
+			for _, d := range found {
+				b.broken("at %q %s", m.Name, d.text)
+			}
+		})
+	},
+}

@@ -1,0 +1,108 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Lifecycle compares how often objects came and went, which an end state hides.
+var Lifecycle = Invariant{
+	ID: "O2", Name: "lifecycle counts",
+	Promise: "whatever goes wrong, each object is made and deleted as often as in runs in which nothing does",
+	judge:   judgeLifecycle,
+}
+
+// comings is how often one object, or its namesakes, came and went.
+type comings struct {
+	made, ended int
+	at          []string
+}
+
+func judgeLifecycle(b *bench) {
+	if !b.needs(history.Watch) {
+		return
+	}
+	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
+	if len(clean) == 0 {
+		b.doubt("there is no clean run to compare with")
+		return
+	}
+	of := b.Operator.owned()
+	counted := count(b.History, of)
+	references := make([]map[string]comings, len(clean))
+	keys := map[string]bool{}
+	for key := range counted {
+		keys[key] = true
+	}
+	for i, h := range clean {
+		references[i] = count(h, of)
+		for key := range references[i] {
+			keys[key] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		b.checked++
+		got := counted[key]
+		compare := func(what string, got int, of func(comings) int) {
+			least, most := of(references[0][key]), of(references[0][key])
+			for _, r := range references[1:] {
+				least, most = min(least, of(r[key])), max(most, of(r[key]))
+			}
+			if got < least || got > most {
+				b.broken("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most), where(counted[key].at))
+			}
+		}
+		compare("made", got.made, func(c comings) int { return c.made })
+		compare("deleted", got.ended, func(c comings) int { return c.ended })
+	}
+}
+
+// count counts by what the scenario calls the objects. Names that the API server
+// made up are one.
+func count(h *history.History, of []history.Resource) map[string]comings {
+	normal := h.Normal()
+	counts := map[string]comings{}
+	for _, life := range h.Index().All() {
+		if !slices.Contains(of, life.Resource) {
+			continue
+		}
+		key := normal.Replace(collapsed(life).String())
+		c := counts[key]
+		if len(life.Versions) > 0 {
+			c.made++
+			c.at = append(c.at, fmt.Sprintf("made UID %s at %s", life.UID, life.Versions[0].Span))
+		}
+		if life.End != nil {
+			c.ended++
+			c.at = append(c.at, fmt.Sprintf("ended UID %s %s", life.UID, life.End.Span))
+		}
+		counts[key] = c
+	}
+	return counts
+}
+
+func collapsed(life *history.Life) history.Key {
+	key := life.Key
+	if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" {
+		key.Name = last.Object.GetGenerateName() + "*"
+	}
+	return key
+}
+
+func times(least, most int) string {
+	if least == most {
+		return fmt.Sprintf("%d times", least)
+	}
+	return fmt.Sprintf("%d to %d times", least, most)
+}
+
+func where(at []string) string {
+	if len(at) == 0 {
+		return "never here"
+	}
+	return strings.Join(at, ", ")
+}

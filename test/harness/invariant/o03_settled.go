@@ -1,0 +1,63 @@
+package invariant
+
+import "leasehold.dev/test/harness/history"
+
+// Settled asks whether what is desired was reached, and stayed.
+var Settled = Invariant{
+	ID: "O3", Name: "settled",
+	Promise: "when faults have stopped, what is desired is reached in time, for the generation that is there, and stays",
+	judge:   judgeSettled,
+}
+
+func judgeSettled(b *bench) {
+	if !b.needs(history.Watch) {
+		return
+	}
+	if len(b.History.Marks) == 0 {
+		b.doubt("the history has no mark: nobody waited for all to be at rest")
+	}
+	for _, m := range b.History.Marks {
+		b.checked++
+		if !m.Converged {
+			b.broken("at %q what is desired had not been reached in time", m.Name)
+			continue
+		}
+		for _, k := range b.Operator.Kinds {
+			if k.Ready == "" {
+				continue
+			}
+			for _, life := range b.index.Lives(k.Resource) {
+				if now := at(life, m); now != nil {
+					b.judgeSteady(k, life, m, now)
+				}
+			}
+		}
+	}
+}
+
+// judgeSteady looks at one object at one mark.
+func (b *bench) judgeSteady(k Kind, life *history.Life, m history.Mark, now *history.Version) {
+	found, _ := conditions(now.Object)
+	ready, there := found[k.Ready]
+	if now.Object.GetDeletionTimestamp() != nil {
+		return // whether it may still be there is O8's
+	}
+	generation := now.Object.GetGeneration()
+	for _, seen := range []int64{ready.observed, observed(now.Object)} {
+		if seen != 0 && seen != generation {
+			b.broken("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID, now.Span, m.Name, seen, generation)
+		}
+	}
+	if !there {
+		b.broken("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.Span, m.Name, k.Ready)
+		return
+	}
+	for _, v := range life.Versions {
+		if !m.Holds(v.Span, v.At) {
+			continue
+		}
+		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
+			b.broken("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready, then[k.Ready].status, v.Span, ready.status, now.Span)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Quiet looks for writes while there is nothing to do.
+var Quiet = Invariant{
+	ID: "O4", Name: "quiet",
+	Promise: "an operator that has reached what is desired writes nothing but its Lease, and on the way there it writes no more than it has to",
+	judge:   judgeQuiet,
+}
+
+func judgeQuiet(b *bench) {
+	if !b.needs(history.Audit) {
+		return
+	}
+	rested := false
+	for _, m := range b.History.Marks {
+		if !m.Converged {
+			continue
+		}
+		rested = true
+		b.judgeRest(m)
+	}
+	if !rested {
+		b.doubt("all was never at rest")
+	}
+	b.judgeThrift()
+}
+
+// judgeRest looks at one mark. An operator that is dead is quiet too, so a renewal
+// of the Lease has to show that it was not.
+func (b *bench) judgeRest(m history.Mark) {
+	b.checked++
+	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet {
+		b.doubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet)
+	}
+	alive := false
+	for _, r := range b.History.Requests {
+		if !b.ours(r) || !r.Write() || !m.Holds(r.Span, r.Received) {
+			continue
+		}
+		if r.Key == b.Operator.Lease {
+			alive = alive || r.Effect == history.Stored
+			continue
+		}
+		b.broken("%s, during %q", r, m.Name)
+	}
+	if !alive {
+		b.doubt("during %q nobody renewed the Lease, and who is dead is quiet", m.Name)
+	}
+}
+
+// judgeThrift counts all writes, of the whole run.
+func (b *bench) judgeThrift() {
+	type generation struct {
+		uid types.UID
+		of  int64
+	}
+	unchanged, written := map[history.Key]int{}, map[generation]int{}
+	limits := b.Operator.Limits
+	for _, r := range b.History.Requests {
+		if !b.ours(r) || b.electing(r) {
+			continue
+		}
+		switch r.Effect {
+		case history.Unchanged:
+			unchanged[r.Key]++
+			if n := unchanged[r.Key]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
+				b.broken("%s changed nothing, as %d writes to it before: at most %d may", r, n-1, limits.Unchanged)
+			}
+		case history.Stored:
+			life := b.index.Life(r.UID)
+			if life == nil || !slices.ContainsFunc(b.Operator.Kinds, func(k Kind) bool { return k.Resource == r.Resource }) {
+				continue
+			}
+			i := slices.IndexFunc(life.Versions, func(v history.Version) bool { return v.Span == r.Span })
+			if i < 0 {
+				continue
+			}
+			g := generation{r.UID, life.Versions[i].Object.GetGeneration()}
+			written[g]++
+			if n := written[g]; limits.PerGeneration > 0 && n == limits.PerGeneration+1 {
+				b.broken("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID, limits.PerGeneration)
+			}
+		default:
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// undated places a deletion between so many versions before it and the next one.
+func undated(before uint64) func(*history.Request) {
+	return func(r *history.Request) { r.Span = history.Span{From: r.From - before, To: r.To + 1} }
+}
+
+func TestSingleWriter(t *testing.T) {
+	t1 := thing()
+	check(t, invariant.SingleWriter, map[string]row{
+		"LeadersWrite":      {history: tell(writes("a", t1), holds(""), holds("b"), writes("b", t1)), want: invariant.Held, says: []string{"2 checked"}},
+		"RestartedAsLeader": {history: tell(holds("a"), writes("a", t1)), want: invariant.Held},
+		"OthersMayWrite":    {history: tell(writes("a", t1), writes("alice", t1), writes("garbage-collector", t1)), want: invariant.Held, says: []string{"1 checked"}},
+		"StandbyWrites": {history: tell(writes("b", t1)), want: invariant.Broken,
+			says: []string{"patch of things.example.com ns/t by replica b at resourceVersion 102", "the Lease was held by replica a then"}},
+		"LateWrite":       {history: tell(writes("a", t1), holds("b"), writes("a", t1)), want: invariant.Broken, says: []string{"replica a at resourceVersion 104", "held by replica b"}},
+		"AfterRelease":    {history: tell(holds(""), writes("a", t1)), want: invariant.Broken, says: []string{"held by nobody"}},
+		"LateDeletion":    {history: tell(writes("a", t1), holds("b"), ends("a", t1)), want: invariant.Broken, says: []string{"delete of things"}},
+		"TwoLeaseNames":   {history: tell(writes("a", t1), writes("c", t1)), want: invariant.Broken, says: []string{"replica c"}},
+		"LateButRefused":  {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Refused, 409)), want: invariant.Held, says: []string{"1 checked"}},
+		"LateButNeutral":  {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unchanged, 200)), want: invariant.Held},
+		"StandbyElects":   {history: tell(writes("a", t1), asks("b", "update", object("Lease", "leader", "l"), history.Refused, 409)), want: invariant.Held},
+		"StandbyTells":    {history: tell(writes("a", t1), writes("b", t1, func(r *history.Request) { r.Resource = events })), want: invariant.Held},
+		"AboutTheChange":  {history: tell(writes("a", t1), holds("b"), ends("a", t1, undated(2))), want: invariant.Inconclusive, says: []string{"changed hands", "replica a or replica b"}},
+		"UndatedByLeader": {history: tell(writes("a", t1), ends("a", t1, undated(1))), want: invariant.Held},
+		"UndatedStandby":  {history: tell(writes("a", t1), ends("b", t1, undated(1))), want: invariant.Broken, says: []string{"between resourceVersions"}},
+		"LateTimeout":     {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Inconclusive, says: []string{"may have been stored"}},
+		"LeadersTimeout":  {history: tell(asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
+		"WithoutBodies":   {history: tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)), want: invariant.Inconclusive, says: []string{"whether it changed anything"}},
+		"NoPod":           {history: tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })), want: invariant.Inconclusive, says: []string{"names no replica"}},
+		"BeforeTheRecord": {history: tell(writes("a", t1), changes(func(s *story) { s.Requests[1].Span = history.At(50) })), want: invariant.Inconclusive, says: []string{"so early"}},
+		"NoLease":         {history: tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })), want: invariant.Inconclusive, says: []string{"Lease system/leader"}},
+		"NoAudit":         {history: tell(writes("b", t1), without(history.Audit)), want: invariant.Inconclusive, says: []string{"nobody recorded [audit]"}},
+		"NothingWritten":  {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"FaultWasNot":     {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Inconclusive, says: []string{"P10 did not happen"}},
+		"FaultWas":        {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10", Happened: 1}} })), want: invariant.Held},
+		"BrokenAnyway":    {history: tell(writes("b", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Broken},
+	})
+}

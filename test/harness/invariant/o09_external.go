@@ -1,0 +1,90 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// OneExternal counts what is really there outside the cluster.
+var OneExternal = Invariant{
+	ID: "O9", Name: "one external thing",
+	Promise: "outside the cluster there is one thing for each object that is there, and none for objects that are gone; " +
+		"nothing is created there without a mark that says whose it is",
+	judge: judgeOneExternal,
+}
+
+func judgeOneExternal(b *bench) {
+	kinds := slices.DeleteFunc(slices.Clone(b.Operator.Kinds), func(k Kind) bool { return !k.External })
+	if len(kinds) == 0 || !b.needs(history.External) || !b.needs(history.Watch) {
+		return
+	}
+	for _, call := range b.History.Calls {
+		if call.Action != history.Create || call.Replica == "" {
+			continue
+		}
+		b.checked++
+		if call.Owner == "" {
+			b.broken("%s: without a mark its maker cannot find it again", call)
+		}
+	}
+	looked := slices.DeleteFunc(slices.Clone(b.History.Marks), func(m history.Mark) bool { return !m.Looked || !m.Converged })
+	if len(looked) == 0 {
+		b.doubt("nobody looked at what is there while all was at rest")
+	}
+	for _, m := range looked {
+		things := map[types.UID][]string{}
+		for _, t := range m.Things {
+			if t.Owner != "" {
+				things[t.Owner] = append(things[t.Owner], t.Name)
+			}
+		}
+		for _, k := range kinds {
+			for _, life := range b.index.Lives(k.Resource) {
+				b.judgeThings(k, life, m, things[life.UID])
+			}
+		}
+		for _, owner := range slices.Sorted(maps.Keys(things)) {
+			if b.index.Life(owner) == nil {
+				b.doubt("at %q there are %q, for UID %s that nobody knows", m.Name, things[owner], owner)
+			}
+		}
+	}
+}
+
+// judgeThings counts one object's things at one mark.
+func (b *bench) judgeThings(k Kind, life *history.Life, m history.Mark, things []string) {
+	if !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return m.To == 0 || v.Before(history.At(m.To)) }) {
+		return // it is not there yet
+	}
+	now := at(life, m)
+	if now == nil {
+		b.checked++
+		if len(things) > 0 && !k.keeps(life) {
+			b.broken("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID, life.End.Span, m.Name, things)
+		}
+		return
+	}
+	if len(things) > 1 {
+		b.broken("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.Span, len(things), m.Name, things)
+	}
+	if !k.manages(now) {
+		return
+	}
+	b.checked++
+	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && saysReady(k, now) {
+		b.broken("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready, now.Span, m.Name)
+	}
+}
+
+// saysReady reports whether an object's status says that its spec as it is now has
+// been reached.
+func saysReady(k Kind, v *history.Version) bool {
+	found, _ := conditions(v.Object)
+	ready, generation := found[k.Ready], v.Object.GetGeneration()
+	current := func(seen int64) bool { return seen == 0 || seen == generation }
+	return ready.status == "True" && current(ready.observed) && current(observed(v.Object))
+}

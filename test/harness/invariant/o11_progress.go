@@ -1,0 +1,45 @@
+package invariant
+
+import (
+	"slices"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Progress looks for writes that are refused again and again.
+var Progress = Invariant{
+	ID: "O11", Name: "progress",
+	Promise: "a write that was refused is not just sent again: after a few refusals a write to the object succeeds, or the operator leaves it",
+	judge: func(b *bench) {
+		if !b.needs(history.Audit) {
+			return
+		}
+		limit := b.Operator.Limits.InARow
+		if limit == 0 {
+			b.doubt("the operator has no limit for refusals in a row")
+			return
+		}
+		type line struct {
+			replica, subresource string
+			key                  history.Key
+		}
+		refused := map[line]int{}
+		requests := slices.Clone(b.History.Requests)
+		slices.SortStableFunc(requests, func(x, y history.Request) int { return x.Received.Compare(y.Received) })
+		for _, r := range requests {
+			if !b.ours(r) || !r.Write() || b.electing(r) {
+				continue
+			}
+			b.checked++
+			l := line{r.Replica, r.Subresource, r.Key}
+			if r.Effect != history.Refused {
+				refused[l] = 0
+				continue
+			}
+			refused[l]++
+			if refused[l] == limit+1 {
+				b.broken("%s (%s): the same was refused %d times before, in a row", r, r.Reason, limit)
+			}
+		}
+	},
+}

@@ -1,0 +1,41 @@
+package invariant
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// EventBudget counts what was told about each object.
+var EventBudget = Invariant{
+	ID: "O12", Name: "event budget",
+	Promise: "an event tells of a change, not of each pass: a reason is told about an object only so often",
+	judge: func(b *bench) {
+		if !b.needs(history.Audit) {
+			return
+		}
+		limit := b.Operator.Limits.Events
+		if limit == 0 {
+			b.doubt("the operator has no limit for events")
+			return
+		}
+		type subject struct {
+			regarding types.UID
+			reason    string
+		}
+		told := map[subject]int{}
+		for _, e := range b.History.Events {
+			if !slices.Contains(b.Operator.Users, e.User) {
+				continue
+			}
+			b.checked++
+			s := subject{e.Regarding, e.Reason}
+			told[s]++
+			if told[s] == limit+1 {
+				b.broken("%s %s about UID %s at %s, told by replica %s, for the %dth time: at most %d may be", e.Type, e.Reason, e.Regarding, e.Span, e.Replica, limit+1, limit)
+			}
+		}
+	},
+}

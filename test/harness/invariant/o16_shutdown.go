@@ -1,0 +1,63 @@
+package invariant
+
+import (
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Shutdown looks at replicas that were asked to stop.
+var Shutdown = Invariant{
+	ID: "O16", Name: "shutdown",
+	Promise: "a replica that is asked to stop does so in time and with exit code 0, and gives the Lease away only after its last write",
+	judge:   judgeShutdown,
+}
+
+func judgeShutdown(b *bench) {
+	if !b.needs(history.Processes) || !b.needs(history.Audit) {
+		return
+	}
+	terms := history.Terms(b.History.Versions, b.Operator.Lease)
+	for _, replica := range b.History.Replicas {
+		if replica.Asked.IsZero() || replica.Killed {
+			continue
+		}
+		b.checked++
+		grace := b.Operator.Limits.Grace
+		switch took := replica.Ended.Sub(replica.Asked); {
+		case replica.Ended.IsZero():
+			b.broken("replica %s was asked to stop at %s and still ran at the end", replica.Name, replica.Asked.Format(time.StampMilli))
+		case grace > 0 && took > grace:
+			b.broken("replica %s took %s to stop: it has %s", replica.Name, took.Round(time.Millisecond), grace)
+		case replica.Exit != 0:
+			b.broken("replica %s was asked to stop and ended with exit code %d", replica.Name, replica.Exit)
+		}
+		b.judgeHandover(replica, terms)
+	}
+}
+
+// judgeHandover looks at what a replica still wrote after it had given the Lease away.
+func (b *bench) judgeHandover(replica history.Replica, terms []history.Term) {
+	i := -1
+	for n, t := range terms {
+		// The last of its terms, in case it has led more than once.
+		if t.Holder == replica.Name {
+			i = n
+		}
+	}
+	if i < 0 || i+1 == len(terms) {
+		return // it never led, or kept the Lease to the end
+	}
+	lost := terms[i+1]
+	for _, r := range b.History.Requests {
+		if r.Replica != replica.Name || b.electing(r) || !r.Done() {
+			continue
+		}
+		switch {
+		case lost.Before(r.Span):
+			b.broken("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.Span)
+		case !r.Before(lost.Span):
+			b.doubt("%s: whether the Lease was given away before, at %s, cannot be told", r, lost.Span)
+		}
+	}
+}

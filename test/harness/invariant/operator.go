@@ -1,0 +1,204 @@
+package invariant
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Operator is what has to be known of the operator that is judged.
+type Operator struct {
+	// Users are the names under which its replicas make requests.
+	Users []string `json:"users"`
+	// Lease is the one by which its leader is elected.
+	Lease history.Key `json:"lease"`
+	// AnyReplica are resources that a replica may write without leading, such as
+	// events.
+	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
+	Kinds      []Kind             `json:"kinds"`
+	Limits     Limits             `json:"limits,omitzero"`
+}
+
+// Kind is a kind of object that the operator reconciles.
+type Kind struct {
+	history.Resource
+	// Finalizer holds the object until it is tidied up after; "" if there is none.
+	Finalizer string `json:"finalizer,omitempty"`
+	// Ready is the type of the condition that says that all is as desired.
+	Ready string `json:"ready,omitempty"`
+	// Waiting are reasons of Ready under which a deletion may wait for a person.
+	Waiting []string `json:"waiting,omitempty"`
+	// Kept says of which objects the children and things stay when they go.
+	Kept     *Field  `json:"kept,omitempty"`
+	Children []Child `json:"children,omitempty"`
+	// External: for each object there is one thing outside the cluster.
+	External bool `json:"external,omitempty"`
+	// Managed says for which objects only; nil is all.
+	Managed *Field `json:"managed,omitempty"`
+}
+
+// Child is a resource that the operator makes objects of, for a kind.
+type Child struct {
+	history.Resource
+	// Annotation carries the UID of the object that it was made for; "" is that
+	// the controlling owner reference does.
+	Annotation string `json:"annotation,omitempty"`
+	// Controlled: it has a controlling owner reference whenever the operator
+	// writes it.
+	Controlled bool `json:"controlled,omitempty"`
+	// Awaited: the finalizer stays until it is gone.
+	Awaited bool `json:"awaited,omitempty"`
+}
+
+// Field is a condition on a field of an object.
+type Field struct {
+	// Path is where it is, as in "spec.deletionPolicy".
+	Path string `json:"path"`
+	// Is is the text that it must have.
+	Is string `json:"is"`
+}
+
+// Limits are figures that differ from operator to operator. Zero is no limit:
+// the part of a promise that needs it is not judged.
+type Limits struct {
+	// Quiet is how long a Mark must last to prove that nothing goes on.
+	Quiet time.Duration `json:"quiet,omitempty"`
+	// Unchanged is how many writes that change nothing one object may see.
+	Unchanged int `json:"unchanged,omitempty"`
+	// PerGeneration is how often one object of a kind may be written for one of
+	// its generations.
+	PerGeneration int `json:"perGeneration,omitempty"`
+	// InARow is how often a replica may be refused at one object before a write to
+	// it succeeds.
+	InARow int `json:"inARow,omitempty"`
+	// Events is how often one reason may be told about one object.
+	Events int `json:"events,omitempty"`
+	// Grace is how long a replica may take to stop.
+	Grace time.Duration `json:"grace,omitempty"`
+}
+
+// on reports whether the field has its value.
+func (f *Field) on(object *unstructured.Unstructured) bool {
+	value, found, err := unstructured.NestedString(object.Object, strings.Split(f.Path, ".")...)
+	return err == nil && found && value == f.Is
+}
+
+// keeps reports whether what an object has made may outlive it.
+func (k Kind) keeps(life *history.Life) bool {
+	last := life.Last()
+	return k.Kept != nil && last != nil && k.Kept.on(last.Object)
+}
+
+// manages reports whether there is to be a thing for an object.
+func (k Kind) manages(v *history.Version) bool { return k.Managed == nil || k.Managed.on(v.Object) }
+
+// ownerOf is the UID of the object that a child was made for; "" if it has no mark.
+func (c Child) ownerOf(v history.Version) types.UID {
+	if v.Object == nil {
+		return ""
+	}
+	if c.Annotation != "" {
+		return types.UID(v.Object.GetAnnotations()[c.Annotation])
+	}
+	if ref := v.Controller(); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
+// made are the children of an object, with all that was ever marked as its own.
+func (b *bench) made(c Child, uid types.UID) []*history.Life {
+	return slices.DeleteFunc(b.index.Lives(c.Resource), func(l *history.Life) bool {
+		return !slices.ContainsFunc(l.Versions, func(v history.Version) bool { return c.ownerOf(v) == uid })
+	})
+}
+
+// ours reports whether the operator made a request.
+func (b *bench) ours(r history.Request) bool { return slices.Contains(b.Operator.Users, r.User) }
+
+// electing reports whether a request is about the Lease, or anything else that a
+// replica may write without leading.
+func (b *bench) electing(r history.Request) bool {
+	return r.Key == b.Operator.Lease || slices.Contains(b.Operator.AnyReplica, r.Resource)
+}
+
+// writers are who stored which version.
+func (b *bench) writers() map[history.Span]history.Request {
+	writers := map[history.Span]history.Request{}
+	for _, r := range b.History.Requests {
+		if _, exact := r.Exact(); exact && r.Done() {
+			writers[r.Span] = r
+		}
+	}
+	return writers
+}
+
+// owned are the resources of the kinds and their children, each once.
+func (o Operator) owned() []history.Resource {
+	var all []history.Resource
+	add := func(r history.Resource) {
+		if !slices.Contains(all, r) {
+			all = append(all, r)
+		}
+	}
+	for _, k := range o.Kinds {
+		add(k.Resource)
+		for _, c := range k.Children {
+			add(c.Resource)
+		}
+	}
+	return all
+}
+
+// condition is one of an object's conditions, as far as it is judged.
+type condition struct {
+	status, reason, since string
+	observed              int64
+}
+
+// conditions returns an object's conditions by type, and the types that are there
+// twice.
+func conditions(object *unstructured.Unstructured) (found map[string]condition, twice []string) {
+	found = map[string]condition{}
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			continue
+		}
+		text := func(name string) string { s, _ := fields[name].(string); return s }
+		c := condition{status: text("status"), reason: text("reason"), since: text("lastTransitionTime")}
+		c.observed, _ = fields["observedGeneration"].(int64)
+		if _, known := found[text("type")]; known {
+			twice = append(twice, text("type"))
+		}
+		found[text("type")] = c
+	}
+	return found, twice
+}
+
+// observed is the generation that the status says it is about; 0 if it does not.
+func observed(object *unstructured.Unstructured) int64 {
+	generation, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	return generation
+}
+
+// at is an object as it was when a mark ended; nil if it was not there.
+func at(life *history.Life, m history.Mark) *history.Version {
+	over := history.At(m.To)
+	if life.End != nil && (m.To == 0 || life.End.Before(over)) {
+		return nil
+	}
+	var last *history.Version
+	for i := range life.Versions {
+		if m.To == 0 || life.Versions[i].Before(over) {
+			last = &life.Versions[i]
+		}
+	}
+	return last
+}

@@ -1,0 +1,209 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// entry is an object as it was at a mark, field by field.
+type entry struct {
+	key    history.Key
+	where  string // for people: UID and version
+	owner  string // what the scenario calls the object that it was made for; "" if none
+	fields map[string]string
+}
+
+// state is everything the operator has to do with, by what the scenario calls it.
+type state map[string]entry
+
+// stateAt is the state at a mark; nil if the history has no mark of this name.
+func stateAt(h *history.History, o Operator, mark string) state {
+	i := slices.IndexFunc(h.Marks, func(m history.Mark) bool { return m.Name == mark })
+	if i < 0 {
+		return nil
+	}
+	index := h.Index()
+	var uids []string
+	for _, life := range index.All() {
+		if life.UID != "" {
+			uids = append(uids, string(life.UID), "(UID of "+life.String()+")")
+		}
+	}
+	normal, known := h.Normal(), strings.NewReplacer(uids...)
+	text := func(s string) string { return normal.Replace(known.Replace(s)) }
+	s := state{}
+	for _, life := range index.All() {
+		now := at(life, h.Marks[i])
+		if now == nil || !slices.Contains(o.owned(), life.Resource) {
+			continue
+		}
+		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.Span), fields: map[string]string{}}
+		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
+		for _, k := range o.Kinds {
+			for _, c := range k.Children {
+				if owner := index.Life(c.ownerOf(*now)); c.Resource == life.Resource && owner != nil && owner.Resource == k.Resource {
+					e.owner = text(owner.String())
+				}
+			}
+		}
+		name := text(collapsed(life).String())
+		for n := 2; s[name].fields != nil; n++ { // of what the API server has named there may be more
+			name = fmt.Sprintf("%s #%d", text(collapsed(life).String()), n)
+		}
+		s[name] = e
+	}
+	return s
+}
+
+// incidental are fields that differ from run to run and mean nothing.
+var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metadata.generation", ".metadata.managedFields", ".metadata.creationTimestamp"}
+
+// flatten notes all fields with their paths. Conditions and other lists of named
+// things go by the name, so that their order means nothing. Times are only there or
+// not, and an observed generation is that of the object or not.
+func flatten(fields map[string]string, path string, value any, text func(string) string, generation int64) {
+	if slices.Contains(incidental, path) {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			flatten(fields, path+"."+text(key), inner, text, generation)
+		}
+	case []any:
+		seen := map[string]bool{}
+		for i, inner := range value {
+			name := fmt.Sprint(i)
+			if named := text(nameOf(inner)); named != "" && !seen[named] {
+				name = named
+			}
+			seen[name] = true
+			flatten(fields, path+"["+name+"]", inner, text, generation)
+		}
+	case string:
+		if _, err := time.Parse(time.RFC3339Nano, value); err == nil {
+			value = "(a time)"
+		}
+		fields[path] = text(value)
+	default:
+		fields[path] = fmt.Sprint(value)
+		if strings.HasSuffix(path, ".observedGeneration") {
+			fields[path] = fmt.Sprintf("(current: %t)", value == generation)
+		}
+	}
+}
+
+// nameOf is what tells an element of a list from the others, if anything does.
+func nameOf(element any) string {
+	fields, _ := element.(map[string]any)
+	for _, key := range []string{"type", "name"} {
+		if name, ok := fields[key].(string); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// difference is one thing that is not as in the clean runs.
+type difference struct {
+	name  string // what the scenario calls the object
+	owner string
+	text  string
+}
+
+// differences compares a state with those of clean runs. What differs among them
+// is not compared.
+func differences(got state, clean []state) []difference {
+	var found []difference
+	names := map[string]bool{}
+	for _, s := range append([]state{got}, clean...) {
+		for name := range s {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		have, there := got[name]
+		in := 0
+		var like entry
+		for _, s := range clean {
+			if e, ok := s[name]; ok {
+				in++
+				like = e
+			}
+		}
+		switch {
+		case !there && in == len(clean):
+			found = append(found, difference{name, like.owner, name + " is not there"})
+		case there && in == 0:
+			found = append(found, difference{name, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where)})
+		case there && in == len(clean):
+			for _, line := range fieldsThatDiffer(name, have, clean) {
+				found = append(found, difference{name, have.owner, line})
+			}
+		}
+	}
+	return found
+}
+
+func fieldsThatDiffer(name string, have entry, clean []state) []string {
+	paths := map[string]bool{}
+	for path := range have.fields {
+		paths[path] = true
+	}
+	for _, s := range clean {
+		for path := range s[name].fields {
+			paths[path] = true
+		}
+	}
+	var found []string
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		want, inFirst := clean[0][name].fields[path]
+		steady := !slices.ContainsFunc(clean[1:], func(s state) bool {
+			value, ok := s[name].fields[path]
+			return value != want || ok != inFirst
+		})
+		value, ok := have.fields[path]
+		if steady && (value != want || ok != inFirst) {
+			found = append(found, fmt.Sprintf("%s (%s): %s is %s, in clean runs %s", name, have.where, path[1:], orAbsent(value, ok), orAbsent(want, inFirst)))
+		}
+	}
+	return found
+}
+
+func orAbsent(value string, there bool) string {
+	if !there {
+		return "absent"
+	}
+	return fmt.Sprintf("%q", value)
+}
+
+// compared calls judge with what differs at each mark at which all was at rest, and
+// says so if there is nothing to compare with.
+func (b *bench) compared(judge func(m history.Mark, got state, found []difference)) {
+	if len(b.References) < 2 {
+		b.doubt("there are %d clean runs to compare with; what differs by itself shows in two", len(b.References))
+		return
+	}
+	for _, m := range b.History.Marks {
+		if !m.Converged {
+			continue
+		}
+		var clean []state
+		for _, h := range b.References {
+			if s := stateAt(h, b.Operator, m.Name); s != nil {
+				clean = append(clean, s)
+			}
+		}
+		if len(clean) < 2 {
+			b.doubt("%q is in %d clean runs; what differs by itself shows in two", m.Name, len(clean))
+			continue
+		}
+		got := stateAt(b.History, b.Operator, m.Name)
+		judge(m, got, differences(got, clean))
+	}
+}
