@@ -1,12 +1,12 @@
 package election
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,9 +45,9 @@ type Lock struct {
 	recorder *recorder
 	clock    clock.PassiveClock
 
-	// seen is the last record that was read, and held until when its holder may
-	// lead, if that is somebody else.
-	seen []byte
+	// term is for how long the holder that was seen last may lead, if that is
+	// somebody else, and held until when, once the Lease was found to be gone.
+	term time.Duration
 	held time.Time
 }
 
@@ -84,14 +84,32 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 // Get implements resourcelock.Interface. It remembers who was seen to lead.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.LeaseLock.Get(ctx)
-	if err != nil || bytes.Equal(raw, l.seen) {
-		return record, raw, err
+	switch {
+	case apierrors.IsNotFound(err):
+		// From now on, and not from when it was seen: it may have been renewed since.
+		if l.held.IsZero() {
+			l.held = l.clock.Now().Add(l.term)
+		}
+	case err == nil:
+		l.leads(record)
 	}
-	l.seen, l.held = raw, time.Time{}
+	return record, raw, err
+}
+
+// Update implements resourcelock.Interface.
+func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	err := l.LeaseLock.Update(ctx, record)
+	if err == nil {
+		l.leads(&record)
+	}
+	return err
+}
+
+func (l *Lock) leads(record *resourcelock.LeaderElectionRecord) {
+	l.term, l.held = 0, time.Time{}
 	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
-		l.held = l.clock.Now().Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
+		l.term = time.Duration(record.LeaseDurationSeconds) * time.Second
 	}
-	return record, raw, nil
 }
 
 // Create implements resourcelock.Interface. Somebody may delete the Lease while it
@@ -103,7 +121,11 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	if left := l.held.Sub(l.clock.Now()); left > 0 {
 		return fmt.Errorf("lease %s is gone, but who held it may lead for another %s", l.Describe(), left)
 	}
-	return l.LeaseLock.Create(ctx, record)
+	err := l.LeaseLock.Create(ctx, record)
+	if err == nil {
+		l.leads(&record)
+	}
+	return err
 }
 
 // clientConfig is config with the election's own rate limit and timeout.

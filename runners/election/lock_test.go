@@ -140,18 +140,36 @@ func TestElectionEventsGoToTheRecorder(t *testing.T) {
 // A Lease that somebody deletes is made anew by its holder, not by those who wait.
 func TestLeaseThatIsGone(t *testing.T) {
 	const term = 15 * time.Second
+	type steps struct {
+		see, release, take, renew, remove, create func()
+		wait                                      func(time.Duration)
+	}
 	cases := map[string]struct {
-		reason   string
-		holder   string // "" released it
-		restarts bool   // the one who waits knows nothing of before
-		after    time.Duration
-		refused  bool
+		reason  string
+		before  func(steps) // until the one who waits finds that the Lease is gone
+		after   time.Duration
+		refused bool
 	}{
-		"AtOnce":    {"its holder may not know yet", "other", false, 0, true},
-		"Almost":    {"nor now", "other", false, term - time.Millisecond, true},
-		"Expired":   {"its holder has given up", "other", false, term, false},
-		"Released":  {"nobody led", "", false, 0, false},
-		"FirstEver": {"nobody was seen to lead", "other", true, 0, false},
+		"AtOnce":  {"its holder may not know yet", func(s steps) { s.see(); s.remove() }, 0, true},
+		"Almost":  {"nor now", func(s steps) { s.see(); s.remove() }, term - time.Millisecond, true},
+		"Expired": {"its holder has given up", func(s steps) { s.see(); s.remove() }, term, false},
+		"Unseen": {
+			"its holder has renewed it since", func(s steps) { s.see(); s.wait(term); s.renew(); s.remove() }, term - time.Millisecond, true,
+		},
+		"Again": {
+			"a second deletion counts from itself", func(s steps) {
+				s.see()
+				s.remove()
+				s.see()
+				s.create()
+				s.wait(term)
+				s.see()
+				s.remove()
+			}, term - time.Millisecond, true,
+		},
+		"Released":  {"nobody led", func(s steps) { s.see(); s.release(); s.see(); s.remove() }, 0, false},
+		"Own":       {"it is the holder now", func(s steps) { s.see(); s.take(); s.remove() }, 0, false},
+		"FirstEver": {"nobody was seen to lead", func(s steps) { s.remove() }, 0, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -163,38 +181,43 @@ func TestLeaseThatIsGone(t *testing.T) {
 				}
 				return lock
 			}
-			record := resourcelock.LeaderElectionRecord{HolderIdentity: tc.holder, LeaseDurationSeconds: int(term / time.Second)}
 			holder, waiting := lockOf("holder"), lockOf("waiting")
-			if err := holder.Create(t.Context(), record); err != nil {
-				t.Fatal(err)
+			by := func(identity string) resourcelock.LeaderElectionRecord {
+				return resourcelock.LeaderElectionRecord{
+					HolderIdentity: identity, LeaseDurationSeconds: int(term / time.Second), RenewTime: metav1.NewTime(now.Now())}
 			}
-			see := func() {
-				if _, _, err := waiting.Get(t.Context()); err != nil {
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
 					t.Fatal(err)
 				}
 			}
-			if !tc.restarts {
-				see()
-				now.SetTime(now.Now().Add(term / 2))
-				record.LeaderTransitions++ // stands for a renewal, from which the term counts
-				if err := holder.Update(t.Context(), record); err != nil {
-					t.Fatal(err)
+			look := func() {
+				if _, _, err := waiting.Get(t.Context()); !apierrors.IsNotFound(err) {
+					must(err)
 				}
-				see()
 			}
+			create := func() { must(holder.Create(t.Context(), by(holder.Identity()))) }
+			create()
+			tc.before(steps{
+				see: look, create: create,
+				release: func() { must(holder.Update(t.Context(), by(""))) },
+				take:    func() { must(waiting.Update(t.Context(), by(waiting.Identity()))) },
+				renew:   func() { must(holder.Update(t.Context(), by(holder.Identity()))) },
+				remove: func() {
+					if err := holder.Client.Leases(lease.Namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+						must(err)
+					}
+				},
+				wait: func(d time.Duration) { now.SetTime(now.Now().Add(d)) },
+			})
+			look()
 			now.SetTime(now.Now().Add(tc.after))
-			if !tc.restarts {
-				see() // nothing new
-			}
-			if err := holder.Client.Leases(lease.Namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				t.Fatal(err)
-			}
-			record.HolderIdentity = waiting.Identity()
-			if err := waiting.Create(t.Context(), record); (err != nil) != tc.refused {
+			look()
+			if err := waiting.Create(t.Context(), by(waiting.Identity())); (err != nil) != tc.refused {
 				t.Errorf("%s: Create() = %v, want refused: %t", tc.reason, err, tc.refused)
 			}
-			record.HolderIdentity = holder.Identity()
-			if err := holder.Create(t.Context(), record); err != nil {
+			if err := holder.Create(t.Context(), by(holder.Identity())); err != nil {
 				t.Errorf("its holder makes it anew: Create() = %v", err)
 			}
 		})
