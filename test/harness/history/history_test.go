@@ -277,6 +277,8 @@ func TestTexts(t *testing.T) {
 		byReplica.String(): "patch of things.example.com ns/t by replica r-1 at resourceVersion 4, answered 200",
 		call.String():      "create of external b for UID (none) by replica (none) between resourceVersions 3 and 4: done",
 		(history.Key{Resource: history.Resource{Resource: "namespaces"}, Name: "n"}).String(): "namespaces n",
+		(history.Key{Resource: things, Namespace: "ns"}).String():                             "things.example.com ns",
+		(history.Key{Resource: things}).String():                                              "things.example.com",
 	} {
 		if got != want {
 			t.Errorf("String() = %q, want %q", got, want)

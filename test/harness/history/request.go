@@ -29,9 +29,10 @@ type Key struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// String is resource, namespace and name, as in "deployments.apps ns/name".
+// String is resource, namespace and name, as in "deployments.apps ns/name". What is
+// not there, as in a list, is left out.
 func (k Key) String() string {
-	return k.Resource.String() + " " + strings.TrimPrefix(k.Namespace+"/"+k.Name, "/")
+	return strings.TrimRight(k.Resource.String()+" "+strings.Trim(k.Namespace+"/"+k.Name, "/"), " ")
 }
 
 // Effect is what a request did to the store.
@@ -107,7 +108,11 @@ func (r Request) String() string {
 	if r.Subresource != "" {
 		what += " (" + r.Subresource + ")"
 	}
-	return fmt.Sprintf("%s of %s by %s at %s, answered %d", r.Verb, what, who, r.Span, r.Code)
+	when := r.Span.String()
+	if _, exact := r.Exact(); exact {
+		when = "at " + when
+	}
+	return fmt.Sprintf("%s of %s by %s %s, answered %d", r.Verb, what, who, when, r.Code)
 }
 
 // Event is what a replica wrote to the object's events, once for each request.

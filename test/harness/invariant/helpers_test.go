@@ -225,6 +225,9 @@ func held(o *unstructured.Unstructured) { o.SetFinalizers([]string{finalizer}) }
 func heldByOthers(o *unstructured.Unstructured) {
 	o.SetFinalizers(append(o.GetFinalizers(), "example.com/other"))
 }
+func orphaning(o *unstructured.Unstructured) {
+	o.SetFinalizers(append(o.GetFinalizers(), metav1.FinalizerOrphanDependents))
+}
 func leaving(o *unstructured.Unstructured) {
 	at := metav1.NewTime(time.Date(2030, 1, 1, 0, 0, 5, 0, time.UTC))
 	o.SetDeletionTimestamp(&at)

@@ -54,6 +54,7 @@ func TestFinalizerOrder(t *testing.T) {
 		"RoomStillThere":  {history: lifeBut(8, 9), want: invariant.Broken, says: []string{"while namespaces r (UID r1) was still there"}},
 		"RoomGoneLater":   {history: lifeBut(8, 11, remove, ends("a", thing(held, leaving)), ends("a", room("r", "r1"))), want: invariant.Broken, says: []string{"still there"}},
 		"KeptOnPurpose":   {history: lifeBut(7, 11, writes("alice", thing(held, kept, leaving)), ends("a", thing(held, kept, leaving))), want: invariant.Held},
+		"KeptByCascade":   {history: lifeBut(7, 11, writes("alice", thing(held, orphaning, leaving)), ends("a", thing(held, orphaning, leaving))), want: invariant.Held},
 		"TakenByForce":    {history: lifeBut(8, 11, ends("alice", thing(held, leaving))), want: invariant.Held},
 		"HeldByOthersToo": {history: lifeBut(10, 11, writes("a", thing(heldByOthers, leaving)), ends("other", thing(heldByOthers, leaving))), want: invariant.Held},
 		"OthersTooEarly":  {history: lifeBut(9, 11, writes("a", thing(heldByOthers, leaving)), remove, ends("other", thing(heldByOthers, leaving))), want: invariant.Broken, says: []string{"nobody had said"}},

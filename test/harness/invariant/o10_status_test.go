@@ -52,6 +52,9 @@ func TestHonestStatus(t *testing.T) {
 		"Twice":         {history: tell(writes("a", thing(ready, twice))), want: invariant.Broken, says: []string{"the condition Ready twice"}},
 		"Nonsense":      {history: tell(writes("a", thing(says("Maybe", "Fine", 1, "01")))), want: invariant.Broken, says: []string{`status "Maybe"`}},
 		"OtherKinds":    {history: tell(writes("a", object("ConfigMap", "x", "x", says("Maybe", "Fine", 1, "01")))), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"MaybeMore":     {history: tell(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504), answeredAt(9, thing(says("True", "Fine", 1, "01"))), without(history.Watch)), want: invariant.Inconclusive, says: []string{"something may be missing: patch of things.example.com ns/t by replica a"}},
+		"NoMore":        {history: tell(answeredAt(1, thing(down)), answeredAt(9, thing(says("True", "Fine", 1, "01"))), asks("a", "patch", thing(), history.Unknown, 504), without(history.Watch)), want: invariant.Broken},
+		"OneMoreSeen":   {history: tell(answeredAt(1, thing(down)), asks("a", "patch", thing(), history.Unknown, 504), answeredAt(9, thing(says("True", "Fine", 1, "01")))), want: invariant.Broken},
 		"Reborn":        {history: tell(writes("a", thing(says("True", "Fine", 3, "05"), generation(3))), ends("alice", thing()), writes("a", thing(named("t", "u2"), ready))), want: invariant.Held},
 		"NotRecorded":   {history: tell(writes("a", thing(ready, twice)), without(history.Audit, history.Watch)), want: invariant.Inconclusive, says: []string{"[audit watch]"}},
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -88,8 +89,14 @@ func (f *Field) on(object *unstructured.Unstructured) bool {
 	return err == nil && found && value == f.Is
 }
 
-// keeps reports whether what an object has made may outlive it.
+// keeps reports whether what an object has made may outlive it. Who deletes with
+// --cascade=orphan has said so too.
 func (k Kind) keeps(life *history.Life) bool {
+	if slices.ContainsFunc(life.Versions, func(v history.Version) bool {
+		return slices.Contains(v.Object.GetFinalizers(), metav1.FinalizerOrphanDependents)
+	}) {
+		return true
+	}
 	last := life.Last()
 	return k.Kept != nil && last != nil && k.Kept.on(last.Object)
 }

@@ -40,6 +40,7 @@ func TestEventBudget(t *testing.T) {
 		"OtherReason": {history: tell(made, made, tells("op", "Lost", "u1")), want: invariant.Held},
 		"OtherObject": {history: tell(made, made, tells("op", "Made", "u2")), want: invariant.Held},
 		"Others":      {history: tell(made, tells("kubelet", "Made", "u1"), tells("kubelet", "Made", "u1"), tells("kubelet", "Made", "u1")), want: invariant.Held},
+		"Elections":   {history: tell(made, tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease")), want: invariant.Held, says: []string{"1 checked"}},
 		"NoLimit":     {history: tell(made, made, made), change: func(o *invariant.Operator) { o.Limits.Events = 0 }, want: invariant.Inconclusive, says: []string{"no limit"}},
 		"None":        {history: tell(), want: invariant.Inconclusive},
 		"NotRecorded": {history: tell(made, made, made, without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},

@@ -133,6 +133,10 @@ func keyOf(e auditv1.Event) history.Key {
 	return key
 }
 
+// partial is what clients get that ask for metadata only, such as the garbage
+// collector: a version whose object is not known.
+const partial = "PartialObjectMetadata"
+
 // objectOf is the object in the answer; nil if there is none, as in a Status, a
 // list, or a log without answers.
 func objectOf(e auditv1.Event) (*unstructured.Unstructured, error) {
@@ -143,7 +147,7 @@ func objectOf(e auditv1.Event) (*unstructured.Unstructured, error) {
 	if err := object.UnmarshalJSON(e.ResponseObject.Raw); err != nil {
 		return nil, fmt.Errorf("decoding the answer of audit event %s: %w", e.AuditID, err)
 	}
-	if object.IsList() {
+	if object.IsList() || object.GetKind() == partial {
 		return nil, nil
 	}
 	return object, nil
@@ -167,13 +171,22 @@ func requestOf(e auditv1.Event) history.Request {
 	}
 	demands(e, &r)
 	var status struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			UID types.UID `json:"uid"`
+		} `json:"metadata"`
 		Details struct {
 			UID types.UID `json:"uid"`
 		} `json:"details"`
 	}
-	// A Status says whom it is about.
-	if e.ResponseObject != nil && json.Unmarshal(e.ResponseObject.Raw, &status) == nil && status.Details.UID != "" {
-		r.UID = status.Details.UID
+	// A Status says whom it is about, and so does an answer that is only metadata.
+	if e.ResponseObject != nil && json.Unmarshal(e.ResponseObject.Raw, &status) == nil {
+		switch {
+		case status.Details.UID != "":
+			r.UID = status.Details.UID
+		case status.Kind == partial:
+			r.UID = status.Metadata.UID
+		}
 	}
 	return r
 }

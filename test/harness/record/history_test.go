@@ -183,6 +183,21 @@ var audits = map[string]struct {
 		[]string{"ns stored @5 n1", "end deleted (5,0) n1"},
 		[]string{"n1@5", "n1 gone (5,0)"},
 	},
+	"OnlyMetadata": {
+		"who asks for metadata only gets a version whose object is not known",
+		[]auditv1.Event{create(), asked("gc", 10, "patch", strings.Replace(thing("u1", 12), `"Thing"`, `"PartialObjectMetadata"`, 1)), asked("next", 20, "patch", thing("u1", 14))},
+		[]string{"create stored @10 u1 made", "gc stored @12 u1", "next stored @14 u1"},
+		[]string{"u1@10", "u1@14"},
+	},
+	"OnlyMetadataOfANamespace": {
+		"whether it is gone does not show there",
+		[]auditv1.Event{
+			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
+			asked("gc", 10, "patch", `{"kind":"PartialObjectMetadata","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`}}`, about("namespaces", "n", "n")),
+		},
+		[]string{"ns stored @5 n1", "gc unchanged (5,0) n1"},
+		[]string{"n1@5"},
+	},
 	"NoAnswers": {
 		"a log without bodies, as of Secrets",
 		[]auditv1.Event{create(), asked("secret", 10, "update", "", about("secrets", "ns", "s"))},

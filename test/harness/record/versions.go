@@ -123,6 +123,7 @@ func versionOf(e auditv1.Event) (uint64, bool) {
 // way out, without finalizers and without time to stop.
 func released(e auditv1.Event) bool {
 	var object struct {
+		Kind     string `json:"kind"`
 		Metadata struct {
 			DeletionTimestamp  string   `json:"deletionTimestamp"`
 			GracePeriodSeconds int64    `json:"deletionGracePeriodSeconds"`
@@ -134,6 +135,9 @@ func released(e auditv1.Event) bool {
 	}
 	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &object) != nil {
 		return false
+	}
+	if e.ObjectRef.Resource == "namespaces" && object.Kind == partial {
+		return false // its own finalizers are not in there
 	}
 	return object.Metadata.DeletionTimestamp != "" && object.Metadata.GracePeriodSeconds == 0 &&
 		len(object.Metadata.Finalizers) == 0 && len(object.Spec.Finalizers) == 0
