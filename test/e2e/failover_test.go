@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"syscall"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 // What config/e2e sets, and how the report writes it.
@@ -107,7 +110,11 @@ func TestFailoverLeaseDeleted(t *testing.T) {
 				// The one candidate is the standby: the leader sleeps, for less than the
 				// kubelet allows, and wakes to find another one leading.
 				f.undoing("waking the leader", func(ctx context.Context) error {
-					return shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGCONT)
+					if err := shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGCONT); err != nil {
+						shared.say("  the kubelet was faster: %v", err)
+					}
+					f.woken = time.Now()
+					return nil
 				})
 				g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGSTOP)).To(Succeed())
 				lease, err := shared.lease(ctx)
@@ -137,9 +144,10 @@ type failing struct {
 	transitions     int32 // of the Lease, before
 	lease           string
 	lost            time.Time
+	woken           time.Time // when the lost one was let go on, to find that it is lost
 	began           time.Time
 	holder          string // who leads now
-	tenant          client.Object
+	tenant          *v1beta1.Tenant
 	firstReady      time.Time
 	admission       *admission
 	undos           []undo
@@ -155,12 +163,17 @@ func (f *failing) undoing(doing string, do func(context.Context) error) {
 	f.undos = append(f.undos, undo{doing, do})
 }
 
-// undo takes all faults back, the last one first.
+// undo takes all faults back, the last one first, also when the run has been
+// interrupted: the cluster may be one that stays.
 func (f *failing) undo(ctx context.Context, g *WithT) {
+	var errs []error
 	for _, u := range slices.Backward(f.undos) {
-		g.Expect(u.do(ctx)).To(Succeed(), u.doing)
+		if err := u.do(context.WithoutCancel(ctx)); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", u.doing, err))
+		}
 	}
 	f.undos = nil
+	g.Expect(errors.Join(errs...)).To(Succeed())
 }
 
 func (f *failing) cutOff(ctx context.Context, g *WithT) {

@@ -54,7 +54,7 @@ func TestFence(t *testing.T) {
 				shared.report.addFence(sum)
 				g.Expect(sum.Denied).To(BeNumerically(">", 0), "the fence was never asked: %+v", sum)
 			})).
-			Teardown(step(removeFenceTenants)).
+			Teardown(teardown(removeFenceTenants)).
 			Feature(),
 		features.New("the same without the fence, as the control").
 			Assess("shows late writes accepted, or is inconclusive", step(func(ctx context.Context, g *WithT) {
@@ -72,7 +72,7 @@ func TestFence(t *testing.T) {
 					shared.say("  inconclusive: without the fence no late write was accepted either: %+v", sum)
 				}
 			})).
-			Teardown(step(func(ctx context.Context, g *WithT) {
+			Teardown(teardown(func(ctx context.Context, g *WithT) {
 				g.Expect(actOfFence(ctx, admissionregistrationv1.Deny)).To(Succeed())
 				g.Eventually(fenceDenies).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(BeTrue())
 				removeFenceTenants(ctx, g)

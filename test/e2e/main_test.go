@@ -37,6 +37,7 @@ type suite struct {
 	client   client.Client // the administrator's; reads the API server, not a cache
 	report   *report
 	began    time.Time
+	traces   map[string]bool // of which tests they have been kept
 
 	stopLogs func()
 }
@@ -81,7 +82,7 @@ func TestMain(m *testing.M) {
 	}
 	// The first signal ends the feature that runs and lets Finish clear up.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // there is no test yet whose context could be used
-	shared = &suite{settings: settings, began: time.Now(), report: newReport()}
+	shared = &suite{settings: settings, began: time.Now(), report: newReport(), traces: map[string]bool{}}
 	testenv = testenv.WithContext(ctx).
 		Setup(shared.setup).
 		BeforeEachTest(shared.beforeTest).
@@ -174,15 +175,33 @@ func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T)
 func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
 	t.Helper()
 	s.report.end(t.Name(), t.Failed(), time.Now())
-	if !t.Failed() {
-		return ctx, nil
+	s.keepTraces(ctx, t)
+	return ctx, nil
+}
+
+// keepTraces does so once for each test: what comes later has been cleared up.
+func (s *suite) keepTraces(ctx context.Context, t *testing.T) {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if !t.Failed() || s.traces[name] {
+		return
 	}
-	dir := filepath.Join(s.settings.Artifacts, "failures", t.Name())
-	s.say("%s failed; objects, events, logs of the nodes: %s", t.Name(), dir)
+	s.traces[name] = true
+	dir := filepath.Join(s.settings.Artifacts, "failures", name)
+	s.say("%s failed; objects, events, logs of the nodes: %s", name, dir)
 	if err := s.cluster.Dump(context.WithoutCancel(ctx), dir); err != nil {
 		s.say("%v", err)
 	}
-	return ctx, nil
+}
+
+// teardown is the step that clears up: the framework takes it before afterTest.
+func teardown(f func(ctx context.Context, g *WithT)) features.Func {
+	return func(ctx context.Context, t *testing.T, _ *envconf.Config) context.Context {
+		t.Helper()
+		shared.keepTraces(ctx, t)
+		f(ctx, NewWithT(t))
+		return ctx
+	}
 }
 
 // step is a step of a feature that needs no more than a context and a Gomega.

@@ -18,9 +18,11 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 )
 
-// defaultSettings are what the manager takes where nothing is set, as in
-// config/default.
-const defaultSettings = "15/10/2"
+// What the manager takes where nothing is set, as in config/default.
+const (
+	defaultLease    = 15 * time.Second
+	defaultSettings = "15/10/2"
+)
 
 func TestRollingUpgrade(t *testing.T) {
 	short, err := shared.operatorArgs(t.Context())
@@ -38,9 +40,9 @@ func TestRollingUpgrade(t *testing.T) {
 	usual := slices.DeleteFunc(slices.Clone(short), func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
 	stopped := nodeStopped(defaultSettings)
 	testenv.Test(t,
-		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual}.feature(),
+		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual, lease: shortLease}.feature(),
 		stopped.feature(),
-		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short}.feature())
+		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short, lease: defaultLease}.feature())
 }
 
 // operatorArgs are the arguments of the Deployment.
@@ -65,6 +67,7 @@ func (s *suite) setOperatorArgs(ctx context.Context, args []string) error {
 type upgrade struct {
 	mode, settings string
 	args           []string
+	lease          time.Duration // of the replicas that are replaced
 }
 
 func (u upgrade) feature() features.Feature {
@@ -84,7 +87,7 @@ func (u upgrade) feature() features.Feature {
 		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
 			slowest := tenants.slowest()
 			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), slowest.Ready.Sub(slowest.Created))
-			g.Expect(slowest.Ready.Sub(slowest.Created)).To(BeNumerically("<", shortLease), slowest.Tenant.Name)
+			g.Expect(slowest.Ready.Sub(slowest.Created)).To(BeNumerically("<", u.lease), slowest.Tenant.Name)
 		})).
 		Assess("with at least one replica Ready, and both on nodes of their own in the end", step(func(ctx context.Context, g *WithT) {
 			g.Expect(tenants.fewest).To(BeNumerically(">=", 1))
@@ -101,7 +104,7 @@ func (u upgrade) feature() features.Feature {
 		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
 			u.judge(ctx, g, f, tenants)
 		})).
-		Teardown(step(func(ctx context.Context, g *WithT) {
+		Teardown(teardown(func(ctx context.Context, g *WithT) {
 			if tenants != nil {
 				tenants.stop()
 				remove(ctx, g, tenants.objects()...)
@@ -152,8 +155,11 @@ func TestEvictions(t *testing.T) {
 			g.Expect(shared.settle(ctx)).To(Succeed())
 		})).
 		Assess("then it goes, and the new one leads", step(func(ctx context.Context, g *WithT) {
+			f.lost = time.Now()
 			g.Expect(evict(ctx, f.leader.Name)).To(Succeed())
 			f.awaitHolder(ctx, g)
+			f.createTenant(ctx, g)
+			await(ctx, g, tenantReady(f.tenant), Succeed())
 		})).
 		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
 			asked, failures := f.admission.stop()
@@ -161,8 +167,9 @@ func TestEvictions(t *testing.T) {
 			expectAnswered(g, failures, f.began, 2)
 			_, leadership := f.leadership(ctx, g)
 			g.Expect(texts(leadership.Strays)).To(BeEmpty())
+			g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 		})).
-		Teardown(step(f.restore)).
+		Teardown(teardown(f.restore)).
 		Feature())
 }
 

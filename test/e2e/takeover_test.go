@@ -59,7 +59,7 @@ func (to takeover) feature() features.Feature {
 			g.Expect(f.holder).To(Equal(f.standby.Name))
 		})).
 		Assess("and makes a Tenant of the gap Ready", step(func(ctx context.Context, g *WithT) {
-			g.Eventually(tenantReady(f.tenant.(*v1beta1.Tenant))).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+			g.Eventually(tenantReady(f.tenant)).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 			f.firstReady = time.Now()
 		})).
 		Assess("the Lease says how often it changed hands", step(func(ctx context.Context, g *WithT) {
@@ -86,7 +86,7 @@ func (to takeover) feature() features.Feature {
 		Assess("each write came from the Pod that held the Lease, and admission was answered", step(func(ctx context.Context, g *WithT) {
 			to.judge(ctx, g, f)
 		})).
-		Teardown(step(f.restore)).
+		Teardown(teardown(f.restore)).
 		Feature()
 }
 
@@ -205,7 +205,11 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(found.NewHolder).To(BeNumerically(">", 0))
 	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
 	g.Expect(asked).To(BeNumerically(">", 10))
-	expectAnswered(g, failures, f.lost.Add(to.refusedFor), to.stopped)
+	until := f.lost.Add(to.refusedFor)
+	if ends := f.woken.Add(crashNoticed); ends.After(until) {
+		until = ends
+	}
+	expectAnswered(g, failures, until, to.stopped)
 }
 
 // letGo is when the Lease was released, after a time.
