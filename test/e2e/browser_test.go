@@ -2,32 +2,15 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	. "github.com/onsi/gomega"
-)
 
-// findBrowser returns the path of a browser: $CHROMIUM, or one from PATH.
-func findBrowser() (string, error) {
-	names := []string{"chromium", "chromium-browser", "google-chrome"}
-	if own := os.Getenv("CHROMIUM"); own != "" {
-		names = []string{own}
-	}
-	var none error
-	for _, name := range names {
-		path, err := exec.LookPath(name)
-		if err == nil {
-			return path, nil
-		}
-		none = errors.Join(none, err)
-	}
-	return "", none
-}
+	"leasehold.dev/test/harness/browser"
+)
 
 // tab is a tab of a browser of its own.
 type tab struct {
@@ -39,21 +22,15 @@ type tab struct {
 // skipped, unless CI is set: there that is a failure.
 func openTab(ctx context.Context, t *testing.T, g *WithT) *tab {
 	t.Helper()
-	path, err := findBrowser()
+	path, err := browser.Find()
 	if err != nil && os.Getenv("CI") == "" {
-		t.Skipf("needs a browser; install chromium or set CHROMIUM: %v", err)
+		t.Skip(err.Error())
 	}
 	g.Expect(err).NotTo(HaveOccurred(), "CI is set, and there a missing browser is a failure")
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("hide-scrollbars", true), chromedp.WindowSize(1280, 900))
-	allocator, end := chromedp.NewExecAllocator(ctx, options...)
-	browser, _ := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
-		defer end()
-		g.Expect(chromedp.Cancel(browser)).To(Succeed())
-	})
-	g.Expect(chromedp.Do(browser)).To(Succeed()) // starts it, to live as long as its context
-	return &tab{ctx: browser, g: g}
+	of, stop, err := browser.Start(ctx, path)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(stop()).To(Succeed()) })
+	return &tab{ctx: of, g: g}
 }
 
 // do runs steps, for a while at most.

@@ -3,6 +3,7 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -40,6 +41,7 @@ type suite struct {
 	traces   map[string]bool // of which tests they have been kept
 
 	stopLogs func()
+	failed   error // what went wrong at the end
 }
 
 // settings come from the environment, which `make e2e` fills.
@@ -90,6 +92,10 @@ func TestMain(m *testing.M) {
 		Finish(shared.finish)
 	code := testenv.Run(m)
 	stop()
+	if shared.failed != nil {
+		shared.say("%v", shared.failed)
+		code = max(code, 1)
+	}
 	os.Exit(code)
 }
 
@@ -110,15 +116,17 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 	}
 	cfg.WithKubeconfigFile(s.cluster.Kubeconfig())
 	defer s.phase("deploy")()
-	if err := s.deploy(ctx); err != nil {
-		return ctx, err
+	err = s.deploy(ctx)
+	if err == nil && s.settings.Cluster != "" {
+		err = s.replacePods(ctx)
 	}
-	if s.settings.Cluster != "" {
-		if err := s.replacePods(ctx); err != nil {
-			return ctx, err
-		}
+	if err == nil {
+		err = s.awaitOperator(ctx)
 	}
-	return ctx, s.awaitOperator(ctx)
+	if err != nil {
+		s.keep(ctx, "deploy")
+	}
+	return ctx, err
 }
 
 func (s *suite) startCluster(ctx context.Context) error {
@@ -149,20 +157,14 @@ func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context,
 	if s.cluster == nil {
 		return ctx, nil
 	}
+	ctx = context.WithoutCancel(ctx)
 	if s.stopLogs != nil {
 		s.stopLogs()
 	}
-	if _, err := s.cluster.AuditLog(context.WithoutCancel(ctx)); err != nil {
-		s.say("%v", err)
-	}
-	if err := s.report.write(s.settings.Artifacts, progress{s}); err != nil {
-		s.say("%v", err)
-	}
-	err := s.cluster.Stop(context.WithoutCancel(ctx))
-	if err != nil {
-		s.say("%v", err) // the framework keeps it to itself
-	}
-	return ctx, err
+	_, auditErr := s.cluster.AuditLog(ctx)
+	// The framework would pass over an error, and the run be called a success.
+	s.failed = errors.Join(auditErr, s.report.write(s.settings.Artifacts, progress{s}), s.cluster.Stop(ctx))
+	return ctx, nil
 }
 
 func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
@@ -171,7 +173,6 @@ func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T)
 	return ctx, nil
 }
 
-// afterTest keeps what is there to be seen of a failure while it is still there.
 func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
 	t.Helper()
 	s.report.end(t.Name(), t.Failed(), time.Now())
@@ -182,13 +183,16 @@ func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) 
 // keepTraces does so once for each test: what comes later has been cleared up.
 func (s *suite) keepTraces(ctx context.Context, t *testing.T) {
 	t.Helper()
-	name, _, _ := strings.Cut(t.Name(), "/")
-	if !t.Failed() || s.traces[name] {
-		return
+	if name, _, _ := strings.Cut(t.Name(), "/"); t.Failed() && !s.traces[name] {
+		s.traces[name] = true
+		s.keep(ctx, name)
 	}
-	s.traces[name] = true
-	dir := filepath.Join(s.settings.Artifacts, "failures", name)
-	s.say("%s failed; objects, events, logs of the nodes: %s", name, dir)
+}
+
+// keep writes down what is there to be seen of a failure.
+func (s *suite) keep(ctx context.Context, of string) {
+	dir := filepath.Join(s.settings.Artifacts, "failures", of)
+	s.say("%s failed; objects, events, logs of the nodes: %s", of, dir)
 	if err := s.cluster.Dump(context.WithoutCancel(ctx), dir); err != nil {
 		s.say("%v", err)
 	}

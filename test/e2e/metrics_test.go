@@ -39,10 +39,12 @@ func TestMetrics(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(pods).To(HaveLen(2))
 			for i := range pods {
-				address, stop, err := shared.cluster.Forward(ctx, &pods[i], metricsPort)
+				address, stop, err := shared.cluster.Tunnel(ctx, pods[i].Spec.NodeName, pods[i].Status.PodIP, metricsPort)
 				g.Expect(err).NotTo(HaveOccurred())
-				ask(ctx, g, newMetricsClient(address), pods[i].Name == leader.Name)
-				g.Expect(stop()).To(Succeed())
+				metrics := newMetricsClient(address)
+				ask(ctx, g, metrics, pods[i].Name == leader.Name)
+				metrics.http.CloseIdleConnections()
+				stop()
 			}
 		})
 	}
@@ -101,8 +103,7 @@ func token(ctx context.Context, g *WithT, account *corev1.ServiceAccount) string
 	return request.Status.Token
 }
 
-// metricsClient asks one Pod, over one connection: a forwarded port does not
-// survive connections that are dropped.
+// metricsClient asks one Pod.
 type metricsClient struct {
 	url  string
 	http *http.Client

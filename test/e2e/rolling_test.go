@@ -120,7 +120,7 @@ func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *strea
 	g.Expect(err).NotTo(HaveOccurred())
 	f.holder = leader.Name
 	_, leadership := f.leadership(ctx, g)
-	released := letGo(leadership, f.lost)
+	released := letGo(leadership, f.lost, f.holder)
 	f.firstReady = tenants.firstReadySince(released)
 	lease, err := shared.lease(ctx)
 	g.Expect(err).NotTo(HaveOccurred())

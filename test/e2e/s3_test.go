@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -131,16 +130,16 @@ func (s *s3) pod(ctx context.Context) (*corev1.Pod, error) {
 
 // ask lets a client of the account that may do everything ask the server that
 // runs now, past the Service and the operator.
-func (s *s3) ask(ctx context.Context, question func(*minio.Client) error) (err error) {
+func (s *s3) ask(ctx context.Context, question func(*minio.Client) error) error {
 	pod, err := s.pod(ctx)
 	if err != nil {
 		return err
 	}
-	address, stop, err := shared.cluster.Forward(ctx, pod, s3Port)
+	address, stop, err := shared.cluster.Tunnel(ctx, pod.Spec.NodeName, pod.Status.PodIP, s3Port)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer stop()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	c, err := minio.New(address, &minio.Options{

@@ -176,7 +176,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	events, leadership := f.leadership(ctx, g)
 	lost := f.lost
 	if to.released {
-		lost = letGo(leadership, f.lost)
+		lost = letGo(leadership, f.lost, f.holder)
 	}
 	found := failover{
 		Mode: to.mode, Settings: to.settings, Transitions: to.transitions,
@@ -212,14 +212,20 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	expectAnswered(g, failures, until, to.stopped)
 }
 
-// letGo is when the Lease was released, after a time.
-func letGo(l record.Leadership, after time.Time) time.Time {
+// letGo is when the Lease was released for the holder to take: the last time before
+// it did. There may be others between in a rolling upgrade.
+func letGo(l record.Leadership, after time.Time, holder string) time.Time {
+	last := after
 	for _, term := range l.Terms {
-		if term.Pod == "" && term.At.After(after) {
-			return term.At
+		switch {
+		case !term.At.After(after):
+		case term.Pod == "":
+			last = term.At
+		case term.Pod == holder:
+			return last
 		}
 	}
-	return after
+	return last
 }
 
 // leadership judges all that the operator wrote since the feature began. Its

@@ -1,25 +1,22 @@
 // Package viewer_test drives the real page server with a real browser: what a
 // reader sees, and what a page of a stranger cannot do to them.
 //
-// The browser is chromium, chromium-browser or google-chrome from PATH, or the
-// program that $CHROMIUM names. Without one the specs are skipped and say so,
+// Without a browser the specs are skipped and say so,
 // unless $CI is set: there a missing browser is a failure.
 package viewer_test
 
 import (
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/gbytes"
 	"github.com/onsi/gomega/gexec"
 
+	"leasehold.dev/test/harness/browser"
 	"leasehold.dev/test/harness/expect"
 )
 
@@ -31,46 +28,21 @@ func TestViewer(t *testing.T) {
 	RunSpecs(t, "Viewer")
 }
 
-// findBrowser returns the path of a browser.
-func findBrowser() (string, error) {
-	names := []string{"chromium", "chromium-browser", "google-chrome"}
-	if own := os.Getenv("CHROMIUM"); own != "" {
-		names = []string{own}
-	}
-	var none error
-	for _, name := range names {
-		path, err := exec.LookPath(name)
-		if err == nil {
-			return path, nil
-		}
-		none = errors.Join(none, err)
-	}
-	return "", none
-}
-
 // startBrowser starts a browser that lives until the end of the container, and
 // returns what opens a tab in it.
 func startBrowser(ctx SpecContext) (openTab func() *tab) {
 	GinkgoHelper()
-	path, err := findBrowser()
+	path, err := browser.Find()
 	if err != nil && os.Getenv("CI") == "" {
-		Skip("needs a browser; install chromium or set CHROMIUM: " + err.Error())
+		Skip(err.Error())
 	}
 	Expect(err).NotTo(HaveOccurred(), "CI is set, and there a missing browser is a failure")
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-gpu", true),
-		chromedp.Flag("hide-scrollbars", true), chromedp.WindowSize(1280, 900))
-	// The browser outlives this node, and so must its context.
-	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(ctx), options...)
-	browser, _ := chromedp.NewContext(allocator)
-	Expect(chromedp.Do(browser)).To(Succeed())
-	DeferCleanup(func() {
-		defer end()
-		Expect(chromedp.Cancel(browser)).To(Succeed())
-	})
+	first, stop, err := browser.Start(ctx, path)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(stop()).To(Succeed()) })
 	return func() *tab {
 		GinkgoHelper()
-		return newTab(browser)
+		return newTab(first)
 	}
 }
 
