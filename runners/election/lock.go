@@ -114,8 +114,8 @@ func (l *Lock) leads(record *resourcelock.LeaderElectionRecord) {
 
 // Create implements resourcelock.Interface. Somebody may delete the Lease while it
 // is held. Its holder makes it anew with its next renewal, and a leader that finds
-// it in other hands goes on until its renew deadline: whoever creates it sooner
-// than it would have expired leads beside the one before. So that is refused, and
+// it in other hands goes on until its renew deadline: whoever creates it
+// within a lease of its end leads beside the one before. So that is refused, and
 // the elector tries again.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if left := l.held.Sub(l.clock.Now()); left > 0 {
