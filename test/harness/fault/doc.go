@@ -26,6 +26,13 @@
 // What happened is counted when it has happened, not when it was asked for: a
 // test whose fault has a count of 0 has proved nothing.
 //
+// # In front of an API server
+//
+// NewAPIProxy stands between one replica of an operator and kube-apiserver, as
+// which the replica's own token is passed through; Refusals are the ways in which
+// an API server says no. HTTP/1.1 is spoken on both sides, so that a connection
+// that is cut is that of one request.
+//
 // # The journal
 //
 // Every connection is noted when it is accepted, with the bytes that came

@@ -103,6 +103,13 @@ func (x *exchange) forward() {
 	x.proxy.journal.note(func() { x.entry.Forwarded = now })
 	request := x.request.WithContext(context.WithValue(x.request.Context(), exchangeKey{}, x))
 	x.proxy.reverse.ServeHTTP(x.writer, request)
+	// It panics where the client or the upstream has gone, and does not come here.
+	now = x.proxy.clock.Now()
+	x.proxy.journal.note(func() {
+		if x.entry.Status != 0 {
+			x.entry.Delivered = now
+		}
+	})
 }
 
 // start sends the status and the headers of an answer that is not the upstream's.

@@ -43,14 +43,23 @@ type Request struct {
 	Rule string
 	// Status is the upstream's answer. Zero: there was none.
 	Status int
+	// AuditID is how the audit log of a Kubernetes API server knows the request;
+	// "" of another upstream, or if there was no answer.
+	AuditID string
 	// Error is why the upstream did not answer.
 	Error string
 
 	Received  time.Time
 	Forwarded time.Time // when the proxy began to send it upstream
 	Answered  time.Time // when the upstream's headers had come
+	// Delivered is when the last part of the upstream's answer had been given to
+	// the client's connection. Whether the client has read it nobody knows.
+	Delivered time.Time
 	Done      time.Time // when the proxy had nothing more to do with it
 }
+
+// Committed says that the upstream has said that it did what was asked for.
+func (r Request) Committed() bool { return r.Status >= 200 && r.Status < 300 }
 
 // Mutating says whether the method is one that may change something.
 func (r Request) Mutating() bool {

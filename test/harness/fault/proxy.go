@@ -13,8 +13,16 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/utils/clock"
+)
+
+// What is kept of the connections to an upstream with Options.KeepAlive. Servers
+// give up idle ones later than that.
+const (
+	idleConnections = 100
+	idleTimeout     = 30 * time.Second
 )
 
 // Options say what a proxy stands in front of.
@@ -24,6 +32,10 @@ type Options struct {
 	// UpstreamTLS is how the proxy speaks to an https upstream. Nil: with the
 	// system's CAs.
 	UpstreamTLS *tls.Config
+	// KeepAlive uses connections to the upstream again. It saves a handshake a
+	// request, and is for a service that is not restarted: a request on a
+	// connection from before that would fail though no rule has picked it.
+	KeepAlive bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
 	// Clock measures delays and gives the journal its times. Nil: the real one.
@@ -96,17 +108,18 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 		Listener: tcp, clock: o.Clock, journal: p.journal, configs: configs,
 		wire: p.wire, running: &p.running, open: map[*conn]struct{}{},
 	}
-	p.forwardTo(target, o.UpstreamTLS)
+	p.forwardTo(target, o)
 	p.serve()
 	return p, nil
 }
 
 // forwardTo changes nothing in requests and answers, so that signatures stay
 // valid and what the program under test sees is what the service says.
-func (p *Proxy) forwardTo(target *url.URL, config *tls.Config) {
-	// No connection is kept: one from before a restart of the service would fail
-	// a request that no rule has picked.
-	p.upstream = &http.Transport{TLSClientConfig: config, DisableCompression: true, DisableKeepAlives: true}
+func (p *Proxy) forwardTo(target *url.URL, o Options) {
+	p.upstream = &http.Transport{
+		TLSClientConfig: o.UpstreamTLS, DisableCompression: true, DisableKeepAlives: !o.KeepAlive,
+		MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleTimeout,
+	}
 	p.reverse = &httputil.ReverseProxy{
 		Transport:     p.upstream,
 		FlushInterval: -1, // at once: a watch's events must not wait in a buffer
@@ -124,7 +137,10 @@ func (p *Proxy) forwardTo(target *url.URL, config *tls.Config) {
 		},
 		ModifyResponse: func(response *http.Response) error {
 			x, now := exchangeOf(response), p.clock.Now()
-			p.journal.note(func() { x.entry.Answered, x.entry.Status = now, response.StatusCode })
+			p.journal.note(func() {
+				x.entry.Answered, x.entry.Status = now, response.StatusCode
+				x.entry.AuditID = response.Header.Get(auditIDHeader)
+			})
 			if x.after == nil {
 				return nil
 			}

@@ -1,0 +1,79 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// auditIDHeader is how an API server tells its clients under which name its audit
+// log knows a request.
+const auditIDHeader = "Audit-Id"
+
+// NewAPIProxy returns a proxy between one replica of an operator and the API
+// server that config reaches. Of config only the server's address and CA are used:
+// who asks is the replica, whose credentials pass through and are not kept.
+// Nil for c is the real clock.
+func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
+	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
+	if err != nil {
+		return nil, fmt.Errorf("reading how to reach the API server: %w", err)
+	}
+	// TLS towards the replica, as clients of Kubernetes send tokens over nothing else.
+	return NewProxy(Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Wire: TLS, Clock: c})
+}
+
+// Connect makes a client that was to reach the API server go through the proxy.
+// It is what env.Subject.Connect is for.
+func (p *Proxy) Connect(config *rest.Config) {
+	config.Host, config.TLSClientConfig = p.URL(), rest.TLSClientConfig{CAData: p.CA()}
+}
+
+// retryAfter is when an API server that has too much to do asks to be asked again.
+const retryAfter = 1
+
+// refusals are what an API server says when it has not done what was asked for.
+var refusals = map[int]metav1.Status{
+	http.StatusConflict: {
+		Reason: metav1.StatusReasonConflict, Message: "the object has been modified; please apply your changes to the latest version and try again",
+	},
+	http.StatusTooManyRequests: {
+		Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests, please try again later",
+		Details: &metav1.StatusDetails{RetryAfterSeconds: retryAfter},
+	},
+	http.StatusInternalServerError: {
+		Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: injected",
+	},
+	http.StatusServiceUnavailable: {
+		Reason: metav1.StatusReasonServiceUnavailable, Message: "the server is currently unable to handle the request",
+	},
+	http.StatusGatewayTimeout: {
+		Reason: metav1.StatusReasonTimeout, Message: "Timeout: request did not complete within the requested timeout",
+	},
+}
+
+// Refusal is the Answer that an API server gives with one of the codes 409, 429,
+// 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
+// that ask for protobuf understand too. The API server does not see the request.
+func Refusal(code int) (Answer, error) {
+	status, known := refusals[code]
+	if !known {
+		return Answer{}, fmt.Errorf("refusing as an API server does: no refusal has the code %d", code)
+	}
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	status.Status, status.Code = metav1.StatusFailure, int32(code)
+	body, err := json.Marshal(status)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encoding a refusal: %w", err)
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	if status.Details != nil {
+		header.Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	return Answer{Status: code, Header: header, Body: string(body)}, nil
+}

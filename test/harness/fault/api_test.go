@@ -1,0 +1,235 @@
+package fault
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+)
+
+const token = "the-replica's-own"
+
+// apiServer is an API server as far as a proxy can tell: TLS, and a handler.
+type apiServer struct {
+	*httptest.Server
+	connections atomic.Int32
+}
+
+func startAPIServer(t *testing.T, h http.HandlerFunc) *apiServer {
+	t.Helper()
+	s := &apiServer{Server: httptest.NewUnstartedServer(h)}
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.connections.Add(1)
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// replicaOf is a client as a replica is: a token of its own, through the proxy.
+func replicaOf(t *testing.T, s *apiServer) (*Proxy, *rest.Config) {
+	t.Helper()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	config := &rest.Config{
+		Host: s.URL, BearerToken: token, QPS: -1, Timeout: eventually,
+		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
+	}
+	g := NewWithT(t)
+	p, err := NewAPIProxy(config, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(p.Close()).To(Succeed()) })
+	p.Connect(config)
+	return p, config
+}
+
+// answers writes an object in the encoding that is asked for.
+func answers(w http.ResponseWriter, contentType string, code int, o runtime.Object) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Audit-Id", "audit-1")
+	w.WriteHeader(code)
+	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
+	encoder := clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
+	_ = encoder.Encode(o, w) // the client says what came
+}
+
+func namespaces(t *testing.T, config *rest.Config, contentType string) kubernetes.Interface {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = contentType, contentType
+	client, err := kubernetes.NewForConfig(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return client
+}
+
+func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
+	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+		t.Run(contentType, func(t *testing.T) {
+			g := NewWithT(t)
+			type seen struct {
+				Token, Type, Proto string
+				Body               []byte
+			}
+			asked := make(chan seen, 1)
+			s := startAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return // the client has no answer and says so
+				}
+				asked <- seen{r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Proto, body}
+				answers(w, contentType, http.StatusCreated, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}})
+			})
+			p, config := replicaOf(t, s)
+			made, err := namespaces(t, config, contentType).CoreV1().Namespaces().Create(t.Context(),
+				&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(made.UID).To(Equal(types.UID("u")))
+			got := <-asked
+			g.Expect(got.Token).To(Equal("Bearer " + token))
+			g.Expect(got.Type).To(Equal(contentType))
+			g.Expect(got.Proto).To(Equal("HTTP/1.1"))
+			_, kind, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(got.Body, nil, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(kind.Kind).To(Equal("Namespace"))
+			g.Eventually(func() []Request { return p.Journal().Mutating() }, eventually).Should(ConsistOf(
+				HaveField("Done", Not(BeZero()))))
+			r := p.Journal().Mutating()[0]
+			g.Expect(r.Committed()).To(BeTrue())
+			g.Expect(r.AuditID).To(Equal("audit-1"))
+			g.Expect(fmt.Sprintf("%+v", p.Journal())).NotTo(ContainSubstring(token))
+			for _, pair := range [][2]time.Time{{r.Received, r.Forwarded}, {r.Forwarded, r.Answered}, {r.Answered, r.Delivered}, {r.Delivered, r.Done}} {
+				g.Expect(pair[1]).To(BeTemporally(">=", pair[0]))
+			}
+		})
+	}
+}
+
+func TestAPIProxyPassesEachFrameOfAWatchAtOnce(t *testing.T) {
+	for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+		t.Run(contentType, func(t *testing.T) {
+			g := NewWithT(t)
+			frames := make(chan watch.Event)
+			s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
+				framer := info.StreamSerializer.NewFrameWriter(w)
+				w.Header().Set("Content-Type", contentType+";stream=watch")
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush() // the client says whether it came
+				for f := range frames {
+					object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), f.Object)
+					if err != nil {
+						return
+					}
+					event := &metav1.WatchEvent{Type: string(f.Type), Object: runtime.RawExtension{Raw: object}}
+					encoder := info.StreamSerializer.Serializer
+					if contentType == runtime.ContentTypeProtobuf {
+						encoder = protobuf.NewRawSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme)
+					}
+					if encoder.Encode(event, framer) != nil {
+						return
+					}
+					_ = http.NewResponseController(w).Flush() // likewise
+				}
+			})
+			p, config := replicaOf(t, s)
+			w, err := namespaces(t, config, contentType).CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+			g.Expect(err).NotTo(HaveOccurred())
+			defer w.Stop()
+			for _, kind := range []watch.EventType{watch.Added, watch.Bookmark, watch.Deleted} {
+				frames <- watch.Event{Type: kind, Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: string(kind)}}}
+				g.Eventually(w.ResultChan(), eventually).Should(Receive(HaveField("Type", kind)), "before the next is sent")
+			}
+			g.Expect(p.Journal().Requests[0].Delivered).To(BeZero(), "the answer goes on")
+			close(frames)
+			g.Eventually(w.ResultChan(), eventually).Should(BeClosed())
+			g.Eventually(func() time.Time { return p.Journal().Requests[0].Delivered }, eventually).ShouldNot(BeZero())
+		})
+	}
+}
+
+func TestAPIProxyKeepsItsConnections(t *testing.T) {
+	g := NewWithT(t)
+	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
+	})
+	_, config := replicaOf(t, s)
+	client := namespaces(t, config, runtime.ContentTypeJSON)
+	for range 5 {
+		_, err := client.CoreV1().Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	g.Expect(s.connections.Load()).To(BeEquivalentTo(1))
+}
+
+func TestAnswerThatIsCutIsNotDelivered(t *testing.T) {
+	g := NewWithT(t)
+	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
+	})
+	p, config := replicaOf(t, s)
+	cut := p.Inject(Rule{Match: Match{Methods: []string{http.MethodDelete}}, Fault: Cut{At: AfterAnswer}})
+	err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().Namespaces().Delete(t.Context(), "a", metav1.DeleteOptions{})
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(cut.Happened()).To(BeTrue())
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
+	g.Expect(p.Journal().Requests[0].Committed()).To(BeTrue())
+	g.Expect(p.Journal().Requests[0].Delivered).To(BeZero())
+}
+
+func TestRefusalsAreUnderstood(t *testing.T) {
+	for code, is := range map[int]func(error) bool{
+		http.StatusConflict:            apierrors.IsConflict,
+		http.StatusTooManyRequests:     apierrors.IsTooManyRequests,
+		http.StatusInternalServerError: apierrors.IsInternalError,
+		http.StatusServiceUnavailable:  apierrors.IsServiceUnavailable,
+		http.StatusGatewayTimeout:      apierrors.IsTimeout,
+	} {
+		for _, contentType := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+			t.Run(fmt.Sprintf("%d/%s", code, contentType), func(t *testing.T) {
+				g := NewWithT(t)
+				s := startAPIServer(t, func(http.ResponseWriter, *http.Request) { t.Error("the API server was asked") })
+				p, config := replicaOf(t, s)
+				answer, err := Refusal(code)
+				g.Expect(err).NotTo(HaveOccurred())
+				refused := p.Inject(Rule{Fault: answer})
+				request := namespaces(t, config, contentType).CoreV1().RESTClient().Delete().Resource("namespaces").Name("a").MaxRetries(0)
+				err = request.Do(t.Context()).Error()
+				g.Expect(is(err)).To(BeTrue(), "%v", err)
+				g.Expect(refused.Count()).To(Equal(1))
+				seconds, wait := apierrors.SuggestsClientDelay(err)
+				g.Expect(wait).To(Equal(code == http.StatusTooManyRequests))
+				if wait {
+					g.Expect(seconds).To(Equal(retryAfter))
+				}
+			})
+		}
+	}
+	_, err := Refusal(http.StatusTeapot)
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("418")))
+}
+
+func TestNewAPIProxyRefusesWhatItCannotReach(t *testing.T) {
+	g := NewWithT(t)
+	_, err := NewAPIProxy(&rest.Config{Host: "127.0.0.1:1"}, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("upstream's URL")))
+	_, err = NewAPIProxy(&rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("how to reach the API server")))
+}

@@ -1,0 +1,180 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// syncPoll is how often Sync looks whether the watches have seen what is there.
+const syncPoll = 10 * time.Millisecond
+
+// Watcher sees every version of every object of some resources that comes to be
+// while it watches. What was there before is left out: of its life the watch would
+// know a part only. Its methods may be called from several goroutines.
+type Watcher struct {
+	client dynamic.Interface
+	clock  clock.PassiveClock
+	end    context.CancelFunc
+	all    sync.WaitGroup
+
+	resources []schema.GroupVersionResource
+	mu        sync.Mutex
+	older     map[types.UID]bool
+	versions  []history.Version
+	newest    map[types.UID]history.Version
+	gaps      []error
+}
+
+// Watch begins to watch. The client acts for an administrator; it is not the
+// subject's. The Watcher has to be stopped.
+func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, resources ...schema.GroupVersionResource) (*Watcher, error) {
+	ctx, end := context.WithCancel(ctx)
+	w := &Watcher{client: client, clock: c, end: end, resources: resources, older: map[types.UID]bool{}, newest: map[types.UID]history.Version{}}
+	for _, r := range resources {
+		if err := w.follow(ctx, r); err != nil {
+			w.Stop()
+			return nil, fmt.Errorf("watching %s: %w", r.Resource, err)
+		}
+	}
+	return w, nil
+}
+
+func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) error {
+	list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	for _, o := range list.Items {
+		w.older[o.GetUID()] = true
+	}
+	w.mu.Unlock()
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchFunc(w.client.Resource(r).Watch))
+	if err != nil {
+		return err
+	}
+	w.all.Go(func() {
+		for event := range stream.ResultChan() {
+			w.see(history.Resource{Group: r.Group, Resource: r.Resource}, event)
+		}
+	})
+	return nil
+}
+
+type watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+// WatchWithContext makes it a cache.WatcherWithContext.
+func (f watchFunc) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return f(ctx, o)
+}
+
+// see notes one frame.
+func (w *Watcher) see(r history.Resource, event watch.Event) {
+	now := w.clock.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	object, ok := event.Object.(*unstructured.Unstructured)
+	if !ok || event.Type == watch.Error {
+		// The watch cannot go on, as after a compaction: what happened since is lost.
+		w.gaps = append(w.gaps, fmt.Errorf("watching %s: got %s %v", r, event.Type, event.Object))
+		return
+	}
+	if event.Type == watch.Bookmark || w.older[object.GetUID()] {
+		return
+	}
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		w.gaps = append(w.gaps, fmt.Errorf("watching %s: reading the version of %s: %w", r, object.GetName(), err))
+		return
+	}
+	v := history.Version{
+		Key: history.Key{Resource: r, Namespace: object.GetNamespace(), Name: object.GetName()},
+		UID: object.GetUID(), Span: history.At(version), At: now, Gone: event.Type == watch.Deleted, Object: object,
+	}
+	w.versions = append(w.versions, v)
+	w.newest[v.UID] = v
+}
+
+// Sync waits until everything has been seen that was stored before the call.
+func (w *Watcher) Sync(ctx context.Context) error {
+	for _, r := range w.resources {
+		list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", r.Resource, err)
+		}
+		err = wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
+			return w.hasSeen(history.Resource{Group: r.Group, Resource: r.Resource}, list)
+		})
+		if err != nil {
+			return fmt.Errorf("waiting for the watch of %s: %w", r.Resource, err)
+		}
+	}
+	return nil
+}
+
+// hasSeen compares what is there with what was seen.
+func (w *Watcher) hasSeen(r history.Resource, list *unstructured.UnstructuredList) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.gaps) > 0 {
+		return false, errors.Join(w.gaps...)
+	}
+	there := map[types.UID]bool{}
+	for _, o := range list.Items {
+		there[o.GetUID()] = true
+		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		if err != nil {
+			return false, fmt.Errorf("reading the version of %s: %w", o.GetName(), err)
+		}
+		if !w.older[o.GetUID()] && w.newest[o.GetUID()].From < version {
+			return false, nil
+		}
+	}
+	asOf, err := strconv.ParseUint(list.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return false, fmt.Errorf("reading the list's version: %w", err)
+	}
+	for uid, v := range w.newest {
+		if v.Resource == r && !v.Gone && v.From <= asOf && !there[uid] {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// History is what was seen so far. It does not say that a watch recorded it if
+// there is a gap.
+func (w *Watcher) History() *history.History {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &history.History{Versions: slices.Clone(w.versions)}
+	if len(w.gaps) == 0 {
+		h.Recorded = []history.Source{history.Watch}
+	}
+	h.Sort()
+	return h
+}
+
+// Stop ends the watches and returns when nothing of them runs any more. It is
+// safe to call more than once.
+func (w *Watcher) Stop() {
+	w.end()
+	w.all.Wait()
+}
