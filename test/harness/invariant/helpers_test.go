@@ -288,6 +288,7 @@ type row struct {
 	change     func(*invariant.Operator)
 	want       invariant.Result
 	says       []string // parts of the verdict's text
+	lacks      string   // what the text must not have; "" is nothing
 }
 
 func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
@@ -313,6 +314,9 @@ func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
 				if !strings.Contains(text, part) {
 					t.Errorf("the verdict lacks %q:\n%s", part, text)
 				}
+			}
+			if r.lacks != "" && strings.Contains(text, r.lacks) {
+				t.Errorf("the verdict has %q:\n%s", r.lacks, text)
 			}
 			if again := i.Judge(c).String(); again != text {
 				t.Errorf("judged again it says\n%s\nand said\n%s", again, text)

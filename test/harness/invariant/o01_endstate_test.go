@@ -57,6 +57,7 @@ func TestEndState(t *testing.T) {
 		"Masked":        {history: run(part("p", "p1", data("x", "3"))), references: varying, want: invariant.Held},
 		"MaskedOnly":    {history: run(part("p", "p1", data("y", "3"))), references: varying, want: invariant.Broken, says: []string{"data.y"}},
 		"ComesAndGoes":  {history: run(thing(held)), references: []*history.History{run(thing(held)), run(thing(held), part("p", "p1"))}, want: invariant.Held},
+		"CameThisTime":  {history: run(thing(held), part("p", "p2", data("x", "1"))), references: []*history.History{run(thing(held)), run(thing(held), part("p", "p1"))}, want: invariant.Held},
 		"Generated":     {history: run(part("p-a", "p1", generated), part("p-b", "p2", generated)), references: madeUp, want: invariant.Held},
 		"GeneratedLess": {history: run(part("p-a", "p1", generated)), references: madeUp, want: invariant.Broken, says: []string{"configmaps ns/p-* #2 is not there"}},
 		"OthersObjects": {history: run(thing(held, ready), part("p", "p1", data("x", "1")), object("Lease", "x", "l9")), references: usual(), want: invariant.Held},

@@ -11,6 +11,10 @@ import (
 func TestQuiet(t *testing.T) {
 	t1 := thing(ready)
 	same := asks("a", "patch", t1, history.Unchanged, 200)
+	unasked := asks("alice", "patch", t1, history.Unchanged, 200)
+	renewal := changes(func(s *story) {
+		asks("a", "update", t1, history.Unchanged, 200, func(r *history.Request) { r.Key = lease }).tell(s)
+	})
 	check(t, invariant.Quiet, map[string]row{
 		"OnlyTheLease":   {history: tell(writes("a", t1), rests("end")), want: invariant.Held},
 		"OthersWrite":    {history: tell(writes("a", t1), rests("end", writes("alice", t1), writes("gc", t1))), want: invariant.Held},
@@ -30,6 +34,8 @@ func TestQuiet(t *testing.T) {
 		"NotRecorded":         {history: tell(rests("end", writes("a", t1)), without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},
 		"FewNoOps":            {history: tell(same, same, rests("end")), want: invariant.Held},
 		"ManyNoOps":           {history: tell(same, same, same, rests("end")), want: invariant.Broken, says: []string{"changed nothing, as 2 writes to it before"}},
+		"OthersNoOps":         {history: tell(unasked, unasked, unasked, rests("end")), want: invariant.Held},
+		"ElectionNoOps":       {history: tell(renewal, renewal, renewal, rests("end")), want: invariant.Held},
 		"NoOpsUnlimited":      {history: tell(same, same, same, rests("end")), change: func(o *invariant.Operator) { o.Limits.Unchanged = 0 }, want: invariant.Held},
 		"FourWrites":          {history: tell(writes("a", t1), writes("a", t1), writes("a", t1), writes("a", t1), rests("end")), want: invariant.Held},
 		"FiveWrites":          {history: tell(writes("a", t1), writes("a", t1), writes("a", t1), writes("a", t1), writes("a", t1), rests("end")), want: invariant.Broken, says: []string{"number 5 for generation 1 of UID u1"}},

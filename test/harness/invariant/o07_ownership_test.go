@@ -39,6 +39,8 @@ func TestOwnership(t *testing.T) {
 		"DyingOwner":     {history: tell(born, writes("a", part("p", "p1")), ends("alice", thing())), want: invariant.Held},
 		"NameOfAnother":  {history: tell(born, writes("a", part("p", "p1", otherName))), want: invariant.Broken, says: []string{"is that of things.example.com ns/t, not of Thing s"}},
 		"OwnsInput":      {history: tell(born, writes("alice", part("p", "p1", ownerless)), writes("a", part("p", "p1"))), want: invariant.Broken, says: []string{"put an owner on configmaps ns/p (UID p1), which alice had made"}},
+		"FromBefore":     {history: tell(born, writes("alice", part("p", "p1", ownerless), func(r *history.Request) { r.Made = false }), writes("a", part("p", "p1"))), want: invariant.Held},
+		"PlainOwnerToo":  {history: tell(born, writes("alice", thing(named("t", "u2"))), writes("a", part("p", "p1", owned("u1", "u2")))), want: invariant.Held},
 		"CopyByUser":     {history: tell(born, writes("a", part("p", "p1")), writes("alice", part("p", "p2", elsewhere))), want: invariant.Held},
 		"TouchesInput":   {history: tell(born, writes("alice", part("p", "p1", ownerless)), writes("a", part("p", "p1", ownerless, data("x", "1")))), want: invariant.Held},
 		"UnknownOwner":   {history: tell(writes("a", part("p", "p1"))), want: invariant.Inconclusive, says: []string{"nothing is known of its owner Thing t (UID u1)"}},
