@@ -25,6 +25,7 @@ import (
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
+	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 )
@@ -61,7 +62,8 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(o, certificate)
+	leaving := drain.New(o.shutdownDelay, clock.RealClock{})
+	mgr, err := newManager(o, certificate, leaving)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func run(ctx context.Context, o *options) error {
 	if err := addChecks(mgr, o, progress); err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil {
+	if err := mgr.Start(leaving.Context(ctx)); err != nil {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil

@@ -15,13 +15,14 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/servingcert"
 )
 
 // newManager builds the manager without anything in it. The certificate is nil
 // where the webhooks read theirs from files, or are off.
-func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, error) {
+func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drain) (ctrl.Manager, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w", err)
@@ -44,7 +45,7 @@ func newManager(o *options, certificate *servingcert.Source) (ctrl.Manager, erro
 		},
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          webhook.NewServer(o.webhooks(certificate)),
+		WebhookServer:          leaving.Webhooks(webhook.NewServer(o.webhooks(certificate))),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,

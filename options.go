@@ -39,7 +39,7 @@ type options struct {
 	webhookCertKey                               string
 	webhookSecret, webhookService, webhookPrefix string
 
-	shutdownTimeout, stuckAfter time.Duration
+	shutdownDelay, shutdownTimeout, stuckAfter time.Duration
 
 	adminClusterRole, podSecurityLevel string
 	syncPeriod                         time.Duration
@@ -86,6 +86,7 @@ func (o *options) bindServing(f *flag.FlagSet) {
 	f.StringVar(&o.metricsCertKey, "metrics-cert-key", "tls.key", "File of the metrics certificate's key in its folder.")
 	f.BoolVar(&o.enableHTTP2, "enable-http2", false, "Offer HTTP/2 for metrics and webhooks.")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz; \"0\" turns them off.")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 2*time.Second, "How long, after being asked to stop, all goes on while the webhooks ask their clients to use other connections.")
 	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "How long running work may take to finish at shutdown.")
 	f.DurationVar(&o.stuckAfter, "stuck-after", 5*time.Minute, "How long one reconcile may run, while others wait, before /healthz fails.")
 }
@@ -149,6 +150,7 @@ func (o *options) validate() error {
 		"--leader-elect-lease-duration %s must not be shorter than --leader-elect-renew-deadline %s plus "+
 			"--leader-elect-retry-period %s, or a second leader could start before the first has stopped",
 		o.leaseDuration, o.renewDeadline, o.retryPeriod)
+	require(o.shutdownDelay >= 0, "--shutdown-delay-duration %s must not be negative", o.shutdownDelay)
 	require(o.shutdownTimeout > 0, "--graceful-shutdown-timeout %s must be positive", o.shutdownTimeout)
 	require(o.stuckAfter > 0, "--stuck-after %s must be positive", o.stuckAfter)
 	require(o.syncPeriod > 0, "--tenant-sync-period %s must be positive", o.syncPeriod)

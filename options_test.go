@@ -63,6 +63,7 @@ func TestOptionsRefused(t *testing.T) {
 		"RenewTooLong":   {[]string{"--leader-elect-renew-deadline=14s"}, "a second leader could start before the first has stopped"},
 		"RetryTooLong":   {[]string{"--leader-elect-retry-period=9s"}, "longer than 1.2 times"},
 		"RetryZero":      {[]string{"--leader-elect-retry-period=0s"}, "--leader-elect-retry-period 0s must be positive"},
+		"ShutdownDelay":  {[]string{"--shutdown-delay-duration=-1s"}, "--shutdown-delay-duration -1s must not be negative"},
 		"Shutdown":       {[]string{"--graceful-shutdown-timeout=0s"}, "--graceful-shutdown-timeout 0s must be positive"},
 		"Stuck":          {[]string{"--stuck-after=-1s"}, "--stuck-after -1s must be positive"},
 		"Sync":           {[]string{"--tenant-sync-period=0"}, "--tenant-sync-period 0s must be positive"},

@@ -35,8 +35,9 @@ func TestFailoverPodDeleted(t *testing.T) {
 			// It leads on until it has drained: the gap begins when it lets go.
 			f.awaitLetGo(ctx, g)
 		},
-		// It is taken off the Service before it stops to answer.
-		stopped: 1,
+		// It is taken off the Service before it stops to answer, and lets go of the
+		// connections that are there.
+		refusedFor: 0,
 	}.feature())
 }
 

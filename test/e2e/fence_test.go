@@ -35,7 +35,7 @@ const (
 	takeAwayEvery = 200 * time.Millisecond
 	adminBinding  = "leasehold:tenant-admin"
 	// Whether a stopped worker was just about to write is chance.
-	fenceRounds, controlRounds = 3, 1
+	fenceRounds, controlRounds = 6, 1
 )
 
 func TestFence(t *testing.T) {

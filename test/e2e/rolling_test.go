@@ -125,7 +125,7 @@ func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *strea
 	lease, err := shared.lease(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	grown := int(*lease.Spec.LeaseTransitions - f.transitions)
-	takeover{mode: u.mode, settings: u.settings, transitions: grown, released: true, stopped: 2}.judge(ctx, g, f)
+	takeover{mode: u.mode, settings: u.settings, transitions: grown, released: true}.judge(ctx, g, f)
 
 	acquired := 0
 	for _, term := range leadership.Terms {
@@ -164,7 +164,7 @@ func TestEvictions(t *testing.T) {
 		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
 			asked, failures := f.admission.stop()
 			g.Expect(asked).To(BeNumerically(">", 10))
-			expectAnswered(g, failures, f.began, 2)
+			expectAnswered(g, failures, f.began)
 			_, leadership := f.leadership(ctx, g)
 			g.Expect(texts(leadership.Strays)).To(BeEmpty())
 			g.Expect(leadership.Judged).To(BeNumerically(">", 0))

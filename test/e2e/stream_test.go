@@ -58,12 +58,7 @@ func startStream(ctx context.Context) *stream {
 // follow creates a Tenant and waits until it is Ready.
 func (s *stream) follow(ctx context.Context, began time.Time) {
 	tenant := &streamed{Tenant: newTenant(fmt.Sprintf("e2e-stream-%d", began.UnixMilli()), "a"), Created: began}
-	err := shared.client.Create(ctx, tenant.Tenant)
-	// A user tries again too. How often that happens is for admission to say.
-	if err != nil && (refusal{Err: err}).lostAtClose() {
-		err = shared.client.Create(ctx, tenant.Tenant)
-	}
-	if err != nil {
+	if err := shared.client.Create(ctx, tenant.Tenant); err != nil {
 		s.note(fmt.Errorf("creating Tenant %s: %w", tenant.Tenant.Name, err))
 		return
 	}
@@ -71,7 +66,7 @@ func (s *stream) follow(ctx context.Context, began time.Time) {
 	s.tenants = append(s.tenants, tenant)
 	s.mu.Unlock()
 	ready := tenantReady(tenant.Tenant)
-	err = wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		return ready(ctx) == nil, nil
 	})
 	if err != nil {

@@ -28,8 +28,6 @@ type takeover struct {
 	fresh       bool
 	// released: the leader lets go by itself, and the times count from then on.
 	released bool
-	// stopped is how many Pods stop in good order.
-	stopped int
 	// refusedFor is how long after the loss a question to the webhooks may go
 	// unanswered: while the Service still leads to the lost Pod.
 	refusedFor time.Duration
@@ -209,7 +207,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	if ends := f.woken.Add(crashNoticed); ends.After(until) {
 		until = ends
 	}
-	expectAnswered(g, failures, until, to.stopped)
+	expectAnswered(g, failures, until)
 }
 
 // letGo is when the Lease was released for the holder to take: the last time before

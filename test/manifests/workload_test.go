@@ -93,26 +93,32 @@ func managerHelp(t *testing.T, args []string) (string, error) {
 // manager needs all of its own before that, or it keeps the Lease.
 func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 	d := deployment(t, "default")
-	for _, arg := range manager(t, d).Args {
-		value, ok := strings.CutPrefix(arg, "--graceful-shutdown-timeout=")
-		if !ok {
-			continue
+	duration := func(name string) time.Duration {
+		t.Helper()
+		for _, arg := range manager(t, d).Args {
+			if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+				set, err := time.ParseDuration(value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return set
+			}
 		}
-		graceful, err := time.ParseDuration(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
-		sleep := time.Duration(manager(t, d).Lifecycle.PreStop.Sleep.Seconds) * time.Second
-		if sleep < 3*time.Second {
-			t.Errorf("the preStop sleep is %s: endpoints and kube-proxy follow within a second each", sleep)
-		}
-		if grace < sleep+graceful+5*time.Second {
-			t.Errorf("the Pod's grace period is %s, its preStop sleep %s and the manager's grace %s: leave 5s", grace, sleep, graceful)
-		}
-		return
+		t.Fatalf("the Deployment sets no --%s", name)
+		return 0
 	}
-	t.Fatal("the Deployment sets no --graceful-shutdown-timeout")
+	delay, graceful := duration("shutdown-delay-duration"), duration("graceful-shutdown-timeout")
+	grace := time.Duration(*d.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
+	sleep := time.Duration(manager(t, d).Lifecycle.PreStop.Sleep.Seconds) * time.Second
+	if sleep < 3*time.Second {
+		t.Errorf("the preStop sleep is %s: endpoints and kube-proxy follow within a second each", sleep)
+	}
+	if delay < time.Second {
+		t.Errorf("the shutdown delay is %s: the API server's connections end with their next request", delay)
+	}
+	if grace < sleep+delay+graceful+5*time.Second {
+		t.Errorf("the Pod's grace period is %s, its preStop sleep %s, the manager's delay %s and its grace %s: leave 5s", grace, sleep, delay, graceful)
+	}
 }
 
 func TestProbesAndEnvironment(t *testing.T) {

@@ -24,7 +24,8 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		nodes, err := c.clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, err
+			waitingFor = err.Error()
+			return false, nil //nolint:nilerr // an API server that is young or busy is asked again
 		}
 		// kind is done when a worker has asked to join, which is before there is a node.
 		if missing := 1 + c.options.Workers - len(nodes.Items); missing > 0 {
@@ -50,7 +51,8 @@ func (c *Cluster) awaitDaemons(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		daemons, err := c.clients.AppsV1().DaemonSets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return false, err
+			waitingFor = err.Error()
+			return false, nil //nolint:nilerr // as above
 		}
 		late := slices.IndexFunc(daemons.Items, func(d appsv1.DaemonSet) bool {
 			return d.Status.ObservedGeneration < d.Generation || int(d.Status.NumberReady) < 1+c.options.Workers
@@ -61,7 +63,7 @@ func (c *Cluster) awaitDaemons(ctx context.Context) error {
 		return late < 0 && len(daemons.Items) > 0, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for DaemonSet %s to run on all nodes: %w", waitingFor, err)
+		return fmt.Errorf("waiting for DaemonSets to run on all nodes (%s): %w", waitingFor, err)
 	}
 	return nil
 }
