@@ -20,20 +20,22 @@ type document struct {
 // It keeps the order of what cannot be told apart.
 func (h *History) Sort() {
 	slices.SortStableFunc(h.Requests, func(a, b Request) int {
-		return cmp.Or(compare(a.Span, b.Span), a.Received.Compare(b.Received))
+		return cmp.Or(earliest(a.Span, b.Span), a.Received.Compare(b.Received))
 	})
-	slices.SortStableFunc(h.Versions, func(a, b Version) int { return compare(a.Span, b.Span) })
-	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(compare(a.Span, b.Span), a.At.Compare(b.At)) })
+	// A deletion comes after all that was written to the object meanwhile, and
+	// before what is made anew.
+	slices.SortStableFunc(h.Versions, func(a, b Version) int { return latest(a.Span, b.Span) })
+	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(earliest(a.Span, b.Span), a.At.Compare(b.At)) })
 	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Marks, func(a, b Mark) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
 }
 
-// compare is a total order in which what is certainly before comes before.
-func compare(a, b Span) int {
-	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(end(a), end(b)))
-}
+// Two total orders in which what is certainly before comes before: by when it may
+// have been at the earliest, and at the latest.
+func earliest(a, b Span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(end(a), end(b))) }
+func latest(a, b Span) int   { return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.From, b.From)) }
 
 // end puts what has no known end last.
 func end(s Span) uint64 { return s.To - 1 }

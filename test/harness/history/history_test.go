@@ -83,7 +83,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 			{ID: "2", Verb: "patch", Key: lease, Span: history.At(7), Effect: history.Stored, Received: second(2), Answered: second(3)},
 			{ID: "1", Verb: "list", Key: lease, Span: history.Span{From: 3}, Effect: history.Read, Received: second(1), Answered: second(1)},
 		},
-		Versions: []history.Version{goneA(history.Span{From: 6, To: 8}), thing("a", 5)},
+		Versions: []history.Version{goneA(history.Span{From: 4, To: 8}), thing("a", 5), thing("b", 8)},
 		Events:   []history.Event{{Regarding: "a", Reason: "Made", First: true, Span: history.At(6), At: second(6)}},
 		Calls:    []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost, Began: second(4), Ended: second(5), Span: history.Span{From: 5, To: 6}}},
 		Faults:   []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
@@ -102,7 +102,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	if diff := cmp.Diff(h, back); diff != "" {
 		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
-	if back.Requests[0].ID != "1" || back.Versions[0].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" {
+	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" {
 		t.Errorf("not in order: %s", text)
 	}
 	if err := back.Encode(&again); err != nil || again.String() != text {

@@ -134,6 +134,14 @@ func TestJudge(t *testing.T) {
 			},
 			terms: []string{"a@10", "@11-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
 		},
+		"RenewedMeanwhile": {
+			reason: "the renewal came before the deletion that was asked for earlier, or it would have been refused",
+			events: []auditv1.Event{
+				holds("a_1", 0, 10), ask("unlease", "", 5, 20, "delete", "coordination.k8s.io", "leases", `{"kind":"Status","metadata":{},"status":"Success"}`),
+				holds("a_1", 8, 12), writes("w", "a", 25, 14),
+			},
+			terms: []string{"a@10", "@10-14"}, strays: []string{"w []"},
+		},
 		"AroundTheDeletion": {
 			reason: "whether before or after the Lease was deleted cannot be told",
 			events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
