@@ -112,7 +112,10 @@ func (w *Watcher) see(r history.Resource, event watch.Event) {
 	w.newest[v.UID] = v
 }
 
-// Sync waits until everything has been seen that was stored before the call.
+// Sync waits until the newest version of everything has been seen that is stored
+// when it is called, and the end of everything seen that is not. It cannot know of
+// an object that came and went without a frame of it having arrived: call it when
+// the subject has been quiet for longer than a watch lags.
 func (w *Watcher) Sync(ctx context.Context) error {
 	for _, r := range w.resources {
 		list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})

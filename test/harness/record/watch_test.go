@@ -66,6 +66,7 @@ func TestWatchSeesLivesFromTheirBeginning(t *testing.T) {
 	w.frames.Add(anObject("a", "7"))
 	w.frames.Action(watch.Bookmark, anObject("", "8"))
 	w.frames.Modify(anObject("a", "9"))
+	NewWithT(t).Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).Should(Equal(2))
 
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
