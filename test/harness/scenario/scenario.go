@@ -1,0 +1,221 @@
+package scenario
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Scenario is what happens in a run, but for what goes wrong.
+type Scenario struct {
+	Name string `json:"name"`
+	// Must are the invariants, by ID, that this scenario puts to the test: a run
+	// after which one of them cannot be judged proves nothing. All others are
+	// judged as far as the run has something to say about them.
+	Must  []string `json:"must,omitempty"`
+	Steps []Step   `json:"steps"`
+}
+
+// Step is one thing that is done: exactly one of its actions is set.
+type Step struct {
+	// Name tells the step apart in messages. A Quiesce has to have one.
+	Name string `json:"name,omitempty"`
+	// Apply is an object that a user applies, with force.
+	Apply map[string]any `json:"apply,omitempty"`
+	Patch *Patch         `json:"patch,omitempty"`
+	// Delete deletes an object as kubectl does. One that is gone is no error.
+	Delete  *Ref     `json:"delete,omitempty"`
+	Wait    *Wait    `json:"wait,omitempty"`
+	Quiesce *Quiesce `json:"quiesce,omitempty"`
+}
+
+// Ref names an object.
+type Ref struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+}
+
+// String is kind, namespace and name.
+func (r Ref) String() string { return r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/") }
+
+// Patch merges a change into an object (JSON merge patch).
+type Patch struct {
+	Object Ref            `json:"object"`
+	Merge  map[string]any `json:"merge"`
+}
+
+// Wait is a state that an object is to reach: a condition that is true for the
+// generation that is there, or its end.
+type Wait struct {
+	Object Ref `json:"object"`
+	// Condition is the type of the condition.
+	Condition string `json:"condition,omitempty"`
+	// Status is what the condition's status is to be. Empty: True.
+	Status string `json:"status,omitempty"`
+	Gone   bool   `json:"gone,omitempty"`
+	// Within is how long it may take. Zero: a minute. Quiesce has its own.
+	Within metav1.Duration `json:"within,omitzero"`
+}
+
+// String is what is waited for.
+func (w Wait) String() string {
+	if w.Gone {
+		return w.Object.String() + " to be gone"
+	}
+	return fmt.Sprintf("%s to have %s=%s", w.Object, w.Condition, w.want())
+}
+
+func (w Wait) want() string {
+	if w.Status == "" {
+		return string(metav1.ConditionTrue)
+	}
+	return w.Status
+}
+
+// Quiesce waits until what is desired is reached and the operator has stopped
+// writing, and then looks on. It becomes a mark in the history.
+type Quiesce struct {
+	// Until is what shows that all is as desired.
+	Until []Wait `json:"until,omitempty"`
+	// For is how long is looked on.
+	For metav1.Duration `json:"for"`
+	// Within is how long it may take to get there. Zero: a minute.
+	Within metav1.Duration `json:"within,omitzero"`
+}
+
+// Parse reads a scenario from YAML. Fields that it does not know are an error.
+func Parse(text []byte) (Scenario, error) {
+	var s Scenario
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		return s, fmt.Errorf("reading the scenario: %w", err)
+	}
+	return s, s.Validate()
+}
+
+// Validate finds what cannot be run.
+func (s Scenario) Validate() error {
+	var errs []error
+	if s.Name == "" || strings.Contains(s.Name, separator) {
+		errs = append(errs, fmt.Errorf("the name %q is empty or has a %q in it", s.Name, separator))
+	}
+	marks := map[string]bool{}
+	for i, step := range s.Steps {
+		if err := step.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("step %d %s: %w", i+1, step.Name, err))
+		}
+		if step.Quiesce == nil {
+			continue
+		}
+		if step.Name == "" || marks[step.Name] {
+			errs = append(errs, fmt.Errorf("step %d: a quiesce needs a name of its own", i+1))
+		}
+		marks[step.Name] = true
+	}
+	if len(s.Steps) == 0 || s.Steps[len(s.Steps)-1].Quiesce == nil {
+		errs = append(errs, errors.New("the last step has to be a quiesce: without rest at the end there is nothing to judge"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("checking scenario %q: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (s Step) validate() error {
+	var actions []string
+	note := func(there bool, name string) {
+		if there {
+			actions = append(actions, name)
+		}
+	}
+	note(s.Apply != nil, "apply")
+	note(s.Patch != nil, "patch")
+	note(s.Delete != nil, "delete")
+	note(s.Wait != nil, "wait")
+	note(s.Quiesce != nil, "quiesce")
+	if len(actions) != 1 {
+		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
+	}
+	switch {
+	case s.Patch != nil:
+		return s.Patch.Object.validate()
+	case s.Delete != nil:
+		return s.Delete.validate()
+	case s.Wait != nil:
+		return s.Wait.validate()
+	case s.Quiesce != nil:
+		if s.Quiesce.For.Duration <= 0 {
+			return errors.New("it does not say for how long all has to be at rest")
+		}
+		for _, w := range s.Quiesce.Until {
+			if err := w.validate(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r Ref) validate() error {
+	if r.APIVersion == "" || r.Kind == "" || r.Name == "" {
+		return fmt.Errorf("%q names no object: apiVersion, kind and name are needed", r)
+	}
+	return nil
+}
+
+func (w Wait) validate() error {
+	if (w.Condition == "") == !w.Gone {
+		return fmt.Errorf("waiting for %s needs either a condition or gone", w.Object)
+	}
+	return w.Object.validate()
+}
+
+// placeholder is a name in braces. JSON's own braces are followed by a quote.
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*)\}`)
+
+// Names are the placeholders in the scenario, without braces, each once.
+func (s Scenario) Names() ([]string, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding scenario %q: %w", s.Name, err)
+	}
+	var names []string
+	for _, found := range placeholder.FindAllSubmatch(text, -1) {
+		if name := string(found[1]); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// Fill returns text with the placeholders replaced by these names. One that has
+// no name stays as it is.
+func Fill(text string, names map[string]string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		if name, known := names[found[1:len(found)-1]]; known {
+			return name
+		}
+		return found
+	})
+}
+
+// Fill returns the scenario with its placeholders replaced.
+func (s Scenario) Fill(names map[string]string) (Scenario, error) {
+	var filled Scenario
+	text, err := json.Marshal(s)
+	if err == nil {
+		err = json.Unmarshal([]byte(Fill(string(text), names)), &filled)
+	}
+	if err != nil {
+		return filled, fmt.Errorf("naming the objects of scenario %q: %w", s.Name, err)
+	}
+	return filled, nil
+}

@@ -1,0 +1,161 @@
+package scenario_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+const team = `
+name: team-life
+must: [O1, O3]
+steps:
+- apply: {apiVersion: example.com/v1, kind: Team, metadata: {name: "{team}", labels: {friend: "{other}-x"}}}
+- name: made
+  quiesce:
+    until: [{object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, condition: Ready}]
+    for: 2s
+- patch: {object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, merge: {spec: {size: 3}}}
+- wait: {object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, condition: Ready, status: "False", within: 5s}
+- delete: {apiVersion: example.com/v1, kind: Team, namespace: ns, name: "{team}"}
+- name: gone
+  quiesce:
+    until: [{object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, gone: true}]
+    for: 2s
+    within: 30s
+`
+
+func TestParseAndFill(t *testing.T) {
+	s, err := scenario.Parse([]byte(team))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := s.Names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"other", "team"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	filled, err := s.Fill(map[string]string{"team": "team-1", "other": "other-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"apiVersion": "example.com/v1", "kind": "Team", "metadata": map[string]any{
+		"name": "team-1", "labels": map[string]any{"friend": "other-1-x"},
+	}}
+	if diff := cmp.Diff(want, filled.Steps[0].Apply); diff != "" {
+		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+	if got := filled.Steps[5].Quiesce; got.For.Duration != 2*time.Second || got.Within.Duration != 30*time.Second || got.Until[0].String() != "Team team-1 to be gone" {
+		t.Errorf("quiesce: %+v", got)
+	}
+	if got := filled.Steps[3].Wait.String(); got != "Team team-1 to have Ready=False" {
+		t.Errorf("wait: %s", got)
+	}
+	if got := filled.Steps[4].Delete.String(); got != "Team ns/team-1" {
+		t.Errorf("delete: %s", got)
+	}
+	if s.Steps[1].Quiesce.Until[0].String() != "Team {team} to have Ready=True" {
+		t.Error("the scenario itself was changed")
+	}
+}
+
+func TestFillLeavesWhatIsNotAName(t *testing.T) {
+	if got := scenario.Fill(`{"a": "{team}-{unknown}"} {}`, map[string]string{"team": "t"}); got != `{"a": "t-{unknown}"} {}` {
+		t.Errorf("Fill() = %s", got)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	rest := "- {name: end, quiesce: {for: 1s}}\n"
+	for name, tc := range map[string]struct{ text, want string }{
+		"UnknownField":  {"name: a\nstep: []", `unknown field "step"`},
+		"NoName":        {"steps:\n" + rest, "the name"},
+		"NameWithColon": {"name: a:b\nsteps:\n" + rest, "the name"},
+		"NoSteps":       {"name: a", "the last step has to be a quiesce"},
+		"NoRestAtEnd":   {"name: a\nsteps:\n" + rest + "- delete: {apiVersion: v1, kind: X, name: x}\n", "the last step"},
+		"NoAction":      {"name: a\nsteps:\n- name: x\n" + rest, "step 1 x: it has 0 actions"},
+		"TwoActions":    {"name: a\nsteps:\n- {apply: {}, delete: {apiVersion: v1, kind: X, name: x}}\n" + rest, "2 actions [apply delete]"},
+		"NobodyDeleted": {"name: a\nsteps:\n- delete: {apiVersion: v1, kind: X, name: \"\"}\n" + rest, "names no object"},
+		"NobodyPatched": {"name: a\nsteps:\n- patch: {object: {apiVersion: v1, kind: \"\", name: x}, merge: {}}\n" + rest, "names no object"},
+		"WaitForNone":   {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest, "either a condition or gone"},
+		"WaitForBoth":   {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, condition: R, gone: true}\n" + rest, "either a condition or gone"},
+		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
+		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
+		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := scenario.Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Parse() = %v, want an error with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestPlansAreOfWhatHasAnEffectInAllRuns(t *testing.T) {
+	const path, other = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}:x"
+	first := []scenario.Write{
+		{Method: "PATCH", Path: path, Effective: true},
+		{Method: "PATCH", Path: path}, // changed nothing, and counts
+		{Method: "PATCH", Path: path, Effective: true},
+		{Method: "PATCH", Path: other, Effective: true},
+		{Method: "DELETE", Path: path, Effective: true},
+	}
+	second := []scenario.Write{
+		{Method: "PATCH", Path: other, Effective: true}, // another order
+		{Method: "PATCH", Path: path, Effective: true},
+		{Method: "PATCH", Path: path},
+		{Method: "PATCH", Path: path, Effective: true},
+		{Method: "DELETE", Path: path}, // this time it had none
+		{Method: "DELETE", Path: path, Effective: true},
+	}
+	plans := scenario.Plans(scenario.Scenario{Name: "s"}, [][]scenario.Write{first, second}, rand.New(rand.NewPCG(1, 2)))
+	var got []string
+	for _, p := range plans {
+		id := p.ID()
+		back, err := scenario.ParsePlan(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(p, back); diff != "" {
+			t.Errorf("%s read again (-want +got):\n%s", id, diff)
+		}
+		if p.Perturbation == scenario.Refuse {
+			id = strings.Replace(id, p.ID()[:len("s:P4-409")], "s:P4-code", 1)
+		}
+		got = append(got, id)
+	}
+	var want []string
+	for _, target := range []string{"PATCH:" + path + ":1", "PATCH:" + path + ":3", "PATCH:" + other + ":1"} {
+		for _, kind := range []string{"P1", "P2", "P3", "P4-code"} {
+			want = append(want, "s:"+kind+":"+target)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+	again := scenario.Plans(scenario.Scenario{Name: "s"}, [][]scenario.Write{first, second}, rand.New(rand.NewPCG(1, 2)))
+	if diff := cmp.Diff(plans, again); diff != "" {
+		t.Errorf("the same seed gives other plans (-first +again):\n%s", diff)
+	}
+	if scenario.Plans(scenario.Scenario{Name: "s"}, nil, rand.New(rand.NewPCG(1, 2))) != nil {
+		t.Error("there are plans without a clean run")
+	}
+}
+
+func TestParsePlanRefuses(t *testing.T) {
+	for _, id := range []string{
+		"", "s", "s:P1:PATCH", "s:P1:PATCH:/a", "s:P1:PATCH:/a:x", "s:P1:PATCH:/a:1x", "s:P9:PATCH:/a:1",
+		"s:P1-409:PATCH:/a:1", "s:P4:PATCH:/a:1", "s:P4-x:PATCH:/a:1", "s:P4-0:PATCH:/a:1",
+	} {
+		if p, err := scenario.ParsePlan(id); err == nil {
+			t.Errorf("ParsePlan(%q) = %+v, want an error", id, p)
+		}
+	}
+}
