@@ -1,0 +1,212 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+const (
+	// poll is how often the API server is asked whether something has come about.
+	poll = 50 * time.Millisecond
+	// recovery is how long the replicas may take to be ready, and one of them to lead.
+	recovery = time.Minute
+)
+
+// Subject is an operator that is to be proved, as data.
+type Subject struct {
+	// Plane is the control plane that it needs.
+	Plane env.Options
+	// Operator is how it ships.
+	Operator env.Subject
+	// Promises are what has to be known of it to judge it.
+	Promises invariant.Operator
+	// Watched are the resources that have to do with it; every version of what a
+	// run makes of them is recorded.
+	Watched []schema.GroupVersionResource
+	// Replicas is how many of it run. Zero: 2.
+	Replicas int
+}
+
+// Options say what is proved.
+type Options struct {
+	Subject Subject
+	// Random gives the names of objects. Required.
+	Random *rand.Rand
+	// Clock is for times and waits. Nil: the real one.
+	Clock clock.Clock
+}
+
+// Prover is an operator under test. Its methods are for one goroutine.
+type Prover struct {
+	subject Subject
+	random  *rand.Rand
+	clock   clock.Clock
+
+	plane        *env.ControlPlane
+	installation *env.Installation
+	client       client.Client // of an administrator
+	dynamic      dynamic.Interface
+	replicas     []*replica
+	auditLog     string
+	runs         int
+}
+
+// Start starts a control plane with the operator and waits until it is ready. The
+// Prover has to be stopped.
+func Start(ctx context.Context, o Options) (_ *Prover, err error) {
+	p := &Prover{subject: o.Subject, random: o.Random, clock: o.Clock}
+	if p.clock == nil {
+		p.clock = clock.RealClock{}
+	}
+	if p.subject.Replicas == 0 {
+		p.subject.Replicas = 2
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("starting a prover: %w", err), p.Stop(ctx))
+		}
+	}()
+	// What is started here outlives the call, and so must its context.
+	lasting := context.WithoutCancel(ctx)
+	if p.plane, err = env.Start(lasting, p.subject.Plane); err != nil {
+		return nil, err
+	}
+	if p.auditLog = p.plane.AuditLog(); p.auditLog == "" {
+		return nil, errors.New("judging needs the audit log of a control plane of its own, and there is none")
+	}
+	config := p.plane.Config()
+	config.WarningHandler = rest.NoWarnings{} // they are for people who apply things by hand
+	if p.client, err = client.New(config, client.Options{}); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if p.dynamic, err = dynamic.NewForConfig(p.plane.Config()); err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	if err := p.install(lasting); err != nil {
+		return nil, err
+	}
+	return p, p.recovered(ctx)
+}
+
+// install starts the replicas, each behind a proxy.
+func (p *Prover) install(ctx context.Context) error {
+	var next *fault.Proxy // of the replica that is started
+	operator, connect := p.subject.Operator, p.subject.Operator.Connect
+	operator.Connect = func(c *rest.Config) {
+		if connect != nil {
+			connect(c)
+		}
+		next.Connect(c)
+	}
+	var err error
+	if p.installation, err = p.plane.Install(ctx, operator); err != nil {
+		return err
+	}
+	for range p.subject.Replicas {
+		if next, err = fault.NewAPIProxy(p.plane.Config(), p.clock); err != nil {
+			return err
+		}
+		r := &replica{proxy: next, clock: p.clock}
+		p.replicas = append(p.replicas, r)
+		process, err := p.installation.Start(ctx)
+		if err != nil {
+			return err
+		}
+		r.keep(ctx, process)
+	}
+	return nil
+}
+
+// Stop ends everything and returns what went wrong with that, and with the
+// replicas meanwhile.
+func (p *Prover) Stop(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	var errs []error
+	for _, r := range p.replicas {
+		errs = append(errs, r.leave())
+	}
+	if p.installation != nil {
+		errs = append(errs, p.installation.Stop(ctx))
+	}
+	for _, r := range p.replicas {
+		errs = append(errs, r.proxy.Close())
+	}
+	if p.plane != nil {
+		errs = append(errs, p.plane.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// recovered waits until all replicas are ready and the Lease, which one of them
+// holds, is renewed.
+func (p *Prover) recovered(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	var last error
+	before := ""
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+		var version string
+		if last = p.ready(ctx); last == nil {
+			version, last = p.heldLease(ctx)
+		}
+		renewed := last == nil && before != "" && before != version
+		if last == nil {
+			before = version
+		}
+		return renewed, nil
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("waiting for the replicas: %w", err), last)
+	}
+	return nil
+}
+
+// ready says which replica is not.
+func (p *Prover) ready(ctx context.Context) error {
+	var errs []error
+	for _, r := range p.replicas {
+		if err := r.process.Ready(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// heldLease is the version of the Lease; it is an error if nobody holds it.
+func (p *Prover) heldLease(ctx context.Context) (string, error) {
+	key := p.subject.Promises.Lease
+	var lease coordinationv1.Lease
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, &lease); err != nil {
+		return "", fmt.Errorf("reading the Lease: %w", err)
+	}
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		return "", errors.New("nobody holds the Lease")
+	}
+	return lease.ResourceVersion, nil
+}
+
+// lives are the processes that ran at a time or later.
+func (p *Prover) lives(since time.Time) []history.Replica {
+	var all []history.Replica
+	for _, r := range p.replicas {
+		all = append(all, r.lived()...)
+	}
+	return slices.DeleteFunc(all, func(r history.Replica) bool { return !r.Ended.IsZero() && r.Ended.Before(since) })
+}
