@@ -130,7 +130,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(v1beta1.ReasonAdminRoleNotFound, "the ClusterRole that the admins are to be bound to does not exist; create it, or change the operator's flag --tenant-admin-cluster-role"), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: namespacesText(namesOfOutcomes(res.outcomes)) + " as asked for"}, false
+		Message: namespacesText(namesHeld(res.outcomes)) + " as asked for"}, false
 }
 
 // about makes a note be about a namespace, beside the Tenant.
@@ -206,10 +206,14 @@ func namesOf(namespaces []*corev1.Namespace) []string {
 	return names
 }
 
-func namesOfOutcomes(outcomes []outcome) []string {
+// namesHeld are the names that the Tenant goes on with: not those that can be
+// forgotten, which nobody has asked for.
+func namesHeld(outcomes []outcome) []string {
 	var names []string
 	for _, out := range outcomes {
-		names = append(names, out.name)
+		if out.reason != "" {
+			names = append(names, out.name)
+		}
 	}
 	return names
 }

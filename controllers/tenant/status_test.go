@@ -38,6 +38,7 @@ func TestVerdict(t *testing.T) {
 		stalled bool
 	}{
 		"all well":          {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "namespace a-dev as asked for", false},
+		"one was let go":    {observed(a), plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled, "namespace a-dev as asked for", false},
 		"conflict":          {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict, "namespace a-prod: what exists under that name", true},
 		"forbidden":         {observed(a), plan{}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
 		"failure":           {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonReconcileFailed, "boom", false},
