@@ -37,7 +37,7 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 		return nil, err
 	}
 	for _, name := range names {
-		// The number makes it one of a kind, the random part tells two sessions apart.
+		// The number makes it one of a kind, the random part tells two provers apart.
 		t.names[name] = fmt.Sprintf("%s-%d-%s", name, p.runs, strconv.FormatUint(uint64(p.random.IntN(36*36*36)), 36))
 	}
 	// Before the Lease is seen to be renewed: who leads must be in the record.
