@@ -34,7 +34,7 @@ type Options struct {
 	// RenewDeadline is the manager's; half of it, but at least a second, is what
 	// one request may take, so that a single one that hangs cannot lose the Lease.
 	RenewDeadline time.Duration
-	// Clock says how long ago another holder was seen.
+	// Clock says how long ago the Lease was found to be gone.
 	Clock clock.PassiveClock
 }
 
