@@ -32,6 +32,7 @@ const (
 func (t *trial) drive(ctx context.Context, s scenario.Scenario) ([]history.Mark, error) {
 	var marks []history.Mark
 	for i, step := range s.Steps {
+		t.armed.step(i)
 		var err error
 		switch {
 		case step.Quiesce != nil:

@@ -34,12 +34,12 @@ type Reference struct {
 	Histories []*history.History
 	// Outcomes are what became of them: each is judged by the others.
 	Outcomes []Outcome
-	writes   [][]scenario.Write
+	observed []scenario.Observed
 }
 
 // Plans derives what can go wrong.
 func (r *Reference) Plans(random *rand.Rand) []scenario.Plan {
-	return scenario.Plans(r.Scenario, r.writes, random)
+	return scenario.Plans(r.Scenario, r.observed, random)
 }
 
 // Outcome is what became of one run.
@@ -69,7 +69,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 			return nil, err
 		}
 		ref.Histories = append(ref.Histories, h)
-		ref.writes = append(ref.writes, t.writes(h))
+		ref.observed = append(ref.observed, t.observed(h))
 		took = append(took, p.clock.Since(began))
 	}
 	for i, h := range ref.Histories {

@@ -2,27 +2,58 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
 )
 
-// armed is a plan's fault that waits for its request, at every replica: which one
-// will lead by then is not known before.
+// perturber is how one kind of thing goes wrong.
+type perturber struct {
+	// arm sets it up, before the first step. What it injects and starts through the
+	// methods of armed is ended by disarm.
+	arm func(ctx context.Context, a *armed) error
+	// met reports whether a request that a rule of the plan took hold of was spoiled
+	// in the way that the plan is about. Nil: what noted says counts.
+	met func(a *armed, r *replica, request fault.Request) bool
+}
+
+// perturbers are all that there are.
+var perturbers = map[scenario.Perturbation]perturber{
+	scenario.DieAfterCommit:  {arm: dieAt(fault.AfterAnswer), met: diedAfterCommit},
+	scenario.DieBeforeCommit: {arm: dieAt(fault.BeforeForward), met: diedBeforeCommit},
+	scenario.LoseAnswer:      {arm: loseAnswer, met: answerWasLost},
+	scenario.Refuse:          {arm: refuse, met: wasNotForwarded},
+}
+
+// armed is a plan's fault at work in one run. It is set up at every replica: which
+// one will lead by then is not known before.
 type armed struct {
 	prover *Prover
 	plan   scenario.Plan
+	names  map[string]string // of the run's objects
 	end    context.CancelFunc
 	all    sync.WaitGroup
-	once   sync.Once // for those that kill: one death is the plan
+	once   sync.Once // for those at which one blow is the plan
+	// begins has a channel for each step, closed when the step begins.
+	begins []chan struct{}
 
-	mu         sync.Mutex
+	mu sync.Mutex
+	// lasting are the faults that have begun and end by themselves. Nothing is at
+	// rest before they have.
+	lasting    int
 	injections []*fault.Injection
 	spoiled    []spoiled
+	happenings []history.Fault
+	missed     string // why it did not happen, if something came close
+	err        error  // of the harness's own
 }
 
 // spoiled is one request that the fault took hold of.
@@ -33,76 +64,87 @@ type spoiled struct {
 
 // arm sets a plan's fault up. Its name in the journals is the plan's ID with the
 // number of the run, so that no two are mistaken.
-func (p *Prover) arm(ctx context.Context, plan scenario.Plan, names map[string]string) (*armed, error) {
+func (p *Prover) arm(ctx context.Context, s scenario.Scenario, plan scenario.Plan, names map[string]string) (*armed, error) {
+	how, known := perturbers[plan.Perturbation]
+	if !known {
+		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
+	}
 	ctx, end := context.WithCancel(ctx)
-	a := &armed{prover: p, plan: plan, end: end}
-	for _, r := range p.replicas {
-		if err := a.inject(ctx, r, names); err != nil {
-			a.disarm()
-			return nil, err
-		}
+	a := &armed{prover: p, plan: plan, names: names, end: end}
+	for range s.Steps {
+		a.begins = append(a.begins, make(chan struct{}))
+	}
+	if err := how.arm(ctx, a); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.disarm())
 	}
 	return a, nil
 }
 
 func (a *armed) ruleName() string { return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs) }
 
-func (a *armed) inject(ctx context.Context, r *replica, names map[string]string) error {
-	target := a.plan.Target
-	rule := fault.Rule{Name: a.ruleName(), Match: fault.Match{
-		Methods: []string{target.Method}, Path: scenario.Fill(target.Path, names), From: target.Nth, To: target.Nth,
-	}}
-	var gate *fault.Gate
-	switch a.plan.Perturbation {
-	case scenario.DieAfterCommit:
-		gate = fault.NewGate(fault.AfterAnswer)
-	case scenario.DieBeforeCommit:
-		gate = fault.NewGate(fault.BeforeForward)
-	case scenario.LoseAnswer:
-		rule.Fault = fault.Cut{At: fault.AfterAnswer}
-	case scenario.Refuse:
-		answer, err := fault.Refusal(a.plan.Code)
-		if err != nil {
-			return err
-		}
-		rule.Fault = answer
-	default:
-		return fmt.Errorf("preparing plan %s: no perturbation is called %q", a.plan.ID(), a.plan.Perturbation)
-	}
-	if gate != nil {
-		rule.Fault = gate
-	}
-	injection := r.proxy.Inject(rule)
+// target is the request that the plan is about, with the names of the run.
+func (a *armed) target() fault.Match {
+	t := a.plan.Target
+	return fault.Match{Methods: []string{t.Method}, Path: scenario.Fill(t.Path, a.names), From: t.Nth, To: t.Nth}
+}
+
+// inject makes a fault happen to some requests of a replica, under the plan's name.
+func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
+	injection := r.proxy.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.injections = append(a.injections, injection)
-	a.mu.Unlock()
-	if gate != nil {
-		a.all.Go(func() { a.killAt(ctx, gate, r) })
+	return injection
+}
+
+// noted says that the fault happened. The first time is the one that is told of.
+func (a *armed) noted(f history.Fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.happenings = append(a.happenings, f)
+}
+
+// failed says that the harness could not do its part.
+func (a *armed) failed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = errors.Join(a.err, err)
+}
+
+// step says that a step of the scenario begins. No plan is no fault.
+func (a *armed) step(n int) {
+	if a != nil {
+		close(a.begins[n])
+	}
+}
+
+// lasts says that a fault has begun that will end by itself. The returned function
+// says that it has.
+func (a *armed) lasts() (ended func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lasting++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.lasting--
+	}
+}
+
+// resting waits until faults that have begun, and end by themselves, have ended.
+func (a *armed) resting(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.lasting == 0, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
 	}
 	return nil
 }
 
-// killAt kills the replica whose request comes to the gate. The request's
-// connection is cut, so what was not forwarded never will be.
-func (a *armed) killAt(ctx context.Context, gate *fault.Gate, r *replica) {
-	held, err := gate.Wait(ctx)
-	if err != nil {
-		return // the run is over and no such request came
-	}
-	kills := false
-	a.once.Do(func() { kills = true })
-	if !kills {
-		held.Release()
-		return
-	}
-	r.kill()
-	held.Cut()
-	a.mu.Lock()
-	a.spoiled = append(a.spoiled, spoiled{r, held.Request.ID})
-	a.mu.Unlock()
-	a.heal() // the replica that takes over is left in peace
-}
-
+// heal ends what was injected.
 func (a *armed) heal() {
 	a.mu.Lock()
 	injections := slices.Clone(a.injections)
@@ -112,30 +154,24 @@ func (a *armed) heal() {
 	}
 }
 
-// disarm ends the fault; what it has done stays done.
-func (a *armed) disarm() {
+// disarm ends the fault; what it has done stays done. It returns what the harness
+// itself could not do.
+func (a *armed) disarm() error {
 	a.end()
 	a.heal()
 	a.all.Wait()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
 }
 
-// result says what really happened, by the journals.
+// result says what really happened.
 func (a *armed) result() history.Fault {
-	f := history.Fault{Name: a.plan.ID()}
-	for _, r := range a.prover.replicas {
-		for _, request := range r.proxy.Journal().Requests {
-			if request.Rule != a.ruleName() {
-				continue
-			}
-			if !a.didHappen(r, request) {
-				f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
-				continue
-			}
-			f.Happened++
-			if f.Replica == "" {
-				f.Replica, f.Began, f.Ended = r.process.Name(), request.Received, request.Done
-				f.Detail = request.String()
-			}
+	f := history.Fault{Name: a.plan.ID(), Detail: a.missed}
+	for _, happened := range a.inJournals(&f) {
+		f.Happened++
+		if f.Happened == 1 {
+			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
 		}
 	}
 	if f.Happened == 0 && f.Detail == "" {
@@ -144,21 +180,29 @@ func (a *armed) result() history.Fault {
 	return f
 }
 
-// didHappen: the request was spoiled in the way that the plan is about. A write
-// that the API server refused anyway is no lost answer and no death after a commit.
-func (a *armed) didHappen(r *replica, request fault.Request) bool {
-	a.mu.Lock()
-	died := slices.Contains(a.spoiled, spoiled{r, request.ID})
-	a.mu.Unlock()
-	switch a.plan.Perturbation {
-	case scenario.DieAfterCommit:
-		return died && request.Committed() && request.Delivered.IsZero()
-	case scenario.DieBeforeCommit:
-		return died && request.Forwarded.IsZero()
-	case scenario.LoseAnswer:
-		return request.Committed() && request.Delivered.IsZero()
-	case scenario.Refuse:
-		return request.Forwarded.IsZero()
+// inJournals are the happenings that were noted or, of a fault that is about single
+// requests, those that the journals prove.
+func (a *armed) inJournals(f *history.Fault) []history.Fault {
+	met := perturbers[a.plan.Perturbation].met
+	if met == nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return slices.Clone(a.happenings)
 	}
-	return false
+	var found []history.Fault
+	for _, r := range a.prover.replicas {
+		for _, request := range r.proxy.Journal().Requests {
+			switch {
+			case request.Rule != a.ruleName():
+			case met(a, r, request):
+				found = append(found, history.Fault{Replica: r.process.Name(), Began: request.Received, Ended: request.Done, Detail: request.String()})
+			default:
+				f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
+			}
+		}
+	}
+	return found
 }
+
+// now is for the times of happenings.
+func (a *armed) now() time.Time { return a.prover.clock.Now() }

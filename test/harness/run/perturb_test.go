@@ -147,9 +147,9 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, http.StatusOK)
-			a, err := s.arm(t.Context(), planOf(t, tc.kind), thing)
+			a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, tc.kind), thing)
 			g.Expect(err).NotTo(HaveOccurred())
-			t.Cleanup(a.disarm)
+			t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
 			g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
 			g.Expect(s.patch(t, 0, "/things/another")).To(Equal(http.StatusOK), "another's")
 			g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(tc.answer), "the second")
@@ -158,7 +158,7 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 				requests := s.replicas[0].proxy.Journal().Requests
 				return requests[len(requests)-1].Done
 			}, eventually).ShouldNot(BeZero())
-			a.disarm()
+			g.Expect(a.disarm()).To(Succeed())
 			f := a.result()
 			g.Expect(f.Happened).To(Equal(1), f.Detail)
 			g.Expect(f.Replica).To(Equal("one"))
@@ -174,9 +174,9 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 func TestOneDeathIsThePlan(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t, http.StatusOK)
-	a, err := s.arm(t.Context(), planOf(t, "P2"), thing)
+	a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, "P2"), thing)
 	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(a.disarm)
+	t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
 	for worker, want := range []int{0, http.StatusOK} {
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(want))
@@ -203,12 +203,12 @@ func TestWhatDidNotHappenIsVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, tc.code)
-			a, err := s.arm(t.Context(), planOf(t, tc.kind), thing)
+			a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, tc.kind), thing)
 			g.Expect(err).NotTo(HaveOccurred())
 			for range tc.times {
 				s.patch(t, 0, "/things/thing-1")
 			}
-			a.disarm()
+			g.Expect(a.disarm()).To(Succeed())
 			f := a.result()
 			g.Expect(f.Happened).To(BeZero())
 			g.Expect(f.Detail).To(ContainSubstring(tc.detail))
@@ -221,9 +221,9 @@ func TestWhatDidNotHappenIsVoid(t *testing.T) {
 func TestArmRefusesWhatNoAPIServerSays(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t, http.StatusOK)
-	_, err := s.arm(t.Context(), planOf(t, "P4-418"), thing)
+	_, err := s.arm(t.Context(), scenario.Scenario{}, scenario.Plan{Perturbation: scenario.Refuse, Variant: "418"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
-	_, err = s.arm(t.Context(), scenario.Plan{Perturbation: "P99"}, thing)
+	_, err = s.arm(t.Context(), scenario.Scenario{}, scenario.Plan{Perturbation: "P99"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring(`"P99"`)))
 }
 

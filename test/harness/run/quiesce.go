@@ -31,6 +31,15 @@ func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (h
 	if mark.Converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
 		return mark, err
 	}
+	if t.armed != nil {
+		if err := t.armed.resting(ctx); err != nil {
+			return mark, err
+		}
+		// What a fault did last may have undone it.
+		if mark.Converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
+			return mark, err
+		}
+	}
 	if err := t.prover.recovered(ctx); err != nil {
 		return mark, err
 	}

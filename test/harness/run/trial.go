@@ -26,6 +26,8 @@ type trial struct {
 	touched  map[scenario.Ref]bool // what the users have made
 	// seen is how many requests each replica's journal had when the run began.
 	seen []int
+	// armed is what goes wrong; nil in a clean run.
+	armed *armed
 }
 
 // begin waits for replicas that are well and begins to record.
@@ -66,20 +68,18 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 		return nil, nil, err
 	}
 	var faults []history.Fault
-	var a *armed
 	if plan != nil {
-		if a, err = p.arm(ctx, *plan, t.names); err != nil {
+		if t.armed, err = p.arm(ctx, filled, *plan, t.names); err != nil {
 			return nil, nil, err
 		}
-		defer a.disarm()
 	}
 	marks, err := t.drive(ctx, filled)
+	if t.armed != nil {
+		err = errors.Join(err, t.armed.disarm())
+		faults = append(faults, t.armed.result())
+	}
 	if err != nil {
 		return nil, nil, errors.Join(err, t.clear(ctx))
-	}
-	if a != nil {
-		a.disarm()
-		faults = append(faults, a.result())
 	}
 	h, err := t.record(ctx)
 	if err != nil {
@@ -133,6 +133,26 @@ func (t *trial) clear(ctx context.Context) error {
 		return fmt.Errorf("clearing up after a run: %w", err)
 	}
 	return nil
+}
+
+// observed is what plans are derived from.
+func (t *trial) observed(h *history.History) scenario.Observed {
+	return scenario.Observed{Writes: t.writes(h), Watches: t.watches()}
+}
+
+// watches are the paths of the collections that the replicas have watched, in this
+// run or before.
+func (t *trial) watches() []string {
+	var paths []string
+	for _, r := range t.prover.replicas {
+		for _, asked := range r.proxy.Journal().Requests {
+			if asked.Query.Get("watch") == "true" && !slices.Contains(paths, asked.Path) {
+				paths = append(paths, asked.Path)
+			}
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // writes are the operator's requests to change something that are about the run's

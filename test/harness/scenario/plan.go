@@ -2,8 +2,9 @@ package scenario
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +22,7 @@ const (
 	// for. The replica lives, and does not know.
 	LoseAnswer Perturbation = "P3"
 	// Refuse answers with an error instead of the API server, which sees nothing.
+	// Its variants are the codes.
 	Refuse Perturbation = "P4"
 )
 
@@ -31,8 +33,25 @@ var codes = []int{
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// Target is the request that something happens to: the nth of the subject's
-// requests in a run with this method and path.
+// variants are those of each perturbation that there is; "" is that it has none.
+var variants = map[Perturbation][]string{
+	DieAfterCommit:  {""},
+	DieBeforeCommit: {""},
+	LoseAnswer:      {""},
+	Refuse:          texts(codes),
+}
+
+func texts(numbers []int) []string {
+	var all []string
+	for _, n := range numbers {
+		all = append(all, strconv.Itoa(n))
+	}
+	return all
+}
+
+// Target is what something happens to. Of most perturbations it is the nth of the
+// subject's requests in a run with this method and path; a perturbation that is
+// about something else says so with a word of its own as the method.
 type Target struct {
 	Method string `json:"method"`
 	// Path has placeholders where it has names of the scenario.
@@ -48,18 +67,18 @@ const separator = ":"
 type Plan struct {
 	Scenario     string       `json:"scenario"`
 	Perturbation Perturbation `json:"perturbation"`
-	// Code is what a Refuse answers with.
-	Code   int    `json:"code,omitempty"`
-	Target Target `json:"target"`
+	// Variant is which of a perturbation's forms it is; "" if it has one only.
+	Variant string `json:"variant,omitempty"`
+	Target  Target `json:"target"`
 }
 
 // ID is the plan in one word. It means the same in every run.
 func (p Plan) ID() string {
 	kind := string(p.Perturbation)
-	if p.Code != 0 {
-		kind = fmt.Sprintf("%s-%d", kind, p.Code)
+	if p.Variant != "" {
+		kind += "-" + p.Variant
 	}
-	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, fmt.Sprint(p.Target.Nth)}, separator)
+	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)}, separator)
 }
 
 // ParsePlan reads an ID.
@@ -69,24 +88,22 @@ func ParsePlan(id string) (Plan, error) {
 	if len(parts) != 4 {
 		return p, fmt.Errorf("reading plan %q: it is not scenario:perturbation:method:path:nth", id)
 	}
-	kind, code, refuses := strings.Cut(parts[1], "-")
+	kind, variant, _ := strings.Cut(parts[1], "-")
 	path, nth, _ := cutLast(parts[3])
-	p = Plan{Scenario: parts[0], Perturbation: Perturbation(kind), Target: Target{Method: parts[2], Path: path}}
-	if _, err := fmt.Sscanf(nth, "%d", &p.Target.Nth); err != nil {
-		return p, fmt.Errorf("reading plan %q: reading which request: %w", id, err)
-	}
-	if refuses {
-		if _, err := fmt.Sscanf(code, "%d", &p.Code); err != nil {
-			return p, fmt.Errorf("reading plan %q: reading the code: %w", id, err)
-		}
-	}
-	switch p.Perturbation {
-	case DieAfterCommit, DieBeforeCommit, LoseAnswer, Refuse:
-	default:
+	p = Plan{Scenario: parts[0], Perturbation: Perturbation(kind), Variant: variant, Target: Target{Method: parts[2], Path: path}}
+	known, there := variants[p.Perturbation]
+	if !there {
 		return p, fmt.Errorf("reading plan %q: no perturbation is called %q", id, kind)
 	}
+	if !slices.Contains(known, variant) {
+		return p, fmt.Errorf("reading plan %q: %q is not one of the variants %q of %s", id, variant, known, kind)
+	}
+	var err error
+	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
+		return p, fmt.Errorf("reading plan %q: reading which request: %w", id, err)
+	}
 	// What is left out, or too much, shows when it is put together again.
-	if p.ID() != id || (p.Perturbation == Refuse) != refuses {
+	if p.ID() != id {
 		return p, fmt.Errorf("reading plan %q: it should be %q", id, p.ID())
 	}
 	return p, nil
@@ -98,51 +115,4 @@ func cutLast(s string) (before, after string, found bool) {
 		return s, "", false
 	}
 	return s[:i], s[i+len(separator):], true
-}
-
-// Write is a request of the subject, in a clean run, that was to change something.
-type Write struct {
-	Method string
-	// Path has placeholders where it has names of the scenario.
-	Path string
-	// Effective: it did change something.
-	Effective bool
-}
-
-// Plans derives what can go wrong from the writes of clean runs, each in the order
-// in which the requests came. Each write that had an effect in all runs is a
-// target; what is in some runs only could not be met for sure. The random numbers
-// choose the code of each Refuse.
-func Plans(s Scenario, runs [][]Write, random *rand.Rand) []Plan {
-	if len(runs) == 0 {
-		return nil
-	}
-	in := map[Target]int{}
-	var order []Target // of the first run
-	for i, run := range runs {
-		nth := map[Target]int{}
-		for _, w := range run {
-			t := Target{Method: w.Method, Path: w.Path}
-			nth[t]++
-			t.Nth = nth[t]
-			if !w.Effective {
-				continue
-			}
-			in[t]++
-			if i == 0 {
-				order = append(order, t)
-			}
-		}
-	}
-	var plans []Plan
-	for _, t := range order {
-		if in[t] != len(runs) {
-			continue
-		}
-		for _, p := range []Perturbation{DieAfterCommit, DieBeforeCommit, LoseAnswer} {
-			plans = append(plans, Plan{Scenario: s.Name, Perturbation: p, Target: t})
-		}
-		plans = append(plans, Plan{Scenario: s.Name, Perturbation: Refuse, Code: codes[random.IntN(len(codes))], Target: t})
-	}
-	return plans
 }
