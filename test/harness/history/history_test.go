@@ -75,6 +75,22 @@ func TestSpanBefore(t *testing.T) {
 	}
 }
 
+func TestSpansInFindsWhatStringSays(t *testing.T) {
+	spans := []history.Span{history.At(7), {From: 3, To: 5}, {From: 4}, history.At(18446744073709551)}
+	text := "made"
+	for _, s := range spans {
+		text += " " + s.String() + ", and then"
+	}
+	if diff := cmp.Diff(spans, history.SpansIn(text)); diff != "" {
+		t.Errorf("spans in %q (-want +got):\n%s", text, diff)
+	}
+	for _, text := range []string{"", "resourceVersion", "resourceVersion x7", "between resourceVersions 3 and", "someresourceVersion 7", "resourceVersion 7x"} {
+		if got := history.SpansIn(text); got != nil {
+			t.Errorf("SpansIn(%q) = %v, want none", text, got)
+		}
+	}
+}
+
 func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	h := &history.History{
 		Recorded: []history.Source{history.Audit, history.External},

@@ -1,6 +1,10 @@
 package history
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
 
 // Span says when something happened, by versions of the store. The zero Span is
 // any time.
@@ -32,4 +36,24 @@ func (s Span) String() string {
 		return fmt.Sprintf("after resourceVersion %d", s.From)
 	}
 	return fmt.Sprintf("between resourceVersions %d and %d", s.From, s.To)
+}
+
+// told finds what String says.
+var told = regexp.MustCompile(`\b(?:(after )?resourceVersion (\d{1,19})|between resourceVersions (\d{1,19}) and (\d{1,19}))\b`)
+
+// SpansIn returns the spans that a text names in the words of String, in order.
+func SpansIn(text string) []Span {
+	var spans []Span
+	for _, found := range told.FindAllStringSubmatch(text, -1) {
+		version := func(i int) uint64 { v, _ := strconv.ParseUint(found[i], 10, 64); return v }
+		switch {
+		case found[3] != "":
+			spans = append(spans, Span{From: version(3), To: version(4)})
+		case found[1] != "":
+			spans = append(spans, Span{From: version(2)})
+		default:
+			spans = append(spans, At(version(2)))
+		}
+	}
+	return spans
 }

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"leasehold.dev/test/harness/history"
@@ -17,6 +18,8 @@ const (
 	Broken Result = "broken"
 	// Inconclusive is that the history does not say.
 	Inconclusive Result = "inconclusive"
+	// Void is of a run only: what was to go wrong did not.
+	Void Result = "void"
 )
 
 // Verdict is the answer to one promise.
@@ -88,6 +91,34 @@ func All() []Invariant {
 		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
 		HonestStatus, Progress, EventBudget, Rights, Shutdown,
 	}
+}
+
+// Judge judges a case by all invariants.
+func Judge(c Case) []Verdict {
+	var verdicts []Verdict
+	for _, i := range All() {
+		verdicts = append(verdicts, i.Judge(c))
+	}
+	return verdicts
+}
+
+// Sum says what became of a run as a whole. A promise that is broken is broken,
+// whatever was to go wrong; one that could not be judged counts if it is among
+// those that must be.
+func Sum(h *history.History, verdicts []Verdict, must []string) Result {
+	result := Held
+	if len(h.Void()) > 0 {
+		result = Void
+	}
+	for _, v := range verdicts {
+		switch {
+		case v.Result == Broken:
+			return Broken
+		case v.Result == Inconclusive && result == Held && slices.Contains(must, v.Invariant):
+			result = Inconclusive
+		}
+	}
+	return result
 }
 
 // bench is where one case is judged.

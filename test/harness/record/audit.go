@@ -73,3 +73,21 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 		from += Bookmark(len(line))
 	}
 }
+
+// Slice returns what an audit log has between two bookmarks, as it was written.
+func Slice(path string, from, to Bookmark) (_ []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer func() {
+		if closeErr := file.Close(); closeErr != nil && err == nil {
+			err = fmt.Errorf("closing the audit log: %w", closeErr)
+		}
+	}()
+	lines := make([]byte, to-from)
+	if _, err := file.ReadAt(lines, int64(from)); err != nil {
+		return nil, fmt.Errorf("reading the audit log from byte %d to %d: %w", from, to, err)
+	}
+	return lines, nil
+}

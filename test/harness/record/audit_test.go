@@ -171,3 +171,22 @@ func TestLongLines(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+func TestSliceIsWhatLiesBetweenBookmarks(t *testing.T) {
+	path := write(t, "one\ntwo\nthree\n")
+	for _, tc := range []struct {
+		from, to record.Bookmark
+		want     string
+	}{{0, 14, "one\ntwo\nthree\n"}, {4, 8, "two\n"}, {8, 8, ""}} {
+		got, err := record.Slice(path, tc.from, tc.to)
+		if err != nil || string(got) != tc.want {
+			t.Errorf("Slice(%d, %d) = %q, %v, want %q", tc.from, tc.to, got, err, tc.want)
+		}
+	}
+	if _, err := record.Slice(path, 4, 99); err == nil {
+		t.Error("lines that are not there are no error")
+	}
+	if _, err := record.Slice(path+"-none", 0, 1); err == nil {
+		t.Error("no log is no error")
+	}
+}

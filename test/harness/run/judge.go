@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"leasehold.dev/test/harness/history"
@@ -13,18 +12,18 @@ import (
 )
 
 // Result is what became of a run.
-type Result string
+type Result = invariant.Result
 
 const (
 	// Held is that every promise that the scenario is about was kept.
-	Held Result = "held"
+	Held = invariant.Held
 	// Broken is that one was not.
-	Broken Result = "broken"
+	Broken = invariant.Broken
 	// Inconclusive is that none is known to be broken, and one that the scenario is
 	// about could not be judged.
-	Inconclusive Result = "inconclusive"
+	Inconclusive = invariant.Inconclusive
 	// Void is that what was to go wrong did not.
-	Void Result = "void"
+	Void = invariant.Void
 )
 
 // Reference is what a scenario looks like when nothing goes wrong.
@@ -52,6 +51,8 @@ type Outcome struct {
 	Faults   []history.Fault     `json:"faults,omitempty"`
 	Took     time.Duration       `json:"took"`
 	History  *history.History    `json:"-"`
+	// AuditLog is what the API server has written down of the run.
+	AuditLog []byte `json:"-"`
 }
 
 // Reference runs a scenario n times in which nothing goes wrong. Two are needed to
@@ -61,6 +62,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 		return nil, err
 	}
 	ref := &Reference{Scenario: s}
+	var trials []*trial
 	var took []time.Duration
 	for range n {
 		began := p.clock.Now()
@@ -68,13 +70,14 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 		if err != nil {
 			return nil, err
 		}
+		trials = append(trials, t)
 		ref.Histories = append(ref.Histories, h)
 		ref.observed = append(ref.observed, t.observed(h))
 		took = append(took, p.clock.Since(began))
 	}
 	for i, h := range ref.Histories {
 		outcome := p.judge(ref, h)
-		outcome.Took = took[i]
+		outcome.Took, outcome.AuditLog = took[i], trials[i].auditLog
 		ref.Outcomes = append(ref.Outcomes, outcome)
 	}
 	return ref, nil
@@ -102,37 +105,18 @@ func (p *Prover) Run(ctx context.Context, ref *Reference, plan scenario.Plan) (O
 
 func (p *Prover) once(ctx context.Context, ref *Reference, plan *scenario.Plan) (Outcome, error) {
 	began := p.clock.Now()
-	_, h, err := p.run(ctx, ref.Scenario, plan)
+	t, h, err := p.run(ctx, ref.Scenario, plan)
 	if err != nil {
 		return Outcome{}, err
 	}
 	outcome := p.judge(ref, h)
-	outcome.Took = p.clock.Since(began)
+	outcome.Took, outcome.AuditLog = p.clock.Since(began), t.auditLog
 	return outcome, nil
 }
 
 func (p *Prover) judge(ref *Reference, h *history.History) Outcome {
 	o := Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults, History: h}
-	for _, i := range invariant.All() {
-		o.Verdicts = append(o.Verdicts, i.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Promises}))
-	}
-	o.Result = resultOf(h, o.Verdicts, ref.Scenario.Must)
+	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Promises})
+	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Must)
 	return o
-}
-
-// resultOf sums up. A promise that is broken is broken, whatever was to go wrong.
-func resultOf(h *history.History, verdicts []invariant.Verdict, must []string) Result {
-	result := Held
-	if len(h.Void()) > 0 {
-		result = Void
-	}
-	for _, v := range verdicts {
-		switch {
-		case v.Result == invariant.Broken:
-			return Broken
-		case v.Result == invariant.Inconclusive && result == Held && slices.Contains(must, v.Invariant):
-			result = Inconclusive
-		}
-	}
-	return result
 }

@@ -21,6 +21,7 @@ type trial struct {
 	prover   *Prover
 	began    time.Time
 	bookmark record.Bookmark // of the audit log
+	auditLog []byte          // what it has of the run, when that is over
 	names    map[string]string
 	watcher  *record.Watcher
 	touched  map[scenario.Ref]bool // what the users have made
@@ -98,8 +99,11 @@ func (t *trial) record(ctx context.Context) (*history.History, error) {
 	if err := t.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	events, _, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
+	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
 	if err != nil {
+		return nil, err
+	}
+	if t.auditLog, err = record.Slice(t.prover.auditLog, t.bookmark, end); err != nil {
 		return nil, err
 	}
 	h, err := record.FromAudit(events)

@@ -71,32 +71,6 @@ func TestWritesAreThoseAboutTheRun(t *testing.T) {
 	}))
 }
 
-func TestResultOf(t *testing.T) {
-	happened, not := history.Fault{Name: "f", Happened: 1}, history.Fault{Name: "f"}
-	verdicts := func(o1, o2 invariant.Result) []invariant.Verdict {
-		return []invariant.Verdict{{Invariant: "O1", Result: o1}, {Invariant: "O2", Result: o2}}
-	}
-	for name, tc := range map[string]struct {
-		fault    history.Fault
-		verdicts []invariant.Verdict
-		want     Result
-	}{
-		"Held":                {happened, verdicts(invariant.Held, invariant.Held), Held},
-		"Broken":              {happened, verdicts(invariant.Held, invariant.Broken), Broken},
-		"Undecided":           {happened, verdicts(invariant.Inconclusive, invariant.Held), Inconclusive},
-		"NotWhatItIsAbout":    {happened, verdicts(invariant.Held, invariant.Inconclusive), Held},
-		"BrokenAndUndecided":  {happened, verdicts(invariant.Inconclusive, invariant.Broken), Broken},
-		"Void":                {not, verdicts(invariant.Held, invariant.Held), Void},
-		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), Void},
-		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), Broken},
-	} {
-		h := &history.History{Faults: []history.Fault{tc.fault}}
-		if got := resultOf(h, tc.verdicts, []string{"O1"}); got != tc.want {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
-	}
-}
-
 // world is a trial against a store that is in memory.
 func world(t *testing.T, funcs interceptor.Funcs) *trial {
 	t.Helper()

@@ -1,0 +1,34 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+func TestSum(t *testing.T) {
+	happened, not := history.Fault{Name: "f", Happened: 1}, history.Fault{Name: "f"}
+	verdicts := func(o1, o2 invariant.Result) []invariant.Verdict {
+		return []invariant.Verdict{{Invariant: "O1", Result: o1}, {Invariant: "O2", Result: o2}}
+	}
+	for name, tc := range map[string]struct {
+		fault    history.Fault
+		verdicts []invariant.Verdict
+		want     invariant.Result
+	}{
+		"Held":                {happened, verdicts(invariant.Held, invariant.Held), invariant.Held},
+		"Broken":              {happened, verdicts(invariant.Held, invariant.Broken), invariant.Broken},
+		"Undecided":           {happened, verdicts(invariant.Inconclusive, invariant.Held), invariant.Inconclusive},
+		"NotWhatItIsAbout":    {happened, verdicts(invariant.Held, invariant.Inconclusive), invariant.Held},
+		"BrokenAndUndecided":  {happened, verdicts(invariant.Inconclusive, invariant.Broken), invariant.Broken},
+		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
+		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
+		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Broken},
+	} {
+		h := &history.History{Faults: []history.Fault{tc.fault}}
+		if got := invariant.Sum(h, tc.verdicts, []string{"O1"}); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
