@@ -25,7 +25,8 @@ type exchange struct {
 	// after is what stops the upstream's answer, nil for nothing.
 	after    func() error
 	hijacked net.Conn
-	done     chan struct{} // closed when nothing more is done with it
+	sever    context.CancelCauseFunc // ends it as if the client had gone
+	done     chan struct{}           // closed when nothing more is done with it
 }
 
 type exchangeKey struct{}

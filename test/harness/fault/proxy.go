@@ -61,8 +61,9 @@ type Proxy struct {
 	stop     sync.Once
 	stopErr  error
 	mu       sync.Mutex
-	rules    []*Injection // in the order of injection
-	wires    []*Injection // the last one counts
+	open     map[*exchange]struct{} // the requests under way
+	rules    []*Injection           // in the order of injection
+	wires    []*Injection           // the last one counts
 	isClosed bool
 }
 
@@ -98,7 +99,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, closed: make(chan struct{})}
+	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, closed: make(chan struct{}), open: map[*exchange]struct{}{}}
 	p.wires = []*Injection{{name: string(o.Wire), wire: o.Wire, healed: make(chan struct{})}}
 	p.url = "http://" + tcp.Addr().String()
 	if o.Wire == TLS {
@@ -141,16 +142,21 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 				x.entry.Answered, x.entry.Status = now, response.StatusCode
 				x.entry.AuditID = response.Header.Get(auditIDHeader)
 			})
-			if x.after == nil {
-				return nil
+			if x.after != nil {
+				if err := x.after(); err != nil {
+					return err
+				}
 			}
-			return x.after()
+			return x.severed()
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, errCut) {
 				panic(http.ErrAbortHandler)
 			}
 			x, _ := r.Context().Value(exchangeKey{}).(*exchange)
+			if x.severed() != nil {
+				panic(http.ErrAbortHandler)
+			}
 			p.journal.note(func() { x.entry.Error = err.Error() })
 			w.WriteHeader(http.StatusBadGateway)
 		},
@@ -187,6 +193,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.journal.received(x.entry)
 	defer x.end()
+	// Before a rule is picked: what Sever does not find meets the rules.
+	defer p.opened(x)()
 	if x.injection = p.pick(r); x.injection == nil {
 		x.forward()
 		return

@@ -15,6 +15,8 @@ type Match struct {
 	Methods []string
 	// Path is the whole path; a slash at its end does not count. Empty: any.
 	Path string
+	// NotPath is a path that does not match, likewise. Empty: none.
+	NotPath string
 	// PathPrefix is what the path begins with.
 	PathPrefix string
 	// Query are parameters the request has to have, with any value when the
@@ -33,7 +35,7 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 	if len(m.Methods) > 0 && !slices.Contains(m.Methods, method) {
 		return false
 	}
-	if m.Path != "" && strings.TrimSuffix(m.Path, "/") != strings.TrimSuffix(path, "/") {
+	if m.Path != "" && !samePath(m.Path, path) || m.NotPath != "" && samePath(m.NotPath, path) {
 		return false
 	}
 	if !strings.HasPrefix(path, m.PathPrefix) || (m.NoQuery && len(query) > 0) {
@@ -47,6 +49,8 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 	}
 	return true
 }
+
+func samePath(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
 // due says whether the nth fitting request is one to act on.
 func (m Match) due(n int) bool {

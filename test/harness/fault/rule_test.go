@@ -23,6 +23,8 @@ func TestMatch(t *testing.T) {
 		"path with a slash":          {Match{Path: "/bucket"}, "GET", "/bucket/", "", true},
 		"longer path":                {Match{Path: "/bucket"}, "GET", "/bucket2", "", false},
 		"path below":                 {Match{Path: "/bucket"}, "GET", "/bucket/key", "", false},
+		"any path but one":           {Match{NotPath: "/bucket"}, "GET", "/other", "", true},
+		"the one":                    {Match{NotPath: "/bucket"}, "GET", "/bucket/", "", false},
 		"prefix":                     {Match{PathPrefix: "/bucket/"}, "GET", "/bucket/key", "", true},
 		"other prefix":               {Match{PathPrefix: "/bucket/"}, "GET", "/other/key", "", false},
 		"parameter with any value":   {Match{Query: map[string]string{"tagging": ""}}, "PUT", "/b", "tagging", true},
