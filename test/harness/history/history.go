@@ -52,6 +52,8 @@ type Fault struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	Span
 	Detail string `json:"detail,omitempty"`
+	// Touched are objects that were changed or deleted as part of it.
+	Touched []Key `json:"touched,omitempty"`
 }
 
 // Void returns the faults that did not happen. A run that has any proves nothing.

@@ -44,7 +44,11 @@ func judgeLifecycle(b *bench) {
 			keys[key] = true
 		}
 	}
+	touched := b.touched()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if touched[key] {
+			continue // somebody else made it come or go
+		}
 		b.checked++
 		got := counted[key]
 		compare := func(what string, got int, of func(comings) int) {
@@ -59,6 +63,24 @@ func judgeLifecycle(b *bench) {
 		compare("made", got.made, func(c comings) int { return c.made })
 		compare("deleted", got.ended, func(c comings) int { return c.ended })
 	}
+}
+
+// touched are the objects, by what the scenario calls them, that a fault has changed
+// or deleted, and what was in them.
+func (b *bench) touched() map[string]bool {
+	normal := b.History.Normal()
+	found := map[string]bool{}
+	for _, f := range b.History.Faults {
+		for _, key := range f.Touched {
+			found[normal.Replace(key.String())] = true
+			for _, life := range b.index.All() {
+				if key.Resource == (history.Resource{Resource: "namespaces"}) && life.Namespace == key.Name {
+					found[normal.Replace(collapsed(life).String())] = true
+				}
+			}
+		}
+	}
+	return found
 }
 
 // count counts by what the scenario calls the objects. Names that the API server

@@ -31,6 +31,7 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.DieBeforeCommit: {arm: dieAt(fault.BeforeForward), met: diedBeforeCommit},
 	scenario.LoseAnswer:      {arm: loseAnswer, met: answerWasLost},
 	scenario.Refuse:          {arm: refuse, met: wasNotForwarded},
+	scenario.WorldMoves:      {arm: moveWorld},
 }
 
 // armed is a plan's fault at work in one run. It is set up at every replica: which
@@ -173,6 +174,7 @@ func (a *armed) result() history.Fault {
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
 		}
+		f.Touched = append(f.Touched, happened.Touched...)
 	}
 	if f.Happened == 0 && f.Detail == "" {
 		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path, a.plan.Target.Nth)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -168,6 +169,9 @@ func (t *trial) writes(h *history.History) []scenario.Write {
 	for _, r := range h.Requests {
 		known[r.ID] = r
 	}
+	reconciled := func(r history.Resource) bool {
+		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
+	}
 	type arrived struct {
 		at time.Time
 		scenario.Write
@@ -183,6 +187,7 @@ func (t *trial) writes(h *history.History) []scenario.Write {
 			}
 			all = append(all, arrived{asked.Received, scenario.Write{
 				Method: asked.Method, Path: normal.Replace(asked.Path), Effective: r.Done(),
+				Made: r.Made && !reconciled(r.Resource), Reconciled: reconciled(r.Resource),
 			}})
 		}
 	}

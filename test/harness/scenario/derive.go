@@ -12,6 +12,10 @@ type Write struct {
 	Path string
 	// Effective: it did change something.
 	Effective bool
+	// Made: it made an object, for one that the subject reconciles.
+	Made bool
+	// Reconciled: it is about an object that the subject reconciles.
+	Reconciled bool
 }
 
 // Observed is what was seen of the subject in one clean run. Names of the scenario
@@ -38,6 +42,7 @@ func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
 // derivations are the rules by which plans come to be, in the order of the plans.
 var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
+	worldMoves,
 }
 
 // Plans derives what can go wrong from what was seen in clean runs. What was seen

@@ -39,6 +39,7 @@ var variants = map[Perturbation][]string{
 	DieBeforeCommit: {""},
 	LoseAnswer:      {""},
 	Refuse:          texts(codes),
+	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
 }
 
 func texts(numbers []int) []string {
