@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
 
 	"leasehold.dev/test/harness/run"
@@ -48,10 +49,10 @@ type options struct {
 	seed                       uint64
 	smoke                      bool
 	clean                      int
+	match                      *regexp.Regexp
 }
 
-func parse(args []string, output io.Writer) (options, error) {
-	var o options
+func parse(args []string, output io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&o.manager, "manager", "bin/manager", "Program of the operator.")
@@ -60,12 +61,16 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all.")
 	flags.Uint64Var(&o.seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
 	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only.")
+	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
-	if err := flags.Parse(args); err != nil {
+	if err = flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
+	}
+	if o.match, err = regexp.Compile(*match); err != nil {
+		return o, fmt.Errorf("reading -match: %w", err)
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64() //nolint:forbidigo // where a seed comes from

@@ -85,6 +85,12 @@ func (s *sweep) chosen(ref *run.Reference) ([]scenario.Plan, error) {
 	if len(plans) == 0 {
 		return nil, errors.New("deriving plans: the operator has written nothing in the clean runs")
 	}
+	if s.options.match != nil {
+		plans = slices.DeleteFunc(plans, func(p scenario.Plan) bool { return !s.options.match.MatchString(p.ID()) })
+	}
+	if len(plans) == 0 {
+		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
+	}
 	if !s.options.smoke {
 		return plans, nil
 	}
