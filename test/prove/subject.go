@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"leasehold.dev/api/v1beta1"
@@ -82,7 +83,8 @@ func promises() invariant.Operator {
 			Children:  []invariant.Child{namespace, ours(rbac("rolebindings")), ours(rbac("clusterroles")), ours(rbac("clusterrolebindings"))},
 		}},
 		Limits: invariant.Limits{
-			Quiet: lookOn, Unchanged: 20, PerGeneration: 20, InARow: 5, Events: 5, Grace: 40 * time.Second,
+			Quiet: metav1.Duration{Duration: lookOn}, Unchanged: 20, PerGeneration: 20, InARow: 5, Events: 5,
+			Grace: metav1.Duration{Duration: 40 * time.Second},
 		},
 	}
 }

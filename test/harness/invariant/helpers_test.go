@@ -41,7 +41,10 @@ func operator() invariant.Operator {
 				{Resource: rooms, Annotation: madeFor, Awaited: true},
 			},
 		}},
-		Limits: invariant.Limits{Quiet: time.Second, Unchanged: 2, PerGeneration: 4, InARow: 3, Events: 2, Grace: 10 * time.Second},
+		Limits: invariant.Limits{
+			Quiet: metav1.Duration{Duration: time.Second}, Unchanged: 2, PerGeneration: 4, InARow: 3, Events: 2,
+			Grace: metav1.Duration{Duration: 10 * time.Second},
+		},
 	}
 }
 

@@ -38,8 +38,8 @@ func judgeQuiet(b *bench) {
 // of the Lease has to show that it was not.
 func (b *bench) judgeRest(m history.Mark) {
 	b.checked++
-	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet {
-		b.doubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet)
+	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
+		b.doubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet.Duration)
 	}
 	alive := false
 	for _, r := range b.History.Requests {

@@ -28,7 +28,7 @@ func TestQuiet(t *testing.T) {
 		"Dead": {history: tell(writes("a", t1), rests("end"), changes(func(s *story) { s.Requests[2].User = "alice" })), want: invariant.Inconclusive,
 			says: []string{"who is dead is quiet"}},
 		"OnlyRefusedRenewals": {history: tell(rests("end"), changes(func(s *story) { s.Requests[1].Effect = history.Refused })), want: invariant.Inconclusive, says: []string{"nobody renewed"}},
-		"TooShort":            {history: tell(rests("end")), change: func(o *invariant.Operator) { o.Limits.Quiet = time.Minute }, want: invariant.Inconclusive, says: []string{`"end" lasted 2s, and to be sure takes 1m0s`}},
+		"TooShort":            {history: tell(rests("end")), change: func(o *invariant.Operator) { o.Limits.Quiet.Duration = time.Minute }, want: invariant.Inconclusive, says: []string{`"end" lasted 2s, and to be sure takes 1m0s`}},
 		"NeverAtRest":         {history: tell(writes("a", t1)), want: invariant.Inconclusive, says: []string{"never at rest"}},
 		"NotConverged":        {history: tell(rests("end", writes("a", t1)), changes(func(s *story) { s.Marks[0].Converged = false })), want: invariant.Inconclusive},
 		"NotRecorded":         {history: tell(rests("end", writes("a", t1)), without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},

@@ -23,7 +23,7 @@ func judgeShutdown(b *bench) {
 			continue
 		}
 		b.checked++
-		grace := b.Operator.Limits.Grace
+		grace := b.Operator.Limits.Grace.Duration
 		switch took := replica.Ended.Sub(replica.Asked); {
 		case replica.Ended.IsZero():
 			b.broken("replica %s was asked to stop at %s and still ran at the end", replica.Name, replica.Asked.Format(time.StampMilli))

@@ -3,7 +3,6 @@ package invariant
 import (
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +67,7 @@ type Field struct {
 // the part of a promise that needs it is not judged.
 type Limits struct {
 	// Quiet is how long a Mark must last to prove that nothing goes on.
-	Quiet time.Duration `json:"quiet,omitempty"`
+	Quiet metav1.Duration `json:"quiet,omitzero"`
 	// Unchanged is how many writes that change nothing one object may see.
 	Unchanged int `json:"unchanged,omitempty"`
 	// PerGeneration is how often one object of a kind may be written for one of
@@ -80,7 +79,7 @@ type Limits struct {
 	// Events is how often one reason may be told about one object.
 	Events int `json:"events,omitempty"`
 	// Grace is how long a replica may take to stop.
-	Grace time.Duration `json:"grace,omitempty"`
+	Grace metav1.Duration `json:"grace,omitzero"`
 }
 
 // on reports whether the field has its value.

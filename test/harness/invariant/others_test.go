@@ -84,7 +84,7 @@ func TestShutdown(t *testing.T) {
 		"Standby":       {history: tell(stops(1, 0, func(r *history.Replica) { r.Name = "b" })), want: invariant.Held},
 		"LedTwice":      {history: tell(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0)), want: invariant.Held},
 		"Late":          {history: tell(stops(11, 0)), want: invariant.Broken, says: []string{"replica a took 11s to stop: it has 10s"}},
-		"NoGrace":       {history: tell(stops(11, 0)), change: func(o *invariant.Operator) { o.Limits.Grace = 0 }, want: invariant.Held},
+		"NoGrace":       {history: tell(stops(11, 0)), change: func(o *invariant.Operator) { o.Limits.Grace.Duration = 0 }, want: invariant.Held},
 		"ExitCode":      {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
 		"Never":         {history: tell(stops(1, 0, func(r *history.Replica) { r.Ended = time.Time{} })), want: invariant.Broken, says: []string{"still ran at the end"}},
 		"WritesOn":      {history: tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), want: invariant.Broken, says: []string{"at resourceVersion 104", "had given the Lease away at resourceVersion 103"}},
