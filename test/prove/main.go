@@ -63,7 +63,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only.")
 	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
-	if err = flags.Parse(args); err != nil {
+	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {

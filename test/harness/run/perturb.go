@@ -90,12 +90,11 @@ func (a *armed) target() fault.Match {
 }
 
 // inject makes a fault happen to some requests of a replica, under the plan's name.
-func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
+func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) {
 	injection := r.proxy.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.injections = append(a.injections, injection)
-	return injection
 }
 
 // noted says that the fault happened. The first time is the one that is told of.

@@ -87,13 +87,13 @@ type object struct {
 
 // paths reads the paths of an API server.
 var paths = request.RequestInfoFactory{
-	APIPrefixes:          sets.NewString("api", "apis"), //nolint:staticcheck // the old kind of set is what it takes
-	GrouplessAPIPrefixes: sets.NewString("api"),         //nolint:staticcheck // likewise
+	APIPrefixes:          sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api"),
 }
 
 // objectAt is the object that a request's path names, whatever its subresource.
 func (p *Prover) objectAt(path string) (object, error) {
-	asked, err := http.NewRequest(http.MethodGet, path, http.NoBody) //nolint:noctx // it is only read, never sent
+	asked, err := http.NewRequest(http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
 	}

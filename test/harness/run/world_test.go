@@ -47,6 +47,7 @@ func configMap(change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 }
 
 func (s *stage) settings(t *testing.T) (*unstructured.Unstructured, error) {
+	t.Helper()
 	return s.dynamic.Resource(configMaps).Namespace("ns").Get(t.Context(), "settings", metav1.GetOptions{})
 }
 
