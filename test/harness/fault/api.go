@@ -15,17 +15,27 @@ import (
 // log knows a request.
 const auditIDHeader = "Audit-Id"
 
-// NewAPIProxy returns a proxy between one replica of an operator and the API
-// server that config reaches. Of config only the server's address and CA are used:
-// who asks is the replica, whose credentials pass through and are not kept.
-// Nil for c is the real clock.
-func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
+// APIOptions are those of a proxy in front of the API server that config reaches. Of
+// config only the server's address and CA are used.
+func APIOptions(config *rest.Config) (Options, error) {
 	upstream, err := rest.TLSConfigFor(rest.AnonymousClientConfig(config))
 	if err != nil {
-		return nil, fmt.Errorf("reading how to reach the API server: %w", err)
+		return Options{}, fmt.Errorf("reading how to reach the API server: %w", err)
 	}
 	// TLS towards the replica, as clients of Kubernetes send tokens over nothing else.
-	return NewProxy(Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Wire: TLS, Clock: c})
+	return Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Kubernetes: true, Wire: TLS}, nil
+}
+
+// NewAPIProxy returns a proxy between one replica of an operator and the API
+// server that config reaches: NewProxy with APIOptions. Who asks is the replica,
+// whose credentials pass through and are not kept. Nil for c is the real clock.
+func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
+	o, err := APIOptions(config)
+	if err != nil {
+		return nil, err
+	}
+	o.Clock = c
+	return NewProxy(o)
 }
 
 // Connect makes a client that was to reach the API server go through the proxy.

@@ -42,6 +42,11 @@ func exchangeOf(response *http.Response) *exchange {
 // that who sees the effect finds it counted.
 func (x *exchange) happened() {
 	x.injection.happened()
+	x.named()
+}
+
+// named puts the fault's name into the journal where that is not yet all of it.
+func (x *exchange) named() {
 	x.proxy.journal.note(func() { x.entry.Rule = x.injection.name })
 }
 

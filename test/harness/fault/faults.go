@@ -96,6 +96,10 @@ func (a Answer) status() int {
 
 func (a Answer) act(x *exchange) {
 	x.happened()
+	a.send(x)
+}
+
+func (a Answer) send(x *exchange) {
 	x.start(a.status(), a.Header)
 	_, _ = x.writer.Write([]byte(a.Body)) // a client that has gone wants no answer
 }

@@ -76,6 +76,8 @@ func (r Request) String() string {
 type Journal struct {
 	Connections []Connection
 	Requests    []Request
+	// Frames are the last events of watches, of an upstream that is an API server.
+	Frames []Frame
 }
 
 // Received returns the bytes of all connections together.
@@ -114,6 +116,24 @@ type journal struct {
 	mu          sync.Mutex
 	connections []*Connection
 	requests    []*Request
+	frames      []*Frame
+	framesSoFar int
+}
+
+// keptFrames are as many events of watches as a journal has at least, once there
+// were so many.
+const keptFrames = 10_000
+
+// framed notes an event of a watch.
+func (j *journal) framed(f *Frame) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.framesSoFar++
+	f.ID = j.framesSoFar
+	if len(j.frames) == 2*keptFrames {
+		j.frames = slices.Clone(j.frames[keptFrames:])
+	}
+	j.frames = append(j.frames, f)
 }
 
 func (j *journal) accepted(c *Connection) {
@@ -146,6 +166,9 @@ func (j *journal) snapshot() Journal {
 	}
 	for _, r := range j.requests {
 		s.Requests = append(s.Requests, *r)
+	}
+	for _, f := range j.frames {
+		s.Frames = append(s.Frames, *f)
 	}
 	return s
 }

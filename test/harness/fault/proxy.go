@@ -36,6 +36,10 @@ type Options struct {
 	// request, and is for a service that is not restarted: a request on a
 	// connection from before that would fail though no rule has picked it.
 	KeepAlive bool
+	// Kubernetes says that the service is a Kubernetes API server: the events of
+	// its watches are told apart. They are for the journal, and Lag, Stall and Skip
+	// happen to no other streams.
+	Kubernetes bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
 	// Clock measures delays and gives the journal its times. Nil: the real one.
@@ -147,7 +151,13 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 					return err
 				}
 			}
-			return x.severed()
+			if err := x.severed(); err != nil {
+				return err
+			}
+			if o.Kubernetes {
+				x.follow(response)
+			}
+			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, errCut) {
@@ -250,10 +260,15 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 		name = rule.Fault.Name()
 	}
 	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}
+	if !p.enter() { // else a last request might be held by what nobody heals
+		return i
+	}
+	defer p.running.Done()
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.isClosed { // else a last request might be held by what nobody heals
-		p.rules = append(p.rules, i)
+	p.rules = append(p.rules, i)
+	p.mu.Unlock()
+	if w, is := rule.Fault.(watchFault); is {
+		p.running.Go(w.begin(p, i))
 	}
 	return i
 }

@@ -67,7 +67,8 @@ type Rule struct {
 }
 
 // Fault is one way in which a request fails: Delay, Cut, Answer, Garbage,
-// Endless, Drip, BlackHole or *Gate.
+// Endless, Drip, BlackHole or *Gate; or a watch of an API server: Lag, Stall or
+// *Skip.
 type Fault interface {
 	// Name is a short word for it.
 	Name() string
@@ -109,7 +110,7 @@ func (i *Injection) Happened() bool { return i.Count() > 0 }
 func (i *Injection) String() string { return fmt.Sprintf("%s (happened %d times)", i.name, i.Count()) }
 
 // Heal ends the injection: new requests pass. Those it has a hold on go on if
-// they were delayed or stand at a Gate, and are cut in all other cases. It is
+// they were delayed, lag or stand at a Gate, and are cut in all other cases. It is
 // safe to call more than once.
 func (i *Injection) Heal() {
 	i.once.Do(func() {
@@ -118,16 +119,28 @@ func (i *Injection) Heal() {
 	})
 }
 
+// Done returns a channel that is closed when the injection is over: it was healed,
+// or was one that ends by itself.
+func (i *Injection) Done() <-chan struct{} { return i.healed }
+
 func (i *Injection) happened() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.count++
 }
 
+// concerns looks at all of the match but From and To.
+func (i *Injection) concerns(r *http.Request) bool {
+	return i.rule.Match.fits(r.Method, r.URL.Path, r.URL.Query())
+}
+
 // takes counts r if it fits and says whether to act on it.
 func (i *Injection) takes(r *http.Request) bool {
-	if !i.rule.Match.fits(r.Method, r.URL.Path, r.URL.Query()) {
+	if !i.concerns(r) {
 		return false
+	}
+	if w, is := i.rule.Fault.(watchFault); is {
+		return w.takes(r)
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

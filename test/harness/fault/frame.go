@@ -1,0 +1,159 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// Frame is one event of a watch of a Kubernetes API server, bookmarks among them.
+// The times are the proxy's clock; zero: not yet or never.
+type Frame struct {
+	ID      int // from 1, over all watches
+	Request int // the ID of its watch
+	// Type is ADDED, MODIFIED, DELETED, BOOKMARK or ERROR.
+	Type            watch.EventType
+	Kind            string
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string
+	// Synced says that it is the bookmark that ends the initial events: without it
+	// a client that asked for them never begins.
+	Synced bool
+
+	Received time.Time // when it had come from the upstream
+	// Delivered is when it had been given to the client's connection.
+	Delivered time.Time
+}
+
+// encoding is how the events of a watch are put into a stream.
+type encoding struct {
+	framer runtime.Framer
+	// describe reads what the journal keeps of an event.
+	describe func(event []byte, into *Frame) error
+	// end is what follows each event.
+	end string
+}
+
+// encodings are those by which Kubernetes' clients watch, by media type.
+var encodings = map[string]encoding{
+	runtime.ContentTypeJSON:     {framer: jsonserializer.Framer, describe: describeJSON, end: "\n"},
+	runtime.ContentTypeProtobuf: {framer: protobuf.LengthDelimitedFramer, describe: describeProtobuf},
+}
+
+// encodingOf returns how a watch is encoded that the upstream has begun to answer.
+// What is no watch, or is encoded otherwise, just passes.
+func encodingOf(answer *http.Response) (encoding, bool) {
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != "" || !isWatch(answer.Request.Method, answer.Request.URL.Query()) {
+		return encoding{}, false
+	}
+	media, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if err != nil {
+		return encoding{}, false
+	}
+	e, known := encodings[media]
+	return e, known
+}
+
+// isWatch reports whether a request asks for a watch, in the ways in which the API
+// server reads a yes.
+func isWatch(method string, query url.Values) bool {
+	switch strings.ToLower(query.Get("watch")) {
+	case "true", "1":
+		return method == http.MethodGet
+	}
+	return false
+}
+
+// The events that are read have no limit but this, which is that of client-go.
+const largestFrame = 16 << 20
+
+// readFrame reads a whole event.
+func readFrame(framed io.Reader) ([]byte, error) {
+	frame := make([]byte, 0, 4096)
+	for {
+		n, err := framed.Read(frame[len(frame):cap(frame)])
+		frame = frame[:len(frame)+n]
+		if !errors.Is(err, io.ErrShortBuffer) {
+			return frame, err
+		}
+		if len(frame) >= largestFrame {
+			return nil, fmt.Errorf("reading an event of a watch: it has more than %d bytes", largestFrame)
+		}
+		frame = append(make([]byte, 0, 2*cap(frame)), frame...)
+	}
+}
+
+// bytes is the event as the upstream has put it into the stream.
+func (e encoding) bytes(event []byte) []byte {
+	var framed bytes.Buffer
+	_, _ = e.framer.NewFrameWriter(&framed).Write(event) // memory takes everything
+	framed.WriteString(e.end)
+	return framed.Bytes()
+}
+
+func describeJSON(event []byte, into *Frame) error {
+	var read struct {
+		Type   watch.EventType `json:"type"`
+		Object struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Namespace       string            `json:"namespace"`
+				Name            string            `json:"name"`
+				UID             types.UID         `json:"uid"`
+				ResourceVersion string            `json:"resourceVersion"`
+				Annotations     map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"object"`
+	}
+	if err := json.Unmarshal(event, &read); err != nil {
+		return err
+	}
+	m := read.Object.Metadata
+	into.Type, into.Kind = read.Type, read.Object.Kind
+	into.Namespace, into.Name, into.UID, into.ResourceVersion = m.Namespace, m.Name, m.UID, m.ResourceVersion
+	into.Synced = m.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+	return nil
+}
+
+// protobufPrefix is what Kubernetes puts before an object in protobuf.
+var protobufPrefix = []byte("k8s\x00")
+
+func describeProtobuf(event []byte, into *Frame) error {
+	var read metav1.WatchEvent
+	if err := read.Unmarshal(event); err != nil {
+		return err
+	}
+	into.Type = watch.EventType(read.Type)
+	var object runtime.Unknown
+	if err := object.Unmarshal(bytes.TrimPrefix(read.Object.Raw, protobufPrefix)); err != nil {
+		return err
+	}
+	into.Kind = object.Kind
+	if into.Type == watch.Error {
+		return nil // a Status, which has no metadata of this form
+	}
+	// All kinds have their metadata in the same place; the rest is skipped.
+	var partial metav1.PartialObjectMetadata
+	if err := partial.Unmarshal(object.Raw); err != nil {
+		return err
+	}
+	into.Namespace, into.Name, into.UID, into.ResourceVersion = partial.Namespace, partial.Name, partial.UID, partial.ResourceVersion
+	into.Synced = partial.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+	return nil
+}

@@ -1,0 +1,175 @@
+package fault
+
+import (
+	"encoding/pem"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// store is an API server that has watches and a list of namespaces.
+type store struct {
+	*apiServer
+
+	mu      sync.Mutex
+	watches []chan watch.Event // in the order of opening
+	asked   []string           // the paths and queries
+	refuses int                // the code for lists; 0: none
+}
+
+func startStore(t *testing.T) *store {
+	t.Helper()
+	s := &store{}
+	s.apiServer = startAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.asked = append(s.asked, r.URL.RequestURI())
+		code := s.refuses
+		s.mu.Unlock()
+		if isWatch(r.Method, r.URL.Query()) {
+			s.watch(w, r)
+			return
+		}
+		if code != 0 {
+			w.WriteHeader(code)
+			return
+		}
+		answers(w, mediaType(r), http.StatusOK, &corev1.NamespaceList{ListMeta: metav1.ListMeta{ResourceVersion: "9"}})
+	})
+	t.Cleanup(func() { s.each(func(events chan watch.Event) { close(events) }) })
+	return s
+}
+
+func mediaType(r *http.Request) string {
+	if strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		return runtime.ContentTypeProtobuf
+	}
+	return runtime.ContentTypeJSON
+}
+
+func (s *store) each(do func(chan watch.Event)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, events := range s.watches {
+		do(events)
+	}
+	s.watches = nil
+}
+
+// watch sends what send is told to.
+func (s *store) watch(w http.ResponseWriter, r *http.Request) {
+	contentType := mediaType(r)
+	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)
+	framer := info.StreamSerializer.NewFrameWriter(w)
+	w.Header().Set("Content-Type", contentType+";stream=watch")
+	events := make(chan watch.Event)
+	s.mu.Lock()
+	s.watches = append(s.watches, events)
+	s.mu.Unlock()
+	w.WriteHeader(http.StatusOK)
+	_ = http.NewResponseController(w).Flush() // the client says whether it came
+	for {
+		var e watch.Event
+		var more bool
+		select {
+		case e, more = <-events:
+		case <-r.Context().Done():
+		}
+		if !more {
+			return
+		}
+		object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), e.Object)
+		if err != nil {
+			return
+		}
+		event := &metav1.WatchEvent{Type: string(e.Type), Object: runtime.RawExtension{Raw: object}}
+		encoder := info.StreamSerializer.Serializer
+		if contentType == runtime.ContentTypeProtobuf {
+			encoder = protobuf.NewRawSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme)
+		}
+		if encoder.Encode(event, framer) != nil {
+			return
+		}
+		_ = http.NewResponseController(w).Flush() // likewise
+	}
+}
+
+// send sends an event about a namespace on the nth watch.
+func (s *store) send(t *testing.T, nth int, kind watch.EventType, name string, annotations ...string) {
+	t.Helper()
+	g := NewWithT(t)
+	var events chan watch.Event
+	g.Eventually(func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.watches) < nth {
+			return false
+		}
+		events = s.watches[nth-1]
+		return true
+	}, eventually).Should(BeTrue())
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "7"}}
+	for _, a := range annotations {
+		n.Annotations = map[string]string{a: "true"}
+	}
+	g.Eventually(events, eventually).Should(BeSent(watch.Event{Type: kind, Object: n}))
+}
+
+// requests are those that have come so far, without what client-go adds at random.
+func (s *store) requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.asked...)
+}
+
+// watching is a proxy in fake time with a client that watches namespaces through it.
+type watching struct {
+	*store
+	t      *testing.T
+	proxy  *Proxy
+	clock  *clocktesting.FakeClock
+	config *rest.Config
+	media  string
+}
+
+func startWatching(t *testing.T, media string) *watching {
+	t.Helper()
+	s := startStore(t)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	config := &rest.Config{Host: s.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+	o, err := APIOptions(config)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	w := &watching{store: s, t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0)), config: config}
+	o.Clock = w.clock
+	w.proxy = startProxy(t, o)
+	w.proxy.Connect(config)
+	return w
+}
+
+// watch opens a watch of namespaces.
+func (w *watching) open(t *testing.T, o metav1.ListOptions) watch.Interface {
+	t.Helper()
+	i, err := namespaces(t, w.config, w.media).CoreV1().Namespaces().Watch(t.Context(), o)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(i.Stop)
+	return i
+}
+
+// step lets time pass when the proxy waits for it to.
+func (w *watching) step(t *testing.T, d time.Duration) {
+	t.Helper()
+	NewWithT(t).Eventually(w.clock.HasWaiters, eventually).Should(BeTrue())
+	w.clock.Step(d)
+}

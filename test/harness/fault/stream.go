@@ -1,0 +1,147 @@
+package fault
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// waitingFrames are as many events of one watch as are kept for a client that does
+// not read or is not to get them; then no more are read from the upstream.
+const waitingFrames = 256
+
+// stream is the answer to a watch on its way to the client, event by event. It is
+// the body that the proxy copies: each Read is a part of one event, and is flushed.
+type stream struct {
+	x        *exchange
+	ctx      context.Context // of the client, and of whoever severs it
+	upstream io.ReadCloser
+	encoding encoding
+	frames   chan waiting  // closed at the end of the upstream's answer
+	closed   chan struct{} // closed when nobody reads any more
+	end      sync.Once
+	ended    error // why the upstream's answer ended; set before frames is closed
+
+	// Of the one that reads.
+	rest  []byte // of the event that is being delivered
+	entry *Frame // its own
+}
+
+// waiting is an event that has come from the upstream.
+type waiting struct {
+	bytes []byte
+	entry *Frame
+}
+
+// follow puts a stream into the place of the answer's body if it is that of a watch.
+func (x *exchange) follow(answer *http.Response) {
+	e, known := encodingOf(answer)
+	if !known {
+		return
+	}
+	s := &stream{
+		x: x, ctx: x.request.Context(), upstream: answer.Body, encoding: e,
+		frames: make(chan waiting, waitingFrames), closed: make(chan struct{}),
+	}
+	answer.Body = s
+	x.proxy.running.Go(s.pump)
+}
+
+// pump reads from the upstream, so that it is known when an event came, whatever
+// becomes of it then.
+func (s *stream) pump() {
+	defer close(s.frames)
+	framed := s.encoding.framer.NewFrameReader(s.upstream)
+	for {
+		event, err := readFrame(framed)
+		if err != nil {
+			s.ended = err
+			return
+		}
+		entry := &Frame{Request: s.x.entry.ID, Received: s.x.proxy.clock.Now()}
+		if err := s.encoding.describe(event, entry); err != nil {
+			s.ended = err
+			return
+		}
+		s.x.proxy.journal.framed(entry)
+		select {
+		case s.frames <- waiting{s.encoding.bytes(event), entry}:
+		case <-s.closed:
+			return
+		}
+	}
+}
+
+// Read returns a part of one event. The event before has been delivered by then.
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.rest) == 0 {
+		s.delivered()
+		if err := s.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+func (s *stream) delivered() {
+	if s.entry == nil {
+		return
+	}
+	now := s.x.proxy.clock.Now()
+	s.x.proxy.journal.note(func() { s.entry.Delivered = now })
+	s.entry = nil
+}
+
+// next waits for an event that may be delivered.
+func (s *stream) next() error {
+	var event waiting
+	var more bool
+	select {
+	case event, more = <-s.frames:
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+	if err := s.held(more); err != nil {
+		return err
+	}
+	if !more {
+		return s.ended
+	}
+	s.rest, s.entry = event.bytes, event.entry
+	return nil
+}
+
+// held waits as long as a fault holds the watch back. If it is an event that waits,
+// and not the end of the answer, the fault has happened.
+func (s *stream) held(event bool) error {
+	for {
+		if s.ctx.Err() != nil { // it may have been cut by the fault that has just ended
+			return context.Cause(s.ctx)
+		}
+		i, cuts := s.x.proxy.holder(s.x.request)
+		if i == nil {
+			return nil
+		}
+		if event {
+			event = false // one fault for one event
+			i.happened()
+			s.x.proxy.journal.note(func() { s.x.entry.Rule = i.name })
+		}
+		select {
+		case <-i.healed:
+			if cuts {
+				return errCut
+			}
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// Close is called when no more is read.
+func (s *stream) Close() error {
+	s.end.Do(func() { close(s.closed) })
+	return s.upstream.Close()
+}

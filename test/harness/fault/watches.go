@@ -1,0 +1,231 @@
+package fault
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// watchFault is a fault of what a watch delivers. It takes hold of watches that are
+// open when it is injected, as informers have theirs for hours, and of new ones.
+// Match.From and To mean nothing to it.
+type watchFault interface {
+	Fault
+	// begin does what has to be done at once, and returns what is to be done then.
+	begin(p *Proxy, i *Injection) (rest func())
+	// holds reports whether events are held back until the injection is healed, and
+	// whether they are lost then, with their connection.
+	holds() (back, cuts bool)
+	// takes reports whether act is for such a request.
+	takes(r *http.Request) bool
+}
+
+// Lag holds back all that watches deliver, bookmarks too, until it is healed, and
+// then lets everything go in its order. It has happened to each watch of which an
+// event had to wait.
+type Lag struct {
+	// For is when it heals by itself. Zero: not.
+	For time.Duration
+}
+
+// Name returns a short word for it.
+func (Lag) Name() string { return "lag" }
+
+func (l Lag) begin(p *Proxy, i *Injection) func() {
+	return func() {
+		p.await(i, l.For)
+		i.Heal()
+	}
+}
+
+func (Lag) holds() (back, cuts bool) { return true, false }
+func (Lag) takes(*http.Request) bool { return false } // the request passes, its answer does not
+func (Lag) act(x *exchange)          { x.forward() }
+
+// Stall stops what watches deliver while their connections stay open, as if the
+// network in between had lost them, and cuts them when it is healed: what was held
+// back by then is lost. It has happened to each watch of which an event was.
+type Stall struct {
+	// For is when it heals by itself. Zero: not.
+	For time.Duration
+}
+
+// Name returns a short word for it.
+func (Stall) Name() string { return "stall" }
+
+func (s Stall) begin(p *Proxy, i *Injection) func() {
+	return func() {
+		p.await(i, s.For)
+		p.cutWatches(i)
+		i.Heal()
+	}
+}
+
+func (Stall) holds() (back, cuts bool) { return true, true }
+func (Stall) takes(*http.Request) bool { return false }
+func (Stall) act(x *exchange)          { x.forward() }
+
+// Skip makes clients miss events for good, as they do when the API server has
+// compacted its store while they were away: watches are cut at once; asking again is
+// refused for a while, with 429, after which a client still believes in the version
+// that it has; then the version is told to have expired, once for each watch that was
+// cut, so that the client has to list. It has happened when such a client has been
+// given a list, or a watch that begins with one. Skips are made by NewSkip, one for
+// each proxy.
+type Skip struct {
+	lasts time.Duration
+
+	mu      sync.Mutex
+	refuses bool
+	cut     int // the watches that there were
+	expired int // how many of them were told so
+}
+
+// NewSkip returns a Skip that refuses for a while.
+func NewSkip(refuse time.Duration) *Skip { return &Skip{lasts: refuse, refuses: true} }
+
+// Name returns a short word for it.
+func (*Skip) Name() string { return "skip" }
+
+func (s *Skip) begin(p *Proxy, i *Injection) func() {
+	cut := p.cutWatches(i)
+	s.mu.Lock()
+	s.cut = cut
+	s.mu.Unlock()
+	return func() {
+		if s.lasts > 0 {
+			p.await(i, s.lasts)
+		}
+		s.mu.Lock()
+		s.refuses = false
+		s.mu.Unlock()
+		if cut == 0 {
+			i.Heal() // nobody has missed anything
+		}
+	}
+}
+
+func (*Skip) holds() (back, cuts bool) { return false, false }
+
+func (*Skip) takes(r *http.Request) bool { return r.Method == http.MethodGet }
+
+func (s *Skip) act(x *exchange) {
+	query := x.request.URL.Query()
+	s.mu.Lock()
+	refuses := s.refuses && isWatch(x.request.Method, query)
+	expires := !s.refuses && s.expired < s.cut && goesOn(x.request.Method, query)
+	lists := s.expired > 0 && !goesOn(x.request.Method, query)
+	if expires {
+		s.expired++
+	}
+	s.mu.Unlock()
+	switch {
+	case refuses:
+		x.named()
+		x.say(Refusal(http.StatusTooManyRequests))
+	case expires:
+		x.named()
+		x.say(expiry(query.Get("resourceVersion")))
+	case lists:
+		x.after = func() error {
+			if !x.noted().Committed() {
+				return nil // it will ask again
+			}
+			x.happened()
+			if x.injection.Count() >= s.cut {
+				x.injection.Heal()
+			}
+			return nil
+		}
+		x.forward()
+	default:
+		x.forward()
+	}
+}
+
+// goesOn reports whether a watch goes on from a version, without a list.
+func goesOn(method string, query url.Values) bool {
+	return isWatch(method, query) && query.Get("sendInitialEvents") != "true" && !slices.Contains([]string{"", "0"}, query.Get("resourceVersion"))
+}
+
+// say answers in place of the upstream.
+func (x *exchange) say(answer Answer, err error) {
+	if err != nil {
+		x.cut() // there is nothing to say
+	}
+	answer.send(x)
+}
+
+// expiry is how an API server answers a watch that is to go on from a version that
+// it no longer has: with an event, in JSON, which all clients understand.
+func expiry(version string) (Answer, error) {
+	status, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Message: "too old resource version: " + version, Reason: metav1.StatusReasonExpired, Code: http.StatusGone,
+	})
+	if err != nil {
+		return Answer{}, fmt.Errorf("encoding that a version has expired: %w", err)
+	}
+	event, err := json.Marshal(metav1.WatchEvent{Type: string(watch.Error), Object: runtime.RawExtension{Raw: status}})
+	if err != nil {
+		return Answer{}, fmt.Errorf("encoding that a version has expired: %w", err)
+	}
+	return Answer{Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}}, Body: string(event) + "\n"}, nil
+}
+
+// await waits for a time, if there is one, or for the end of the injection.
+func (p *Proxy) await(i *Injection, d time.Duration) {
+	var over <-chan time.Time
+	if d > 0 {
+		timer := p.clock.NewTimer(d)
+		defer timer.Stop()
+		over = timer.C()
+	}
+	select {
+	case <-over:
+	case <-i.healed:
+	case <-p.closed:
+	}
+}
+
+// cutWatches cuts those that an injection is about and returns how many of them had
+// begun.
+func (p *Proxy) cutWatches(i *Injection) int {
+	begun := 0
+	for _, x := range p.matching(i.rule.Match) {
+		if !isWatch(x.entry.Method, x.entry.Query) {
+			continue
+		}
+		if x.noted().Committed() {
+			begun++
+		}
+		p.journal.note(func() { x.entry.Rule = i.name })
+		x.sever(errCut)
+	}
+	return begun
+}
+
+// holder is the fault that holds the events of a watch back, and whether they are
+// lost in the end. Nil: none.
+func (p *Proxy) holder(watch *http.Request) (i *Injection, cuts bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, i := range p.rules {
+		w, is := i.rule.Fault.(watchFault)
+		if !is || !i.concerns(watch) {
+			continue
+		}
+		if back, cuts := w.holds(); back {
+			return i, cuts
+		}
+	}
+	return nil, false
+}

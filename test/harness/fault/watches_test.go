@@ -1,0 +1,274 @@
+package fault
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+func ofType(kind watch.EventType) any { return HaveField("Type", kind) }
+
+var everyNamespace = Match{Path: "/api/v1/namespaces"}
+
+// bothMedia runs a test in both encodings of Kubernetes.
+func bothMedia(t *testing.T, test func(w *watching)) {
+	t.Helper()
+	for _, media := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
+		t.Run(media, func(t *testing.T) { test(startWatching(t, media)) })
+	}
+}
+
+func TestJournalHasTheFramesOfWatches(t *testing.T) {
+	bothMedia(t, func(w *watching) {
+		t, g := w.t, NewWithT(w.t)
+		i := w.open(t, metav1.ListOptions{})
+		w.send(t, 1, watch.Added, "a")
+		w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+		w.send(t, 1, watch.Error, "b")
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Error)))
+		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveExactElements(
+			HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero()))))
+		now, frames := w.clock.Now(), w.proxy.Journal().Frames
+		g.Expect(frames[0]).To(Equal(Frame{
+			ID: 1, Request: 1, Type: watch.Added, Kind: "Namespace", Name: "a", UID: "uid-of-a", ResourceVersion: "7", Received: now, Delivered: now,
+		}))
+		g.Expect(frames[1]).To(Equal(Frame{
+			ID: 2, Request: 1, Type: watch.Bookmark, Kind: "Namespace", UID: "uid-of-", ResourceVersion: "7", Synced: true, Received: now, Delivered: now,
+		}))
+		g.Expect(frames[2].Type).To(Equal(watch.Error))
+	})
+}
+
+func TestJournalForgetsOldFrames(t *testing.T) {
+	g := NewWithT(t)
+	j := &journal{}
+	for range 5 * keptFrames {
+		j.framed(&Frame{})
+		g.Expect(len(j.frames)).To(BeNumerically("<=", 2*keptFrames))
+	}
+	frames := j.snapshot().Frames
+	g.Expect(len(frames)).To(BeNumerically(">=", keptFrames))
+	g.Expect(frames[len(frames)-1].ID).To(Equal(5 * keptFrames))
+}
+
+func TestLargeEventsPassAsTheyAre(t *testing.T) {
+	bothMedia(t, func(w *watching) {
+		t, g := w.t, NewWithT(w.t)
+		i := w.open(t, metav1.ListOptions{})
+		name := strings.Repeat("x", 100_000)
+		w.send(t, 1, watch.Added, name)
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(HaveField("Object.ObjectMeta.Name", name)))
+	})
+}
+
+func TestLagHoldsBackAndKeepsTheOrder(t *testing.T) {
+	bothMedia(t, func(w *watching) {
+		t, g := w.t, NewWithT(w.t)
+		i := w.open(t, metav1.ListOptions{})
+		w.send(t, 1, watch.Added, "before")
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)), "before the fault")
+		lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{For: 3 * time.Second}})
+		other := w.proxy.Inject(Rule{Match: Match{Path: "/api/v1/pods"}, Fault: Lag{}})
+		w.send(t, 1, watch.Modified, "a")
+		w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+		w.send(t, 1, watch.Deleted, "a")
+		g.Eventually(lag.Count, eventually).Should(Equal(1))
+		g.Eventually(func() []Frame { return w.proxy.Journal().Frames }, eventually).Should(HaveLen(4))
+		g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
+		g.Expect(w.proxy.Journal().Frames[1].Delivered).To(BeZero())
+		w.step(t, 3*time.Second)
+		for _, kind := range []watch.EventType{watch.Modified, watch.Bookmark, watch.Deleted} {
+			g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(kind)))
+		}
+		g.Eventually(lag.Done(), eventually).Should(BeClosed())
+		g.Expect(lag.Count()).To(Equal(1), "one watch")
+		g.Expect(other.Count()).To(BeZero())
+		w.send(t, 1, watch.Added, "after")
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
+		g.Expect(w.requests()).To(HaveLen(1), "the watch went on")
+	})
+}
+
+func TestLagTakesHoldOfNewWatches(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
+	i := w.open(t, metav1.ListOptions{})
+	w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
+	g.Consistently(i.ResultChan(), moment).ShouldNot(Receive())
+	lag.Heal()
+	g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Bookmark)))
+	g.Expect(lag.Count()).To(Equal(1))
+}
+
+func TestLagWithoutEventsHasNotHappened(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	i := w.open(t, metav1.ListOptions{})
+	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
+	w.each(func(events chan watch.Event) { close(events) })
+	g.Consistently(i.ResultChan(), moment).ShouldNot(BeClosed(), "the end is late, too")
+	lag.Heal()
+	g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
+	g.Expect(lag.Happened()).To(BeFalse())
+}
+
+func TestStallLosesEventsAndThenTheConnection(t *testing.T) {
+	bothMedia(t, func(w *watching) {
+		t, g := w.t, NewWithT(w.t)
+		busy, idle := w.open(t, metav1.ListOptions{}), w.open(t, metav1.ListOptions{})
+		stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{For: 3 * time.Second}})
+		w.send(t, 1, watch.Added, "a")
+		g.Eventually(stall.Count, eventually).Should(Equal(1))
+		g.Consistently(busy.ResultChan(), moment).ShouldNot(Receive())
+		g.Expect(idle.ResultChan()).NotTo(BeClosed(), "it stays open, as nobody knows")
+		w.step(t, 3*time.Second)
+		g.Eventually(busy.ResultChan(), eventually).Should(BeClosed())
+		g.Eventually(idle.ResultChan(), eventually).Should(BeClosed())
+		g.Eventually(stall.Done(), eventually).Should(BeClosed())
+		g.Expect(stall.Count()).To(Equal(1), "nothing was withheld of the other")
+		g.Expect(w.proxy.Journal().Frames[0].Delivered).To(BeZero())
+		again := w.open(t, metav1.ListOptions{})
+		w.send(t, 3, watch.Added, "a")
+		g.Eventually(again.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
+	})
+}
+
+func TestStallThatIsHealedCuts(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	i := w.open(t, metav1.ListOptions{})
+	stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{}})
+	w.send(t, 1, watch.Added, "a")
+	g.Eventually(stall.Count, eventually).Should(Equal(1))
+	stall.Heal()
+	g.Eventually(i.ResultChan(), eventually).Should(BeClosed())
+	g.Consistently(i.ResultChan(), moment).Should(BeClosed(), "without the event")
+}
+
+// ask opens a watch without the patience of client-go.
+func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) (watch.Interface, error) {
+	t.Helper()
+	o.Watch = true
+	i, err := namespaces(t, w.config, w.media).CoreV1().RESTClient().Get().Resource("namespaces").
+		VersionedParams(&o, clientgoscheme.ParameterCodec).MaxRetries(0).Watch(ctx)
+	if err == nil {
+		t.Cleanup(i.Stop)
+	}
+	return i, err
+}
+
+func TestSkipRefusesThenExpiresThenIsOver(t *testing.T) {
+	bothMedia(t, func(w *watching) {
+		t, g := w.t, NewWithT(w.t)
+		i := w.open(t, metav1.ListOptions{})
+		skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(3 * time.Second)})
+		g.Eventually(i.ResultChan(), eventually).Should(BeClosed(), "cut at once")
+		from := metav1.ListOptions{ResourceVersion: "5"}
+		_, err := w.ask(t.Context(), t, from)
+		g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "%v", err)
+		w.step(t, 3*time.Second)
+		var answer watch.Event
+		g.Eventually(func(g Gomega) {
+			again, err := w.ask(t.Context(), t, from)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(again.ResultChan(), eventually).Should(Receive(&answer))
+		}, eventually).Should(Succeed())
+		g.Expect(answer.Type).To(Equal(watch.Error))
+		g.Expect(apierrors.IsResourceExpired(apierrors.FromObject(answer.Object))).To(BeTrue(), "%v", answer.Object)
+		g.Expect(w.requests()).To(HaveLen(1), "the API server saw nothing of all that")
+		g.Expect(skip.Happened()).To(BeFalse(), "it has not listed yet")
+		i, err = w.ask(t.Context(), t, from)
+		g.Expect(err).NotTo(HaveOccurred(), "once is enough")
+		w.send(t, 2, watch.Added, "a")
+		g.Eventually(i.ResultChan(), eventually).Should(Receive(ofType(watch.Added)))
+		g.Expect(skip.Happened()).To(BeFalse(), "it went on, and has not missed anything")
+
+		w.mu.Lock()
+		w.refuses = http.StatusForbidden
+		w.mu.Unlock()
+		_, err = namespaces(t, w.config, w.media).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+		g.Expect(skip.Happened()).To(BeFalse(), "it was given none")
+		w.mu.Lock()
+		w.refuses = 0
+		w.mu.Unlock()
+		_, err = namespaces(t, w.config, w.media).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(skip.Count()).To(Equal(1))
+		g.Expect(skip.Done()).To(BeClosed())
+	})
+}
+
+func TestSkipTellsEachOfTheWatches(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	w.open(t, metav1.ListOptions{})
+	w.open(t, metav1.ListOptions{LabelSelector: "a=b"})
+	w.send(t, 2, watch.Added, "both are open") // else one might come too late to be cut
+	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
+	for n := 1; n <= 2; n++ {
+		var answer watch.Event
+		g.Eventually(func(g Gomega) {
+			again, err := w.ask(t.Context(), t, metav1.ListOptions{ResourceVersion: "5"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Eventually(again.ResultChan(), eventually).Should(Receive(&answer))
+		}, eventually).Should(Succeed())
+		g.Expect(answer.Type).To(Equal(watch.Error))
+		initial := true
+		_, err := w.ask(t.Context(), t, metav1.ListOptions{
+			ResourceVersion: "5", SendInitialEvents: &initial, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(skip.Count()).To(Equal(n))
+	}
+	g.Expect(skip.Done()).To(BeClosed())
+}
+
+func TestSkipWithoutAWatchHasNotHappened(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
+	g.Eventually(skip.Done(), eventually).Should(BeClosed())
+	g.Expect(skip.Happened()).To(BeFalse())
+	w.open(t, metav1.ListOptions{ResourceVersion: "5"})
+}
+
+// Other rules are not kept from their requests by what holds a watch.
+func TestFaultsOfWatchesLeaveOtherRulesTheirRequests(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t, runtime.ContentTypeJSON)
+	w.proxy.Inject(Rule{Fault: Lag{}})
+	w.proxy.Inject(Rule{Fault: Stall{}})
+	answer, err := Refusal(http.StatusServiceUnavailable)
+	g.Expect(err).NotTo(HaveOccurred())
+	w.proxy.Inject(Rule{Fault: answer})
+	_, err = w.ask(t.Context(), t, metav1.ListOptions{})
+	g.Expect(apierrors.IsServiceUnavailable(err)).To(BeTrue(), "%v", err)
+}
+
+// What is no watch is not read as one, whatever its query says.
+func TestStreamsThatAreNoWatchJustPass(t *testing.T) {
+	g := NewWithT(t)
+	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write([]byte("no events"))
+		_ = http.NewResponseController(w).Flush() // the client says what came
+	})
+	p, config := replicaOf(t, s)
+	text, err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().RESTClient().Get().AbsPath("/logs").Param("watch", "true").DoRaw(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(text)).To(Equal("no events"))
+	g.Expect(p.Journal().Frames).To(BeEmpty())
+}
