@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 )
 
@@ -56,6 +57,9 @@ func Plans(s Scenario, runs []Observed, random *rand.Rand) []Plan {
 	var plans []Plan
 	for _, derive := range derivations {
 		plans = append(plans, derive(d)...)
+	}
+	if len(s.Perturbations) > 0 {
+		plans = slices.DeleteFunc(plans, func(p Plan) bool { return !slices.Contains(s.Perturbations, p.Perturbation) })
 	}
 	return plans
 }

@@ -18,8 +18,11 @@ type Scenario struct {
 	// Must are the invariants, by ID, that this scenario puts to the test: a run
 	// after which one of them cannot be judged proves nothing. All others are
 	// judged as far as the run has something to say about them.
-	Must  []string `json:"must,omitempty"`
-	Steps []Step   `json:"steps"`
+	Must []string `json:"must,omitempty"`
+	// Perturbations are those that are tried, by ID. Empty: all.
+	Perturbations []Perturbation `json:"perturbations,omitempty"`
+
+	Steps []Step `json:"steps"`
 }
 
 // Step is one thing that is done: exactly one of its actions is set.
@@ -105,6 +108,11 @@ func (s Scenario) Validate() error {
 	var errs []error
 	if s.Name == "" || strings.Contains(s.Name, separator) {
 		errs = append(errs, fmt.Errorf("the name %q is empty or has a %q in it", s.Name, separator))
+	}
+	for _, p := range s.Perturbations {
+		if _, known := variants[p]; !known {
+			errs = append(errs, fmt.Errorf("no perturbation is called %q", p))
+		}
 	}
 	marks := map[string]bool{}
 	for i, step := range s.Steps {

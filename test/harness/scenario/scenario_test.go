@@ -88,6 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		"WaitForBoth":   {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, condition: R, gone: true}\n" + rest, "either a condition or gone"},
 		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
 		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
+		"UnknownFault":  {"name: a\nperturbations: [P1, P99]\nsteps:\n" + rest, `no perturbation is called "P99"`},
 		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,6 +147,43 @@ func TestPlansAreOfWhatHasAnEffectInAllRuns(t *testing.T) {
 	}
 	if scenario.Plans(scenario.Scenario{Name: "s"}, nil, rand.New(rand.NewPCG(1, 2))) != nil {
 		t.Error("there are plans without a clean run")
+	}
+}
+
+func TestPlansAreOfThePerturbationsThatAreWanted(t *testing.T) {
+	s := scenario.Scenario{Name: "s", Perturbations: []scenario.Perturbation{scenario.LoseAnswer}}
+	run := scenario.Observed{Writes: []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true, Made: true}}}
+	plans := scenario.Plans(s, []scenario.Observed{run, run}, rand.New(rand.NewPCG(1, 2)))
+	if len(plans) != 1 || plans[0].ID() != "s:P3:PATCH:/a:1" {
+		t.Errorf("plans are %v, want the lost answer only", plans)
+	}
+}
+
+func TestTheWorldMovesAtTheFirstWriteOfEachObject(t *testing.T) {
+	const team, room = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}"
+	run := scenario.Observed{Writes: []scenario.Write{
+		{Method: "PATCH", Path: team, Effective: true, Reconciled: true},
+		{Method: "PATCH", Path: team + "/status", Effective: true, Reconciled: true},
+		{Method: "PATCH", Path: room, Effective: true, Made: true},
+		{Method: "PATCH", Path: room, Effective: true},
+		{Method: "PATCH", Path: "/unheard", Made: true}, // it was refused
+	}}
+	ref := scenario.Ref{APIVersion: "v1", Kind: "Team", Name: "{team}"}
+	for name, tc := range map[string]struct {
+		steps []scenario.Step
+		want  []string
+	}{
+		"Deleting": {[]scenario.Step{{Delete: &ref}}, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room, "finalizer:PATCH:" + team}},
+		"Staying":  {nil, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room}},
+	} {
+		s := scenario.Scenario{Name: "s", Steps: tc.steps, Perturbations: []scenario.Perturbation{scenario.WorldMoves}}
+		var got []string
+		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, rand.New(rand.NewPCG(1, 2))) {
+			got = append(got, strings.TrimSuffix(strings.TrimPrefix(p.ID(), "s:P17-"), ":1"))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: plans (-want +got):\n%s", name, diff)
+		}
 	}
 }
 
