@@ -47,7 +47,7 @@ func main() {
 type options struct {
 	manager, config, dir, plan string
 	seed                       uint64
-	smoke                      bool
+	smoke, keep                bool
 	clean                      int
 	match                      *regexp.Regexp
 }
@@ -62,6 +62,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
 	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only.")
 	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
+	flags.BoolVar(&o.keep, "keep", false, "Keep the histories of what has held too.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -92,12 +93,13 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	random := rand.New(rand.NewPCG(o.seed, 0))
-	prover, err := run.Start(ctx, run.Options{Subject: leasehold(o.manager, o.config), Random: random})
+	subject := leasehold(o.manager, o.config)
+	prover, err := run.Start(ctx, run.Options{Subject: subject, Random: random})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
-	sw := newSweep(o, output)
+	sw := newSweep(o, subject.Promises, output)
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(sw.run(ctx, prover, s), sw.finish())
 }

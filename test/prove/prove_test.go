@@ -2,23 +2,15 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -117,56 +109,4 @@ func TestParse(t *testing.T) {
 	g.Expect(o.seed).NotTo(BeZero(), "a new one")
 	_, err = parse([]string{"more"}, &said)
 	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
-}
-
-// The words of a summary, and what is kept of a plan that did not hold.
-func TestWhatDidNotHoldIsToldAndKept(t *testing.T) {
-	g := NewWithT(t)
-	var said bytes.Buffer
-	s := newSweep(options{dir: t.TempDir(), seed: 7}, &said)
-	s.began = s.clock.Now().Add(-time.Minute)
-	const id = "tenant-life:P3:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
-	outcome := func(r run.Result, v invariant.Result) run.Outcome {
-		return run.Outcome{
-			Plan: id, Result: r, History: &history.History{Recorded: []history.Source{history.Audit}},
-			Verdicts: []invariant.Verdict{{Invariant: "O1", Promise: "whatever", Result: v, Breaches: []string{"it is not so"}}},
-			Faults:   []history.Fault{{Name: id, Detail: "PATCH /x", Happened: 1}},
-		}
-	}
-	for i, o := range []run.Outcome{outcome(run.Held, invariant.Held), outcome(run.Broken, invariant.Broken)} {
-		o.Faults = slices.Clone(o.Faults)
-		g.Expect(s.one(t.Context(), i, 2, id, func(context.Context) (run.Outcome, error) { return o, nil })).To(Succeed())
-	}
-	g.Expect(errors.Is(s.finish(), errFound)).To(BeTrue())
-	for _, text := range []string{
-		"plan 2 of 2: broken", "broken: it is not so", "fault: PATCH /x",
-		"again: make prove SEED=7 PLAN='" + id + "'", "2 plans, ", "1 held, 1 broken, 0 inconclusive, 0 void",
-	} {
-		g.Expect(said.String()).To(ContainSubstring(text))
-	}
-	kept, err := filepath.Glob(filepath.Join(s.options.dir, "*", "history.json"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(kept).To(HaveLen(1), "not what has held")
-	file, err := os.Open(kept[0])
-	g.Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	h, err := history.Decode(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(h.Has(history.Audit)).To(BeTrue())
-	text, err := os.ReadFile(filepath.Join(s.options.dir, "summary.json"))
-	g.Expect(err).NotTo(HaveOccurred())
-	var sum summary
-	g.Expect(json.Unmarshal(text, &sum)).To(Succeed())
-	g.Expect(sum.Results).To(Equal(map[string]int{"held": 1, "broken": 1}))
-	g.Expect(strings.Contains(folder(id), "/")).To(BeFalse())
-}
-
-func TestAllHeldIsNoError(t *testing.T) {
-	g := NewWithT(t)
-	var said bytes.Buffer
-	s := newSweep(options{dir: t.TempDir()}, &said)
-	s.outcomes = []run.Outcome{{Result: run.Held}}
-	g.Expect(s.finish()).To(Succeed())
-	s.clean = []run.Outcome{{Result: run.Inconclusive}}
-	g.Expect(s.finish()).To(MatchError(errFound), "what plans are compared with has to be sound")
 }

@@ -2,22 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"text/tabwriter"
-	"time"
 
-	"k8s.io/utils/clock"
-
-	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -26,18 +17,15 @@ import (
 // cleanRuns are what plans are compared with: in two it shows what differs by itself.
 const cleanRuns = 2
 
-// sweep runs plans one after another and keeps what became of them.
+// sweep runs plans one after another.
 type sweep struct {
-	options  options
-	output   io.Writer
-	clock    clock.PassiveClock
-	began    time.Time // the first plan
-	outcomes []run.Outcome
-	clean    []run.Outcome // of the references
+	options options
+	output  io.Writer
+	ledger  *ledger
 }
 
-func newSweep(o options, output io.Writer) *sweep {
-	return &sweep{options: o, output: output, clock: clock.RealClock{}}
+func newSweep(o options, promises invariant.Operator, output io.Writer) *sweep {
+	return &sweep{options: o, output: output, ledger: newLedger(o, promises, output)}
 }
 
 func (s *sweep) run(ctx context.Context, prover *run.Prover, of scenario.Scenario) error {
@@ -46,10 +34,8 @@ func (s *sweep) run(ctx context.Context, prover *run.Prover, of scenario.Scenari
 	if err != nil {
 		return err
 	}
-	s.clean = ref.Outcomes
-	for i, o := range ref.Outcomes {
-		fmt.Fprintf(s.output, "clean run %d: %s in %s\n", i+1, o.Result, o.Took.Round(time.Millisecond))
-		if err := s.keep(fmt.Sprintf("clean-%d", i+1), o, o.Result != run.Held); err != nil {
+	for _, outcome := range ref.Outcomes {
+		if err := s.ledger.compared(ran{ref, nil, outcome}); err != nil {
 			return err
 		}
 	}
@@ -57,14 +43,22 @@ func (s *sweep) run(ctx context.Context, prover *run.Prover, of scenario.Scenari
 	if err != nil {
 		return err
 	}
-	s.began = s.clock.Now()
-	for i := range s.options.clean {
-		if err := s.one(ctx, i, s.options.clean, "clean run", func(ctx context.Context) (run.Outcome, error) { return prover.Clean(ctx, ref) }); err != nil {
+	s.ledger.expect(len(plans) + s.options.clean)
+	for range s.options.clean {
+		outcome, err := prover.Clean(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if err := s.ledger.add(ran{ref, nil, outcome}); err != nil {
 			return err
 		}
 	}
-	for i, plan := range plans {
-		if err := s.one(ctx, i, len(plans), plan.ID(), func(ctx context.Context) (run.Outcome, error) { return prover.Run(ctx, ref, plan) }); err != nil {
+	for _, plan := range plans {
+		outcome, err := prover.Run(ctx, ref, plan)
+		if err != nil {
+			return err
+		}
+		if err := s.ledger.add(ran{ref, &plan, outcome}); err != nil {
 			return err
 		}
 	}
@@ -110,148 +104,5 @@ func subset(plans []scenario.Plan, random *rand.Rand) []scenario.Plan {
 	return few
 }
 
-// one runs a plan and tells of it.
-func (s *sweep) one(ctx context.Context, i, n int, name string, do func(context.Context) (run.Outcome, error)) error {
-	outcome, err := do(ctx)
-	if err != nil {
-		return err
-	}
-	s.outcomes = append(s.outcomes, outcome)
-	each := s.clock.Since(s.began) / time.Duration(i+1)
-	fmt.Fprintf(s.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", i+1, n, outcome.Result, name,
-		outcome.Took.Seconds(), time.Hour.Seconds()/each.Seconds(), (each * time.Duration(n-i-1)).Round(time.Second))
-	for _, v := range outcome.Verdicts {
-		if v.Result == invariant.Broken {
-			fmt.Fprintf(s.output, "%s\n", v)
-		}
-	}
-	if outcome.Result == run.Void || outcome.Result == run.Broken {
-		for _, f := range outcome.Faults {
-			fmt.Fprintf(s.output, "    fault: %s\n", f.Detail)
-		}
-	}
-	if outcome.Result != run.Held {
-		fmt.Fprintf(s.output, "    again: %s\n", s.replay(outcome))
-	}
-	return s.keep(fmt.Sprintf("%03d-%s", i+1, folder(name)), outcome, outcome.Result != run.Held)
-}
-
-// replay is the command that runs a plan again.
-func (s *sweep) replay(o run.Outcome) string {
-	if o.Plan == "" {
-		return fmt.Sprintf("make prove SEED=%d PROVE_FLAGS=-clean=%d", s.options.seed, max(1, s.options.clean))
-	}
-	return fmt.Sprintf("make prove SEED=%d PLAN='%s'", s.options.seed, o.Plan)
-}
-
-// folder makes a name of a plan's ID that every file system takes.
-func folder(name string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
-		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
-			return r
-		}
-		return '_'
-	}, name), "_")
-}
-
-// keep writes down what a run was, if it is wanted.
-func (s *sweep) keep(name string, o run.Outcome, wanted bool) error {
-	if !wanted {
-		return nil
-	}
-	dir := filepath.Join(s.options.dir, name)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fmt.Errorf("making a folder for plan %s: %w", name, err)
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%s\nagain: %s\n", o.Result, s.replay(o))
-	for _, f := range o.Faults {
-		fmt.Fprintf(&text, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
-	}
-	for _, v := range o.Verdicts {
-		fmt.Fprintf(&text, "%s\n", v)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "verdicts.txt"), []byte(text.String()), 0o600); err != nil {
-		return fmt.Errorf("keeping the verdicts: %w", err)
-	}
-	return saveHistory(filepath.Join(dir, "history.json"), o.History)
-}
-
-func saveHistory(path string, h *history.History) (err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("keeping the history: %w", err)
-	}
-	defer func() {
-		if closeErr := file.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("keeping the history: %w", closeErr)
-		}
-	}()
-	return h.Encode(file)
-}
-
-// summary is what summary.json has.
-type summary struct {
-	Seed         uint64         `json:"seed"`
-	Plans        int            `json:"plans"`
-	PlansPerHour float64        `json:"plansPerHour"`
-	Results      map[string]int `json:"results"`
-	Clean        []run.Outcome  `json:"clean"`
-	Outcomes     []run.Outcome  `json:"outcomes"`
-}
-
-// finish prints the table, writes the summary and says whether all has held.
-func (s *sweep) finish() error {
-	sum := summary{Seed: s.options.seed, Plans: len(s.outcomes), Results: map[string]int{}, Clean: s.clean, Outcomes: s.outcomes}
-	if took := s.clock.Since(s.began).Hours(); len(s.outcomes) > 0 {
-		sum.PlansPerHour = float64(len(s.outcomes)) / took
-	}
-	for _, o := range s.outcomes {
-		sum.Results[string(o.Result)]++
-	}
-	if err := table(s.output, s.outcomes); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.output, "%d plans, %.0f an hour: %d held, %d broken, %d inconclusive, %d void\n", sum.Plans, sum.PlansPerHour,
-		sum.Results[string(run.Held)], sum.Results[string(run.Broken)], sum.Results[string(run.Inconclusive)], sum.Results[string(run.Void)])
-	text, err := json.MarshalIndent(sum, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the summary: %w", err)
-	}
-	if err := os.MkdirAll(s.options.dir, 0o750); err != nil {
-		return fmt.Errorf("making the folder of the summary: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(s.options.dir, "summary.json"), text, 0o600); err != nil {
-		return fmt.Errorf("writing the summary: %w", err)
-	}
-	for _, o := range slices.Concat(s.clean, s.outcomes) {
-		if o.Result != run.Held {
-			return errFound
-		}
-	}
-	return nil
-}
-
-// table shows for each invariant what became of it.
-func table(output io.Writer, outcomes []run.Outcome) error {
-	counts := map[string]map[invariant.Result]int{}
-	for _, o := range outcomes {
-		for _, v := range o.Verdicts {
-			if counts[v.Invariant] == nil {
-				counts[v.Invariant] = map[invariant.Result]int{}
-			}
-			counts[v.Invariant][v.Result]++
-		}
-	}
-	w := tabwriter.NewWriter(output, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\n\theld\tbroken\tinconclusive")
-	for _, i := range invariant.All() {
-		if c := counts[i.ID]; c != nil {
-			fmt.Fprintf(w, "%s %s\t%d\t%d\t%d\n", i.ID, i.Name, c[invariant.Held], c[invariant.Broken], c[invariant.Inconclusive])
-		}
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("printing the table: %w", err)
-	}
-	return nil
-}
+// finish writes the summary and says whether all has held.
+func (s *sweep) finish() error { return s.ledger.close() }

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// bookkeeping are fields that the API server looks after.
+var bookkeeping = []string{
+	"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields", "metadata.creationTimestamp", "status.conditions",
+}
+
+// changes says in which fields one version of an object differs from the one
+// before, for people: conditions first, then fields by path.
+func changes(before, after *unstructured.Unstructured) []string {
+	said := conditionChanges(before, after)
+	was, is := map[string]string{}, map[string]string{}
+	flatten(was, "", before.Object)
+	flatten(is, "", after.Object)
+	paths := map[string]bool{}
+	for path := range was {
+		paths[path] = true
+	}
+	for path := range is {
+		paths[path] = true
+	}
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		old, had := was[path]
+		now, has := is[path]
+		switch {
+		case !had:
+			said = append(said, fmt.Sprintf("+ %s: %s", path, now))
+		case !has:
+			said = append(said, fmt.Sprintf("− %s: %s", path, old))
+		case old != now:
+			said = append(said, fmt.Sprintf("%s: %s → %s", path, old, now))
+		}
+	}
+	return said
+}
+
+// flatten notes all fields with their paths, but for bookkeeping. What is in a list
+// has its name there, or its value, rather than its place.
+func flatten(fields map[string]string, path string, value any) {
+	if slices.Contains(bookkeeping, path) {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			flatten(fields, strings.TrimPrefix(path+"."+key, "."), inner)
+		}
+	case []any:
+		for i, inner := range value {
+			switch inner := inner.(type) {
+			case map[string]any:
+				name := fmt.Sprint(i)
+				for _, key := range []string{"name", "type", "uid"} {
+					if text, ok := inner[key].(string); ok {
+						name = text
+						break
+					}
+				}
+				flatten(fields, fmt.Sprintf("%s[%s]", path, name), inner)
+			default:
+				fields[path+"[]"] = strings.TrimPrefix(fields[path+"[]"]+", "+fmt.Sprint(inner), ", ")
+			}
+		}
+	default:
+		fields[path] = fmt.Sprint(value)
+	}
+}
+
+// conditionChanges says of each condition what became of it, in one line.
+func conditionChanges(before, after *unstructured.Unstructured) []string {
+	was, is := conditions(before), conditions(after)
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		old, now := was[name], is[name]
+		short := func(c map[string]string) string { return fmt.Sprintf("%s (%s)", c["status"], c["reason"]) }
+		switch {
+		case old == nil:
+			said = append(said, fmt.Sprintf("+ %s: %s", name, short(now)))
+		case short(old) != short(now):
+			said = append(said, fmt.Sprintf("%s: %s → %s", name, short(old), short(now)))
+		case !maps.Equal(old, now):
+			var fields []string
+			for _, field := range slices.Sorted(maps.Keys(now)) {
+				if old[field] != now[field] {
+					fields = append(fields, field)
+				}
+			}
+			said = append(said, fmt.Sprintf("%s is %s as before, with another %s", name, short(now), strings.Join(fields, ", ")))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		if is[name] == nil {
+			said = append(said, "− "+name)
+		}
+	}
+	return said
+}
+
+// conditions are those of an object, by type.
+func conditions(object *unstructured.Unstructured) map[string]map[string]string {
+	found := map[string]map[string]string{}
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, item := range list {
+		fields := map[string]string{}
+		if condition, ok := item.(map[string]any); ok {
+			for key, value := range condition {
+				fields[key] = fmt.Sprint(value)
+			}
+		}
+		found[fields["type"]] = fields
+	}
+	return found
+}

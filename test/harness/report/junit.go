@@ -1,0 +1,106 @@
+package report
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+// The parts of JUnit's format that machines read. Ginkgo and gotestsum have their
+// own, which can only be filled by their runs.
+type junitSuites struct {
+	XMLName xml.Name     `xml:"testsuites"`
+	Suites  []junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name      string      `xml:"name,attr"`
+	Tests     int         `xml:"tests,attr"`
+	Failures  int         `xml:"failures,attr"`
+	Errors    int         `xml:"errors,attr"`
+	Time      float64     `xml:"time,attr"`
+	Timestamp string      `xml:"timestamp,attr"`
+	Cases     []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	Time    float64       `xml:"time,attr"`
+	Failure *junitMessage `xml:"failure"`
+	Error   *junitMessage `xml:"error"`
+}
+
+type junitMessage struct {
+	Message string `xml:"message,attr"`
+	Type    string `xml:"type,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// WriteJUnit writes a suite for each scenario with a case for each run. A promise
+// that was broken is a failure; a run that proves nothing is an error, as it must
+// not be taken for one that has passed.
+func (s *Sweep) WriteJUnit(w io.Writer) error {
+	var all junitSuites
+	at := map[string]int{}
+	add := func(o Outcome, name string) {
+		i, known := at[o.Scenario]
+		if !known {
+			i = len(all.Suites)
+			at[o.Scenario] = i
+			all.Suites = append(all.Suites, junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339)})
+		}
+		suite, c := &all.Suites[i], junitCase{Name: name, Class: o.Scenario, Time: o.Took.Seconds()}
+		suite.Tests++
+		suite.Time += c.Time
+		message := &junitMessage{Message: conditionOf(o.Result), Type: string(o.Result), Text: told(o)}
+		switch o.Result {
+		case invariant.Held:
+		case invariant.Broken:
+			c.Failure = message
+			suite.Failures++
+		default:
+			c.Error = message
+			suite.Errors++
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	for _, o := range s.Clean {
+		add(o, o.Name)
+	}
+	for _, o := range s.Outcomes {
+		name := o.Plan
+		if name == "" {
+			name = o.Name
+		}
+		add(o, name)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return fmt.Errorf("writing JUnit: %w", err)
+	}
+	encoder := xml.NewEncoder(w)
+	encoder.Indent("", "  ")
+	if err := encoder.Encode(all); err != nil {
+		return fmt.Errorf("writing JUnit: %w", err)
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// told is all that did not hold, and how to see it again.
+func told(o Outcome) string {
+	var lines []string
+	for _, v := range o.Verdicts {
+		if v.Result != invariant.Held {
+			lines = append(lines, v.String())
+		}
+	}
+	for _, f := range o.Faults {
+		lines = append(lines, fmt.Sprintf("fault: %s (happened %d times)", f.Detail, f.Happened))
+	}
+	return strings.Join(append(lines, "again: "+o.Replay), "\n")
+}

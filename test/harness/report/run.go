@@ -1,0 +1,192 @@
+package report
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// Outcome is what became of a run, without what it is judged by.
+type Outcome struct {
+	// Name is that of the run's folder, one of a kind in a sweep.
+	Name     string `json:"name"`
+	Scenario string `json:"scenario"`
+	// Perturbation is the kind of what went wrong, such as P1; "" of a clean run.
+	Perturbation string `json:"perturbation,omitempty"`
+	// Plan is the plan's ID; "" of a clean run. Words say it to people.
+	Plan  string `json:"plan,omitempty"`
+	Words string `json:"words,omitempty"`
+	// Replay is the one line that does it again.
+	Replay   string              `json:"replay"`
+	Result   invariant.Result    `json:"result"`
+	Verdicts []invariant.Verdict `json:"verdicts"`
+	Faults   []history.Fault     `json:"faults,omitempty"`
+	Took     time.Duration       `json:"took"`
+}
+
+// Run is all that is known of one run. What is not in its JSON has files of its own.
+type Run struct {
+	Outcome
+	Seed uint64 `json:"seed"`
+	// Must are the invariants without which the run proves nothing, by ID.
+	Must     []string           `json:"must,omitempty"`
+	Operator invariant.Operator `json:"operator"`
+	History  *history.History   `json:"-"`
+	// References are the clean runs with which it was compared.
+	References []*history.History `json:"-"`
+	// AuditLog is what the API server has written down of it; empty if that is not
+	// at hand.
+	AuditLog []byte `json:"-"`
+}
+
+// The files of a run's folder. A history may also be compressed, with .gz after
+// its name.
+const (
+	caseFile     = "case.json"
+	historyFile  = "history.json"
+	cleanFiles   = "clean-%d.json"
+	verdictsFile = "verdicts.txt"
+	replayFile   = "replay.txt"
+	auditFile    = "audit.log"
+	objectsFile  = "objects.yaml"
+	timelineFile = "timeline.html"
+)
+
+// Judge judges the run as it was recorded, by the invariants as they are now.
+func (r *Run) Judge() ([]invariant.Verdict, invariant.Result) {
+	verdicts := invariant.Judge(invariant.Case{History: r.History, References: r.References, Operator: r.Operator})
+	return verdicts, invariant.Sum(r.History, verdicts, r.Must)
+}
+
+// Save writes the run's folder below dir and returns the path of its timeline.
+func (r *Run) Save(dir string) (timeline string, err error) {
+	dir = filepath.Join(dir, r.Name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("making a folder for run %s: %w", r.Name, err)
+	}
+	files := map[string]func(io.Writer) error{
+		caseFile:     func(w io.Writer) error { return indented(w, r) },
+		historyFile:  r.History.Encode,
+		verdictsFile: r.writeVerdicts,
+		replayFile:   func(w io.Writer) error { _, err := fmt.Fprintln(w, r.Replay); return err },
+		auditFile:    func(w io.Writer) error { _, err := w.Write(r.AuditLog); return err },
+		objectsFile:  r.writeObjects,
+		timelineFile: r.WriteTimeline,
+	}
+	for i, clean := range r.References {
+		files[fmt.Sprintf(cleanFiles, i+1)] = clean.Encode
+	}
+	var errs []error
+	for name, content := range files {
+		errs = append(errs, create(filepath.Join(dir, name), content))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "", fmt.Errorf("keeping run %s: %w", r.Name, err)
+	}
+	return filepath.Join(dir, timelineFile), nil
+}
+
+// create writes a file.
+func create(path string, content func(io.Writer) error) (err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return content(file)
+}
+
+func indented(w io.Writer, value any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+func (r *Run) writeVerdicts(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s\n", r.Name, r.Result)
+	for _, line := range []struct{ name, text string }{
+		{"scenario", r.Scenario}, {"plan", r.Plan}, {"what goes wrong", r.Words}, {"seed", fmt.Sprint(r.Seed)}, {"again", r.Replay},
+	} {
+		if line.text != "" {
+			fmt.Fprintf(w, "%s: %s\n", line.name, line.text)
+		}
+	}
+	for _, f := range r.Faults {
+		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
+	}
+	for _, v := range r.Verdicts {
+		fmt.Fprintf(w, "\n%s\n", v)
+	}
+	return nil
+}
+
+// Load reads the folder of a run that Save has written. The audit log is not read:
+// all that is judged is in the histories.
+func Load(dir string) (*Run, error) {
+	r := &Run{}
+	text, err := os.ReadFile(filepath.Join(dir, caseFile))
+	if err != nil {
+		return nil, fmt.Errorf("loading a run: %w", err)
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("loading a run from %s: %w", dir, err)
+	}
+	if r.History, err = loadHistory(filepath.Join(dir, historyFile)); err != nil {
+		return nil, fmt.Errorf("loading a run from %s: %w", dir, err)
+	}
+	for i := 1; ; i++ {
+		clean, err := loadHistory(filepath.Join(dir, fmt.Sprintf(cleanFiles, i)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return r, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("loading a run from %s: %w", dir, err)
+		}
+		r.References = append(r.References, clean)
+	}
+}
+
+// Find returns the folders of runs at and below dir, in order.
+func Find(dir string) ([]string, error) {
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == caseFile && !entry.IsDir() {
+			found = append(found, filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking for runs: %w", err)
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// loadHistory reads a history, or the compressed one if there is no other.
+func loadHistory(path string) (*history.History, error) {
+	file, err := os.Open(path)
+	if err == nil {
+		defer file.Close() //nolint:errcheck // it is only read
+		return history.Decode(file)
+	}
+	compressed, gzErr := os.Open(path + ".gz")
+	if gzErr != nil {
+		return nil, err
+	}
+	defer compressed.Close() //nolint:errcheck // it is only read
+	plain, err := gzip.NewReader(compressed)
+	if err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", compressed.Name(), err)
+	}
+	return history.Decode(plain)
+}

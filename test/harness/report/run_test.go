@@ -1,0 +1,113 @@
+package report
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+)
+
+// What is saved is what comes back, and is judged as before.
+func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
+	g := NewWithT(t)
+	r, dir := split(t), t.TempDir()
+	page, err := r.Save(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(page).To(Equal(filepath.Join(dir, "001-split", "timeline.html")))
+	for name, part := range map[string]string{
+		"timeline.html": "<!DOCTYPE html>", "audit.log": "{}\n", "replay.txt": r.Replay + "\n", "objects.yaml": "text: <b>hostile</b>",
+		"verdicts.txt": "seed: 7\nagain: make prove SEED=7", "case.json": `"seed": 7`, "history.json": `"format":1`, "clean-1.json": `"format":1`,
+	} {
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(page), name))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(string(text)).To(ContainSubstring(part), name)
+	}
+
+	found, err := Find(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(Equal([]string{filepath.Dir(page)}))
+	back, err := Load(found[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	r.AuditLog = nil // is for people
+	g.Expect(cmp.Diff(r, back)).To(BeEmpty())
+	verdicts, result := back.Judge()
+	g.Expect(result).To(Equal(r.Result))
+	g.Expect(cmp.Diff(r.Verdicts, verdicts)).To(BeEmpty())
+}
+
+func TestCompressedHistoryIsLoaded(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	page, err := r.Save(t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	plain := filepath.Join(filepath.Dir(page), "history.json")
+	text, err := os.ReadFile(plain)
+	g.Expect(err).NotTo(HaveOccurred())
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err = w.Write(text)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(w.Close()).To(Succeed())
+	g.Expect(os.WriteFile(plain+".gz", packed.Bytes(), 0o600)).To(Succeed())
+	g.Expect(os.Remove(plain)).To(Succeed())
+	back, err := Load(filepath.Dir(page))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(cmp.Diff(r.History, back.History)).To(BeEmpty())
+	g.Expect(os.WriteFile(plain+".gz", text, 0o600)).To(Succeed())
+	_, err = Load(filepath.Dir(page))
+	g.Expect(err).To(MatchError(ContainSubstring("unpacking")))
+}
+
+func TestLoadRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(dir string) error
+		want  string
+	}{
+		"NoCase":       {func(dir string) error { return os.Remove(filepath.Join(dir, "case.json")) }, "case.json"},
+		"NoHistory":    {func(dir string) error { return os.Remove(filepath.Join(dir, "history.json")) }, "history.json"},
+		"BadCase":      {func(dir string) error { return os.WriteFile(filepath.Join(dir, "case.json"), []byte("{"), 0o600) }, "unexpected end"},
+		"BadHistory":   {func(dir string) error { return os.WriteFile(filepath.Join(dir, "history.json"), []byte("{}"), 0o600) }, "format 0"},
+		"BadReference": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "clean-1.json"), []byte("{}"), 0o600) }, "format 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			page, err := split(t).Save(t.TempDir())
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(tc.spoil(filepath.Dir(page))).To(Succeed())
+			_, err = Load(filepath.Dir(page))
+			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+	g := NewWithT(t)
+	_, err := Find(filepath.Join(t.TempDir(), "none"))
+	g.Expect(err).To(MatchError(ContainSubstring("looking for runs")))
+}
+
+func TestSaveSaysWhatItCouldNotWrite(t *testing.T) {
+	g := NewWithT(t)
+	r, dir := split(t), t.TempDir()
+	g.Expect(os.MkdirAll(filepath.Join(dir, r.Name, "audit.log"), 0o750)).To(Succeed())
+	_, err := r.Save(dir)
+	g.Expect(err).To(MatchError(And(ContainSubstring("keeping run 001-split"), ContainSubstring("audit.log"))))
+}
+
+func TestObjectsAreTheirLastState(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	var said bytes.Buffer
+	g.Expect(r.writeObjects(&said)).To(Succeed())
+	g.Expect(said.String()).To(And(
+		ContainSubstring("---\n# things.example.com ns/t (UID t-uid), as of resourceVersion 108\napiVersion: example.com/v1\n"),
+		ContainSubstring("reason: IsTrue"), Not(ContainSubstring("IsFalse")),
+	))
+	gone := r.History.Versions[1]
+	gone.Gone, gone.Span = true, r.History.Versions[len(r.History.Versions)-1].Span
+	r.History.Versions = append(r.History.Versions, gone)
+	said.Reset()
+	g.Expect(r.writeObjects(&said)).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), gone resourceVersion"))
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+// Sweep is many runs.
+type Sweep struct {
+	Seed uint64 `json:"seed"`
+	// Began is when the first of Outcomes did, Took how long all of them took, which
+	// is less than their sum if several ran at a time.
+	Began time.Time     `json:"began"`
+	Took  time.Duration `json:"took"`
+	// Clean are the runs with which the others are compared.
+	Clean    []Outcome `json:"clean"`
+	Outcomes []Outcome `json:"outcomes"`
+}
+
+// Summary is what summary.json has beside the outcomes.
+type Summary struct {
+	Plans        int                      `json:"plans"`
+	PlansPerHour float64                  `json:"plansPerHour"`
+	Results      map[invariant.Result]int `json:"results"`
+}
+
+// results are all that a run may have, in the order of the tables.
+var results = []invariant.Result{invariant.Held, invariant.Broken, invariant.Inconclusive, invariant.Void}
+
+// Summary counts.
+func (s *Sweep) Summary() Summary {
+	sum := Summary{Plans: len(s.Outcomes), Results: map[invariant.Result]int{}}
+	for _, o := range s.Outcomes {
+		sum.Results[o.Result]++
+	}
+	if s.Took > 0 {
+		sum.PlansPerHour = float64(sum.Plans) / s.Took.Hours()
+	}
+	return sum
+}
+
+// Held reports whether everything has, the clean runs too: what the others are
+// compared with has to be sound.
+func (s *Sweep) Held() bool {
+	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool { return o.Result != invariant.Held })
+}
+
+// Save writes summary.json, summary.md and junit.xml into dir.
+func (s *Sweep) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("making the folder of the summary: %w", err)
+	}
+	if err := errors.Join(
+		create(filepath.Join(dir, "summary.json"), func(w io.Writer) error {
+			return indented(w, struct {
+				Summary
+				*Sweep
+			}{s.Summary(), s})
+		}),
+		create(filepath.Join(dir, "summary.md"), s.WriteTable),
+		create(filepath.Join(dir, "junit.xml"), s.WriteJUnit),
+	); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
+
+// WriteTable writes what became of the plans, by what went wrong, and of the
+// promises: Markdown that reads as well in a terminal.
+func (s *Sweep) WriteTable(w io.Writer) error {
+	plans, promises := map[string]map[invariant.Result]int{}, map[string]map[invariant.Result]int{}
+	note := func(counts map[string]map[invariant.Result]int, name string, r invariant.Result) {
+		if counts[name] == nil {
+			counts[name] = map[invariant.Result]int{}
+		}
+		counts[name][r]++
+	}
+	for _, o := range s.Outcomes {
+		note(plans, strings.TrimSpace(o.Scenario+" "+o.Perturbation), o.Result)
+		for _, v := range o.Verdicts {
+			note(promises, v.Invariant, v.Result)
+		}
+	}
+	if err := table(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
+		return err
+	}
+	var names []string
+	for _, i := range invariant.All() {
+		if counts, judged := promises[i.ID]; judged {
+			name := i.ID + " " + i.Name
+			promises[name] = counts
+			names = append(names, name)
+		}
+	}
+	if err := table(w, "promises", names, promises, results[:3]); err != nil {
+		return err
+	}
+	sum := s.Summary()
+	var parts []string
+	for _, r := range results {
+		parts = append(parts, fmt.Sprintf("%d %s", sum.Results[r], r))
+	}
+	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "))
+	return err
+}
+
+func table(w io.Writer, title string, rows []string, counts map[string]map[invariant.Result]int, columns []invariant.Result) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	aligned := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	fmt.Fprintf(aligned, "\n| %s\t", title)
+	for _, r := range columns {
+		fmt.Fprintf(aligned, "| %s\t", r)
+	}
+	fmt.Fprintf(aligned, "|\n|---\t%s|\n", strings.Repeat("|---\t", len(columns)))
+	for _, row := range rows {
+		fmt.Fprintf(aligned, "| %s\t", row)
+		for _, r := range columns {
+			fmt.Fprintf(aligned, "| %d\t", counts[row][r])
+		}
+		fmt.Fprintln(aligned, "|")
+	}
+	if err := aligned.Flush(); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	return nil
+}

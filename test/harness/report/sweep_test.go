@@ -1,0 +1,110 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+func outcome(name, kind string, r invariant.Result) Outcome {
+	o := Outcome{
+		Name: name, Scenario: "life", Perturbation: kind, Result: r, Took: 2 * time.Second, Replay: "make prove",
+		Verdicts: []invariant.Verdict{{Invariant: "O5", Promise: "one writes", Result: r}, {Invariant: "O9", Result: invariant.Inconclusive}},
+	}
+	if kind != "" {
+		o.Plan = "life:" + kind + ":PATCH:/<a>:1"
+	}
+	if r == invariant.Broken {
+		o.Verdicts[0].Breaches = []string{"two wrote"}
+	}
+	if r == invariant.Void {
+		o.Verdicts[0].Result = invariant.Inconclusive
+	}
+	return o
+}
+
+func someRuns() *Sweep {
+	return &Sweep{
+		Seed: 7, Began: at(0), Took: time.Minute,
+		Clean:    []Outcome{outcome("life-clean-1", "", invariant.Held)},
+		Outcomes: []Outcome{outcome("1", "P1", invariant.Held), outcome("2", "P1", invariant.Broken), outcome("3", "P4", invariant.Void), outcome("4", "", invariant.Held)},
+	}
+}
+
+func TestTables(t *testing.T) {
+	g := NewWithT(t)
+	var said bytes.Buffer
+	g.Expect(someRuns().WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).To(Equal(`
+| plans   | held | broken | inconclusive | void |
+|---      |---   |---     |---           |---   |
+| life    | 1    | 0      | 0            | 0    |
+| life P1 | 1    | 1      | 0            | 0    |
+| life P4 | 0    | 0      | 0            | 1    |
+
+| promises              | held | broken | inconclusive |
+|---                    |---   |---     |---           |
+| O5 single writer      | 2    | 1      | 1            |
+| O9 one external thing | 0    | 0      | 4            |
+
+4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void
+`))
+}
+
+func TestHeld(t *testing.T) {
+	g := NewWithT(t)
+	held, void := outcome("1", "P1", invariant.Held), outcome("2", "P1", invariant.Void)
+	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
+	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
+	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(), "what plans are compared with has to be sound")
+}
+
+func TestSummaryIsSaved(t *testing.T) {
+	g := NewWithT(t)
+	dir := filepath.Join(t.TempDir(), "new")
+	g.Expect(someRuns().Save(dir)).To(Succeed())
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var got struct {
+		Summary
+		Sweep
+	}
+	g.Expect(json.Unmarshal(text, &got)).To(Succeed())
+	g.Expect(got.Summary).To(Equal(Summary{Plans: 4, PlansPerHour: 240, Results: map[invariant.Result]int{"held": 2, "broken": 1, "void": 1}}))
+	g.Expect(got.Sweep).To(Equal(*someRuns()))
+	for _, name := range []string{"summary.md", "junit.xml"} {
+		g.Expect(filepath.Join(dir, name)).To(BeARegularFile())
+	}
+}
+
+// A run that proves nothing must not be counted as passed.
+func TestJUnit(t *testing.T) {
+	g := NewWithT(t)
+	var said bytes.Buffer
+	g.Expect(someRuns().WriteJUnit(&said)).To(Succeed())
+	var got junitSuites
+	g.Expect(xml.Unmarshal(said.Bytes(), &got)).To(Succeed())
+	g.Expect(got.Suites).To(HaveLen(1))
+	suite := got.Suites[0]
+	g.Expect([]any{suite.Name, suite.Tests, suite.Failures, suite.Errors, suite.Time, suite.Timestamp}).To(
+		Equal([]any{"life", 5, 1, 1, 10.0, "2030-01-01T00:00:00Z"}))
+	var names []string
+	for _, c := range suite.Cases {
+		names = append(names, c.Name)
+	}
+	const p1, p4 = "life:P1:PATCH:/<a>:1", "life:P4:PATCH:/<a>:1"
+	g.Expect(names).To(Equal([]string{"life-clean-1", p1, p1, p4, "4"}))
+	failed, void := suite.Cases[2], suite.Cases[3]
+	g.Expect(failed.Failure.Text).To(And(ContainSubstring("broken: two wrote"), ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
+	g.Expect(void.Error.Type).To(Equal("void"))
+	g.Expect(suite.Cases[1].Failure).To(BeNil())
+	g.Expect(suite.Cases[1].Error).To(BeNil())
+}

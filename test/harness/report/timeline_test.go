@@ -1,0 +1,192 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/net/html"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// drawn is the page of a run.
+func drawn(t *testing.T, r *Run) (text string, root *html.Node) {
+	t.Helper()
+	g := NewWithT(t)
+	var page bytes.Buffer
+	g.Expect(r.WriteTimeline(&page)).To(Succeed())
+	text = page.String()
+	root, err := html.Parse(&page)
+	g.Expect(err).NotTo(HaveOccurred())
+	return text, root
+}
+
+// A page that is sent to somebody has to show everything there too.
+func TestTimelineNeedsNothingButItself(t *testing.T) {
+	g := NewWithT(t)
+	text, root := drawn(t, split(t))
+	ids, links := map[string]bool{}, 0
+	for n := range root.Descendants() {
+		g.Expect(n.Data).NotTo(BeElementOf("script", "link", "img", "iframe", "object"))
+		for _, a := range n.Attr {
+			g.Expect(a.Key).NotTo(HavePrefix("on"))
+			if a.Key == "id" {
+				g.Expect(ids).NotTo(HaveKey(a.Val))
+				ids[a.Val] = true
+			}
+		}
+	}
+	for n := range root.Descendants() {
+		for _, a := range n.Attr {
+			if a.Key != "href" {
+				continue
+			}
+			g.Expect(a.Val).NotTo(ContainSubstring("//"))
+			if to, inside := strings.CutPrefix(a.Val, "#"); inside {
+				links++
+				g.Expect(ids).To(HaveKey(to))
+			}
+		}
+	}
+	g.Expect(links).To(BeNumerically(">", 10))
+	g.Expect(text).NotTo(Or(ContainSubstring("url("), ContainSubstring("@import"), ContainSubstring("<b>hostile"), ContainSubstring("ZgotmplZ")))
+}
+
+// words are all that the page says, in order, with single spaces.
+func words(n *html.Node) string {
+	var all []string
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode && d.Parent.Data != "style" {
+			all = append(all, d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(strings.Join(all, " ")), " ")
+}
+
+func class(n *html.Node) string {
+	for _, a := range n.Attr {
+		if a.Key == "class" {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func TestTimelineTellsTheRun(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	_, root := drawn(t, r)
+	said := words(root)
+	for _, part := range []string{
+		"What was made to go wrong: a replica is killed. It did happen, 0.600 s after the beginning, to replica 0: PATCH /things/t.",
+		r.Replay, "seed 7", "plan " + r.Plan, single(r).Promise, single(r).Breaches[0],
+		"users create things.example.com ns/t 200 stored it was not there before",
+		"replica 0 patch things.example.com ns/t 200 stored + Ready: False (IsFalse)",
+		"2 renewals of the Lease, 1 request of the cluster's own controllers about other objects",
+		"FAULT: PATCH /things/t, of replica 0", "replica 0 is killed (SIGKILL)", "replica 0 starts",
+		"replica 1 leads from here on", "replica 1 patch things.example.com ns/t 409 refused Conflict",
+		`at rest "end": users and faults have stopped, all is as desired`,
+	} {
+		g.Expect(said).To(ContainSubstring(part))
+	}
+}
+
+// The place where the promise was broken is the write itself, and nothing else.
+func TestTimelineShowsWhereThePromiseWasBroken(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	r.Verdicts = []invariant.Verdict{single(r)}
+	_, root := drawn(t, r)
+	var broken []*html.Node
+	for n := range root.Descendants() {
+		if n.Data == "tr" && strings.Contains(class(n), "broken") {
+			broken = append(broken, n)
+		}
+	}
+	g.Expect(broken).To(HaveLen(1))
+	stray := broken[0]
+	g.Expect(words(stray)).To(ContainSubstring("replica 0 patch things.example.com ns/t (status) 200 stored Ready: False (IsFalse) → True (IsTrue)"))
+	why := stray.NextSibling
+	for why.Type != html.ElementNode {
+		why = why.NextSibling
+	}
+	g.Expect(words(why)).To(ContainSubstring("O5 single writer was broken here. The promise: " + single(r).Promise))
+	g.Expect(words(why)).To(ContainSubstring("the Lease was held by replica op-1 then"))
+}
+
+func TestPlaceIsFoundInWordsVersionsAndMarks(t *testing.T) {
+	r := split(t)
+	request := r.History.Requests[3].String()
+	for name, tc := range map[string]struct {
+		breach string
+		want   []string // IDs of rows
+	}{
+		"Request":      {request + ": it is so", []string{"w3"}},
+		"Version":      {"things ns/t at resourceVersion 103 is so", []string{"w3"}},
+		"Two":          {"it went from resourceVersion 108 to resourceVersion 103", []string{"w8", "w3"}},
+		"Mark":         {`at "end" it is not there`, []string{"mark-end"}},
+		"Renewal":      {"it was at resourceVersion 104", []string{"w4"}},
+		"Nothing":      {"it is not there", nil},
+		"OtherVersion": {"at resourceVersion 9999", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			p := &place{Number: 1, Breach: tc.breach}
+			tell(r, []*place{p})
+			var got []string
+			for _, row := range p.Rows {
+				got = append(got, row.ID)
+				g.Expect(row.Aside).To(BeFalse(), "it has to be seen")
+			}
+			g.Expect(got).To(Equal(tc.want))
+		})
+	}
+}
+
+// A read that a promise is about is shown; others are not.
+func TestRefusedReadIsShownIfItBrokeAPromise(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	read := &r.History.Requests[2]
+	g.Expect(read.Effect).To(Equal(history.Read))
+	shown := func(places ...*place) bool {
+		for _, row := range tell(r, places).rows {
+			if row.request == read {
+				return true
+			}
+		}
+		return false
+	}
+	g.Expect(shown()).To(BeFalse())
+	g.Expect(shown(&place{Breach: read.String() + ": it has no right to that"})).To(BeTrue())
+}
+
+func TestLifelinesSayWhoLedAndLived(t *testing.T) {
+	g := NewWithT(t)
+	s := tell(split(t), nil)
+	type state struct{ alive, leads, acts bool }
+	seen := map[string][]state{}
+	for _, row := range s.rows {
+		key := row.Object
+		if row.request != nil {
+			key = row.request.ID
+		}
+		for _, l := range row.Lifelines {
+			seen[key] = append(seen[key], state{l.Alive, l.Leads, l.Acts})
+		}
+	}
+	g.Expect(seen["400"]).To(Equal([]state{{true, true, true}, {true, false, false}}), "replica 0 writes and leads")
+	g.Expect(seen["replica 0 is killed (SIGKILL)"]).To(Equal([]state{{false, true, false}, {true, false, false}}), "it is gone, and the Lease is still its own")
+	g.Expect(seen["1300"]).To(Equal([]state{{true, false, false}, {true, true, true}}), "replica 1 has taken the Lease")
+	g.Expect(seen["1400"]).To(Equal([]state{{true, false, true}, {true, true, false}}), "replica 0 writes without leading")
+}
+
+// A run of which hardly anything was recorded is drawn too.
+func TestTimelineOfNothing(t *testing.T) {
+	g := NewWithT(t)
+	text, _ := drawn(t, &Run{History: &history.History{}})
+	g.Expect(text).To(ContainSubstring("Nothing was made to go wrong."))
+}

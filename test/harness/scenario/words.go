@@ -1,0 +1,39 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// form is a perturbation, or one of its variants where that needs words of its own.
+type form struct {
+	Perturbation
+	variant string
+}
+
+// words say what each perturbation does, to people. VARIANT and TARGET stand for
+// those of the plan.
+var words = map[form]string{
+	{DieAfterCommit, ""}:           "a replica is killed (SIGKILL) when the API server has done what it asked for with TARGET, before it is told so",
+	{DieBeforeCommit, ""}:          "a replica is killed (SIGKILL) when it has sent TARGET, which the API server never sees",
+	{LoseAnswer, ""}:               "the API server does what a replica asks for with TARGET, and the answer is lost on its way; the process lives on",
+	{Refuse, ""}:                   "a replica is told VARIANT in answer to TARGET, which the API server never sees",
+	{WorldMoves, StripLabels}:      "when the API server has done TARGET, an administrator takes all labels and annotations off the object",
+	{WorldMoves, RemoveChild}:      "when the API server has done TARGET, an administrator deletes the object",
+	{WorldMoves, Rival}:            "when the API server has done TARGET, somebody else writes other values over the object for some seconds",
+	{WorldMoves, ForeignFinalizer}: "when the API server has done TARGET, somebody else puts a finalizer on the object, and takes it off a while after the operator's own is gone",
+}
+
+// Words is the plan in a sentence.
+func (p Plan) Words() string {
+	said := cmp.Or(words[form{p.Perturbation, p.Variant}], words[form{p.Perturbation, ""}])
+	variant := p.Variant
+	if code, err := strconv.Atoi(variant); err == nil {
+		variant = fmt.Sprintf("%d (%s)", code, http.StatusText(code))
+	}
+	target := fmt.Sprintf("%s of %s, number %d of its kind in the run", p.Target.Method, p.Target.Path, p.Target.Nth)
+	return strings.NewReplacer("VARIANT", variant, "TARGET", target).Replace(said)
+}

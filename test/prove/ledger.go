@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// ran is one run that is over: its plan, nil if nothing went wrong, and the clean
+// runs that it was compared with.
+type ran struct {
+	reference *run.Reference
+	plan      *scenario.Plan
+	outcome   run.Outcome
+}
+
+// ledger tells of runs and keeps what did not hold. Its methods are for one
+// goroutine: whoever runs plans side by side hands them over.
+type ledger struct {
+	options  options
+	promises invariant.Operator
+	output   io.Writer
+	clock    clock.PassiveClock
+	total    int // how many there will be
+	sweep    report.Sweep
+}
+
+func newLedger(o options, promises invariant.Operator, output io.Writer) *ledger {
+	return &ledger{options: o, promises: promises, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed}}
+}
+
+// expect says that so many runs more will come. The first call starts the clock by
+// which the rate is measured.
+func (l *ledger) expect(n int) {
+	if l.sweep.Began.IsZero() {
+		l.sweep.Began = l.clock.Now()
+	}
+	l.total += n
+}
+
+// compared takes a clean run that others are compared with.
+func (l *ledger) compared(r ran) error {
+	n := 1
+	for _, o := range l.sweep.Clean {
+		if o.Scenario == r.outcome.Scenario {
+			n++
+		}
+	}
+	kept := l.report(r, fmt.Sprintf("%s-clean-%d", r.outcome.Scenario, n))
+	l.sweep.Clean = append(l.sweep.Clean, kept.Outcome)
+	fmt.Fprintf(l.output, "clean run %d: %s in %s\n", n, kept.Result, kept.Took.Round(time.Millisecond))
+	return l.tell(kept)
+}
+
+// add takes a run of those that are expected.
+func (l *ledger) add(r ran) error {
+	n := len(l.sweep.Outcomes) + 1
+	what := "clean run"
+	if r.plan != nil {
+		what = r.plan.ID()
+	}
+	kept := l.report(r, fmt.Sprintf("%03d-%s", n, folder(what)))
+	l.sweep.Outcomes = append(l.sweep.Outcomes, kept.Outcome)
+	l.sweep.Took = l.clock.Since(l.sweep.Began)
+	each := l.sweep.Took / time.Duration(n)
+	fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
+		kept.Took.Seconds(), time.Hour.Seconds()/each.Seconds(), (each * time.Duration(l.total-n)).Round(time.Second))
+	return l.tell(kept)
+}
+
+// report is a run as the reports have it.
+func (l *ledger) report(r ran, name string) *report.Run {
+	o := r.outcome
+	kept := &report.Run{
+		Outcome: report.Outcome{
+			Name: name, Scenario: o.Scenario, Replay: l.replay(r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
+		},
+		Seed: l.options.seed, Must: r.reference.Scenario.Must, Operator: l.promises,
+		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
+	}
+	if r.plan != nil {
+		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Words()
+	}
+	return kept
+}
+
+// tell says what did not hold, and keeps it.
+func (l *ledger) tell(r *report.Run) error {
+	for _, v := range r.Verdicts {
+		if v.Result == invariant.Broken {
+			fmt.Fprintf(l.output, "%s\n", v)
+		}
+	}
+	if r.Result == invariant.Void || r.Result == invariant.Broken {
+		for _, f := range r.Faults {
+			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
+		}
+	}
+	if r.Result == invariant.Held && !l.options.keep {
+		return nil
+	}
+	timeline, err := r.Save(l.options.dir)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(l.output, "    again: %s\n    timeline: %s\n", r.Replay, timeline)
+	return nil
+}
+
+// replay is the command that runs a plan again.
+func (l *ledger) replay(plan *scenario.Plan) string {
+	if plan == nil {
+		return fmt.Sprintf("make prove SEED=%d PROVE_FLAGS=-clean=%d", l.options.seed, max(1, l.options.clean))
+	}
+	return fmt.Sprintf("make prove SEED=%d PLAN='%s'", l.options.seed, plan.ID())
+}
+
+// folder makes a name of a plan's ID that every file system takes.
+func folder(name string) string {
+	return strings.Trim(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
+			return r
+		}
+		return '_'
+	}, name), "_")
+}
+
+// close prints the tables, writes the summary and says whether all has held.
+func (l *ledger) close() error {
+	if err := l.sweep.WriteTable(l.output); err != nil {
+		return err
+	}
+	if err := l.sweep.Save(l.options.dir); err != nil {
+		return err
+	}
+	if !l.sweep.Held() {
+		return errFound
+	}
+	return nil
+}
