@@ -32,9 +32,9 @@ const (
 func (t *trial) drive(ctx context.Context, s scenario.Scenario) ([]history.Mark, error) {
 	var marks []history.Mark
 	for i, step := range s.Steps {
-		t.armed.step(i)
-		var err error
+		err := t.armed.step(ctx, i)
 		switch {
+		case err != nil:
 		case step.Quiesce != nil:
 			var mark history.Mark
 			if mark, err = t.quiesce(ctx, step.Name, *step.Quiesce); err == nil {

@@ -37,14 +37,17 @@ var perturbers = map[scenario.Perturbation]perturber{
 // armed is a plan's fault at work in one run. It is set up at every replica: which
 // one will lead by then is not known before.
 type armed struct {
-	prover *Prover
-	plan   scenario.Plan
-	names  map[string]string // of the run's objects
-	end    context.CancelFunc
-	all    sync.WaitGroup
-	once   sync.Once // for those at which one blow is the plan
+	prover   *Prover
+	plan     scenario.Plan
+	names    map[string]string // of the run's objects
+	end      context.CancelFunc
+	all      sync.WaitGroup
+	once     sync.Once // for those at which one blow is the plan
+	scenario scenario.Scenario
 	// begins has a channel for each step, closed when the step begins.
 	begins []chan struct{}
+	// before is what has to be done before each step begins.
+	before map[int]func(ctx context.Context) error
 
 	mu sync.Mutex
 	// lasting are the faults that have begun and end by themselves. Nothing is at
@@ -71,7 +74,7 @@ func (p *Prover) arm(ctx context.Context, s scenario.Scenario, plan scenario.Pla
 		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
 	}
 	ctx, end := context.WithCancel(ctx)
-	a := &armed{prover: p, plan: plan, names: names, end: end}
+	a := &armed{prover: p, plan: plan, names: names, end: end, scenario: s, before: map[int]func(context.Context) error{}}
 	for range s.Steps {
 		a.begins = append(a.begins, make(chan struct{}))
 	}
@@ -112,10 +115,17 @@ func (a *armed) failed(err error) {
 }
 
 // step says that a step of the scenario begins. No plan is no fault.
-func (a *armed) step(n int) {
-	if a != nil {
-		close(a.begins[n])
+func (a *armed) step(ctx context.Context, n int) error {
+	if a == nil {
+		return nil
 	}
+	if first := a.before[n]; first != nil {
+		if err := first(ctx); err != nil {
+			return fmt.Errorf("preparing plan %s: %w", a.plan.ID(), err)
+		}
+	}
+	close(a.begins[n])
+	return nil
 }
 
 // lasts says that a fault has begun that will end by itself. The returned function

@@ -187,7 +187,7 @@ func (t *trial) writes(h *history.History) []scenario.Write {
 			}
 			all = append(all, arrived{asked.Received, scenario.Write{
 				Method: asked.Method, Path: normal.Replace(asked.Path), Effective: r.Done(),
-				Made: r.Made && !reconciled(r.Resource), Reconciled: reconciled(r.Resource),
+				Made: r.Made && !reconciled(r.Resource),
 			}})
 		}
 	}

@@ -36,15 +36,17 @@ const (
 // moves are what an administrator does to an object. They return when it is done,
 // and say what it was if it did change something.
 var moves = map[string]func(ctx context.Context, a *armed, o object) (string, error){
-	scenario.StripLabels:      strip,
-	scenario.RemoveChild:      remove,
-	scenario.Rival:            rival,
-	scenario.ForeignFinalizer: hold,
+	scenario.StripLabels: strip,
+	scenario.RemoveChild: remove,
+	scenario.Rival:       rival,
 }
 
 // moveWorld holds the answer to the operator's write until the world has moved, so
 // that nothing the operator does next can come before.
 func moveWorld(ctx context.Context, a *armed) error {
+	if a.plan.Variant == scenario.ForeignFinalizer {
+		return holdForeign(ctx, a)
+	}
 	for _, r := range a.prover.replicas {
 		gate := fault.NewGate(fault.AfterAnswer)
 		a.inject(r, a.target(), gate)
@@ -115,6 +117,23 @@ func (p *Prover) objectAt(path string) (object, error) {
 	return object{p.dynamic.Resource(gvr).Namespace(key.Namespace), key}, nil
 }
 
+// objectOf is the object that a scenario names.
+func (p *Prover) objectOf(r scenario.Ref) (object, error) {
+	kind := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	mapping, err := p.client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return object{}, fmt.Errorf("looking for the resource of %s: %w", r, err)
+	}
+	key := history.Key{
+		Resource:  history.Resource{Group: mapping.Resource.Group, Resource: mapping.Resource.Resource},
+		Namespace: r.Namespace, Name: r.Name,
+	}
+	if r.Namespace == "" {
+		return object{p.dynamic.Resource(mapping.Resource), key}, nil
+	}
+	return object{p.dynamic.Resource(mapping.Resource).Namespace(r.Namespace), key}, nil
+}
+
 func (o object) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return o.Get(ctx, o.key.Name, metav1.GetOptions{})
 }
@@ -182,23 +201,34 @@ func contest(ctx context.Context, o object, first *unstructured.Unstructured) (w
 	return won, err
 }
 
-// hold puts a foreign finalizer on, which a goroutine takes off when the operator
-// has done its part and had the time for more.
-func hold(ctx context.Context, a *armed, o object) (string, error) {
-	if err := o.finalizers(ctx, func(all []string) []string { return append(all, foreign) }); err != nil {
-		return "", err
+// holdForeign puts a foreign finalizer on what is about to be deleted. A goroutine
+// takes it off when the operator has done its part and had the time for more.
+func holdForeign(ctx context.Context, a *armed) error {
+	n := a.plan.Target.Nth - 1
+	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Delete == nil {
+		return fmt.Errorf("looking for what is deleted: step %d of scenario %s deletes nothing", n+1, a.scenario.Name)
 	}
-	a.all.Go(func() {
-		began := a.now()
-		held, err := a.release(ctx, o)
-		switch {
-		case err != nil && ctx.Err() == nil:
-			a.failed(fmt.Errorf("taking the foreign finalizer off %s: %w", o.key, err))
-		case held:
-			a.noted(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("a foreign finalizer held %s for %s", o.key, heldFor)})
+	a.before[n] = func(stepCtx context.Context) error {
+		o, err := a.prover.objectOf(*a.scenario.Steps[n].Delete)
+		if err == nil {
+			err = o.finalizers(stepCtx, func(all []string) []string { return append(all, foreign) })
 		}
-	})
-	return "", nil
+		if err != nil {
+			return err
+		}
+		a.all.Go(func() {
+			began := a.now()
+			held, err := a.release(ctx, o)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				a.failed(fmt.Errorf("taking the foreign finalizer off %s: %w", o.key, err))
+			case held:
+				a.noted(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("a foreign finalizer held %s for %s", o.key, heldFor)})
+			}
+		})
+		return nil
+	}
+	return nil
 }
 
 // release waits until nothing else holds the object, which takes as long as the

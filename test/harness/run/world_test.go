@@ -7,6 +7,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	clocktesting "k8s.io/utils/clock/testing"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
@@ -141,9 +143,15 @@ func TestARivalGoesOnForAWhile(t *testing.T) {
 	g.Expect(f.Detail).To(HaveSuffix("1 times"), "nobody put the labels on again")
 }
 
+// deleting is a scenario of one step.
+func deleting(name string) scenario.Scenario {
+	return scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "end", Delete: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}}}}
+}
+
 func TestAForeignFinalizerHoldsUntilTheOperatorIsDone(t *testing.T) {
 	const own = "example.com/own"
 	now := metav1.Now()
+	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.WorldMoves, Variant: scenario.ForeignFinalizer, Target: scenario.Target{Method: scenario.StepTarget, Path: "end", Nth: 1}}
 	for name, tc := range map[string]struct {
 		change  func(*corev1.ConfigMap)
 		happens int
@@ -154,25 +162,35 @@ func TestAForeignFinalizerHoldsUntilTheOperatorIsDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, a := moving(t, scenario.ForeignFinalizer, configMap(tc.change))
+			s := newStage(t, http.StatusOK)
 			fake := clocktesting.NewFakeClock(now.Time)
 			s.clock = fake
-			g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))
+			s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, configMap(tc.change))
+			mapper := meta.NewDefaultRESTMapper(nil)
+			mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+			s.client = clientfake.NewClientBuilder().WithRESTMapper(mapper).Build()
+			a, err := s.arm(t.Context(), deleting("settings"), plan, nil)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(a.step(t.Context(), 0)).To(Succeed())
 			o, err := s.settings(t)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(o.GetFinalizers()).To(ContainElement(foreign))
+			g.Expect(o.GetFinalizers()).To(ContainElement(foreign), "before the step")
 			if tc.happens > 0 {
 				g.Eventually(fake.HasWaiters, eventually).Should(BeTrue())
 				fake.Step(heldFor)
 				g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.happenings) }, eventually).Should(Equal(1))
 			}
-			g.Expect(a.disarm()).To(Succeed())
-			o, err = s.settings(t)
+			err = a.disarm()
+			o, getErr := s.settings(t)
 			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(getErr).NotTo(HaveOccurred())
 			g.Expect(o.GetFinalizers()).NotTo(ContainElement(foreign), "nothing is left behind")
 			g.Expect(a.result().Happened).To(Equal(tc.happens))
 		})
 	}
+	g := NewWithT(t)
+	_, err := newStage(t, http.StatusOK).arm(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "end"}}}, plan, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("step 1 of scenario s deletes nothing")))
 }
 
 func TestObjectAt(t *testing.T) {

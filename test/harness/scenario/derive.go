@@ -13,10 +13,8 @@ type Write struct {
 	Path string
 	// Effective: it did change something.
 	Effective bool
-	// Made: it made an object, for one that the subject reconciles.
+	// Made: it made an object, other than those that the subject reconciles.
 	Made bool
-	// Reconciled: it is about an object that the subject reconciles.
-	Reconciled bool
 }
 
 // Observed is what was seen of the subject in one clean run. Names of the scenario

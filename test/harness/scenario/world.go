@@ -17,13 +17,17 @@ const (
 	RemoveChild = "remove"
 	// Rival writes other values over what the operator made, for some seconds.
 	Rival = "rival"
-	// ForeignFinalizer puts a finalizer of somebody else on the object that the
-	// operator reconciles, and takes it off a while after the operator's own is gone.
+	// ForeignFinalizer puts a finalizer of somebody else on an object before a user
+	// deletes it, and takes it off a while after the operator's own is gone. Its
+	// target is that step: the word StepTarget, its name and its number from 1.
 	ForeignFinalizer = "finalizer"
 )
 
-// worldMoves are what can happen to each object that the operator makes, and to
-// those that it makes them for: the first write of it is the moment.
+// StepTarget is the method of a target that is a step of the scenario.
+const StepTarget = "STEP"
+
+// worldMoves are what can happen to each object that the operator makes, at the
+// write that makes it, and to those that a user deletes.
 func worldMoves(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range steady(d.runs, func(o Observed) []Write { return firsts(o.Writes, func(w Write) bool { return w.Made }) }) {
@@ -31,11 +35,10 @@ func worldMoves(d *derivation) []Plan {
 			plans = append(plans, d.plan(WorldMoves, variant, t))
 		}
 	}
-	if !slices.ContainsFunc(d.scenario.Steps, func(s Step) bool { return s.Delete != nil }) {
-		return plans // nothing is to go, so nothing can be held
-	}
-	for _, t := range steady(d.runs, func(o Observed) []Write { return firsts(o.Writes, func(w Write) bool { return w.Reconciled }) }) {
-		plans = append(plans, d.plan(WorldMoves, ForeignFinalizer, t))
+	for i, step := range d.scenario.Steps {
+		if step.Delete != nil {
+			plans = append(plans, d.plan(WorldMoves, ForeignFinalizer, Target{Method: StepTarget, Path: step.Name, Nth: i + 1}))
+		}
 	}
 	return plans
 }
