@@ -101,6 +101,8 @@ integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the 
 	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=45m --poll-progress-after=60s \
 		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml $(GINKGO_FLAGS) ./test/integration
 
+# SUBJECT is the file that describes an operator of your own, see test/README.md.
+SUBJECT     ?= test/prove/subject.yaml
 # SEED and PLAN are those of the line that an earlier run has printed.
 SEED        ?= 0
 PLAN        ?=
@@ -108,9 +110,9 @@ PLAN        ?=
 PROVE_FLAGS ?=
 
 .PHONY: prove
-prove: needs-go $(CONTROLPLANE) build ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
+prove: needs-go $(CONTROLPLANE) ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -manager $(BIN)/manager -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
+	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
 
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.

@@ -117,10 +117,14 @@ func (l *ledger) tell(r *report.Run) error {
 
 // replay is the command that runs a plan again.
 func (l *ledger) replay(plan *scenario.Plan) string {
-	if plan == nil {
-		return fmt.Sprintf("make prove SEED=%d PROVE_FLAGS=-clean=%d", l.options.seed, max(1, l.options.clean))
+	command := "make prove"
+	if l.options.subject != ours {
+		command += fmt.Sprintf(" SUBJECT='%s'", l.options.subject)
 	}
-	return fmt.Sprintf("make prove SEED=%d PLAN='%s'", l.options.seed, plan.ID())
+	if plan == nil {
+		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS=-clean=%d", command, l.options.seed, max(1, l.options.clean))
+	}
+	return fmt.Sprintf("%s SEED=%d PLAN='%s'", command, l.options.seed, plan.ID())
 }
 
 // folder makes a name of a plan's ID that every file system takes.

@@ -1,9 +1,10 @@
-// Command prove breaks the operator as it ships in known ways, at each of its
+// Command prove breaks an operator as it ships in known ways, at each of its
 // writes, and judges it by what the API server has recorded. `make prove` runs it.
 //
-//	prove -manager bin/manager                    all plans
-//	prove -manager bin/manager -smoke             one plan of each perturbation
-//	prove -manager bin/manager -seed 7 -plan ID   one plan again
+//	prove                               ours, all plans of all scenarios
+//	prove -smoke                        one plan of each perturbation
+//	prove -seed 7 -plan ID              one plan again
+//	prove -subject its/subject.yaml     another operator
 //
 // It ends with 1 if a promise was broken or a plan could not be judged, and with
 // 2 if it could not do its work.
@@ -23,7 +24,11 @@ import (
 
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/subject"
 )
+
+// ours is the operator of this repository.
+const ours = "test/prove/subject.yaml"
 
 // errFound says that the operator, and not this program, is at fault.
 var errFound = errors.New("not every plan has held")
@@ -45,19 +50,21 @@ func main() {
 
 // options are the command line.
 type options struct {
-	manager, config, dir, plan string
-	seed                       uint64
-	smoke, keep                bool
-	clean                      int
-	match                      *regexp.Regexp
+	subject, manager, dir string
+	scenario, plan        string
+	seed                  uint64
+	smoke, keep           bool
+	clean                 int
+	match                 *regexp.Regexp
 }
 
 func parse(args []string, output io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.manager, "manager", "bin/manager", "Program of the operator.")
-	flags.StringVar(&o.config, "config", "config", "Folder of the manifests.")
+	flags.StringVar(&o.subject, "subject", ours, "File that describes the operator.")
+	flags.StringVar(&o.manager, "manager", "", "Program of the operator in place of the subject's, which is not built then.")
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "Folder for the summary and for what did not hold.")
+	flags.StringVar(&o.scenario, "scenario", "", "Name of the one scenario to run; empty runs all.")
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all.")
 	flags.Uint64Var(&o.seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
 	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only.")
@@ -87,40 +94,48 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := chosenScenario(o.plan)
+	s, err := subject.Load(ctx, o.subject, o.manager)
+	if err != nil {
+		return err
+	}
+	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	random := rand.New(rand.NewPCG(o.seed, 0))
-	subject := leasehold(o.manager, o.config)
-	prover, err := run.Start(ctx, run.Options{Subject: subject, Random: random})
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: random})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
-	sw := newSweep(o, subject.Promises, output)
-	// Who breaks it off wants to know what was found until then.
-	return errors.Join(sw.run(ctx, prover, s), sw.finish())
-}
-
-// chosenScenario is the one of the plan, or the only one that there is.
-func chosenScenario(plan string) (scenario.Scenario, error) {
-	all, err := scenarios()
-	if err != nil {
-		return scenario.Scenario{}, err
-	}
-	if plan == "" {
-		return all[0], nil
-	}
-	p, err := scenario.ParsePlan(plan)
-	if err != nil {
-		return scenario.Scenario{}, err
-	}
-	for _, s := range all {
-		if s.Name == p.Scenario {
-			return s, nil
+	sw := newSweep(o, s.Promises, output)
+	for _, of := range wanted {
+		if err = sw.run(ctx, prover, of); err != nil {
+			break // who breaks it off wants to know what was found until then
 		}
 	}
-	return scenario.Scenario{}, fmt.Errorf("looking for the scenario of plan %s: there is none called %q", plan, p.Scenario)
+	return errors.Join(err, sw.finish())
+}
+
+// chosenScenarios are all, or the one that is named or that the plan is of.
+func chosenScenarios(all []scenario.Scenario, name, plan string) ([]scenario.Scenario, error) {
+	if plan != "" {
+		p, err := scenario.ParsePlan(plan)
+		if err != nil {
+			return nil, err
+		}
+		name = p.Scenario
+	}
+	if name == "" {
+		return all, nil
+	}
+	var names []string
+	for _, s := range all {
+		if s.Name == name {
+			return []scenario.Scenario{s}, nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, names)
 }

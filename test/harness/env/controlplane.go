@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -69,6 +70,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		UseExistingCluster:       &existing,
 		BinaryAssetsDirectory:    assets,
 		CRDDirectoryPaths:        o.CRDs,
+		CRDs:                     definitions(o.Definitions),
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: o.StartTimeout,
 		ControlPlaneStopTimeout:  stopTimeout,
@@ -92,6 +94,15 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		}
 	}
 	return c, ctx.Err()
+}
+
+// definitions are copies, as envtest completes what it is given.
+func definitions(of []*apiextensionsv1.CustomResourceDefinition) []*apiextensionsv1.CustomResourceDefinition {
+	var copies []*apiextensionsv1.CustomResourceDefinition
+	for _, d := range of {
+		copies = append(copies, d.DeepCopy())
+	}
+	return copies
 }
 
 // newControlPlane makes the folder and starts the watchdog, without which

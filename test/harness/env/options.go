@@ -1,6 +1,10 @@
 package env
 
-import "time"
+import (
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
 
 // Options say how a control plane is started. The zero value is a good start.
 type Options struct {
@@ -20,6 +24,9 @@ type Options struct {
 	// new kinds every 30 s only, so an owner reference to a kind that is
 	// installed later may take as long to be followed.
 	CRDs []string
+
+	// Definitions are more of them, as objects. They are not changed.
+	Definitions []*apiextensionsv1.CustomResourceDefinition
 
 	// AuditGroups are the API groups whose writes are recorded with request
 	// and response, on top of namespaces, events, leases and RBAC.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"time"
@@ -31,7 +32,11 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+	return runKubectl(ctx, path, append([]string{"--kubeconfig=" + c.kubeconfig}, args...)...)
+}
+
+func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, path, args...)
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
@@ -48,7 +53,25 @@ func (c *ControlPlane) KubectlPath() (string, error) { return kubectl(c.assets) 
 // they can be applied: namespaces, then CustomResourceDefinitions, then
 // everything else, and what guards the admission of others at the end.
 func (c *ControlPlane) Render(ctx context.Context, dir string) ([]*unstructured.Unstructured, error) {
-	text, err := c.Kubectl(ctx, "kustomize", dir)
+	return render(ctx, c.assets, dir)
+}
+
+// Render is ControlPlane.Render for when none has been started yet. The kubectl
+// is that of the control plane which Start would take: see Options.AssetsDir.
+func Render(ctx context.Context, assetsDir, dir string) ([]*unstructured.Unstructured, error) {
+	assets, err := FindAssets(assetsDir)
+	if err != nil && os.Getenv(existingVariable) != "true" {
+		return nil, fmt.Errorf("rendering %s: %w", dir, err)
+	}
+	return render(ctx, assets, dir)
+}
+
+func render(ctx context.Context, assets, dir string) ([]*unstructured.Unstructured, error) {
+	path, err := kubectl(assets)
+	if err != nil {
+		return nil, err
+	}
+	text, err := runKubectl(ctx, path, "kustomize", dir)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s: %w", dir, err)
 	}

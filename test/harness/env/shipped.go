@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -11,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// theDeployment finds the one Deployment among what an operator ships.
-func theDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, error) {
+// TheDeployment finds the one Deployment among what an operator ships. It is an
+// error if there is none or more, or if it has no container.
+func TheDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, error) {
 	var found []appsv1.Deployment
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
@@ -30,6 +32,9 @@ func theDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, err
 	case len(found[0].Spec.Template.Spec.Containers) == 0:
 		return appsv1.Deployment{}, fmt.Errorf("the Deployment %s has no container", found[0].Name)
 	}
+	// As the API server would.
+	pod := &found[0].Spec.Template.Spec
+	pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
 	return found[0], nil
 }
 

@@ -45,11 +45,11 @@ func TestTheDeployment(t *testing.T) {
 		"nothing to run":  {[]string{hollow}, "no container"},
 		"not to be read ": {[]string{`{kind: Deployment, metadata: {name: d}, spec: 7}`}, "decoding Deployment d"},
 	} {
-		d, err := theDeployment(objects(t, tc.objects...))
+		d, err := TheDeployment(objects(t, tc.objects...))
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
-		if err == nil && d.Spec.Template.Spec.Containers[0].Args[0] != "--x" {
+		if err == nil && (d.Spec.Template.Spec.Containers[0].Args[0] != "--x" || d.Spec.Template.Spec.ServiceAccountName != "default") {
 			t.Errorf("%s: got %+v", reason, d)
 		}
 	}

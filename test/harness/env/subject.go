@@ -59,7 +59,7 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
 	i := &Installation{cp: c, subject: s}
-	if i.shipped, err = theDeployment(objects); err != nil {
+	if i.shipped, err = TheDeployment(objects); err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })

@@ -31,7 +31,7 @@ func judgeLifecycle(b *bench) {
 		b.doubt("there is no clean run to compare with")
 		return
 	}
-	of := b.Operator.owned()
+	of := b.Operator.Resources()
 	counted := count(b.History, of)
 	references := make([]map[string]comings, len(clean))
 	keys := map[string]bool{}

@@ -14,7 +14,7 @@ var Preconditions = Invariant{
 		if !b.needs(history.Audit) {
 			return
 		}
-		owned := b.Operator.owned()
+		owned := b.Operator.Resources()
 		for _, r := range b.History.Requests {
 			if !b.ours(r) || !r.Write() || !slices.Contains(owned, r.Resource) {
 				continue

@@ -144,8 +144,8 @@ func (b *bench) writers() map[history.Span]history.Request {
 	return writers
 }
 
-// owned are the resources of the kinds and their children, each once.
-func (o Operator) owned() []history.Resource {
+// Resources are those of the kinds and their children, each once.
+func (o Operator) Resources() []history.Resource {
 	var all []history.Resource
 	add := func(r history.Resource) {
 		if !slices.Contains(all, r) {

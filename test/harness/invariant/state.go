@@ -39,7 +39,7 @@ func stateAt(h *history.History, o Operator, mark string) state {
 	s := state{}
 	for _, life := range index.All() {
 		now := at(life, h.Marks[i])
-		if now == nil || !slices.Contains(o.owned(), life.Resource) {
+		if now == nil || !slices.Contains(o.Resources(), life.Resource) {
 			continue
 		}
 		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.Span), fields: map[string]string{}}

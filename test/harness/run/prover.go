@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -37,9 +36,9 @@ type Subject struct {
 	Operator env.Subject
 	// Promises are what has to be known of it to judge it.
 	Promises invariant.Operator
-	// Watched are the resources that have to do with it; every version of what a
-	// run makes of them is recorded.
-	Watched []schema.GroupVersionResource
+	// Watched are resources that have to do with it besides those of the promises:
+	// every version of what a run makes of any of them is recorded.
+	Watched []history.Resource
 	// Replicas is how many of it run. Zero: 2.
 	Replicas int
 }

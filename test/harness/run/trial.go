@@ -54,7 +54,11 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 	for _, r := range p.replicas {
 		t.seen = append(t.seen, len(r.proxy.Journal().Requests))
 	}
-	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, p.subject.Watched...)
+	watched, err := p.watched()
+	if err != nil {
+		return nil, err
+	}
+	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, watched...)
 	return t, err
 }
 

@@ -1,0 +1,182 @@
+package subject
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// File is a subject as it is written down. Paths are relative to the file's folder.
+type File struct {
+	// Name is for messages and folders.
+	Name string `json:"name"`
+	// Build makes the binary. Without, it has to be there.
+	Build *Build `json:"build,omitempty"`
+	// Binary is the program that a replica runs.
+	Binary string `json:"binary"`
+	// Manifests is the kustomize folder of the whole installation, with one
+	// Deployment in it: see env.Subject.
+	Manifests string `json:"manifests"`
+	// Args follow the arguments of the Deployment, for what a machine shared by
+	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
+	// free ports of the replica, and {namespace} is the Deployment's.
+	Args []string `json:"args,omitempty"`
+	// Env is added to the environment of each replica; {namespace} is as in Args.
+	Env map[string]string `json:"env,omitempty"`
+	// Replicas is how many run. Zero: as in run.Subject.
+	Replicas int `json:"replicas,omitempty"`
+	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
+	// not have, such as those of another operator that this one uses.
+	CRDs []string `json:"crds,omitempty"`
+	// Promises are what it is judged by. Left out: Users, which is the Deployment's
+	// ServiceAccount then; the Lease's resource, and its namespace if that is the
+	// Deployment's.
+	Promises invariant.Operator `json:"promises"`
+	// Watched are resources to record besides those of the promises.
+	Watched []history.Resource `json:"watched,omitempty"`
+	// AuditGroups are API groups whose requests are recorded with their bodies
+	// besides those of the promises.
+	AuditGroups []string `json:"auditGroups,omitempty"`
+	// Scenarios are files, and folders with files *.yaml.
+	Scenarios []string `json:"scenarios"`
+
+	dir string
+}
+
+// Build is how `go build` makes the binary.
+type Build struct {
+	// Dir is where it runs. Empty: the file's folder.
+	Dir string `json:"dir,omitempty"`
+	// Package is what it builds, as in ./cmd.
+	Package string `json:"package"`
+	// Flags stand before the package, as in -tags=netgo.
+	Flags []string `json:"flags,omitempty"`
+}
+
+// Read reads a file. Fields that it does not know are an error.
+func Read(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the subject: %w", err)
+	}
+	f := &File{}
+	if err := yaml.UnmarshalStrict(text, f); err != nil {
+		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
+	}
+	if f.dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
+		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
+	}
+	if err := f.Validate(); err != nil {
+		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
+	}
+	return f, nil
+}
+
+// Validate finds what is missing or cannot be meant, all of it at once.
+func (f *File) Validate() error {
+	var errs []error
+	need := func(there bool, format string, args ...any) {
+		if !there {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	need(f.Name != "", "name: say what the operator is called")
+	need(f.Binary != "", "binary: name the program that a replica runs, or with build the one that is made")
+	need(f.Build == nil || f.Build.Package != "", "build.package: name the Go package to build, such as ./cmd")
+	need(f.Manifests != "", "manifests: name the kustomize folder that the operator is installed from, such as config/default")
+	need(f.Replicas >= 0, "replicas: %d cannot run; leave it out for 2", f.Replicas)
+	need(f.Promises.Lease.Name != "", "promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
+	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")
+	need(len(f.Scenarios) > 0, "scenarios: name files or folders with what users do")
+	for i, k := range f.Promises.Kinds {
+		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)
+		for j, c := range k.Children {
+			need(c.Resource.Resource != "", "promises.kinds[%d].children[%d].resource: say which, in the plural as in URLs", i, j)
+		}
+	}
+	for _, arg := range f.Args {
+		errs = append(errs, known(arg, "namespace", "probe", "metrics", "webhook"))
+	}
+	for _, value := range f.Env {
+		errs = append(errs, known(value, "namespace"))
+	}
+	return errors.Join(errs...)
+}
+
+// path makes one of the file's paths absolute.
+func (f *File) path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(f.dir, p)
+}
+
+// scenarios reads all of them, by name of file within each folder.
+func (f *File) scenarios() ([]scenario.Scenario, error) {
+	var all []scenario.Scenario
+	for _, p := range f.Scenarios {
+		files, err := yamlFiles(f.path(p))
+		if err != nil {
+			return nil, fmt.Errorf("scenarios: %w", err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, fmt.Errorf("scenarios: %w", err)
+			}
+			s, err := scenario.Parse(text)
+			if err != nil {
+				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
+			}
+			if slices.ContainsFunc(all, func(o scenario.Scenario) bool { return o.Name == s.Name }) {
+				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both", file, s.Name)
+			}
+			if err := judged(s); err != nil {
+				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
+			}
+			all = append(all, s)
+		}
+	}
+	return all, nil
+}
+
+// judged finds invariants that a scenario asks for and that there are not.
+func judged(s scenario.Scenario) error {
+	var ids []string
+	for _, i := range invariant.All() {
+		ids = append(ids, i.ID)
+	}
+	for _, id := range s.Must {
+		if !slices.Contains(ids, id) {
+			return fmt.Errorf("must: no invariant is called %q; there are %q", id, ids)
+		}
+	}
+	return nil
+}
+
+// yamlFiles are those of a folder, or the file itself.
+func yamlFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("the folder %s has no *.yaml", path)
+	}
+	return files, nil
+}

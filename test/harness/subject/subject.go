@@ -1,0 +1,204 @@
+package subject
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// Subject is what a file describes, complete.
+type Subject struct {
+	run.Subject
+	Name      string
+	Scenarios []scenario.Scenario
+}
+
+// Load reads a subject and its scenarios, builds its binary if the file says how,
+// and takes from the manifests what the file leaves out. A binary that is not empty
+// is the program in place of the file's; nothing is built then.
+func Load(ctx context.Context, path, binary string) (*Subject, error) {
+	f, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	if binary != "" {
+		f.Binary, f.Build = binary, nil
+	}
+	if err := f.build(ctx); err != nil {
+		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
+	}
+	objects, err := env.Render(ctx, "", f.path(f.Manifests))
+	if err != nil {
+		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
+	}
+	s, err := f.complete(objects)
+	if err != nil {
+		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
+	}
+	if s.Scenarios, err = f.scenarios(); err != nil {
+		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
+	}
+	return s, nil
+}
+
+// build makes the binary, or makes sure that it is there.
+func (f *File) build(ctx context.Context) error {
+	binary := f.path(f.Binary)
+	if f.Build == nil {
+		info, err := os.Stat(binary)
+		switch {
+		case err != nil:
+			return fmt.Errorf("binary: %w; build it, or say in build how", err)
+		case !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0:
+			return fmt.Errorf("binary: %s is no program", binary)
+		}
+		return nil
+	}
+	args := slices.Concat([]string{"build", "-o", binary}, f.Build.Flags, []string{f.Build.Package})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = f.dir
+	if f.Build.Dir != "" {
+		cmd.Dir = f.path(f.Build.Dir)
+	}
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running go %q in %s: %w\n%s", args, cmd.Dir, err, said)
+	}
+	return nil
+}
+
+// complete adds to what the file says what the manifests say.
+func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) {
+	deployment, err := env.TheDeployment(objects)
+	if err != nil {
+		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
+	}
+	definitions, err := definitionsOf(objects)
+	if err != nil {
+		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
+	}
+	if err := f.defined(definitions); err != nil {
+		return nil, err
+	}
+	s := &Subject{Name: f.Name}
+	s.Replicas, s.Watched, s.Promises = f.Replicas, f.Watched, f.Promises
+	if len(s.Promises.Users) == 0 {
+		s.Promises.Users = []string{userOf(deployment)}
+	}
+	lease := &s.Promises.Lease
+	if lease.Resource == (history.Resource{}) {
+		lease.Resource = history.Leases
+	}
+	if lease.Namespace == "" {
+		lease.Namespace = deployment.Namespace
+	}
+	s.Plane = env.Options{Definitions: definitions, AuditGroups: f.auditGroups()}
+	for _, p := range f.CRDs {
+		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
+	}
+	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary)}
+	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+		value := fill(f.Env[name], map[string]string{"namespace": deployment.Namespace})
+		s.Operator.Env = append(s.Operator.Env, name+"="+value)
+	}
+	s.Operator.Args = func(p env.ReplicaPorts) []string { return f.arguments(deployment.Namespace, p) }
+	return s, nil
+}
+
+func (f *File) arguments(namespace string, p env.ReplicaPorts) []string {
+	values := map[string]string{
+		"namespace": namespace,
+		"probe":     strconv.Itoa(p.Probe), "metrics": strconv.Itoa(p.Metrics), "webhook": strconv.Itoa(p.Webhook),
+	}
+	var args []string
+	for _, arg := range f.Args {
+		args = append(args, fill(arg, values))
+	}
+	return args
+}
+
+// userOf is who the Pods of a Deployment are to the API server.
+func userOf(d appsv1.Deployment) string {
+	return fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
+}
+
+// auditGroups are those of the promises and those that the file names besides.
+func (f *File) auditGroups() []string {
+	var groups []string
+	for _, r := range f.Promises.Resources() {
+		groups = append(groups, r.Group)
+	}
+	groups = append(groups, f.AuditGroups...)
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+func definitionsOf(objects []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, o := range objects {
+		if o.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		d := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, d); err != nil {
+			return nil, fmt.Errorf("decoding CustomResourceDefinition %s: %w", o.GetName(), err)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// defined finds kinds and children that no API server would know, which is what a
+// slip of the pen becomes. What other CustomResourceDefinitions define is unknown
+// here.
+func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	if len(f.CRDs) > 0 {
+		return nil
+	}
+	var errs []error
+	for _, r := range f.Promises.Resources() {
+		var there []string
+		for _, d := range definitions {
+			there = append(there, d.Spec.Names.Plural+"."+d.Spec.Group)
+		}
+		if !clientgoscheme.Scheme.IsGroupRegistered(r.Group) && !slices.Contains(there, r.String()) {
+			errs = append(errs, fmt.Errorf("promises.kinds: %s: Kubernetes has no such group, and the manifests define %q only; "+
+				"crds is for those that others define", r, there))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// placeholder is a word in braces.
+var placeholder = regexp.MustCompile(`\{[a-zA-Z]+\}`)
+
+// known finds placeholders that nothing is put in for.
+func known(text string, names ...string) error {
+	for _, found := range placeholder.FindAllString(text, -1) {
+		if !slices.Contains(names, strings.Trim(found, "{}")) {
+			return fmt.Errorf("args and env: %q: nothing is known as %s here; known are %q", text, found, names)
+		}
+	}
+	return nil
+}
+
+func fill(text string, values map[string]string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(found string) string { return values[strings.Trim(found, "{}")] })
+}

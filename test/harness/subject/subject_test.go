@@ -1,0 +1,175 @@
+package subject
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+const (
+	small = `
+name: small
+binary: bin/manager
+manifests: config
+args: ["--probe=127.0.0.1:{probe}", "--metrics=:{metrics}", "--webhook={webhook}", "--namespace={namespace}"]
+env: {WHERE: "{namespace}", ALWAYS: "yes"}
+promises:
+  lease: {name: leader}
+  kinds:
+  - {group: example.com, resource: things, ready: Ready, children: [{resource: configmaps, controlled: true}]}
+  limits: {quiet: 2s}
+scenarios: [scenarios]
+`
+	deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: manager, namespace: small-system}
+spec:
+  selector: {matchLabels: {app: small}}
+  template:
+    metadata: {labels: {app: small}}
+    spec:
+      serviceAccountName: operator
+      containers: [{name: manager, image: small}]
+`
+	definition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`
+	life = `
+name: life
+must: [O1]
+steps:
+- apply: {apiVersion: example.com/v1, kind: Thing, metadata: {name: "{thing}", namespace: default}}
+- {name: made, quiesce: {for: 2s}}
+`
+)
+
+// home is a folder with a subject in it; files replace or add to its own.
+func home(t *testing.T, files map[string]string) string {
+	t.Helper()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	all := map[string]string{
+		"subject.yaml":              small,
+		"bin/manager":               "#!/bin/sh\n",
+		"config/kustomization.yaml": "resources: [deployment.yaml, definition.yaml]",
+		"config/deployment.yaml":    deployment,
+		"config/definition.yaml":    definition,
+		"scenarios/life.yaml":       life,
+	}
+	maps.Copy(all, files)
+	for name, text := range all {
+		path := filepath.Join(dir, name)
+		g.Expect(os.MkdirAll(filepath.Dir(path), 0o750)).To(Succeed())
+		g.Expect(os.WriteFile(path, []byte(text), 0o700)).To(Succeed())
+	}
+	return filepath.Join(dir, "subject.yaml")
+}
+
+func TestWhatTheFileLeavesOutTheManifestsSay(t *testing.T) {
+	g := NewWithT(t)
+	path := home(t, nil)
+	dir := filepath.Dir(path)
+	s, err := Load(t.Context(), path, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Name).To(Equal("small"))
+	g.Expect(s.Promises.Users).To(Equal([]string{"system:serviceaccount:small-system:operator"}))
+	g.Expect(s.Promises.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "small-system", Name: "leader"}))
+	g.Expect(s.Promises.Limits.Quiet.Duration.String()).To(Equal("2s"))
+	g.Expect(s.Promises.Kinds).To(Equal([]invariant.Kind{{
+		Resource: history.Resource{Group: "example.com", Resource: "things"}, Ready: "Ready",
+		Children: []invariant.Child{{Resource: history.Resource{Resource: "configmaps"}, Controlled: true}},
+	}}))
+	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "example.com"}))
+	g.Expect(s.Plane.Definitions).To(HaveLen(1))
+	g.Expect(s.Plane.Definitions[0].Spec.Names.Kind).To(Equal("Thing"))
+	g.Expect(s.Operator.Binary).To(Equal(filepath.Join(dir, "bin", "manager")))
+	g.Expect(s.Operator.Manifests).To(Equal(filepath.Join(dir, "config")))
+	g.Expect(s.Operator.Args(env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3})).To(Equal(
+		[]string{"--probe=127.0.0.1:1", "--metrics=:2", "--webhook=3", "--namespace=small-system"}))
+	g.Expect(s.Operator.Env).To(Equal([]string{"ALWAYS=yes", "WHERE=small-system"}))
+	g.Expect(s.Scenarios).To(HaveLen(1))
+	g.Expect(s.Scenarios[0].Name).To(Equal("life"))
+}
+
+func TestWhatTheFileSaysCounts(t *testing.T) {
+	g := NewWithT(t)
+	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
+		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n"
+	path := home(t, map[string]string{"subject.yaml": text})
+	s, err := Load(t.Context(), path, os.Args[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
+	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
+	g.Expect(s.Replicas).To(Equal(3))
+	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
+	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
+	g.Expect(s.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
+	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
+}
+
+func TestLoadBuildsTheBinary(t *testing.T) {
+	g := NewWithT(t)
+	path := home(t, map[string]string{
+		"subject.yaml":  strings.Replace(small, "bin/manager", "bin/built", 1) + "build: {dir: source, package: ., flags: [-tags=yes]}\n",
+		"source/go.mod": "module example.com/small\n", "source/main.go": "//go:build yes\n\npackage main\n\nfunc main() {}\n",
+	})
+	_, err := Load(t.Context(), path, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(filepath.Join(filepath.Dir(path), "bin", "built")).To(BeARegularFile())
+}
+
+// Each message says what to change, and where.
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	with := func(old, replacement string) map[string]string {
+		return map[string]string{"subject.yaml": strings.Replace(small, old, replacement, 1)}
+	}
+	for name, tc := range map[string]struct {
+		files map[string]string
+		says  string
+	}{
+		"UnknownField":    {with("manifests:", "manifest: x\nmanifests:"), `unknown field "manifest"`},
+		"FieldTwice":      {with("name: small", "name: small\nname: big"), `"name" already set`},
+		"NoDuration":      {with("quiet: 2s", "quiet: two"), `invalid duration "two"`},
+		"Empty":           {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
+		"EmptyTellsAll":   {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
+		"NoResource":      {with("resource: configmaps", "annotation: x"), "promises.kinds[0].children[0].resource: say which"},
+		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
+		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
+		"UnknownPort":     {with("{probe}", "{health}"), `nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
+		"PortInEnv":       {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`), `nothing is known as {probe} here; known are ["namespace"]`},
+		"NoBinary":        {with("bin/manager", "bin/other"), "bin/other: no such file or directory; build it, or say in build how"},
+		"NoProgram":       {with("bin/manager", "config"), "is no program"},
+		"DoesNotBuild":    {with("name: small", "name: small\nbuild: {package: ./none}"), "building the subject small: running go"},
+		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "unable to find one of 'kustomization.yaml'"},
+		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there are 0 Deployments, want one"},
+		"MisspelledKind":  {with("resource: things", "resource: thing"), `thing.example.com: Kubernetes has no such group, and the manifests define ["things.example.com"] only`},
+		"NoScenario":      {with("[scenarios]", "[bin]"), "bin has no *.yaml"},
+		"WrongScenario":   {map[string]string{"scenarios/life.yaml": "name: life\n"}, "life.yaml: checking scenario"},
+		"ScenarioTwice":   {map[string]string{"scenarios/other.yaml": life}, `other.yaml: there is another scenario called "life"`},
+		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "O1", "O99", 1)}, `no invariant is called "O99"; there are ["O1"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := Load(t.Context(), home(t, tc.files), "")
+			g.Expect(err).To(MatchError(ContainSubstring(tc.says)))
+		})
+	}
+	_, err := Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), "")
+	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("reading the subject: open")))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/subject"
+)
+
+// leasehold is the file that `make prove` reads, with a program that is never run.
+func leasehold(t *testing.T) *subject.Subject {
+	t.Helper()
+	g := NewWithT(t)
+	program, err := os.Executable()
+	g.Expect(err).NotTo(HaveOccurred())
+	s, err := subject.Load(t.Context(), filepath.Base(ours), program)
+	g.Expect(err).NotTo(HaveOccurred())
+	return s
+}
+
+// The file says in words what the API has as constants, and leaves the rest to the
+// manifests.
+func TestSubjectIsOurOperator(t *testing.T) {
+	g := NewWithT(t)
+	s := leasehold(t)
+	p := s.Promises
+	g.Expect(p.Users).To(Equal([]string{"system:serviceaccount:leasehold-system:leasehold-controller-manager"}))
+	g.Expect(p.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "leasehold-system", Name: "manager.leasehold.dev"}))
+	g.Expect(s.Plane.AuditGroups).To(ContainElement(v1beta1.GroupVersion.Group))
+	g.Expect(s.Plane.Definitions).To(HaveLen(3))
+	tenants := p.Kinds[0]
+	g.Expect(tenants.Resource).To(Equal(history.Resource{Group: v1beta1.GroupVersion.Group, Resource: "tenants"}))
+	g.Expect(tenants.Finalizer).To(Equal(v1beta1.TenantFinalizer))
+	g.Expect(tenants.Kept).To(Equal(&invariant.Field{Path: "spec.namespaceDeletionPolicy", Is: string(v1beta1.NamespaceRetain)}))
+	for _, c := range tenants.Children {
+		g.Expect(c.Annotation).To(Equal(v1beta1.AnnotationTenantUID), c.String())
+	}
+	for _, k := range p.Kinds {
+		g.Expect(k.Ready).To(Equal(v1beta1.ConditionReady), k.String())
+	}
+}
+
+// What a scenario applies is what the API has, to the last field, and it looks on
+// for long enough to prove something.
+func TestScenariosAreOfOurKinds(t *testing.T) {
+	g := NewWithT(t)
+	s := leasehold(t)
+	kinds := map[any]func() any{
+		"Tenant":        func() any { return &v1beta1.Tenant{} },
+		"StorageBucket": func() any { return &v1beta1.StorageBucket{} },
+		"MarkdownView":  func() any { return &v1beta1.MarkdownView{} },
+	}
+	for _, of := range s.Scenarios {
+		applied := 0
+		for _, step := range of.Steps {
+			if step.Quiesce != nil {
+				g.Expect(step.Quiesce.For.Duration).To(BeNumerically(">=", s.Promises.Limits.Quiet.Duration), step.Name)
+			}
+			object, known := kinds[step.Apply["kind"]]
+			if !known {
+				continue
+			}
+			applied++
+			text, err := json.Marshal(step.Apply)
+			g.Expect(err).NotTo(HaveOccurred())
+			decoder := json.NewDecoder(bytes.NewReader(text))
+			decoder.DisallowUnknownFields()
+			g.Expect(decoder.Decode(object())).To(Succeed(), step.Name)
+		}
+		g.Expect(applied).NotTo(BeZero(), "%s is not about us", of.Name)
+	}
+}
+
+func TestReplayNamesASubjectThatIsNotOurs(t *testing.T) {
+	g := NewWithT(t)
+	p := plan(t, "life:P1:POST:/a:1")
+	l := newLedger(options{subject: ours, seed: 7}, invariant.Operator{}, nil)
+	g.Expect(l.replay(&p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
+	l.options.subject = "its/subject.yaml"
+	g.Expect(l.replay(&p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay(nil)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS=-clean=1"))
+}
