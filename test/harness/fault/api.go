@@ -49,6 +49,12 @@ const retryAfter = 1
 
 // refusals are what an API server says when it has not done what was asked for.
 var refusals = map[int]metav1.Status{
+	http.StatusForbidden: {
+		Reason: metav1.StatusReasonForbidden, Message: "forbidden: there are no such rights",
+	},
+	http.StatusNotFound: {
+		Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
+	},
 	http.StatusConflict: {
 		Reason: metav1.StatusReasonConflict, Message: "the object has been modified; please apply your changes to the latest version and try again",
 	},
@@ -67,8 +73,8 @@ var refusals = map[int]metav1.Status{
 	},
 }
 
-// Refusal is the Answer that an API server gives with one of the codes 409, 429,
-// 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
+// Refusal is the Answer that an API server gives with one of the codes 403, 404, 409,
+// 429, 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
 // that ask for protobuf understand too. The API server does not see the request.
 func Refusal(code int) (Answer, error) {
 	status, known := refusals[code]

@@ -196,6 +196,8 @@ func TestAnswerThatIsCutIsNotDelivered(t *testing.T) {
 
 func TestRefusalsAreUnderstood(t *testing.T) {
 	for code, is := range map[int]func(error) bool{
+		http.StatusForbidden:           apierrors.IsForbidden,
+		http.StatusNotFound:            apierrors.IsNotFound,
 		http.StatusConflict:            apierrors.IsConflict,
 		http.StatusTooManyRequests:     apierrors.IsTooManyRequests,
 		http.StatusInternalServerError: apierrors.IsInternalError,

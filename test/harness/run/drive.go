@@ -33,6 +33,9 @@ func (t *trial) drive(ctx context.Context, s scenario.Scenario) ([]history.Mark,
 	var marks []history.Mark
 	for i, step := range s.Steps {
 		err := t.armed.step(ctx, i)
+		if step.Acts() {
+			t.acted = append(t.acted, t.prover.clock.Now())
+		}
 		switch {
 		case err != nil:
 		case step.Quiesce != nil:

@@ -31,6 +31,10 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.DieBeforeCommit: {arm: dieAt(fault.BeforeForward), met: diedBeforeCommit},
 	scenario.LoseAnswer:      {arm: loseAnswer, met: answerWasLost},
 	scenario.Refuse:          {arm: refuse, met: wasNotForwarded},
+	scenario.LateNews:        {arm: spoilNews("late", func() fault.Fault { return fault.Lag{For: newsFor} })},
+	scenario.MissedNews:      {arm: spoilNews("missed", func() fault.Fault { return fault.NewSkip(newsFor) })},
+	scenario.LostNews:        {arm: spoilNews("lost", func() fault.Fault { return fault.Stall{For: newsFor} })},
+	scenario.StartRace:       {arm: raceStart},
 	scenario.WorldMoves:      {arm: moveWorld},
 }
 
@@ -93,11 +97,12 @@ func (a *armed) target() fault.Match {
 }
 
 // inject makes a fault happen to some requests of a replica, under the plan's name.
-func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) {
+func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
 	injection := r.proxy.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.injections = append(a.injections, injection)
+	return injection
 }
 
 // noted says that the fault happened. The first time is the one that is told of.
@@ -126,6 +131,35 @@ func (a *armed) step(ctx context.Context, n int) error {
 	}
 	close(a.begins[n])
 	return nil
+}
+
+// beforeAction lets something happen before the step that the target is about: the
+// nth of those that do something.
+func (a *armed) beforeAction(do func()) error {
+	var actions []int
+	for i, step := range a.scenario.Steps {
+		if step.Acts() {
+			actions = append(actions, i)
+		}
+	}
+	nth := a.plan.Target.Nth
+	if nth < 1 || nth > len(actions) {
+		return fmt.Errorf("looking for step %d of those that do something: there are %d", nth, len(actions))
+	}
+	a.before[actions[nth-1]] = func(context.Context) error {
+		do()
+		return nil
+	}
+	return nil
+}
+
+// missing says why it did not happen, unless it is known.
+func (a *armed) missing(why string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.missed == "" {
+		a.missed = why
+	}
 }
 
 // lasts says that a fault has begun that will end by itself. The returned function

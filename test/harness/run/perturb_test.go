@@ -76,19 +76,28 @@ type stage struct {
 // newStage makes the API server answer with a code.
 func newStage(t *testing.T, code int) *stage {
 	t.Helper()
-	g := NewWithT(t)
-	s := &stage{Prover: &Prover{clock: clock.RealClock{}, runs: 1}, asked: make(chan string, 99)}
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.asked <- r.Method + " " + r.URL.Path
+	asked := make(chan string, 99)
+	s := newStageOf(t, clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.Path
 		w.Header().Set("Audit-Id", r.Header.Get("X-Test"))
 		w.WriteHeader(code)
-	}))
+	})
+	s.asked = asked
+	return s
+}
+
+// newStageOf makes the API server answer as a test wants it, at the time of a clock.
+func newStageOf(t *testing.T, c clock.Clock, answer http.HandlerFunc) *stage {
+	t.Helper()
+	g := NewWithT(t)
+	s := &stage{Prover: &Prover{clock: c, runs: 1}}
+	upstream := httptest.NewServer(answer)
 	t.Cleanup(upstream.Close)
 	for _, name := range []string{"one", "two"} {
-		proxy, err := fault.NewProxy(fault.Options{Upstream: upstream.URL})
+		proxy, err := fault.NewProxy(fault.Options{Upstream: upstream.URL, Kubernetes: true, Clock: c})
 		g.Expect(err).NotTo(HaveOccurred())
 		w := newWorker(name)
-		r := &replica{proxy: proxy, clock: clock.RealClock{}}
+		r := &replica{proxy: proxy, clock: c}
 		r.keep(t.Context(), w)
 		t.Cleanup(func() {
 			g.Expect(r.leave()).To(Succeed())

@@ -28,6 +28,8 @@ type trial struct {
 	touched  map[scenario.Ref]bool // what the users have made
 	// seen is how many requests each replica's journal had when the run began.
 	seen []int
+	// acted are the times at which the steps that do something began.
+	acted []time.Time
 	// armed is what goes wrong; nil in a clean run.
 	armed *armed
 }
@@ -146,7 +148,7 @@ func (t *trial) clear(ctx context.Context) error {
 
 // observed is what plans are derived from.
 func (t *trial) observed(h *history.History) scenario.Observed {
-	return scenario.Observed{Writes: t.writes(h), Watches: t.watches()}
+	return scenario.Observed{Writes: t.writes(h), Watches: t.watches(), News: t.news(h)}
 }
 
 // watches are the paths of the collections that the replicas have watched, in this

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -51,11 +52,7 @@ func loseAnswer(_ context.Context, a *armed) error {
 }
 
 func refuse(_ context.Context, a *armed) error {
-	code, err := strconv.Atoi(a.plan.Variant)
-	if err != nil {
-		return err
-	}
-	answer, err := fault.Refusal(code)
+	answer, err := refusalOf(a.plan.Variant)
 	if err != nil {
 		return err
 	}
@@ -63,6 +60,15 @@ func refuse(_ context.Context, a *armed) error {
 		a.inject(r, a.target(), answer)
 	}
 	return nil
+}
+
+// refusalOf is the answer of a variant that is a code.
+func refusalOf(variant string) (fault.Answer, error) {
+	code, err := strconv.Atoi(variant)
+	if err != nil {
+		return fault.Answer{}, fmt.Errorf("reading the code %q: %w", variant, err)
+	}
+	return fault.Refusal(code)
 }
 
 // A write that the API server refused anyway is no lost answer and no death after a

@@ -25,6 +25,9 @@ type Observed struct {
 	Writes []Write
 	// Watches are the paths of the collections that the subject watches.
 	Watches []string
+	// News are what watches told of the run's own objects, each once, in the order in
+	// which it came.
+	News []News
 }
 
 // derivation is what plans are derived from.
@@ -41,6 +44,7 @@ func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
 // derivations are the rules by which plans come to be, in the order of the plans.
 var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
+	atNews,
 	worldMoves,
 }
 

@@ -39,6 +39,10 @@ var variants = map[Perturbation][]string{
 	DieBeforeCommit: {""},
 	LoseAnswer:      {""},
 	Refuse:          texts(codes),
+	LateNews:        {""},
+	MissedNews:      {""},
+	LostNews:        {""},
+	StartRace:       append(texts(raceCodes), NoAnswer),
 	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
 }
 

@@ -15,12 +15,17 @@ type form struct {
 }
 
 // words say what each perturbation does, to people. VARIANT and TARGET stand for
-// those of the plan.
+// those of the plan; COLLECTION and STEP are the target where it is not a request.
 var words = map[form]string{
 	{DieAfterCommit, ""}:           "a replica is killed (SIGKILL) when the API server has done what it asked for with TARGET, before it is told so",
 	{DieBeforeCommit, ""}:          "a replica is killed (SIGKILL) when it has sent TARGET, which the API server never sees",
 	{LoseAnswer, ""}:               "the API server does what a replica asks for with TARGET, and the answer is lost on its way; the process lives on",
 	{Refuse, ""}:                   "a replica is told VARIANT in answer to TARGET, which the API server never sees",
+	{LateNews, ""}:                 "for 3 s from STEP on, watches of COLLECTION tell nothing; then all of it, in order",
+	{MissedNews, ""}:               "at STEP watches of COLLECTION are cut and for 3 s refused; then the version to go on from has expired, and what came meanwhile is only seen in a list",
+	{LostNews, ""}:                 "for 3 s from STEP on, watches of COLLECTION tell nothing though their connections stay open; then they are cut",
+	{StartRace, ""}:                "before STEP all replicas are killed (SIGKILL); those that start are told VARIANT when they ask for COLLECTION, for 5 s",
+	{StartRace, NoAnswer}:          "before STEP all replicas are killed (SIGKILL); those that start get no answer when they ask for COLLECTION, for 5 s",
 	{WorldMoves, StripLabels}:      "when the API server has done TARGET, an administrator takes all labels and annotations off the object",
 	{WorldMoves, RemoveChild}:      "when the API server has done TARGET, an administrator deletes the object",
 	{WorldMoves, Rival}:            "when the API server has done TARGET, somebody else writes other values over the object for some seconds",
@@ -35,5 +40,6 @@ func (p Plan) Words() string {
 		variant = fmt.Sprintf("%d (%s)", code, http.StatusText(code))
 	}
 	target := fmt.Sprintf("%s of %s, number %d of its kind in the run", p.Target.Method, p.Target.Path, p.Target.Nth)
-	return strings.NewReplacer("VARIANT", variant, "TARGET", target).Replace(said)
+	return strings.NewReplacer("VARIANT", variant, "TARGET", target,
+		"COLLECTION", p.Target.Path, "STEP", fmt.Sprintf("step %d of those that do something", p.Target.Nth)).Replace(said)
 }
