@@ -47,8 +47,8 @@ type bar struct {
 	X, Y, Width, Height float64
 }
 
-// LabelX is the middle of its label.
-func (b bar) LabelX() float64 { return rounded(b.X + b.Width/2) }
+// LabelX is the middle of its label, which is not to stand out of the picture.
+func (b bar) LabelX() float64 { return min(rounded(b.X+b.Width/2), pictureWidth-48) }
 
 // LabelY is the base line of its label.
 func (b bar) LabelY() float64 { return b.Y + 12 }

@@ -45,7 +45,18 @@ type accusation struct {
 	invariant.Verdict
 	Name   string
 	Places []*place
+	// Again: it was quoted in full before.
+	Again bool
 }
+
+// atOnce is how many places of a promise are told at the head of the page.
+const atOnce = 4
+
+// First are the places that are told at once, More the others.
+func (a accusation) First() []*place { return a.Places[:min(atOnce, len(a.Places))] }
+
+// More are those that are told when they are asked for.
+func (a accusation) More() []*place { return a.Places[min(atOnce, len(a.Places)):] }
 
 // judged is one line of the table of verdicts.
 type judged struct {
@@ -135,6 +146,10 @@ func (p page) Who(lane string) string { return p.story.who(lane) }
 func (p page) Here(r *row) []accusation {
 	var here []accusation
 	for _, a := range p.Broken {
+		first := slices.IndexFunc(p.Rows, func(row *row) bool {
+			return slices.ContainsFunc(a.Places, func(place *place) bool { return place.At == row.ID && row.ID != "" })
+		})
+		a.Again = first >= 0 && p.Rows[first] != r
 		a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(place *place) bool { return place.At != r.ID })
 		if len(a.Places) > 0 {
 			here = append(here, a)

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
+)
+
+// Histories of real runs, of our operator and of wrong ones, come to the verdicts
+// that they had when they were recorded. HISTORIES=<folder> judges those that a
+// prover has kept there in place of ours.
+func TestRejudge(t *testing.T) {
+	g := NewWithT(t)
+	dir := os.Getenv("HISTORIES")
+	own := dir == ""
+	if own {
+		dir = filepath.Join("testdata", "runs")
+	}
+	found, err := report.Find(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).NotTo(BeEmpty(), "no case.json in or below %s", dir)
+	broken := map[string]bool{}
+	for _, path := range found {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			for _, id := range rejudge(t, path) {
+				broken[id] = true
+			}
+		})
+	}
+	if own {
+		// Otherwise an invariant that never finds anything would do as well.
+		g.Expect(broken).To(And(HaveKey("O2"), HaveKey("O3"), HaveKey("O5"), HaveKey("O6"), HaveKey("O8"), HaveKey("O12")))
+	}
+}
+
+// rejudge judges one run again and returns the invariants that were broken.
+func rejudge(t *testing.T, path string) (broken []string) {
+	t.Helper()
+	g := NewWithT(t)
+	r, err := report.Load(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	verdicts, result := r.Judge()
+	now := map[string]invariant.Verdict{}
+	for _, v := range verdicts {
+		now[v.Invariant] = v
+		if v.Result == invariant.Broken {
+			broken = append(broken, v.Invariant)
+			t.Log(v)
+		}
+	}
+	for _, was := range r.Verdicts {
+		is, there := now[was.Invariant]
+		g.Expect(there).To(BeTrue(), "there is no %s any more", was.Invariant)
+		if is.Result != was.Result {
+			t.Errorf("it was\n%s\nand is now\n%s", was, is)
+		}
+	}
+	if result != r.Result {
+		t.Errorf("the run was %s and is now %s", r.Result, result)
+	}
+	return broken
+}
