@@ -81,7 +81,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	o := r.outcome
 	kept := &report.Run{
 		Outcome: report.Outcome{
-			Name: name, Scenario: o.Scenario, Replay: l.replay(r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
+			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
 		},
 		Seed: l.options.seed, Must: r.reference.Scenario.Must, Operator: l.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
@@ -115,14 +115,15 @@ func (l *ledger) tell(r *report.Run) error {
 	return nil
 }
 
-// replay is the command that runs a plan again.
-func (l *ledger) replay(plan *scenario.Plan) string {
+// replay is the command that does a run of a scenario again, with its plan if it had
+// one.
+func (l *ledger) replay(of string, plan *scenario.Plan) string {
 	command := "make prove"
 	if l.options.subject != ours {
 		command += fmt.Sprintf(" SUBJECT='%s'", l.options.subject)
 	}
 	if plan == nil {
-		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS=-clean=%d", command, l.options.seed, max(1, l.options.clean))
+		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS='-scenario=%s -clean=%d'", command, l.options.seed, of, max(1, l.options.clean))
 	}
 	return fmt.Sprintf("%s SEED=%d PLAN='%s'", command, l.options.seed, plan.ID())
 }

@@ -83,8 +83,8 @@ func TestReplayNamesASubjectThatIsNotOurs(t *testing.T) {
 	g := NewWithT(t)
 	p := plan(t, "life:P1:POST:/a:1")
 	l := newLedger(options{subject: ours, seed: 7}, invariant.Operator{}, nil)
-	g.Expect(l.replay(&p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
 	l.options.subject = "its/subject.yaml"
-	g.Expect(l.replay(&p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
-	g.Expect(l.replay(nil)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS=-clean=1"))
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", nil)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='-scenario=life -clean=1'"))
 }

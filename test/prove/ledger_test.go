@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	testclock "k8s.io/utils/clock/testing"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const planID = "tenant-life:P3:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
+
+// after is a run that came to a result, with a plan or with none.
+func after(t *testing.T, r run.Result, id string) ran {
+	t.Helper()
+	h := &history.History{Recorded: []history.Source{history.Audit}}
+	verdict := invariant.Verdict{Invariant: "O1", Promise: "whatever", Result: r}
+	if r == run.Broken {
+		verdict.Breaches = []string{"it is not so"}
+	}
+	over := ran{
+		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}}, Histories: []*history.History{h}},
+		outcome: run.Outcome{
+			Scenario: "tenant-life", Plan: id, Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
+			Took: 20 * time.Second, AuditLog: []byte("{}\n"),
+		},
+	}
+	if id != "" {
+		p := plan(t, id)
+		over.plan = &p
+		over.outcome.Faults = []history.Fault{{Name: id, Detail: "PATCH /x", Happened: 1}}
+	}
+	return over
+}
+
+// opened is a ledger in which an hour has 120 runs.
+func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()) {
+	t.Helper()
+	said = &bytes.Buffer{}
+	o.subject, o.seed, o.dir = ours, 7, t.TempDir()
+	l = newLedger(o, invariant.Operator{Users: []string{"op"}}, said)
+	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
+	l.clock = clock
+	return l, said, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }
+}
+
+// The words of a sweep, and what is kept of a plan that did not hold.
+func TestWhatDidNotHoldIsToldAndKept(t *testing.T) {
+	g := NewWithT(t)
+	l, said, wait := opened(t, options{})
+	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	l.expect(3)
+	for _, r := range []run.Result{run.Held, run.Broken} {
+		wait()
+		g.Expect(l.add(after(t, r, planID))).To(Succeed())
+	}
+	g.Expect(l.close()).To(MatchError(errFound))
+	for _, text := range []string{
+		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so", "fault: PATCH /x",
+		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life P3 | 1    | 1 ", "2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
+	} {
+		g.Expect(said.String()).To(ContainSubstring(text))
+	}
+	found, err := report.Find(l.options.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(HaveLen(1), "not what has held")
+	g.Expect(said.String()).To(ContainSubstring("timeline: " + filepath.Join(found[0], "timeline.html")))
+	back, err := report.Load(found[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(back.Plan).To(Equal(planID))
+	g.Expect(back.Perturbation).To(Equal("P3"))
+	g.Expect(back.Words).To(ContainSubstring("answer is lost"))
+	g.Expect(back.Seed).To(BeEquivalentTo(7))
+	g.Expect(back.Must).To(Equal([]string{"O1"}))
+	g.Expect(back.Operator.Users).To(Equal([]string{"op"}))
+	g.Expect(back.References).To(HaveLen(1))
+	for _, file := range []string{"summary.json", "summary.md", "junit.xml"} {
+		g.Expect(filepath.Join(l.options.dir, file)).To(BeARegularFile())
+	}
+	g.Expect(strings.Contains(folder(planID), "/")).To(BeFalse())
+}
+
+func TestWhatHasHeldIsKeptIfItIsWanted(t *testing.T) {
+	g := NewWithT(t)
+	l, _, wait := opened(t, options{keep: true})
+	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	l.expect(1)
+	wait()
+	g.Expect(l.add(after(t, run.Held, planID))).To(Succeed())
+	g.Expect(l.close()).To(Succeed(), "all has held")
+	found, err := report.Find(l.options.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(HaveLen(3))
+}
+
+func TestReferencesHaveToHold(t *testing.T) {
+	g := NewWithT(t)
+	l, said, wait := opened(t, options{})
+	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='-scenario=tenant-life -clean=1'"))
+	l.expect(1)
+	wait()
+	g.Expect(l.add(after(t, run.Held, planID))).To(Succeed())
+	g.Expect(l.close()).To(MatchError(errFound), "what plans are compared with has to be sound")
+}
+
+// A sweep that is broken off before its first plan has a summary too.
+func TestNothingIsNoError(t *testing.T) {
+	g := NewWithT(t)
+	l, said, _ := opened(t, options{})
+	g.Expect(l.close()).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("0 plans, 0 an hour"))
+}
