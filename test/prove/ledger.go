@@ -82,8 +82,9 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept := &report.Run{
 		Outcome: report.Outcome{
 			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
+			Must: r.reference.Scenario.Must,
 		},
-		Seed: l.options.seed, Must: r.reference.Scenario.Must, Operator: l.promises,
+		Seed: l.options.seed, Operator: l.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
 	if r.plan != nil {

@@ -103,9 +103,9 @@ func split(t *testing.T) *Run {
 	r := &Run{
 		Outcome: Outcome{
 			Name: "001-split", Scenario: "life", Perturbation: "P1", Plan: "life:P1:PATCH:/things/{t}:1", Words: "a replica is killed",
-			Replay: "make prove SEED=7 PLAN='life:P1:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second,
+			Replay: "make prove SEED=7 PLAN='life:P1:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second, Must: []string{"O5"},
 		},
-		Seed: 7, Must: []string{"O5"},
+		Seed:     7,
 		Operator: invariant.Operator{Users: []string{"op"}, Lease: lease, Kinds: []invariant.Kind{{Resource: things, Ready: "Ready"}}},
 		History:  &s.History, References: []*history.History{{Recorded: []history.Source{history.Watch}}}, AuditLog: []byte("{}\n"),
 	}

@@ -27,7 +27,9 @@ type Outcome struct {
 	Plan  string `json:"plan,omitempty"`
 	Words string `json:"words,omitempty"`
 	// Replay is the one line that does it again.
-	Replay   string              `json:"replay"`
+	Replay string `json:"replay"`
+	// Must are the invariants without which the run proves nothing, by ID.
+	Must     []string            `json:"must,omitempty"`
 	Result   invariant.Result    `json:"result"`
 	Verdicts []invariant.Verdict `json:"verdicts"`
 	Faults   []history.Fault     `json:"faults,omitempty"`
@@ -37,9 +39,7 @@ type Outcome struct {
 // Run is all that is known of one run. What is not in its JSON has files of its own.
 type Run struct {
 	Outcome
-	Seed uint64 `json:"seed"`
-	// Must are the invariants without which the run proves nothing, by ID.
-	Must     []string           `json:"must,omitempty"`
+	Seed     uint64             `json:"seed"`
 	Operator invariant.Operator `json:"operator"`
 	History  *history.History   `json:"-"`
 	// References are the clean runs with which it was compared.

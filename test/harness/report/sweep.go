@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -76,7 +77,7 @@ func (s *Sweep) Save(dir string) error {
 }
 
 // WriteTable writes what became of the plans, by what went wrong, and of the
-// promises: Markdown that reads as well in a terminal.
+// promises, and lists what did not hold: Markdown that reads as well in a terminal.
 func (s *Sweep) WriteTable(w io.Writer) error {
 	plans, promises := map[string]map[invariant.Result]int{}, map[string]map[invariant.Result]int{}
 	note := func(counts map[string]map[invariant.Result]int, name string, r invariant.Result) {
@@ -105,6 +106,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	if err := table(w, "promises", names, promises, results[:3]); err != nil {
 		return err
 	}
+	s.list(w)
 	sum := s.Summary()
 	var parts []string
 	for _, r := range results {
@@ -112,6 +114,22 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "))
 	return err
+}
+
+// list names the runs that did not hold, with the promises because of which.
+func (s *Sweep) list(w io.Writer) {
+	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool { return o.Result == invariant.Held }) {
+		if i == 0 {
+			fmt.Fprint(w, "\nWhat did not hold:\n\n")
+		}
+		var because []string
+		for _, v := range o.Verdicts {
+			if v.Result == o.Result && (o.Result == invariant.Broken || slices.Contains(o.Must, v.Invariant)) {
+				because = append(because, v.Invariant)
+			}
+		}
+		fmt.Fprintf(w, "- %s: [%s](%s/%s)\n", strings.TrimSpace(string(o.Result)+" "+strings.Join(because, " ")), cmp.Or(o.Plan, o.Name), o.Name, timelineFile)
+	}
 }
 
 func table(w io.Writer, title string, rows []string, counts map[string]map[invariant.Result]int, columns []invariant.Result) error {

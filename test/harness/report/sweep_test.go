@@ -55,8 +55,23 @@ func TestTables(t *testing.T) {
 | O5 single writer      | 2    | 1      | 1            |
 | O9 one external thing | 0    | 0      | 4            |
 
+What did not hold:
+
+- broken O5: [life:P1:PATCH:/<a>:1](2/timeline.html)
+- void: [life:P4:PATCH:/<a>:1](3/timeline.html)
+
 4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void
 `))
+}
+
+// Only what a scenario is about makes a run inconclusive.
+func TestListSaysWhatCouldNotBeJudged(t *testing.T) {
+	g := NewWithT(t)
+	o := outcome("life-clean-1", "", invariant.Inconclusive)
+	o.Must = []string{"O5"}
+	var said bytes.Buffer
+	g.Expect((&Sweep{Clean: []Outcome{o}}).WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("- inconclusive O5: [life-clean-1](life-clean-1/timeline.html)\n"))
 }
 
 func TestHeld(t *testing.T) {
