@@ -32,6 +32,7 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
 		PodName:       o.podName,
 		RenewDeadline: o.renewDeadline,
+		RetryPeriod:   o.retryPeriod,
 		Clock:         clock.RealClock{},
 	})
 	if err != nil {

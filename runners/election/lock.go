@@ -34,7 +34,10 @@ type Options struct {
 	// RenewDeadline is the manager's; half of it, but at least a second, is what
 	// one request may take, so that a single one that hangs cannot lose the Lease.
 	RenewDeadline time.Duration
-	// Clock says how long ago the Lease was found to be gone.
+	// RetryPeriod is the manager's too: the two together are how long the elector
+	// goes on after its last renewal.
+	RetryPeriod time.Duration
+	// Clock says how long ago the Lease was renewed, or found to be gone.
 	Clock clock.PassiveClock
 }
 
@@ -49,6 +52,11 @@ type Lock struct {
 	// somebody else, and held until when, once the Lease was found to be gone.
 	term time.Duration
 	held time.Time
+
+	// patience is for how long a leader may go on after its last renewal, and
+	// renewed when it asked for that; zero while somebody else leads.
+	patience time.Duration
+	renewed  time.Time
 }
 
 // NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
@@ -78,11 +86,14 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 		},
 		recorder: recorder,
 		clock:    o.Clock,
+		patience: o.RenewDeadline + o.RetryPeriod,
 	}, nil
 }
 
 // Get implements resourcelock.Interface. It remembers who was seen to lead.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := l.whileLeading(ctx)
+	defer cancel()
 	record, raw, err := l.LeaseLock.Get(ctx)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -98,18 +109,43 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 
 // Update implements resourcelock.Interface.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.LeaseLock.Update(ctx, record)
+	ctx, cancel := l.whileLeading(ctx)
+	defer cancel()
+	return l.take(ctx, record, l.LeaseLock.Update)
+}
+
+// take asks for the Lease, and remembers when it did.
+func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
+	asked := l.clock.Now()
+	err := do(ctx, record)
 	if err == nil {
 		l.leads(&record)
+		if record.HolderIdentity == l.Identity() {
+			l.renewed = asked
+		}
 	}
 	return err
 }
 
 func (l *Lock) leads(record *resourcelock.LeaderElectionRecord) {
 	l.term, l.held = 0, time.Time{}
-	if record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+	if record.HolderIdentity == l.Identity() {
+		return
+	}
+	l.renewed = time.Time{}
+	if record.HolderIdentity != "" {
 		l.term = time.Duration(record.LeaseDurationSeconds) * time.Second
 	}
+}
+
+// whileLeading bounds a request by a leader to the time for which it may lead. One
+// that could not renew in that time gives the Lease back before it stops: what it
+// waits for an API server that does not answer, it would lead on beside the next.
+func (l *Lock) whileLeading(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.renewed.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, l.renewed.Add(l.patience).Sub(l.clock.Now()))
 }
 
 // Create implements resourcelock.Interface. Somebody may delete the Lease while it
@@ -121,11 +157,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	if left := l.held.Sub(l.clock.Now()); left > 0 {
 		return fmt.Errorf("lease %s is gone, but who held it may lead for another %s", l.Describe(), left)
 	}
-	err := l.LeaseLock.Create(ctx, record)
-	if err == nil {
-		l.leads(&record)
-	}
-	return err
+	return l.take(ctx, record, l.LeaseLock.Create)
 }
 
 // clientConfig is config with the election's own rate limit and timeout.

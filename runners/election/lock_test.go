@@ -175,7 +175,7 @@ func TestLeaseThatIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, now := leaseServer(t), clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 			lockOf := func(pod string) *Lock {
-				lock, err := NewLock(server, Options{Lease: lease, PodName: pod, RenewDeadline: time.Second, Clock: now})
+				lock, err := NewLock(server, Options{Lease: lease, PodName: pod, RenewDeadline: 2 * term, Clock: now})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -221,5 +221,106 @@ func TestLeaseThatIsGone(t *testing.T) {
 				t.Errorf("its holder makes it anew: Create() = %v", err)
 			}
 		})
+	}
+}
+
+// A leader that could not renew in time asks nothing any more: giving the Lease back
+// to an API server that does not answer would take as long as one request may.
+func TestALeaderDoesNotOutstayItsLease(t *testing.T) {
+	const renewDeadline, retryPeriod = 10 * time.Second, 2 * time.Second
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		reason string
+		after  time.Duration // since it was last renewed
+		others bool          // somebody else was seen to lead
+		asked  bool
+	}{
+		"InTime":   {"it may be lucky", renewDeadline + retryPeriod - time.Second, false, true},
+		"TooLate":  {"the elector has given up", renewDeadline + retryPeriod, false, false},
+		"NotOurs":  {"who waits may wait for ever", time.Hour, true, true},
+		"WayAfter": {"whatever became of it", time.Hour, false, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := clocktesting.NewFakePassiveClock(start)
+			asked := 0
+			config := leaseServer(t)
+			config.Wrap(func(to http.RoundTripper) http.RoundTripper {
+				return counter(func(r *http.Request) (*http.Response, error) {
+					if err := r.Context().Err(); err != nil {
+						return nil, err // as the transport does before it dials
+					}
+					asked++
+					return to.RoundTrip(r)
+				})
+			})
+			lock, err := NewLock(config, Options{Lease: lease, PodName: "manager-0", RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Clock: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity(), LeaseDurationSeconds: 15}
+			if err := lock.Create(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			if tc.others {
+				record.HolderIdentity = "another"
+			}
+			if err := lock.Update(t.Context(), record); err != nil {
+				t.Fatal(err)
+			}
+			asked = 0
+			now.SetTime(start.Add(tc.after))
+			_, _, err = lock.Get(t.Context())
+			if (asked > 0) != tc.asked || (err == nil) != tc.asked {
+				t.Errorf("%s: Get() = %v, asked %d times, want asked: %t", tc.reason, err, asked, tc.asked)
+			}
+			record.HolderIdentity = ""
+			err = lock.Update(t.Context(), record)
+			if (asked > 1) != tc.asked || (err == nil) != tc.asked {
+				t.Errorf("%s: Update() = %v, asked %d times, want asked: %t", tc.reason, err, asked, tc.asked)
+			}
+		})
+	}
+}
+
+// counter is a client's way to the server.
+type counter func(*http.Request) (*http.Response, error)
+
+func (c counter) RoundTrip(r *http.Request) (*http.Response, error) { return c(r) }
+
+// A request that hangs ends with the Lease, though the client would wait for longer.
+func TestWhatHangsEndsWithTheLease(t *testing.T) {
+	hangs := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			select {
+			case <-r.Context().Done():
+			case <-hangs:
+			}
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(&coordinationv1.Lease{})
+	}))
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { close(hangs) })
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	now := clocktesting.NewFakePassiveClock(start)
+	lock, err := NewLock(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
+		Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Minute, RetryPeriod: time.Second, Clock: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity()}); err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(start.Add(61*time.Second - 50*time.Millisecond))
+	began := clock.RealClock{}.Now()
+	if _, _, err := lock.Get(t.Context()); err == nil {
+		t.Error("a request that hangs was answered")
+	}
+	// Half of the renew deadline is what the client waits.
+	if took := (clock.RealClock{}).Since(began); took > 20*time.Second {
+		t.Errorf("it led on for %s", took)
 	}
 }
