@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"maps"
 	"slices"
 
 	"leasehold.dev/test/harness/history"
@@ -33,7 +34,9 @@ var Progress = Invariant{
 			b.checked++
 			l := line{r.Replica, r.Subresource, r.Key}
 			if r.Effect != history.Refused {
-				refused[l] = 0
+				// Whoever of the replicas it was: what the others are refused after that
+				// they have not seen before.
+				maps.DeleteFunc(refused, func(o line, _ int) bool { return o.key == l.key && o.subresource == l.subresource })
 				continue
 			}
 			refused[l]++

@@ -19,6 +19,8 @@ func TestProgress(t *testing.T) {
 		"AgainLater":  {history: tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict), want: invariant.Held},
 		"OfEach":      {history: tell(conflict, status, conflict, status, conflict, status, asks("b", "patch", t1, history.Refused, 409)), want: invariant.Held},
 		"TooMany":     {history: tell(conflict, conflict, conflict, conflict), want: invariant.Broken, says: []string{"patch of things.example.com ns/t by replica a", "(Conflict)", "3 times before, in a row"}},
+		"OneOfUs":     {history: tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict), want: invariant.Held},
+		"ElseOfUs":    {history: tell(conflict, conflict, conflict, writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict), want: invariant.Broken},
 		"OthersWrite": {history: tell(conflict, conflict, conflict, writes("alice", t1), conflict), want: invariant.Broken},
 		"Users":       {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409)), want: invariant.Held},
 		"NoLimit":     {history: tell(conflict), change: func(o *invariant.Operator) { o.Limits.InARow = 0 }, want: invariant.Inconclusive, says: []string{"no limit"}},
