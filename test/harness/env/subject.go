@@ -91,11 +91,16 @@ func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy(
 func (i *Installation) Objects() int { return i.objects }
 
 // Start starts one more replica, under the Pod name <deployment>-<n>, and routes
-// the webhooks to it as soon as it is ready. It does not wait for that.
-func (i *Installation) Start(ctx context.Context) (*Replica, error) {
+// the webhooks to it as soon as it is ready. It does not wait for that. What it
+// has different from the others, such as another program, is changed last.
+func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions)) (*Replica, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	r, err := StartReplica(ctx, i.cp, i.options(len(i.replicas)))
+	o := i.options(len(i.replicas))
+	for _, f := range change {
+		f(&o)
+	}
+	r, err := StartReplica(ctx, i.cp, o)
 	if err != nil {
 		return nil, err
 	}

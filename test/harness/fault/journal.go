@@ -67,10 +67,10 @@ func (r Request) Mutating() bool {
 }
 
 // String returns the method and the URL, for messages.
-func (r Request) String() string {
-	u := url.URL{Path: r.Path, RawQuery: r.Query.Encode()}
-	return r.Method + " " + u.String()
-}
+func (r Request) String() string { return r.Method + " " + r.URL().String() }
+
+// URL is what was asked for, without a host.
+func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
 
 // Journal is what had come to a proxy at one moment, in the order of arrival.
 type Journal struct {

@@ -6,9 +6,9 @@ import (
 )
 
 // Sever cuts the requests that are under way and that m is about, watches among
-// them, and returns how many they were. Their clients see a connection that ends;
-// what stands at a Gate before its forwarding goes on without its client. From and
-// To of m do not count. After an Inject it makes what is new true of what is old.
+// them, and returns how many they were. Their clients see a connection that ends,
+// but what stands at a Gate before its forwarding stays there. From and To of m do
+// not count. After an Inject it makes what is new true of what is old.
 func (p *Proxy) Sever(m Match) int {
 	all := p.matching(m)
 	for _, x := range all {

@@ -31,6 +31,12 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.DieBeforeCommit: {arm: dieAt(fault.BeforeForward), met: diedBeforeCommit},
 	scenario.LoseAnswer:      {arm: loseAnswer, met: answerWasLost},
 	scenario.Refuse:          {arm: refuse, met: wasNotForwarded},
+	scenario.DeliverLate:     {arm: deliverLate},
+	scenario.Pause:           {arm: pauseLeader},
+	scenario.CutLease:        {arm: cutLease},
+	scenario.CutOff:          {arm: cutOff},
+	scenario.Ask:             {arm: ask},
+	scenario.Twins:           {arm: twins},
 	scenario.LateNews:        {arm: spoilNews("late", func() fault.Fault { return fault.Lag{For: newsFor} })},
 	scenario.MissedNews:      {arm: spoilNews("missed", func() fault.Fault { return fault.NewSkip(newsFor) })},
 	scenario.LostNews:        {arm: spoilNews("lost", func() fault.Fault { return fault.Stall{For: newsFor} })},
@@ -50,6 +56,10 @@ type armed struct {
 	scenario scenario.Scenario
 	// begins has a channel for each step, closed when the step begins.
 	begins []chan struct{}
+	// limit is for how long is waited for what the operator is to do.
+	limit time.Duration
+	// tidies are done when all has ended, before it is told what happened.
+	tidies []func() error
 	// before is what has to be done before each step begins.
 	before map[int]func(ctx context.Context) error
 
@@ -78,7 +88,9 @@ func (p *Prover) arm(ctx context.Context, s scenario.Scenario, plan scenario.Pla
 		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
 	}
 	ctx, end := context.WithCancel(ctx)
-	a := &armed{prover: p, plan: plan, names: names, end: end, scenario: s, before: map[int]func(context.Context) error{}}
+	a := &armed{
+		prover: p, plan: plan, names: names, end: end, limit: recovery, scenario: s, before: map[int]func(context.Context) error{},
+	}
 	for range s.Steps {
 		a.begins = append(a.begins, make(chan struct{}))
 	}
@@ -154,11 +166,11 @@ func (a *armed) beforeAction(do func()) error {
 }
 
 // missing says why it did not happen, unless it is known.
-func (a *armed) missing(why string) {
+func (a *armed) missing(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.missed == "" {
-		a.missed = why
+		a.missed = fmt.Sprintf(format, args...)
 	}
 }
 
@@ -204,6 +216,12 @@ func (a *armed) disarm() error {
 	a.end()
 	a.heal()
 	a.all.Wait()
+	for _, tidy := range a.tidies {
+		if err := tidy(); err != nil {
+			a.failed(err)
+		}
+	}
+	a.tidies = nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,12 +25,15 @@ const eventually = 30 * time.Second
 
 // worker is a process that lives until it is ended.
 type worker struct {
-	name string
+	name   string
+	deaf   bool // it does not stop when it is asked to
+	unlike unlike
 
 	mu     sync.Mutex
 	gone   chan int // the exit code of the life that is now
 	starts int
 	kills  int
+	said   []string // what was done to it beside
 }
 
 func newWorker(name string) *worker { return &worker{name: name, gone: make(chan int, 1), starts: 1} }
@@ -57,7 +62,34 @@ func (w *worker) Kill() {
 	w.mu.Lock()
 	w.kills++
 	w.mu.Unlock()
-	w.gone <- -1
+	select {
+	case w.gone <- -1:
+	default: // it is on its way
+	}
+}
+
+// Signal ends it as a process that is asked to stop does.
+func (w *worker) Signal(s os.Signal) error {
+	w.says("asked by " + s.String())
+	if !w.deaf {
+		w.gone <- 0
+	}
+	return nil
+}
+
+func (w *worker) Pause(context.Context) error { w.says("paused"); return nil }
+func (w *worker) Resume() error               { w.says("resumed"); return nil }
+
+func (w *worker) says(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, text)
+}
+
+func (w *worker) heard() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.said)
 }
 
 func (w *worker) counts() (starts, kills int) {
@@ -71,6 +103,8 @@ type stage struct {
 	*Prover
 	workers []*worker
 	asked   chan string // what the API server was asked for
+
+	upstream *httptest.Server
 }
 
 // newStage makes the API server answer with a code.
@@ -90,21 +124,25 @@ func newStage(t *testing.T, code int) *stage {
 func newStageOf(t *testing.T, c clock.Clock, answer http.HandlerFunc) *stage {
 	t.Helper()
 	g := NewWithT(t)
-	s := &stage{Prover: &Prover{clock: c, runs: 1}}
-	upstream := httptest.NewServer(answer)
-	t.Cleanup(upstream.Close)
-	for _, name := range []string{"one", "two"} {
-		proxy, err := fault.NewProxy(fault.Options{Upstream: upstream.URL, Kubernetes: true, Clock: c})
-		g.Expect(err).NotTo(HaveOccurred())
-		w := newWorker(name)
-		r := &replica{proxy: proxy, clock: c}
-		r.keep(t.Context(), w)
-		t.Cleanup(func() {
-			g.Expect(r.leave()).To(Succeed())
-			g.Expect(proxy.Close()).To(Succeed())
-		})
-		s.workers, s.replicas = append(s.workers, w), append(s.replicas, r)
+	s := &stage{Prover: &Prover{clock: c, runs: 1}, upstream: httptest.NewServer(answer)}
+	t.Cleanup(s.upstream.Close)
+	s.launch = func(_ context.Context, u unlike) (process, *fault.Proxy, error) {
+		proxy, err := fault.NewProxy(fault.Options{Upstream: s.upstream.URL, Kubernetes: true, Clock: c})
+		w := newWorker([]string{"one", "two", "three", "four", "five", "six"}[len(s.workers)])
+		w.unlike = u
+		s.workers = append(s.workers, w)
+		return w, proxy, err
 	}
+	for range 2 {
+		_, err := s.add(t.Context(), unlike{})
+		g.Expect(err).NotTo(HaveOccurred())
+	}
+	t.Cleanup(func() {
+		for _, r := range s.present() {
+			g.Expect(r.leave()).To(Succeed())
+			g.Expect(r.proxy.Close()).To(Succeed())
+		}
+	})
 	return s
 }
 
@@ -117,8 +155,19 @@ func (s *stage) patch(t *testing.T, worker int, path string) int {
 // ask asks anything; the audit log knows it as id.
 func (s *stage) ask(t *testing.T, worker int, method, path, id string) int {
 	t.Helper()
+	return askBy(t, s.replicas[worker], method, path, id)
+}
+
+// patchBy patches the thing as a replica that was started later.
+func (s *stage) patchBy(t *testing.T, r *replica) int {
+	t.Helper()
+	return askBy(t, r, http.MethodPatch, "/things/thing-1", "")
+}
+
+func askBy(t *testing.T, r *replica, method, path, id string) int {
+	t.Helper()
 	g := NewWithT(t)
-	request, err := http.NewRequestWithContext(t.Context(), method, s.replicas[worker].proxy.URL()+path, strings.NewReader("{}"))
+	request, err := http.NewRequestWithContext(t.Context(), method, r.proxy.URL()+path, strings.NewReader("{}"))
 	g.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("X-Test", id)
 	response, err := (&http.Client{Timeout: eventually, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)

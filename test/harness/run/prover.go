@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -16,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -41,6 +39,12 @@ type Subject struct {
 	Watched []history.Resource
 	// Replicas is how many of it run. Zero: 2.
 	Replicas int
+	// Unelected are arguments, after all others, with which a replica acts without
+	// being elected.
+	Unelected []string
+	// Previous is the program of another version, from which is upgraded. Empty: the
+	// same program.
+	Previous string
 }
 
 // Options say what is proved.
@@ -62,9 +66,14 @@ type Prover struct {
 	installation *env.Installation
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
-	replicas     []*replica
+	launch       launch
 	auditLog     string
 	runs         int
+
+	mu sync.Mutex
+	// replicas change while something runs beside the scenario only, under the lock.
+	replicas []*replica
+	retired  []history.Replica // the processes of those that are no more
 }
 
 // Start starts a control plane with the operator and waits until it is ready. The
@@ -106,29 +115,15 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 
 // install starts the replicas, each behind a proxy.
 func (p *Prover) install(ctx context.Context) error {
-	var next *fault.Proxy // of the replica that is started
-	operator, connect := p.subject.Operator, p.subject.Operator.Connect
-	operator.Connect = func(c *rest.Config) {
-		if connect != nil {
-			connect(c)
-		}
-		next.Connect(c)
-	}
 	var err error
-	if p.installation, err = p.plane.Install(ctx, operator); err != nil {
+	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {
 		return err
 	}
+	p.launch = p.launchProcess
 	for range p.subject.Replicas {
-		if next, err = fault.NewAPIProxy(p.plane.Config(), p.clock); err != nil {
+		if _, err := p.add(ctx, unlike{}); err != nil {
 			return err
 		}
-		r := &replica{proxy: next, clock: p.clock}
-		p.replicas = append(p.replicas, r)
-		process, err := p.installation.Start(ctx)
-		if err != nil {
-			return err
-		}
-		r.keep(ctx, process)
 	}
 	return nil
 }
@@ -138,13 +133,13 @@ func (p *Prover) install(ctx context.Context) error {
 func (p *Prover) Stop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	for _, r := range p.replicas {
+	for _, r := range p.present() {
 		errs = append(errs, r.leave())
 	}
 	if p.installation != nil {
 		errs = append(errs, p.installation.Stop(ctx))
 	}
-	for _, r := range p.replicas {
+	for _, r := range p.present() {
 		errs = append(errs, r.proxy.Close())
 	}
 	if p.plane != nil {
@@ -180,7 +175,7 @@ func (p *Prover) recovered(ctx context.Context) error {
 // ready says which replica is not.
 func (p *Prover) ready(ctx context.Context) error {
 	var errs []error
-	for _, r := range p.replicas {
+	for _, r := range p.present() {
 		if err := r.process.Ready(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))
 		}
@@ -190,22 +185,12 @@ func (p *Prover) ready(ctx context.Context) error {
 
 // heldLease is the version of the Lease; it is an error if nobody holds it.
 func (p *Prover) heldLease(ctx context.Context) (string, error) {
-	key := p.subject.Promises.Lease
-	var lease coordinationv1.Lease
-	if err := p.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, &lease); err != nil {
-		return "", fmt.Errorf("reading the Lease: %w", err)
+	lease, err := p.lease(ctx)
+	if err != nil {
+		return "", err
 	}
-	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+	if holder(lease) == "" {
 		return "", errors.New("nobody holds the Lease")
 	}
 	return lease.ResourceVersion, nil
-}
-
-// lives are the processes that ran at a time or later.
-func (p *Prover) lives(since time.Time) []history.Replica {
-	var all []history.Replica
-	for _, r := range p.replicas {
-		all = append(all, r.lived()...)
-	}
-	return slices.DeleteFunc(all, func(r history.Replica) bool { return !r.Ended.IsZero() && r.Ended.Before(since) })
 }

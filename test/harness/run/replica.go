@@ -3,10 +3,14 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/fault"
@@ -25,6 +29,9 @@ type process interface {
 	Wait(ctx context.Context) (code int, err error)
 	Restart() error
 	Kill()
+	Signal(s os.Signal) error
+	Pause(ctx context.Context) error
+	Resume() error
 }
 
 // replica is a process of the operator, its proxy, and what a kubelet does for it:
@@ -33,6 +40,7 @@ type replica struct {
 	proxy   *fault.Proxy
 	process process
 	clock   clock.Clock
+	build   string // what the history says it was built from
 
 	end     context.CancelFunc
 	keeping sync.WaitGroup
@@ -40,6 +48,7 @@ type replica struct {
 	mu     sync.Mutex
 	past   []history.Replica // the last one is the process that runs
 	killed bool              // the process that runs was
+	leaves bool              // the process that runs is the last
 	err    error             // why it was not started again
 }
 
@@ -54,7 +63,11 @@ func (r *replica) keep(ctx context.Context, process process) {
 			if err != nil {
 				return // it is no longer to be kept
 			}
-			if !r.ended(code) {
+			onPurpose, last := r.ended(code)
+			if last {
+				return
+			}
+			if !onPurpose {
 				select {
 				case <-ctx.Done():
 					return
@@ -76,16 +89,17 @@ func (r *replica) began() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.killed = false
-	r.past = append(r.past, history.Replica{Name: r.process.Name(), Started: r.clock.Now()})
+	r.past = append(r.past, history.Replica{Name: r.process.Name(), Build: r.build, Started: r.clock.Now()})
 }
 
-// ended notes the end and reports whether the process was killed on purpose.
-func (r *replica) ended(code int) bool {
+// ended notes the end and reports whether it was on purpose, and whether the
+// replica has come to its end with it.
+func (r *replica) ended(code int) (onPurpose, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last := &r.past[len(r.past)-1]
-	last.Ended, last.Exit, last.Killed = r.clock.Now(), code, r.killed
-	return r.killed
+	life := &r.past[len(r.past)-1]
+	life.Ended, life.Exit, life.Killed = r.clock.Now(), code, r.killed
+	return r.killed || !life.Asked.IsZero(), r.leaves
 }
 
 // kill ends the process with SIGKILL. It returns when it is gone.
@@ -94,6 +108,59 @@ func (r *replica) kill() {
 	r.killed = true
 	r.mu.Unlock()
 	r.process.Kill()
+}
+
+// ask asks the process that runs to stop, as a kubelet does, and does not wait. It
+// returns which of all processes so far that is.
+func (r *replica) ask(ctx context.Context) (life int, err error) {
+	err = wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		life = len(r.past) - 1
+		runs := r.past[life].Ended.IsZero()
+		if runs {
+			r.past[life].Asked = r.clock.Now()
+		}
+		return runs, nil
+	})
+	if err == nil {
+		err = r.process.Signal(syscall.SIGTERM)
+	}
+	if err != nil {
+		return life, fmt.Errorf("asking replica %s to stop: %w", r.process.Name(), err)
+	}
+	return life, nil
+}
+
+// gone waits until a process has ended. One that takes longer than grace is ended,
+// which does not count as killed: it was given its chance.
+func (r *replica) gone(ctx context.Context, life int, grace time.Duration) error {
+	limit := r.clock.Now().Add(grace)
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		if ended := r.lived()[life].Ended; !ended.IsZero() {
+			return true, nil
+		}
+		if r.clock.Now().After(limit) {
+			r.process.Kill()
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of replica %s: %w", r.process.Name(), err)
+	}
+	return nil
+}
+
+// retire asks the process to stop and does not start it again.
+func (r *replica) retire(ctx context.Context, grace time.Duration) error {
+	r.mu.Lock()
+	r.leaves = true
+	r.mu.Unlock()
+	life, err := r.ask(ctx)
+	if err != nil {
+		return err
+	}
+	return r.gone(ctx, life, grace)
 }
 
 // lived are all processes so far.

@@ -66,7 +66,7 @@ func (a *armed) race(ctx context.Context, r *replica, killed time.Time) {
 		return met != nil, nil
 	})
 	if err != nil {
-		a.missing(fmt.Sprintf("replica %s did not ask for %s when it started", r.process.Name(), a.plan.Target.Path))
+		a.missing("replica %s did not ask for %s when it started", r.process.Name(), a.plan.Target.Path)
 		return
 	}
 	select {

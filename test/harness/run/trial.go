@@ -148,7 +148,9 @@ func (t *trial) clear(ctx context.Context) error {
 
 // observed is what plans are derived from.
 func (t *trial) observed(h *history.History) scenario.Observed {
-	return scenario.Observed{Writes: t.writes(h), Watches: t.watches(), News: t.news(h)}
+	return scenario.Observed{
+		Writes: t.writes(h), Watches: t.watches(), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
+	}
 }
 
 // watches are the paths of the collections that the replicas have watched, in this

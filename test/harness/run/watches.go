@@ -39,7 +39,7 @@ func spoilNews(how string, newFault func() fault.Fault) func(context.Context, *a
 					defer ended()
 					a.awaitEnd(ctx, injection)
 					if !injection.Happened() {
-						a.missing(fmt.Sprintf("no news of %s were %s after step %d", a.plan.Target.Path, how, a.plan.Target.Nth))
+						a.missing("no news of %s were %s after step %d", a.plan.Target.Path, how, a.plan.Target.Nth)
 						return
 					}
 					a.noted(history.Fault{

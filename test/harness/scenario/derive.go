@@ -28,6 +28,8 @@ type Observed struct {
 	// News are what watches told of the run's own objects, each once, in the order in
 	// which it came.
 	News []News
+	// Unelected says that it is known how a replica acts without being elected.
+	Unelected bool
 }
 
 // derivation is what plans are derived from.
@@ -44,6 +46,9 @@ func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
 // derivations are the rules by which plans come to be, in the order of the plans.
 var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
+	lateWrites,
+	lostLeaders,
+	twins,
 	atNews,
 	worldMoves,
 }

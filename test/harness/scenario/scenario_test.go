@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,9 @@ func TestPlansAreOfWhatHasAnEffectInAllRuns(t *testing.T) {
 	plans := scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{{Writes: first}, {Writes: second}}, rand.New(rand.NewPCG(1, 2)))
 	var got []string
 	for _, p := range plans {
+		if !slices.Contains([]scenario.Perturbation{"P1", "P2", "P3", "P4"}, p.Perturbation) {
+			continue
+		}
 		id := p.ID()
 		back, err := scenario.ParsePlan(id)
 		if err != nil {

@@ -29,6 +29,12 @@ type File struct {
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
 	// free ports of the replica, and {namespace} is the Deployment's.
 	Args []string `json:"args,omitempty"`
+	// Unelected are arguments, after all others, with which a replica acts without
+	// being elected. Left out, nothing is tried with one that does.
+	Unelected []string `json:"unelected,omitempty"`
+	// Previous is the program of an older version, from which is upgraded. Left out,
+	// an upgrade is one to the same program.
+	Previous string `json:"previous,omitempty"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Replicas is how many run. Zero: as in run.Subject.

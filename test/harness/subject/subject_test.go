@@ -110,13 +110,16 @@ func TestWhatTheFileLeavesOutTheManifestsSay(t *testing.T) {
 func TestWhatTheFileSaysCounts(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
-		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n"
+		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
+		"unelected: [--elect=false]\nprevious: bin/old\n"
 	path := home(t, map[string]string{"subject.yaml": text})
 	s, err := Load(t.Context(), path, os.Args[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
+	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
+	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
 	g.Expect(s.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))

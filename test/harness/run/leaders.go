@@ -1,0 +1,270 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// The faults by which a leader is replaced and does not know: P10 to P12.
+
+// head is how long the next leader has for its first write before the old one is
+// let loose. Often there is nothing to write.
+const head = time.Second
+
+// atTarget has something done about the first request of the target that comes to a
+// point of its way, at whichever replica that is. It is held meanwhile.
+func (a *armed) atTarget(ctx context.Context, point fault.Point, do func(context.Context, *replica, *fault.Held) error) {
+	for _, r := range a.prover.present() {
+		gate := fault.NewGate(point)
+		a.inject(r, a.target(), gate)
+		a.all.Go(func() {
+			held, err := gate.Wait(ctx)
+			if err != nil {
+				return // the run is over and no such request came
+			}
+			defer held.Release()
+			first := false
+			a.once.Do(func() { first = true })
+			if !first {
+				return
+			}
+			defer a.lasts()()
+			switch err := do(ctx, r, held); {
+			case ctx.Err() != nil:
+				a.missing("the run ended before it was over: %v", err)
+			case err != nil:
+				a.failed(err)
+			}
+		})
+	}
+}
+
+// leading is who leads, and since when that is known.
+type leading struct {
+	name string
+	seen time.Time
+}
+
+// successor waits until another replica than old leads, and until that one has
+// written or had the time to. Nil is that none came, which is noted.
+func (a *armed) successor(ctx context.Context, old string) (*leading, error) {
+	limited, cancel := context.WithTimeout(ctx, a.limit)
+	defer cancel()
+	next := &leading{}
+	err := wait.PollUntilContextCancel(limited, poll, true, func(ctx context.Context) (bool, error) {
+		lease, err := a.prover.lease(ctx)
+		if err != nil {
+			return false, err
+		}
+		next.name, next.seen = holder(lease), a.now()
+		return next.name != "" && next.name != old, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("waiting for another leader: %w", err)
+	case limited.Err() != nil:
+		a.missing("no other replica than %s came to lead within %s", old, a.limit)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return next, a.begun(ctx, *next)
+}
+
+// begun waits until a leader has written, or has had the time to.
+func (a *armed) begun(ctx context.Context, l leading) error {
+	limit := a.now().Add(head)
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		return a.wroteSince(l) || a.now().After(limit), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for what replica %s writes: %w", l.name, err)
+	}
+	return nil
+}
+
+// wroteSince reports whether a replica has changed anything but its Lease.
+func (a *armed) wroteSince(l leading) bool {
+	for _, r := range a.prover.present() {
+		if r.process.Name() != l.name {
+			continue
+		}
+		for _, request := range r.proxy.Journal().Mutating() {
+			if request.Committed() && request.Received.After(l.seen) && request.Path != a.prover.leasePath() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// term is how long a leader keeps the Lease that it does not renew.
+func (a *armed) term(ctx context.Context) (time.Duration, error) {
+	lease, err := a.prover.lease(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0, fmt.Errorf("reading the Lease: it does not say how long it lasts")
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second, nil
+}
+
+// aboutLease are the requests by which a leader is elected.
+func (a *armed) aboutLease() fault.Match { return fault.Match{Path: a.prover.leasePath()} }
+
+func deliverLate(ctx context.Context, a *armed) error {
+	a.atTarget(ctx, fault.BeforeForward, a.holdBack)
+	return nil
+}
+
+// holdBack lets a request arrive when another replica leads. It is on its way all
+// the time, whatever becomes of the process that has sent it.
+func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) error {
+	name := r.process.Name()
+	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
+	defer cut.Heal()
+	next, err := a.successor(ctx, name)
+	if next == nil || err != nil {
+		return err
+	}
+	held.Release()
+	late, err := a.done(ctx, r, held.Request.ID)
+	switch {
+	case err != nil:
+		return err
+	case !late.Forwarded.After(next.seen):
+		a.missing("%s was forwarded before replica %s led", late, next.name)
+	case late.Status == 0:
+		a.missing("%s was not answered: %s", late, late.Error)
+	default:
+		a.noted(history.Fault{
+			Replica: name, Began: late.Received, Ended: late.Done,
+			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
+				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.name, late.Status, http.StatusText(late.Status)),
+		})
+	}
+	return nil
+}
+
+// done waits until the proxy has nothing more to do with a request.
+func (a *armed) done(ctx context.Context, r *replica, id int) (fault.Request, error) {
+	var request fault.Request
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		request = r.proxy.Journal().Requests[id-1]
+		return !request.Done.IsZero(), nil
+	})
+	if err != nil {
+		return request, fmt.Errorf("waiting for the end of %s: %w", request, err)
+	}
+	return request, nil
+}
+
+func pauseLeader(ctx context.Context, a *armed) error {
+	a.atTarget(ctx, fault.AfterAnswer, a.pause)
+	return nil
+}
+
+// pause stops the replica when its request has been carried out. The answer waits for
+// it, as all does that it has begun.
+func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err error) {
+	name := r.process.Name()
+	if err := r.process.Pause(ctx); err != nil {
+		return err
+	}
+	began := a.now()
+	defer func() {
+		if resumed := r.process.Resume(); err == nil {
+			err = resumed
+		}
+	}()
+	held.Release()
+	next, err := a.successor(ctx, name)
+	if next == nil || err != nil {
+		return err
+	}
+	if err := r.process.Resume(); err != nil {
+		return err
+	}
+	a.noted(history.Fault{
+		Replica: name, Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led", held.Request, a.now().Sub(began).Round(time.Millisecond), next.name),
+	})
+	return nil
+}
+
+func cutLease(ctx context.Context, a *armed) error {
+	do := a.cutFromLease
+	if a.plan.Variant == scenario.VariantRest {
+		do = a.cutFromRest
+	}
+	a.atTarget(ctx, fault.AfterAnswer, do)
+	return nil
+}
+
+// cutFromLease keeps the replica from its Lease until another one leads.
+func (a *armed) cutFromLease(ctx context.Context, r *replica, held *fault.Held) error {
+	began := a.now()
+	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
+	defer cut.Heal()
+	held.Release()
+	next, err := a.successor(ctx, r.process.Name())
+	if next == nil || err != nil {
+		return err
+	}
+	if !cut.Happened() {
+		a.missing("replica %s led, though %s had not tried to renew", next.name, r.process.Name())
+		return nil
+	}
+	a.noted(history.Fault{
+		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("cut off from the Lease at %s, until replica %s led", held.Request, next.name),
+	})
+	return nil
+}
+
+// cutFromRest keeps the replica from everything but its Lease, for longer than that
+// lasts: it leads all the time, and can do nothing.
+func (a *armed) cutFromRest(ctx context.Context, r *replica, held *fault.Held) error {
+	rest := fault.Match{NotPath: a.prover.leasePath()}
+	term, err := a.term(ctx)
+	if err != nil {
+		return err
+	}
+	began := a.now()
+	cut := a.inject(r, rest, fault.BlackHole{})
+	defer cut.Heal()
+	r.proxy.Sever(rest)
+	held.Release()
+	if err := a.outlast(ctx, term); err != nil {
+		return err
+	}
+	if !cut.Happened() {
+		a.missing("replica %s asked for nothing in %s", r.process.Name(), term)
+		return nil
+	}
+	a.noted(history.Fault{
+		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("cut off at %s from all but the Lease, %d requests", held.Request, cut.Count()),
+	})
+	return nil
+}
+
+// outlast waits until a Lease of this length, that is not renewed from now on, is
+// over for certain.
+func (a *armed) outlast(ctx context.Context, term time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the end of a Lease: %w", ctx.Err())
+	case <-a.prover.clock.After(term + head):
+		return nil
+	}
+}

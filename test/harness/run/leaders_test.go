@@ -1,0 +1,332 @@
+package run
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease"
+
+// newElection is a stage on which worker one leads.
+func newElection(t *testing.T) *stage {
+	t.Helper()
+	s := newStage(t, http.StatusOK)
+	s.subject.Promises.Lease = lease
+	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
+	o := &coordinationv1.Lease{}
+	o.Namespace, o.Name = lease.Namespace, lease.Name
+	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("one_1"), new(int32(3))
+	NewWithT(t).Expect(s.client.Create(t.Context(), o)).To(Succeed())
+	return s
+}
+
+// elects makes worker two the leader.
+func (s *stage) elects(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	o := &coordinationv1.Lease{}
+	g.Expect(s.client.Get(t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
+	o.Spec.HolderIdentity = new("two_1")
+	g.Expect(s.client.Update(t.Context(), o)).To(Succeed())
+}
+
+// stopsTime makes the run's waits end when the test says so.
+func (s *stage) stopsTime() *clocktesting.FakeClock {
+	stopped := clocktesting.NewFakeClock(time.Now())
+	s.clock = stopped
+	return stopped
+}
+
+// passes lets one wait that there is, or will be, end.
+func passes(t *testing.T, c *clocktesting.FakeClock, d time.Duration) {
+	t.Helper()
+	NewWithT(t).Eventually(c.HasWaiters, eventually).Should(BeTrue())
+	c.Step(d)
+}
+
+// sets arms a plan about the second PATCH of the thing.
+func (s *stage) sets(t *testing.T, kind string) *armed {
+	t.Helper()
+	return s.setsPlan(t, planOf(t, kind))
+}
+
+func (s *stage) setsPlan(t *testing.T, plan scenario.Plan) *armed {
+	t.Helper()
+	g := NewWithT(t)
+	a, err := s.arm(t.Context(), scenario.Scenario{}, plan, thing)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
+	return a
+}
+
+// comes sends the request that the plan is about, by worker one, and goes on.
+func (s *stage) comes(t *testing.T) <-chan int {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
+	code := make(chan int, 1)
+	go func() { code <- s.patch(t, 0, "/things/thing-1") }()
+	return code
+}
+
+// alone says whether a worker gets no answer, without waiting for one for long.
+func (s *stage) alone(t *testing.T, worker int, path string) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.replicas[worker].proxy.URL()+path, nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return err != nil
+}
+
+func (s *stage) cutFrom(t *testing.T, worker int, path string) func() bool {
+	t.Helper()
+	return func() bool { return s.alone(t, worker, path) }
+}
+
+// happened is the one fault that was told of.
+func happened(t *testing.T, a *armed) history.Fault {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(a.resting(t.Context())).To(Succeed())
+	g.Expect(a.disarm()).To(Succeed())
+	f := a.result()
+	g.Expect(f.Happened).To(Equal(1), f.Detail)
+	g.Expect(f.Ended).To(BeTemporally(">=", f.Began))
+	return f
+}
+
+// void is why the fault did not happen.
+func void(t *testing.T, a *armed) string {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(a.disarm()).To(Succeed())
+	f := a.result()
+	g.Expect(f.Happened).To(BeZero())
+	return f.Detail
+}
+
+func TestAWriteArrivesLate(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P10")
+	answer := s.comes(t)
+	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue(), "it cannot renew")
+	g.Expect(s.alone(t, 1, leasePath)).To(BeFalse(), "the other one can")
+	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK))
+	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK), "what the next leader writes is not held")
+	g.Expect(answer).NotTo(Receive())
+	s.elects(t)
+	g.Eventually(answer, eventually).Should(Receive(Equal(http.StatusOK)))
+	f := happened(t, a)
+	g.Expect(f.Replica).To(Equal("one"))
+	g.Expect(f.Detail).To(HavePrefix("PATCH /things/thing-1, held for "))
+	g.Expect(f.Detail).To(HaveSuffix("reached the API server when replica two led, and was answered 200 OK"))
+	g.Expect(s.alone(t, 0, leasePath)).To(BeFalse(), "it is over")
+}
+
+func TestALateWriteOutlivesItsSender(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P10")
+	g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
+	ctx, dies := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, s.replicas[0].proxy.URL()+"/things/thing-1", nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	gone := make(chan error, 1)
+	go func() {
+		response, err := http.DefaultTransport.RoundTrip(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		gone <- err
+	}()
+	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue())
+	dies()
+	g.Eventually(gone, eventually).Should(Receive(HaveOccurred()))
+	s.elects(t)
+	g.Expect(happened(t, a).Detail).To(ContainSubstring("answered 200"))
+}
+
+func TestWithoutAnotherLeaderNothingHappened(t *testing.T) {
+	for _, kind := range []string{"P10", "P11", "P12", "P13-leader"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			s := newElection(t)
+			a := s.sets(t, kind)
+			a.limit = 200 * time.Millisecond
+			answer := s.comes(t)
+			g.Eventually(answer, eventually).Should(Receive(), "it is let go")
+			g.Expect(a.resting(t.Context())).To(Succeed())
+			g.Expect(void(t, a)).To(ContainSubstring("no other replica than one came to lead within 200ms"))
+			g.Expect(s.alone(t, 0, leasePath)).To(BeFalse())
+		})
+	}
+}
+
+func TestWhatTheEndOfTheRunCutsShortDidNotHappen(t *testing.T) {
+	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			s := newElection(t)
+			s.stopsTime()
+			a := s.sets(t, kind)
+			answer := s.comes(t)
+			g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.lasting }, eventually).Should(Equal(1))
+			g.Expect(void(t, a)).To(ContainSubstring("the run ended before it was over"))
+			g.Eventually(answer, eventually).Should(Receive())
+			if kind == "P11" {
+				g.Expect(s.workers[0].heard()).To(Equal([]string{"paused", "resumed"}), "nobody stays paused")
+			}
+		})
+	}
+}
+
+func TestALeaderIsPausedUntilAnotherLeads(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P11")
+	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)), "the answer waits for it")
+	g.Eventually(s.workers[0].heard, eventually).Should(Equal([]string{"paused"}))
+	s.elects(t)
+	s.patch(t, 1, "/things/thing-1")
+	f := happened(t, a)
+	g.Expect(s.workers[0].heard()).To(HaveExactElements("paused", "resumed", "resumed"))
+	g.Expect(s.workers[1].heard()).To(BeEmpty())
+	g.Expect(f.Replica).To(Equal("one"))
+	g.Expect(f.Detail).To(MatchRegexp(`^paused at PATCH /things/thing-1, and went on \S+ later, when replica two led$`))
+}
+
+func TestOnlyTheLeaseIsCutOff(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P12")
+	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
+	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue())
+	g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
+	g.Expect(s.alone(t, 1, leasePath)).To(BeFalse())
+	s.elects(t)
+	g.Expect(happened(t, a).Detail).To(Equal("cut off from the Lease at PATCH /things/thing-1, until replica two led"))
+	g.Expect(s.alone(t, 0, leasePath)).To(BeFalse(), "it is over")
+}
+
+func TestALeaseThatWasNotRenewedAnywayIsNoFault(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P12")
+	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
+	s.elects(t)
+	g.Expect(a.resting(t.Context())).To(Succeed())
+	g.Expect(void(t, a)).To(ContainSubstring("replica two led, though one had not tried to renew"))
+}
+
+func TestAllButTheLeaseIsCutOff(t *testing.T) {
+	for name, asks := range map[string]bool{"Happened": true, "NobodyAsked": false} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			c := s.stopsTime()
+			a := s.sets(t, "P12-rest")
+			s.comes(t)
+			g.Eventually(c.HasWaiters, eventually).Should(BeTrue())
+			g.Expect(s.alone(t, 0, leasePath)).To(BeFalse())
+			if asks {
+				g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeTrue())
+			}
+			g.Expect(s.alone(t, 1, "/things/thing-1")).To(BeFalse())
+			passes(t, c, 4*time.Second)
+			if !asks {
+				g.Expect(a.resting(t.Context())).To(Succeed())
+				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 3s"))
+				return
+			}
+			f := happened(t, a)
+			g.Expect(f.Detail).To(Equal("cut off at PATCH /things/thing-1 from all but the Lease, 1 requests"))
+			g.Expect(f.Ended.Sub(f.Began)).To(Equal(4*time.Second), "longer than the Lease lasts")
+			g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeFalse())
+		})
+	}
+}
+
+func TestALeaderIsCutOff(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	a := s.sets(t, "P13-leader")
+	s.comes(t)
+	g.Eventually(s.cutFrom(t, 0, "/healthz"), eventually).Should(BeTrue())
+	g.Expect(s.alone(t, 1, "/healthz")).To(BeFalse())
+	s.elects(t)
+	f := happened(t, a)
+	g.Expect(f.Detail).To(MatchRegexp("^cut off at PATCH /things/thing-1, with .* under way and .* after, until replica two led$"))
+	g.Expect(s.alone(t, 0, "/healthz")).To(BeFalse())
+}
+
+func TestAllAreCutOff(t *testing.T) {
+	for name, asking := range map[string]int{"Happened": 2, "OneDidNotAsk": 1} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			c := s.stopsTime()
+			a := s.sets(t, "P13-all")
+			s.comes(t)
+			g.Eventually(c.HasWaiters, eventually).Should(BeTrue())
+			for worker := range asking {
+				g.Expect(s.alone(t, worker, leasePath)).To(BeTrue())
+			}
+			passes(t, c, 4*time.Second)
+			g.Expect(a.resting(t.Context())).To(Succeed())
+			if asking < 2 {
+				g.Expect(void(t, a)).To(ContainSubstring("replica two asked for nothing in 3s"))
+				return
+			}
+			g.Expect(happened(t, a).Replica).To(BeEmpty(), "it was all")
+			g.Expect(s.alone(t, 0, leasePath)).To(BeFalse())
+			g.Expect(s.alone(t, 1, leasePath)).To(BeFalse())
+		})
+	}
+}
+
+func TestAReplicaStartsWhileItIsCutOff(t *testing.T) {
+	for name, asks := range map[string]bool{"Happened": true, "ItDidNotAsk": false} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			c := s.stopsTime()
+			a := s.sets(t, "P13-start")
+			g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
+			g.Eventually(c.HasWaiters, eventually).Should(BeTrue())
+			g.Eventually(func() int { starts, _ := s.workers[1].counts(); return starts }, eventually).Should(Equal(2), "it is not the leader")
+			if asks {
+				g.Expect(s.alone(t, 1, leasePath)).To(BeTrue())
+			}
+			g.Expect(s.alone(t, 0, leasePath)).To(BeFalse())
+			passes(t, c, 4*time.Second)
+			if !asks {
+				g.Expect(a.resting(t.Context())).To(Succeed())
+				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 3s since its start"))
+				return
+			}
+			f := happened(t, a)
+			g.Expect(f.Replica).To(Equal("two"))
+			g.Expect(f.Detail).To(Equal("killed at PATCH /things/thing-1 and started again, cut off for 1 requests"))
+		})
+	}
+}
