@@ -17,7 +17,8 @@ type listener struct {
 	clock   clock.PassiveClock
 	journal *journal
 	configs map[Wire]*tls.Config
-	wire    func() *Injection // what the next connection meets
+	peer    func(address string) string // nil if nobody knows
+	wire    func() *Injection           // what the next connection meets
 	running *sync.WaitGroup
 
 	mu     sync.Mutex
@@ -62,6 +63,9 @@ func (l *listener) Accept() (net.Conn, error) {
 		c := &conn{Conn: accepted, owner: l, met: injection, entry: &Connection{
 			Remote: accepted.RemoteAddr().String(), Wire: injection.wire, Accepted: l.clock.Now(),
 		}}
+		if l.peer != nil {
+			c.entry.Peer = l.peer(c.entry.Remote)
+		}
 		l.journal.accepted(c.entry)
 		if !l.track(c) {
 			continue // the listener has been closed, which the next Accept says

@@ -20,7 +20,8 @@ var credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|password|signa
 type Connection struct {
 	ID       int // from 1
 	Remote   string
-	Wire     Wire // how the proxy treated it
+	Peer     string // who opened it, as Options.Peer says
+	Wire     Wire   // how the proxy treated it
 	Accepted time.Time
 	Closed   time.Time
 	// Received are the bytes that came from the client so far, those of a TLS
@@ -38,6 +39,9 @@ type Request struct {
 	Query      url.Values  // the values of credentials are Redacted
 	Header     http.Header // likewise
 	Host       string
+	// Body is what was sent, and Problem the body of an answer of the upstream's with
+	// a code of 400 or more, as far as Options.Bodies has them kept.
+	Body, Problem []byte
 
 	// Rule is the name of the rule whose fault happened to it. Empty: none.
 	Rule string
@@ -71,6 +75,14 @@ func (r Request) String() string { return r.Method + " " + r.URL().String() }
 
 // URL is what was asked for, without a host.
 func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
+
+// Peer is who sent a request; "" if that is not known.
+func (j Journal) Peer(r Request) string {
+	if i := r.Connection - 1; i >= 0 && i < len(j.Connections) {
+		return j.Connections[i].Peer
+	}
+	return ""
+}
 
 // Journal is what had come to a proxy at one moment, in the order of arrival.
 type Journal struct {

@@ -42,6 +42,15 @@ type Options struct {
 	Kubernetes bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
+	// Bodies keeps the bodies of requests, and of answers with a code of 400 or more,
+	// in the journal, each up to so many bytes. Requests are read to their end before
+	// they are forwarded then. It is for services to which no credentials are sent in
+	// bodies. Zero: none are kept.
+	Bodies int
+	// Peer says who has opened a connection, by the client's address, for the
+	// journal; "" if it cannot tell. It is called once for each, while the connection
+	// is open and before anything is read from it. Nil: nobody knows.
+	Peer func(address string) string
 	// Clock measures delays and gives the journal its times. Nil: the real one.
 	Clock clock.Clock
 }
@@ -61,6 +70,7 @@ type Proxy struct {
 	upstream *http.Transport
 
 	running  sync.WaitGroup // what Close waits for
+	bodies   int
 	closed   chan struct{}
 	stop     sync.Once
 	stopErr  error
@@ -103,14 +113,14 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, closed: make(chan struct{}), open: map[*exchange]struct{}{}}
+	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}), open: map[*exchange]struct{}{}}
 	p.wires = []*Injection{{name: string(o.Wire), wire: o.Wire, healed: make(chan struct{})}}
 	p.url = "http://" + tcp.Addr().String()
 	if o.Wire == TLS {
 		p.url = "https://" + tcp.Addr().String()
 	}
 	p.listener = &listener{
-		Listener: tcp, clock: o.Clock, journal: p.journal, configs: configs,
+		Listener: tcp, clock: o.Clock, journal: p.journal, configs: configs, peer: o.Peer,
 		wire: p.wire, running: &p.running, open: map[*conn]struct{}{},
 	}
 	p.forwardTo(target, o)
@@ -146,6 +156,7 @@ func (p *Proxy) forwardTo(target *url.URL, o Options) {
 				x.entry.Answered, x.entry.Status = now, response.StatusCode
 				x.entry.AuditID = response.Header.Get(auditIDHeader)
 			})
+			x.keepProblem(response)
 			if x.after != nil {
 				if err := x.after(); err != nil {
 					return err
@@ -203,6 +214,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p.journal.received(x.entry)
 	defer x.end()
+	x.keepBody()
 	// Before a rule is picked: what Sever does not find meets the rules.
 	defer p.opened(x)()
 	if x.injection = p.pick(r); x.injection == nil {

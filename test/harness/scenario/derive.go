@@ -25,6 +25,9 @@ type Observed struct {
 	Writes []Write
 	// Watches are the paths of the collections that the subject watches.
 	Watches []string
+	// Calls are the requests to what is outside the cluster that are about the run's
+	// own things, in the order in which they came.
+	Calls []Call
 	// News are what watches told of the run's own objects, each once, in the order in
 	// which it came.
 	News []News
@@ -51,6 +54,7 @@ var derivations = []func(d *derivation) []Plan{
 	twins,
 	atNews,
 	worldMoves,
+	outsideFails,
 }
 
 // Plans derives what can go wrong from what was seen in clean runs. What was seen

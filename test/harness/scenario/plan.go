@@ -50,6 +50,7 @@ var variants = map[Perturbation][]string{
 	LostNews:        {""},
 	StartRace:       append(texts(raceCodes), NoAnswer),
 	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
+	OutsideFails:    append([]string{OutsideDieAfter, OutsideDieBefore, OutsideLose, OutsideSlow}, texts(outsideCodes)...),
 }
 
 func texts(numbers []int) []string {

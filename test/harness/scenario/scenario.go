@@ -36,6 +36,17 @@ type Step struct {
 	Delete  *Ref     `json:"delete,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Quiesce *Quiesce `json:"quiesce,omitempty"`
+	// External is a change that somebody else makes outside the cluster: what is
+	// done, and to what. Which changes there are is the external system's to say.
+	External map[string]string `json:"external,omitempty"`
+}
+
+// Change is what the step changes outside the cluster; "" and "" if it does not.
+func (s Step) Change() (what, thing string) {
+	for what, thing = range s.External {
+		return what, thing
+	}
+	return "", ""
 }
 
 // Ref names an object.
@@ -148,10 +159,15 @@ func (s Step) validate() error {
 	note(s.Delete != nil, "delete")
 	note(s.Wait != nil, "wait")
 	note(s.Quiesce != nil, "quiesce")
+	note(s.External != nil, "external")
 	if len(actions) != 1 {
 		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
 	}
 	switch {
+	case s.External != nil:
+		if what, thing := s.Change(); len(s.External) != 1 || what == "" || thing == "" {
+			return fmt.Errorf("it has %d external changes, and a step has one, to one thing", len(s.External))
+		}
 	case s.Patch != nil:
 		return s.Patch.Object.validate()
 	case s.Delete != nil:
@@ -185,18 +201,30 @@ func (w Wait) validate() error {
 	return w.Object.validate()
 }
 
-// placeholder is a name in braces. JSON's own braces are followed by a quote.
-var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*)\}`)
+// placeholder is a name in braces, or a value that something outside the cluster
+// has, as in {store.endpoint}. JSON's own braces are followed by a quote.
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*(?:\.[A-Za-z][A-Za-z0-9]*)?)\}`)
 
-// Names are the placeholders in the scenario, without braces, each once.
+// Names are the placeholders in the scenario that stand for names of its objects,
+// without braces, each once.
 func (s Scenario) Names() ([]string, error) {
+	return s.placeholders(func(name string) bool { return !strings.Contains(name, ".") })
+}
+
+// Values are the placeholders that stand for values of something outside the
+// cluster, as in store.endpoint, each once.
+func (s Scenario) Values() ([]string, error) {
+	return s.placeholders(func(name string) bool { return strings.Contains(name, ".") })
+}
+
+func (s Scenario) placeholders(wanted func(string) bool) ([]string, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, fmt.Errorf("encoding scenario %q: %w", s.Name, err)
 	}
 	var names []string
 	for _, found := range placeholder.FindAllSubmatch(text, -1) {
-		if name := string(found[1]); !slices.Contains(names, name) {
+		if name := string(found[1]); wanted(name) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}

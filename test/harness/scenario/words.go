@@ -43,6 +43,12 @@ var words = map[form]string{
 	{WorldMoves, RemoveChild}:      "when the API server has done TARGET, an administrator deletes the object",
 	{WorldMoves, Rival}:            "when the API server has done TARGET, somebody else writes other values over the object for some seconds",
 	{WorldMoves, ForeignFinalizer}: "when the API server has done TARGET, somebody else puts a finalizer on the object, and takes it off a while after the operator's own is gone",
+
+	{OutsideFails, OutsideDieAfter}:  "a replica is killed (SIGKILL) when what is outside the cluster has answered TARGET, before it is told so",
+	{OutsideFails, OutsideDieBefore}: "a replica is killed (SIGKILL) when it has sent TARGET, which never comes to what is outside the cluster",
+	{OutsideFails, OutsideLose}:      "what is outside the cluster answers TARGET, and the answer is lost on its way; the process lives on",
+	{OutsideFails, OutsideSlow}:      "what is outside the cluster answers TARGET, and the answer comes late",
+	{OutsideFails, ""}:               "a replica is told VARIANT in answer to TARGET, which never comes to what is outside the cluster",
 }
 
 // Words is the plan in a sentence.

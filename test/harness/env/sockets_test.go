@@ -1,0 +1,57 @@
+package env
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestAddressOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F:1F90": "127.0.0.1:8080",
+		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
+		"00000000000000000000000001000000:0050": "[::1]:80",
+	} {
+		if got := addressOf(text); got != netip.MustParseAddrPort(want) {
+			t.Errorf("addressOf(%q) = %s, want %s", text, got, want)
+		}
+	}
+	for _, text := range []string{"", "local_address", "0100007F", "0100007F:x", "01:1F90", "0100007F:1F9000"} {
+		if got := addressOf(text); got.IsValid() {
+			t.Errorf("addressOf(%q) = %s, want none", text, got)
+		}
+	}
+}
+
+func TestAConnectionHasOneOwner(t *testing.T) {
+	g := NewWithT(t)
+	if _, err := os.Stat("/proc/self/net/tcp"); err != nil {
+		t.Skip("there is no /proc here to ask")
+	}
+	other := exec.CommandContext(t.Context(), "sleep", "60")
+	g.Expect(other.Start()).To(Succeed())
+	t.Cleanup(func() {
+		g.Expect(other.Process.Kill()).To(Succeed())
+		_ = other.Wait() // it was killed
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = listener.Close() })
+	client, err := net.Dial("tcp", listener.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = client.Close() })
+	server, err := listener.Accept()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = server.Close() })
+
+	address := server.RemoteAddr().String()
+	g.Expect(owns(os.Getpid(), address)).To(BeTrue())
+	g.Expect(owns(other.Process.Pid, address)).To(BeFalse(), "it is another's")
+	g.Expect(owns(os.Getpid(), "nonsense")).To(BeFalse())
+	g.Expect(client.Close()).To(Succeed())
+	g.Expect(owns(os.Getpid(), address)).To(BeFalse(), "it is closed")
+}
