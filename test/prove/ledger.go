@@ -20,21 +20,21 @@ type ran struct {
 	reference *run.Reference
 	plan      *scenario.Plan
 	outcome   run.Outcome
+	promises  invariant.Operator // what it was judged by
 }
 
 // ledger tells of runs and keeps what did not hold. Its methods are for one
 // goroutine: whoever runs plans side by side hands them over.
 type ledger struct {
-	options  options
-	promises invariant.Operator
-	output   io.Writer
-	clock    clock.PassiveClock
-	total    int // how many there will be
-	sweep    report.Sweep
+	options options
+	output  io.Writer
+	clock   clock.PassiveClock
+	total   int // how many there will be
+	sweep   report.Sweep
 }
 
-func newLedger(o options, promises invariant.Operator, output io.Writer) *ledger {
-	return &ledger{options: o, promises: promises, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed}}
+func newLedger(o options, output io.Writer) *ledger {
+	return &ledger{options: o, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed}}
 }
 
 // expect says that so many runs more will come. The first call starts the clock by
@@ -84,7 +84,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
 			Must: r.reference.Scenario.Must,
 		},
-		Seed: l.options.seed, Operator: l.promises,
+		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
 	if r.plan != nil {

@@ -28,6 +28,7 @@ func after(t *testing.T, r run.Result, id string) ran {
 		verdict.Breaches = []string{"it is not so"}
 	}
 	over := ran{
+		promises:  invariant.Operator{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}}, Histories: []*history.History{h}},
 		outcome: run.Outcome{
 			Scenario: "tenant-life", Plan: id, Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
@@ -47,7 +48,7 @@ func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()
 	t.Helper()
 	said = &bytes.Buffer{}
 	o.subject, o.seed, o.dir = ours, 7, t.TempDir()
-	l = newLedger(o, invariant.Operator{Users: []string{"op"}}, said)
+	l = newLedger(o, said)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
 	return l, said, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"strings"
 	"syscall"
 
 	"leasehold.dev/test/harness/run"
@@ -55,7 +56,16 @@ type options struct {
 	seed                  uint64
 	smoke, keep           bool
 	clean                 int
+	workers, repeat       int
 	match                 *regexp.Regexp
+}
+
+// away is what all plans in a namespace of another name have in their ID.
+var away = ":" + string(scenario.Elsewhere) + ":"
+
+// leaves reports whether the operator is to be run in a namespace of another name.
+func (o options) leaves() bool {
+	return o.clean == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) && o.match.MatchString(away)
 }
 
 func parse(args []string, output io.Writer) (o options, err error) {
@@ -71,6 +81,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the histories of what has held too.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
+	flags.IntVar(&o.workers, "workers", 3, "Run so many plans side by side, each on a control plane of its own.")
+	flags.IntVar(&o.repeat, "repeat", 1, "Run each plan this often, to see whether it gives the same each time.")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -79,6 +91,12 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	}
 	if o.match, err = regexp.Compile(*match); err != nil {
 		return o, fmt.Errorf("reading -match: %w", err)
+	}
+	if o.workers < 1 || o.repeat < 1 {
+		return o, fmt.Errorf("reading the arguments: -workers=%d and -repeat=%d have to be at least 1", o.workers, o.repeat)
+	}
+	if o.plan != "" && o.repeat == 1 {
+		o.workers = 1
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64() //nolint:forbidigo // where a seed comes from
@@ -104,18 +122,25 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	random := rand.New(rand.NewPCG(o.seed, 0))
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: random})
+	sw := newSweep(o, s.Promises, output)
+	// Who breaks it off wants to know what was found until then.
+	return errors.Join(proveAll(ctx, o, s, wanted, random, sw), sw.finish())
+}
+
+// proveAll starts what is needed, and stops it.
+func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand, sw *sweep) (err error) {
+	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
-	sw := newSweep(o, s.Promises, output)
-	for _, of := range wanted {
-		if err = sw.run(ctx, prover, of); err != nil {
-			break // who breaks it off wants to know what was found until then
-		}
+	references, err := sw.run(ctx, fleet, wanted)
+	if err = errors.Join(err, fleet.Stop(ctx)); err != nil || s.Elsewhere == nil || !o.leaves() {
+		return err
 	}
-	return errors.Join(err, sw.finish())
+	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random}, 1); err != nil {
+		return err
+	}
+	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), fleet.Stop(ctx))
 }
 
 // chosenScenarios are all, or the one that is named or that the plan is of.

@@ -31,19 +31,20 @@ func TestChosenScenarios(t *testing.T) {
 
 func TestSubsetIsOneOfEachPerturbation(t *testing.T) {
 	g := NewWithT(t)
-	var plans []scenario.Plan
+	var jobs []job
 	for _, kind := range []string{"P1", "P4-409", "P2", "P3", "P4-500"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
-			plans = append(plans, plan(t, "s:"+kind+":PATCH:"+path+":1"))
+			p := plan(t, "s:"+kind+":PATCH:"+path+":1")
+			jobs = append(jobs, job{nil, &p})
 		}
 	}
-	few := subset(plans, rand.New(rand.NewPCG(1, 2)))
+	few := subset(jobs, rand.New(rand.NewPCG(1, 2)))
 	var kinds []string
-	for _, p := range few {
-		kinds = append(kinds, string(p.Perturbation))
+	for _, j := range few {
+		kinds = append(kinds, string(j.plan.Perturbation))
 	}
 	g.Expect(kinds).To(Equal([]string{"P1", "P2", "P3", "P4"}))
-	g.Expect(subset(plans, rand.New(rand.NewPCG(1, 2)))).To(Equal(few), "the same seed, the same plans")
+	g.Expect(subset(jobs, rand.New(rand.NewPCG(1, 2)))).To(Equal(few), "the same seed, the same plans")
 }
 
 func TestParse(t *testing.T) {

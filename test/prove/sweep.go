@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
@@ -17,92 +19,147 @@ import (
 // cleanRuns are what plans are compared with: in two it shows what differs by itself.
 const cleanRuns = 2
 
-// sweep runs plans one after another.
+// job is one run that is to be: of a plan, or with nothing going wrong.
+type job struct {
+	reference *run.Reference
+	plan      *scenario.Plan
+}
+
+// sweep runs the plans of all scenarios, side by side.
 type sweep struct {
-	options options
-	output  io.Writer
-	ledger  *ledger
+	options  options
+	promises invariant.Operator
+	output   io.Writer
+
+	mu     sync.Mutex // the ledger is for one goroutine
+	ledger *ledger
 }
 
 func newSweep(o options, promises invariant.Operator, output io.Writer) *sweep {
-	return &sweep{options: o, output: output, ledger: newLedger(o, promises, output)}
+	return &sweep{options: o, promises: promises, output: output, ledger: newLedger(o, output)}
 }
 
-func (s *sweep) run(ctx context.Context, prover *run.Prover, of scenario.Scenario) error {
-	fmt.Fprintf(s.output, "%s: %d clean runs to compare with\n", of.Name, cleanRuns)
-	ref, err := prover.Reference(ctx, of, cleanRuns)
+// run does the work of a fleet: first the clean runs of each scenario, then what can
+// go wrong in them.
+func (s *sweep) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+	references, err := s.compare(ctx, fleet, of)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, outcome := range ref.Outcomes {
-		if err := s.ledger.compared(ran{ref, nil, outcome}); err != nil {
-			return err
-		}
-	}
-	plans, err := s.chosen(ref)
+	jobs, err := s.jobs(references)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.ledger.expect(len(plans) + s.options.clean)
-	for range s.options.clean {
-		outcome, err := prover.Clean(ctx, ref)
+	s.ledger.expect(len(jobs))
+	return references, fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
+		return s.one(ctx, p, jobs[i])
+	})
+}
+
+// compare makes the references. Each is of one prover, the plans of any.
+func (s *sweep) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+	references := make([]*run.Reference, len(of))
+	return references, fleet.Each(ctx, len(of), func(ctx context.Context, p *run.Prover, i int) error {
+		ref, err := p.Reference(ctx, of[i], cleanRuns)
 		if err != nil {
 			return err
 		}
-		if err := s.ledger.add(ran{ref, nil, outcome}); err != nil {
-			return err
+		references[i] = ref
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		fmt.Fprintf(s.output, "%s: %d clean runs to compare with\n", of[i].Name, cleanRuns)
+		for _, outcome := range ref.Outcomes {
+			if err := s.ledger.compared(ran{ref, nil, outcome, s.promises}); err != nil {
+				return err
+			}
 		}
-	}
-	for _, plan := range plans {
-		outcome, err := prover.Run(ctx, ref, plan)
-		if err != nil {
-			return err
-		}
-		if err := s.ledger.add(ran{ref, &plan, outcome}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-// chosen are the plans that the options ask for. Codes come from the seed alone,
-// so that a plan that is run again is the same.
-func (s *sweep) chosen(ref *run.Reference) ([]scenario.Plan, error) {
-	switch {
-	case s.options.clean > 0:
-		return nil, nil
-	case s.options.plan != "":
+func (s *sweep) one(ctx context.Context, p *run.Prover, j job) (err error) {
+	var outcome run.Outcome
+	if j.plan == nil {
+		outcome, err = p.Clean(ctx, j.reference)
+	} else {
+		outcome, err = p.Run(ctx, j.reference, *j.plan)
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.add(ran{j.reference, j.plan, outcome, s.promises})
+}
+
+// jobs are what the options ask for. Choices come from the seed alone, so that a
+// plan that is run again is the same.
+func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
+	var jobs []job
+	if s.options.clean > 0 {
+		for i := range s.options.clean {
+			jobs = append(jobs, job{references[i%len(references)], nil})
+		}
+		return jobs, nil
+	}
+	if strings.Contains(s.options.plan, away) {
+		return nil, nil // see elsewhere
+	}
+	if s.options.plan != "" {
 		plan, err := scenario.ParsePlan(s.options.plan)
-		return []scenario.Plan{plan}, err
+		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
-	plans := ref.Plans(rand.New(rand.NewPCG(s.options.seed, 1)))
-	if len(plans) == 0 {
-		return nil, errors.New("deriving plans: the operator has written nothing in the clean runs")
+	for _, ref := range references {
+		plans := ref.Plans(rand.New(rand.NewPCG(s.options.seed, 1)))
+		if len(plans) == 0 {
+			return nil, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs", ref.Scenario.Name)
+		}
+		for _, plan := range plans {
+			if s.options.match.MatchString(plan.ID()) {
+				jobs = append(jobs, job{ref, &plan})
+			}
+		}
 	}
-	if s.options.match != nil {
-		plans = slices.DeleteFunc(plans, func(p scenario.Plan) bool { return !s.options.match.MatchString(p.ID()) })
-	}
-	if len(plans) == 0 {
+	if len(jobs) == 0 && !s.options.leaves() {
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
-	if !s.options.smoke {
-		return plans, nil
+	if s.options.smoke {
+		jobs = subset(jobs, rand.New(rand.NewPCG(s.options.seed, 2)))
 	}
-	return subset(plans, rand.New(rand.NewPCG(s.options.seed, 2))), nil
+	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// subset is one plan of each perturbation, each at another write.
-func subset(plans []scenario.Plan, random *rand.Rand) []scenario.Plan {
-	by := map[scenario.Perturbation][]scenario.Plan{}
-	for _, p := range plans {
-		by[p.Perturbation] = append(by[p.Perturbation], p)
+// subset is one plan of each perturbation, of any scenario.
+func subset(jobs []job, random *rand.Rand) []job {
+	by := map[scenario.Perturbation][]job{}
+	for _, j := range jobs {
+		by[j.plan.Perturbation] = append(by[j.plan.Perturbation], j)
 	}
-	var few []scenario.Plan
+	var few []job
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
 		few = append(few, by[kind][random.IntN(len(by[kind]))])
 	}
 	return few
 }
 
-// finish writes the summary and says whether all has held.
-func (s *sweep) finish() error { return s.ledger.close() }
+// finish writes the summary and says whether all has held, and, where plans were
+// repeated, whether each gave the same each time.
+func (s *sweep) finish() error {
+	results := map[string]map[run.Result]int{}
+	for _, o := range s.ledger.sweep.Outcomes {
+		if results[o.Plan] == nil {
+			results[o.Plan] = map[run.Result]int{}
+		}
+		results[o.Plan][o.Result]++
+	}
+	var errs []error
+	for _, plan := range slices.Sorted(maps.Keys(results)) {
+		if s.options.repeat > 1 && plan != "" {
+			fmt.Fprintf(s.output, "%s: %d times %v\n", plan, s.options.repeat, results[plan])
+			if len(results[plan]) > 1 {
+				errs = append(errs, fmt.Errorf("%w: %s gave %v", errFound, plan, results[plan]))
+			}
+		}
+	}
+	return errors.Join(append(errs, s.ledger.close())...)
+}

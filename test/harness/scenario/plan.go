@@ -24,7 +24,13 @@ const (
 	// Refuse answers with an error instead of the API server, which sees nothing.
 	// Its variants are the codes.
 	Refuse Perturbation = "P4"
+	// Elsewhere is no fault: the operator is installed in a namespace of another name,
+	// by manifests of its own. It cannot be derived, and is not part of a run.
+	Elsewhere Perturbation = "P20"
 )
+
+// ManifestsTarget is the method of a target that is an installation's manifests.
+const ManifestsTarget = "MANIFESTS"
 
 // codes are those that a Refuse may have: a conflict, too many requests, an
 // internal error, no service, a timeout.
@@ -49,6 +55,7 @@ var variants = map[Perturbation][]string{
 	MissedNews:      {""},
 	LostNews:        {""},
 	StartRace:       append(texts(raceCodes), NoAnswer),
+	Elsewhere:       {""},
 	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
 	OutsideFails:    append([]string{OutsideDieAfter, OutsideDieBefore, OutsideLose, OutsideSlow}, texts(outsideCodes)...),
 }

@@ -49,6 +49,8 @@ var words = map[form]string{
 	{OutsideFails, OutsideLose}:      "what is outside the cluster answers TARGET, and the answer is lost on its way; the process lives on",
 	{OutsideFails, OutsideSlow}:      "what is outside the cluster answers TARGET, and the answer comes late",
 	{OutsideFails, ""}:               "a replica is told VARIANT in answer to TARGET, which never comes to what is outside the cluster",
+	{WorldMoves, ForeignFinalizer}: "before a user deletes an object, somebody else puts a finalizer on it, and takes it off a while after the operator's own is gone",
+	{Elsewhere, ""}:                "nothing goes wrong, but the operator is installed in a namespace of another name",
 }
 
 // Words is the plan in a sentence.

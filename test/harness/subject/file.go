@@ -25,6 +25,9 @@ type File struct {
 	// Manifests is the kustomize folder of the whole installation, with one
 	// Deployment in it: see env.Subject.
 	Manifests string `json:"manifests"`
+	// Elsewhere is a kustomize folder of the same installation in a namespace of
+	// another name. Each scenario is run there once too. Empty: it is not tried.
+	Elsewhere string `json:"elsewhere,omitempty"`
 	// Args follow the arguments of the Deployment, for what a machine shared by
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
 	// free ports of the replica, and {namespace} is the Deployment's.

@@ -29,6 +29,8 @@ type Subject struct {
 	run.Subject
 	Name      string
 	Scenarios []scenario.Scenario
+	// Elsewhere is the same in a namespace of another name; nil if there is none.
+	Elsewhere *run.Subject
 }
 
 // Load reads a subject and its scenarios, builds its binary if the file says how,
@@ -45,18 +47,32 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	if err := f.build(ctx); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
-	objects, err := env.Render(ctx, "", f.path(f.Manifests))
+	s, err := f.install(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
-	s, err := f.complete(objects)
-	if err != nil {
-		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
+	if f.Elsewhere != "" {
+		moved := *f
+		moved.Manifests = f.Elsewhere
+		there, err := moved.install(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("completing the subject %s elsewhere: %w", f.Name, err)
+		}
+		s.Elsewhere = &there.Subject
 	}
 	if s.Scenarios, err = f.scenarios(); err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
 	return s, nil
+}
+
+// install is the subject as its manifests install it.
+func (f *File) install(ctx context.Context) (*Subject, error) {
+	objects, err := env.Render(ctx, "", f.path(f.Manifests))
+	if err != nil {
+		return nil, err
+	}
+	return f.complete(objects)
 }
 
 // build makes the binary, or makes sure that it is there.

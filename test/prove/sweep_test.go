@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+)
+
+func asked(t *testing.T, args ...string) options {
+	t.Helper()
+	o, err := parse(append([]string{"-seed=7"}, args...), io.Discard)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	return o
+}
+
+func TestCleanRunsAreSpreadOverTheScenarios(t *testing.T) {
+	g := NewWithT(t)
+	one, two := &run.Reference{}, &run.Reference{}
+	s := &sweep{options: asked(t, "-clean=3")}
+	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
+}
+
+func TestAPlanIsRunAsOftenAsAsked(t *testing.T) {
+	g := NewWithT(t)
+	ref := &run.Reference{Scenario: scenario.Scenario{Name: "s"}}
+	const id = "s:P3:PATCH:/a:1"
+	for _, tc := range []struct {
+		args          []string
+		jobs, workers int
+	}{
+		{[]string{"-plan=" + id}, 1, 1},
+		{[]string{"-plan=" + id, "-repeat=20", "-workers=4"}, 20, 4},
+		{[]string{"-plan=s:P20:MANIFESTS:there:1"}, 0, 1},
+	} {
+		s := &sweep{options: asked(t, tc.args...)}
+		jobs, err := s.jobs([]*run.Reference{ref})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(jobs).To(HaveLen(tc.jobs))
+		for _, j := range jobs {
+			g.Expect(j.plan.ID()).To(Equal(id))
+		}
+		g.Expect(s.options.workers).To(Equal(tc.workers))
+	}
+	_, err := parse([]string{"-workers=0"}, io.Discard)
+	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
+}
+
+func TestElsewhereIsPartOfTheWholeSweep(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want bool
+	}{
+		{nil, true},
+		{[]string{"-smoke"}, false},
+		{[]string{"-clean=3"}, false},
+		{[]string{"-match=:P1:"}, false},
+		{[]string{"-match=:P20:"}, true},
+		{[]string{"-plan=s:P3:PATCH:/a:1"}, false},
+		{[]string{"-plan=s:P20:MANIFESTS:there:1"}, true},
+	} {
+		if got := asked(t, tc.args...).leaves(); got != tc.want {
+			t.Errorf("with %q it is %t that the operator is run elsewhere, want %t", tc.args, got, tc.want)
+		}
+	}
+}
+
+func TestTheSamePlanHasToGiveTheSame(t *testing.T) {
+	const id = "s:P3:PATCH:/a:1"
+	for name, tc := range map[string]struct {
+		results []run.Result
+		says    string
+		wrong   bool
+	}{
+		"Same":   {[]run.Result{run.Held, run.Held}, id + ": 2 times map[held:2]", false},
+		"Differ": {[]run.Result{run.Held, run.Void}, "", true},
+		"Broken": {[]run.Result{run.Broken, run.Broken}, id + ": 2 times map[broken:2]", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var said bytes.Buffer
+			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Operator{}, &said)
+			for _, r := range tc.results {
+				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, report.Outcome{Plan: id, Result: r})
+			}
+			err := s.finish()
+			if tc.wrong {
+				g.Expect(err).To(MatchError(errFound))
+			} else {
+				g.Expect(err).NotTo(HaveOccurred())
+			}
+			g.Expect(said.String()).To(ContainSubstring(tc.says))
+		})
+	}
+}
