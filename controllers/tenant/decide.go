@@ -66,7 +66,9 @@ func decide(o *observation, operatorNamespace string) plan {
 		live := o.namespaces[name]
 		ours := live != nil && ownsNamespace(t, listed, live)
 		s := step{name: name, live: live, verb: verbFor(wanted[name], live, ours, leavingPolicy(t, live))}
-		keeps[name] = s.verb == keep || s.verb == wait || s.verb == remove
+		// A namespace that is to be created may be there, where the cache is late; if it
+		// is not, neither is a binding in it.
+		keeps[name] = s.verb == create || s.verb == keep || s.verb == wait || s.verb == remove
 		p.steps = append(p.steps, s)
 	}
 	p.strays = strays(o, p.steps, keeps)

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,14 @@ func TestDecideFindsStrayRights(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{"a-old": true, "conflicted": true}, got); diff != "" {
 		t.Errorf("strays (-want +got):\n%s", diff)
+	}
+
+	// A late cache shows the binding that we have just made before its namespace.
+	fresh := tenant("a", asking("dev"))
+	early := observed(fresh)
+	early.marked = []*rbacv1.RoleBinding{binding("a-dev", fresh)}
+	if p := decide(early, ""); len(p.strays) > 0 || !slices.Equal(p.creates(), []string{"a-dev"}) {
+		t.Errorf("a right in a namespace that is asked for must stay: strays %v, creates %v", p.strays, p.creates())
 	}
 
 	// An admin who strips the marks off the binding must not keep the right.

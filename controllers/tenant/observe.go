@@ -34,7 +34,8 @@ type observation struct {
 	adminRoleExists bool
 }
 
-// observe reads the world, from the cache where being late does no harm.
+// observe reads the world, from the cache where being late does no harm, or has not
+// done any lately.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := &observation{
 		tenant:     t,
@@ -42,27 +43,28 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 		namespaces: map[string]*corev1.Namespace{},
 		bindings:   map[string]*rbacv1.RoleBinding{},
 	}
-	for _, step := range []func(context.Context, *observation) error{
+	reader := r.own.Reader(client.ObjectKeyFromObject(t), r.Client, r.Live)
+	for _, step := range []func(context.Context, client.Reader, *observation) error{
 		r.observeNamespaces, // first: the others look only into these
 		r.observeBindings,
 		r.observeForeign,
 		r.observeRoles,
 	} {
-		if err := step(ctx, o); err != nil {
+		if err := step(ctx, reader, o); err != nil {
 			return nil, err
 		}
 	}
 	return o, nil
 }
 
-func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) error {
+func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader, o *observation) error {
 	wanted := wantedNames(o.tenant)
 	for _, name := range heldNames(o.tenant) {
 		// A wanted namespace that the cache does not show yet is created under
 		// the precondition that it does not exist. One that is on its way out is
 		// forgotten for good when it is seen to be gone, so that is not left to
 		// a cache that may be late.
-		ns, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := lookup.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err == nil && ns == nil && !wanted[name] {
 			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
@@ -76,10 +78,10 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, o *observation) erro
 	return nil
 }
 
-func (r *Reconciler) observeBindings(ctx context.Context, o *observation) error {
+func (r *Reconciler) observeBindings(ctx context.Context, reader client.Reader, o *observation) error {
 	for name := range o.namespaces {
 		key := client.ObjectKey{Namespace: name, Name: adminBindingName}
-		binding, err := lookup.Get(ctx, r.Client, key, &rbacv1.RoleBinding{})
+		binding, err := lookup.Get(ctx, reader, key, &rbacv1.RoleBinding{})
 		if err != nil {
 			return fmt.Errorf("reading role binding %s: %w", key, err)
 		}
@@ -88,7 +90,7 @@ func (r *Reconciler) observeBindings(ctx context.Context, o *observation) error 
 		}
 	}
 	var list rbacv1.RoleBindingList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
+	if err := reader.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
 		return fmt.Errorf("listing role bindings of the tenant: %w", err)
 	}
 	for i := range list.Items {
@@ -100,9 +102,9 @@ func (r *Reconciler) observeBindings(ctx context.Context, o *observation) error 
 // observeForeign finds namespaces that claim the Tenant without being listed.
 // Each is read again from the API server: right after a namespace was released,
 // a late cache still shows the marks that are gone.
-func (r *Reconciler) observeForeign(ctx context.Context, o *observation) error {
+func (r *Reconciler) observeForeign(ctx context.Context, reader client.Reader, o *observation) error {
 	var list corev1.NamespaceList
-	if err := r.Client.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
+	if err := reader.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
 		return fmt.Errorf("listing namespaces that claim the tenant: %w", err)
 	}
 	held := heldNames(o.tenant)
@@ -122,16 +124,16 @@ func (r *Reconciler) observeForeign(ctx context.Context, o *observation) error {
 	return nil
 }
 
-func (r *Reconciler) observeRoles(ctx context.Context, o *observation) error {
+func (r *Reconciler) observeRoles(ctx context.Context, reader client.Reader, o *observation) error {
 	var err error
 	key := client.ObjectKey{Name: readerNamePrefix + o.tenant.Name}
-	if o.reader, err = lookup.Get(ctx, r.Client, key, &rbacv1.ClusterRole{}); err != nil {
+	if o.reader, err = lookup.Get(ctx, reader, key, &rbacv1.ClusterRole{}); err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", key.Name, err)
 	}
-	if o.readerBinding, err = lookup.Get(ctx, r.Client, key, &rbacv1.ClusterRoleBinding{}); err != nil {
+	if o.readerBinding, err = lookup.Get(ctx, reader, key, &rbacv1.ClusterRoleBinding{}); err != nil {
 		return fmt.Errorf("reading cluster role binding %s: %w", key.Name, err)
 	}
-	role, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
+	role, err := lookup.Get(ctx, reader, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
 	if err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", r.Options.AdminClusterRole, err)
 	}

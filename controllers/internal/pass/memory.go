@@ -27,12 +27,14 @@ type Memory struct {
 	// Floor has the versions of its own writes.
 	ownwrites.Floor
 	denials sync.Map // client.ObjectKey -> int: passes in a row that the fence ended
+	doubts  sync.Map // client.ObjectKey -> *doubt
 }
 
 // Forget drops what is known of an object that is gone.
 func (m *Memory) Forget(key client.ObjectKey) {
 	m.Floor.Forget(key)
 	m.denials.Delete(key)
+	m.doubts.Delete(key)
 }
 
 // denied says what follows a pass that the fence ended. It is not a failure: a

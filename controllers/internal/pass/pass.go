@@ -69,10 +69,14 @@ func Over[T object](
 	switch {
 	case apierrors.IsConflict(err):
 		// Not a failure: what was judged has changed, so judge again.
+		own.doubted(key)
 		return ctrl.Result{RequeueAfter: LookAgain}, nil
 	case apierrors.IsNotFound(err):
 		// The object itself went away under our hands.
 		return ctrl.Result{}, nil
+	}
+	if err == nil {
+		own.passed(key)
 	}
 	return result, err
 }

@@ -1,0 +1,85 @@
+package pass
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// versioned is a store with the child at a version; "" is none.
+func versioned(t *testing.T, version string) client.Client {
+	t.Helper()
+	b := fake.NewClientBuilder().WithObjects(config("5"))
+	if version != "" {
+		child := config(version)
+		child.Name = "child"
+		b.WithObjects(child)
+	}
+	return b.Build()
+}
+
+// What was refused because the cache is behind is not judged by the cache again,
+// until that has caught up.
+func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
+	key, childKey := client.ObjectKey{Namespace: "n", Name: "a"}, client.ObjectKey{Namespace: "n", Name: "child"}
+	conflict := apierrors.NewConflict(schema.GroupResource{}, "child", errStale)
+	var own Memory
+	for i, step := range []struct {
+		cached, live string // versions of the child; "" is that there is none
+		ends         error
+		want         string // what the pass saw
+	}{
+		{"", "7", nil, ""},        // the cache is believed
+		{"", "7", conflict, ""},   // and should not have been
+		{"", "7", nil, "7"},       // an object that the cache does not show yet
+		{"6", "7", nil, "7"},      // an older one
+		{"6", "7", conflict, "7"}, // somebody else was faster
+		{"7", "", nil, ""},        // one that has gone
+		{"7", "8", nil, "8"},      // a newer one
+		{"8", "8", nil, "8"},      // the cache has caught up
+		{"8", "9", nil, "8"},      // so it is believed again
+	} {
+		cache, live := versioned(t, step.cached), versioned(t, step.live)
+		var saw string
+		_, _ = Over(t.Context(), cache, &own, key, &corev1.ConfigMap{}, func() {}, // its result is TestOver's
+			func(ctx context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
+				var child corev1.ConfigMap
+				err := own.Reader(client.ObjectKeyFromObject(o), cache, live).Get(ctx, childKey, &child)
+				if client.IgnoreNotFound(err) != nil {
+					t.Error(err)
+				}
+				saw = child.ResourceVersion
+				return ctrl.Result{}, step.ends
+			})
+		if diff := cmp.Diff(step.want, saw); diff != "" {
+			t.Errorf("pass %d (-want +got):\n%s", i+1, diff)
+		}
+	}
+}
+
+// A pass that reads nothing settles no doubt, and an object that is gone leaves none.
+func TestADoubtStaysUntilItIsSettled(t *testing.T) {
+	key := client.ObjectKey{Namespace: "n", Name: "a"}
+	var own Memory
+	own.doubted(key)
+	pass := func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, nil }
+	if _, err := Over(t.Context(), versioned(t, ""), &own, key, &corev1.ConfigMap{}, func() {}, pass); err != nil {
+		t.Fatal(err)
+	}
+	if _, doubted := own.doubts.Load(key); !doubted {
+		t.Error("the doubt has gone")
+	}
+	if _, err := Over(t.Context(), fake.NewClientBuilder().Build(), &own, key, &corev1.ConfigMap{}, func() {}, pass); err != nil {
+		t.Fatal(err)
+	}
+	if _, doubted := own.doubts.Load(key); doubted {
+		t.Error("the doubt about an object that is gone has stayed")
+	}
+}
