@@ -187,6 +187,9 @@ func (BlackHole) act(x *exchange) {
 	defer x.cutWhenHealed()()
 	x.happened()
 	x.buffer()
-	<-x.request.Context().Done()
+	select {
+	case <-x.request.Context().Done():
+	case <-x.injection.healed: // HTTP/2 leaves the client its connection
+	}
 	x.cut()
 }

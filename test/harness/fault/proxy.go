@@ -40,6 +40,12 @@ type Options struct {
 	// its watches are told apart. They are for the journal, and Lag, Stall and Skip
 	// happen to no other streams.
 	Kubernetes bool
+	// HTTP2 offers HTTP/2 to clients that speak TLS. All requests of a client are on
+	// one connection then: what is cut is one stream of it, a Wire reaches the client
+	// only when it opens another one, and Garbage and Drip, which are not HTTP/2, do
+	// not happen. Without it each request has a connection of its own, and a fault is
+	// that of one request to the last byte. The upstream is asked by HTTP/1.1.
+	HTTP2 bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
 	// Bodies keeps the bodies of requests, and of answers with a code of 400 or more,
@@ -105,7 +111,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 		o.Clock = clock.RealClock{}
 	}
 	// Of the real time, whatever the proxy's clock says: clients look at it.
-	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now())
+	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now(), o.HTTP2)
 	if err != nil {
 		return nil, err
 	}
@@ -311,16 +317,19 @@ func (p *Proxy) remove(i *Injection) {
 // closeStale closes a connection that had a request when the wire was changed,
 // as soon as it has none.
 func (p *Proxy) closeStale(c net.Conn, state http.ConnState) {
-	if raw := rawConn(c); state == http.StateIdle && raw.met != p.wire() {
+	raw := rawConn(c)
+	raw.idle.Store(state == http.StateIdle)
+	if state == http.StateIdle && raw.met != p.wire() {
 		_ = raw.Close() // an error changes nothing for the client
 	}
 }
 
 // closeIdle closes the connections without a request. The server does that
-// when keep-alives are turned off.
+// when keep-alives are turned off, but for those of HTTP/2.
 func (p *Proxy) closeIdle() {
 	p.server.SetKeepAlivesEnabled(false)
 	p.server.SetKeepAlivesEnabled(true)
+	p.listener.closeStale(p.wire())
 }
 
 // URL returns where clients find the proxy. Its scheme is that of Options.Wire,

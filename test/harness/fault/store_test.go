@@ -144,7 +144,12 @@ type watching struct {
 	media  string
 }
 
-func startWatching(t *testing.T, media string) *watching {
+func startWatching(t *testing.T) *watching {
+	t.Helper()
+	return startWatchingBy(t, runtime.ContentTypeJSON, false)
+}
+
+func startWatchingBy(t *testing.T, media string, http2 bool) *watching {
 	t.Helper()
 	s := startStore(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -152,7 +157,7 @@ func startWatching(t *testing.T, media string) *watching {
 	o, err := APIOptions(config)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	w := &watching{store: s, t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0)), config: config}
-	o.Clock = w.clock
+	o.Clock, o.HTTP2 = w.clock, http2
 	w.proxy = startProxy(t, o)
 	w.proxy.Connect(config)
 	return w

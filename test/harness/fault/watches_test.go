@@ -19,16 +19,23 @@ func ofType(kind watch.EventType) any { return HaveField("Type", kind) }
 
 var everyNamespace = Match{Path: "/api/v1/namespaces"}
 
-// bothMedia runs a test in both encodings of Kubernetes.
-func bothMedia(t *testing.T, test func(w *watching)) {
+// eachWay runs a test in both encodings of Kubernetes and over both versions of HTTP.
+func eachWay(t *testing.T, test func(w *watching)) {
 	t.Helper()
-	for _, media := range []string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf} {
-		t.Run(media, func(t *testing.T) { test(startWatching(t, media)) })
+	for name, way := range map[string]struct {
+		media string
+		http2 bool
+	}{
+		"JSON":          {runtime.ContentTypeJSON, false},
+		"protobuf":      {runtime.ContentTypeProtobuf, false},
+		"protobuf on 2": {runtime.ContentTypeProtobuf, true},
+	} {
+		t.Run(name, func(t *testing.T) { test(startWatchingBy(t, way.media, way.http2)) })
 	}
 }
 
 func TestJournalHasTheFramesOfWatches(t *testing.T) {
-	bothMedia(t, func(w *watching) {
+	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
 		w.send(t, 1, watch.Added, "a")
@@ -63,7 +70,7 @@ func TestJournalForgetsOldFrames(t *testing.T) {
 }
 
 func TestLargeEventsPassAsTheyAre(t *testing.T) {
-	bothMedia(t, func(w *watching) {
+	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
 		name := strings.Repeat("x", 100_000)
@@ -73,7 +80,7 @@ func TestLargeEventsPassAsTheyAre(t *testing.T) {
 }
 
 func TestLagHoldsBackAndKeepsTheOrder(t *testing.T) {
-	bothMedia(t, func(w *watching) {
+	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
 		w.send(t, 1, watch.Added, "before")
@@ -102,7 +109,7 @@ func TestLagHoldsBackAndKeepsTheOrder(t *testing.T) {
 
 func TestLagTakesHoldOfNewWatches(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	i := w.open(t, metav1.ListOptions{})
 	w.send(t, 1, watch.Bookmark, "", metav1.InitialEventsAnnotationKey)
@@ -114,7 +121,7 @@ func TestLagTakesHoldOfNewWatches(t *testing.T) {
 
 func TestLagWithoutEventsHasNotHappened(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	i := w.open(t, metav1.ListOptions{})
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
 	w.each(func(events chan watch.Event) { close(events) })
@@ -125,7 +132,7 @@ func TestLagWithoutEventsHasNotHappened(t *testing.T) {
 }
 
 func TestStallLosesEventsAndThenTheConnection(t *testing.T) {
-	bothMedia(t, func(w *watching) {
+	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		busy, idle := w.open(t, metav1.ListOptions{}), w.open(t, metav1.ListOptions{})
 		stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{For: 3 * time.Second}})
@@ -147,7 +154,7 @@ func TestStallLosesEventsAndThenTheConnection(t *testing.T) {
 
 func TestStallThatIsHealedCuts(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	i := w.open(t, metav1.ListOptions{})
 	stall := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Stall{}})
 	w.send(t, 1, watch.Added, "a")
@@ -170,7 +177,7 @@ func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) 
 }
 
 func TestSkipRefusesThenExpiresThenIsOver(t *testing.T) {
-	bothMedia(t, func(w *watching) {
+	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
 		skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(3 * time.Second)})
@@ -213,7 +220,7 @@ func TestSkipRefusesThenExpiresThenIsOver(t *testing.T) {
 
 func TestSkipTellsEachOfTheWatches(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	w.open(t, metav1.ListOptions{})
 	w.open(t, metav1.ListOptions{LabelSelector: "a=b"})
 	w.send(t, 2, watch.Added, "both are open") // else one might come too late to be cut
@@ -238,7 +245,7 @@ func TestSkipTellsEachOfTheWatches(t *testing.T) {
 
 func TestSkipWithoutAWatchHasNotHappened(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
 	g.Eventually(skip.Done(), eventually).Should(BeClosed())
 	g.Expect(skip.Happened()).To(BeFalse())
@@ -248,7 +255,7 @@ func TestSkipWithoutAWatchHasNotHappened(t *testing.T) {
 // Other rules are not kept from their requests by what holds a watch.
 func TestFaultsOfWatchesLeaveOtherRulesTheirRequests(t *testing.T) {
 	g := NewWithT(t)
-	w := startWatching(t, runtime.ContentTypeJSON)
+	w := startWatching(t)
 	w.proxy.Inject(Rule{Fault: Lag{}})
 	w.proxy.Inject(Rule{Fault: Stall{}})
 	answer, err := Refusal(http.StatusServiceUnavailable)

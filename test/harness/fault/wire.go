@@ -72,7 +72,7 @@ func (a *authority) pem() []byte {
 }
 
 // config returns what a server needs for TLS with the certificate that w asks for.
-func (a *authority) config(w Wire) (*tls.Config, error) {
+func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: string(w)},
 		NotBefore: a.now.Add(-day), NotAfter: a.now.Add(day),
@@ -95,10 +95,12 @@ func (a *authority) config(w Wire) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("signing a server's certificate: %w", err)
 	}
-	// HTTP/2 is not offered: a connection that is cut belongs to one request.
 	config := &tls.Config{
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos:   []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	}
+	if http2 {
+		config.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if w == OldTLS {
 		config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
@@ -108,7 +110,7 @@ func (a *authority) config(w Wire) (*tls.Config, error) {
 
 // newTLSConfigs makes the certificates of all wires. The second result is the
 // CA that clients are told of, in PEM.
-func newTLSConfigs(now time.Time) (map[Wire]*tls.Config, []byte, error) {
+func newTLSConfigs(now time.Time, http2 bool) (map[Wire]*tls.Config, []byte, error) {
 	known, err := newAuthority("fault proxy", now)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +125,7 @@ func newTLSConfigs(now time.Time) (map[Wire]*tls.Config, []byte, error) {
 		if w == UnknownCA {
 			signer = unknown
 		}
-		if configs[w], err = signer.config(w); err != nil {
+		if configs[w], err = signer.config(w, http2); err != nil {
 			return nil, nil, err
 		}
 	}
