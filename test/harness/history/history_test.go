@@ -146,9 +146,9 @@ func TestDecodeRefuses(t *testing.T) {
 func TestTerms(t *testing.T) {
 	unheld := holds("", 30)
 	deleted := history.Version{Key: lease, UID: "lease", Span: history.Span{From: 40, To: 45}, Gone: true}
-	terms := history.Terms([]history.Version{
+	terms := (&history.History{Versions: []history.Version{
 		holds("a_1", 10), holds("a_1", 12), holds("b_1", 20), thing("x", 21), unheld, holds("b_2", 35), deleted, holds("c", 50),
-	}, lease)
+	}}).Terms(lease)
 	var got []string
 	for _, term := range terms {
 		got = append(got, term.Holder+" "+term.String())
@@ -181,6 +181,31 @@ func TestTerms(t *testing.T) {
 	}
 	if found := history.HeldDuring(terms, history.At(31)); len(found) != 1 {
 		t.Errorf("after the release: %q, want nobody", found)
+	}
+}
+
+// Processes on one machine have one name there, and the identities that
+// controller-runtime makes of it tell nothing.
+func TestTermsAreOfTheReplicaThatTookTheLease(t *testing.T) {
+	by := func(replica string, version uint64, effect history.Effect) history.Request {
+		return history.Request{Replica: replica, Key: lease, Span: history.At(version), Effect: effect}
+	}
+	another := by("c", 20, history.Stored)
+	another.Name = "another"
+	h := &history.History{
+		Versions: []history.Version{holds("vm_1", 10), holds("vm_1", 12), holds("vm_2", 20), holds("vm_1", 30), holds("", 40), holds("vm_3", 50), holds("vm_3", 51)},
+		Requests: []history.Request{
+			by("a", 12, history.Stored), by("b", 20, history.Stored), another, by("b", 30, history.Unchanged), by("", 30, history.Stored),
+			by("a", 40, history.Stored), by("a", 51, history.Stored),
+		},
+	}
+	var got []string
+	for _, term := range h.Terms(lease) {
+		got = append(got, term.Holder+" "+term.String())
+	}
+	want := []string{"a resourceVersion 10", "b resourceVersion 20", "a resourceVersion 30", " resourceVersion 40", "a resourceVersion 50"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("terms (-want +got):\n%s", diff)
 	}
 }
 

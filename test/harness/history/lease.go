@@ -22,19 +22,23 @@ type Term struct {
 	At time.Time
 }
 
-// Terms reads a Lease's versions, which must be in order. The holder is the
-// holder's identity up to the first "_", which is the Pod's name for every
-// program that uses client-go. A renewal continues a term, and so does the same
-// holder after a restart.
-func Terms(versions []Version, lease Key) []Term {
+// Terms reads a Lease's versions, which must be in order. An identity is the
+// replica's that put it there: each puts its own. Where nobody recorded who did, it
+// is the identity up to the first "_", which is the Pod's name for every program
+// that uses client-go in a Pod; a process outside has its machine's name there. A
+// renewal continues a term, and so does the same holder after a restart.
+func (h *History) Terms(lease Key) []Term {
+	replicas := h.identities(lease)
 	var terms []Term
-	for _, v := range versions {
+	for _, v := range h.Versions {
 		if v.Key != lease {
 			continue
 		}
 		term := Term{Span: v.Span, At: v.At}
-		if !v.Gone {
-			identity, _, _ := unstructured.NestedString(v.Object.Object, "spec", "holderIdentity")
+		identity := holderOf(v)
+		if replica, known := replicas[identity]; known {
+			term.Holder = replica
+		} else {
 			term.Holder, _, _ = strings.Cut(identity, "_")
 		}
 		if last := len(terms) - 1; last >= 0 && terms[last].Holder == term.Holder {
@@ -43,6 +47,32 @@ func Terms(versions []Version, lease Key) []Term {
 		terms = append(terms, term)
 	}
 	return terms
+}
+
+// identities are the replicas by the identities that they have put into a Lease.
+func (h *History) identities(lease Key) map[string]string {
+	writers := map[Span]string{}
+	for _, r := range h.Requests {
+		if r.Key == lease && r.Effect == Stored && r.Replica != "" {
+			writers[r.Span] = r.Replica
+		}
+	}
+	replicas := map[string]string{}
+	for _, v := range h.Versions {
+		if replica, known := writers[v.Span]; known && v.Key == lease && holderOf(v) != "" {
+			replicas[holderOf(v)] = replica
+		}
+	}
+	return replicas
+}
+
+// holderOf is the identity in a version of a Lease; "" is that nobody holds it.
+func holderOf(v Version) string {
+	if v.Gone {
+		return ""
+	}
+	identity, _, _ := unstructured.NestedString(v.Object.Object, "spec", "holderIdentity")
+	return identity
 }
 
 // HeldDuring returns those who may have led when something happened: one if that

@@ -19,7 +19,7 @@ func judgeSingleWriter(b *bench) {
 	if !b.needs(history.Audit) {
 		return
 	}
-	terms := history.Terms(b.History.Versions, b.Operator.Lease)
+	terms := b.History.Terms(b.Operator.Lease)
 	if len(terms) == 0 {
 		b.doubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
 		return

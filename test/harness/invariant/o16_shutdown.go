@@ -17,7 +17,7 @@ func judgeShutdown(b *bench) {
 	if !b.needs(history.Processes) || !b.needs(history.Audit) {
 		return
 	}
-	terms := history.Terms(b.History.Versions, b.Operator.Lease)
+	terms := b.History.Terms(b.Operator.Lease)
 	for _, replica := range b.History.Replicas {
 		if replica.Asked.IsZero() || replica.Killed {
 			continue

@@ -121,5 +121,5 @@ func terms(clock *versions, changes []auditv1.Event) ([]history.Term, error) {
 		return nil, nil
 	}
 	lease.Sort()
-	return history.Terms(lease.Versions, lease.Versions[0].Key), nil
+	return lease.Terms(lease.Versions[0].Key), nil
 }

@@ -55,7 +55,7 @@ type story struct {
 
 func tell(r *Run, places []*place) *story {
 	s := &story{cast: castOf(r.History, r.Operator), history: r.History, index: r.History.Index()}
-	s.terms = history.Terms(r.History.Versions, r.Operator.Lease)
+	s.terms = r.History.Terms(r.Operator.Lease)
 	writes := s.writes(places)
 	s.frame(writes)
 	var stored []*row
