@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,7 +86,9 @@ func (t *trial) try(ctx context.Context, step scenario.Step) error {
 	switch {
 	case step.Apply != nil:
 		o := &unstructured.Unstructured{Object: step.Apply}
-		t.touched[refOf(o)] = true
+		if ref := refOf(o); !slices.Contains(t.touched, ref) {
+			t.touched = append(t.touched, ref)
+		}
 		return t.prover.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), user, client.ForceOwnership)
 	case step.Patch != nil:
 		body, err := json.Marshal(step.Patch.Merge)
@@ -93,6 +96,8 @@ func (t *trial) try(ctx context.Context, step scenario.Step) error {
 			return fmt.Errorf("encoding the patch of %s: %w", step.Patch.Object, err)
 		}
 		return t.prover.client.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
+	case step.External != nil:
+		return t.external(ctx, step)
 	case step.Delete != nil:
 		return client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(*step.Delete)))
 	}

@@ -42,6 +42,7 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.LostNews:        {arm: spoilNews("lost", func() fault.Fault { return fault.Stall{For: newsFor} })},
 	scenario.StartRace:       {arm: raceStart},
 	scenario.WorldMoves:      {arm: moveWorld},
+	scenario.OutsideFails:    {arm: failOutside, met: failedOutside},
 }
 
 // armed is a plan's fault at work in one run. It is set up at every replica: which
@@ -110,7 +111,12 @@ func (a *armed) target() fault.Match {
 
 // inject makes a fault happen to some requests of a replica, under the plan's name.
 func (a *armed) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
-	injection := r.proxy.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
+	return a.injectAt(r.proxy, match, f)
+}
+
+// injectAt makes a fault happen to some requests at a proxy, under the plan's name.
+func (a *armed) injectAt(p *fault.Proxy, match fault.Match, f fault.Fault) *fault.Injection {
+	injection := p.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.injections = append(a.injections, injection)
@@ -253,15 +259,25 @@ func (a *armed) inJournals(f *history.Fault) []history.Fault {
 		return slices.Clone(a.happenings)
 	}
 	var found []history.Fault
+	look := func(r *replica, who string, request fault.Request) {
+		switch {
+		case request.Rule != a.ruleName():
+		case met(a, r, request):
+			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done, Detail: request.String()})
+		case f.Detail == "":
+			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
+		}
+	}
 	for _, r := range a.prover.replicas {
 		for _, request := range r.proxy.Journal().Requests {
-			switch {
-			case request.Rule != a.ruleName():
-			case met(a, r, request):
-				found = append(found, history.Fault{Replica: r.process.Name(), Began: request.Received, Ended: request.Done, Detail: request.String()})
-			default:
-				f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
-			}
+			look(r, r.process.Name(), request)
+		}
+	}
+	if x := a.prover.external; x != nil {
+		journal := x.Proxy().Journal()
+		for _, request := range journal.Requests {
+			who := journal.Peer(request)
+			look(a.prover.named(who), who, request)
 		}
 	}
 	return found

@@ -42,6 +42,9 @@ func (w *worker) Name() string                { return w.name }
 func (w *worker) Ready(context.Context) error { return nil }
 func (w *worker) LogTail(int) string          { return "" }
 
+// Owns is that a worker's connections come from an address of its name.
+func (w *worker) Owns(address string) bool { return address == w.name }
+
 func (w *worker) Wait(ctx context.Context) (int, error) {
 	select {
 	case code := <-w.gone:

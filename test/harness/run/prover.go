@@ -39,6 +39,11 @@ type Subject struct {
 	Watched []history.Resource
 	// Replicas is how many of it run. Zero: 2.
 	Replicas int
+	// External starts what it uses outside the cluster. Nil: nothing.
+	External StartExternal
+	// Node runs the Pods that there are, of the images that it knows. Nil: Pods stay
+	// as they are. For Deployments the Plane needs env.WorkloadControllers.
+	Node *env.NodeOptions
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected.
 	Unelected []string
@@ -67,6 +72,8 @@ type Prover struct {
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
 	launch       launch
+	external     External  // nil if there is none
+	node         *env.Node // nil if there is none
 	auditLog     string
 	runs         int
 
@@ -110,7 +117,23 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if err := p.install(lasting); err != nil {
 		return nil, err
 	}
+	if err := p.surround(lasting); err != nil {
+		return nil, err
+	}
 	return p, p.recovered(ctx)
+}
+
+// surround starts what the operator needs around it, once there are replicas.
+func (p *Prover) surround(ctx context.Context) (err error) {
+	if p.subject.External != nil {
+		if p.external, err = p.subject.External(ctx, p.clock, p.owner); err != nil {
+			return err
+		}
+	}
+	if p.subject.Node != nil {
+		p.node, err = p.plane.StartNode(ctx, *p.subject.Node)
+	}
+	return err
 }
 
 // install starts the replicas, each behind a proxy.
@@ -141,6 +164,12 @@ func (p *Prover) Stop(ctx context.Context) error {
 	}
 	for _, r := range p.present() {
 		errs = append(errs, r.proxy.Close())
+	}
+	if p.external != nil {
+		errs = append(errs, p.external.Stop())
+	}
+	if p.node != nil {
+		p.node.Stop()
 	}
 	if p.plane != nil {
 		errs = append(errs, p.plane.Stop())

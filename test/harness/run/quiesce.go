@@ -55,6 +55,9 @@ func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (h
 		return mark, fmt.Errorf("looking on at %q: %w", name, ctx.Err())
 	case <-t.prover.clock.After(q.For.Duration):
 	}
+	if err := t.look(ctx, &mark); err != nil {
+		return mark, err
+	}
 	mark.Ended = t.prover.clock.Now()
 	last, err := t.prover.storeVersion(ctx)
 	// The next version will be stored after the end.

@@ -29,6 +29,7 @@ type process interface {
 	Wait(ctx context.Context) (code int, err error)
 	Restart() error
 	Kill()
+	Owns(address string) bool
 	Signal(s os.Signal) error
 	Pause(ctx context.Context) error
 	Resume() error

@@ -25,7 +25,8 @@ type trial struct {
 	auditLog []byte          // what it has of the run, when that is over
 	names    map[string]string
 	watcher  *record.Watcher
-	touched  map[scenario.Ref]bool // what the users have made
+	touched  []scenario.Ref // what the users have made, in that order
+	outer
 	// seen is how many requests each replica's journal had when the run began.
 	seen []int
 	// acted are the times at which the steps that do something began.
@@ -37,7 +38,7 @@ type trial struct {
 // begin waits for replicas that are well and begins to record.
 func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error) {
 	p.runs++
-	t := &trial{prover: p, began: p.clock.Now(), names: map[string]string{}, touched: map[scenario.Ref]bool{}}
+	t := &trial{prover: p, began: p.clock.Now(), names: map[string]string{}}
 	names, err := s.Names()
 	if err != nil {
 		return nil, err
@@ -56,6 +57,9 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 	for _, r := range p.replicas {
 		t.seen = append(t.seen, len(r.proxy.Journal().Requests))
 	}
+	if err := t.meetExternal(ctx, s); err != nil {
+		return nil, err
+	}
 	watched, err := p.watched()
 	if err != nil {
 		return nil, err
@@ -71,7 +75,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
 	}
 	defer t.watcher.Stop()
-	filled, err := s.Fill(t.names)
+	filled, err := s.Fill(t.fillings())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,6 +100,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 	h.Merge(&history.History{
 		Recorded: []history.Source{history.Processes}, Aliases: t.aliases(), Faults: faults, Marks: marks, Replicas: p.lives(t.began),
 	})
+	h.Merge(t.calls(h))
 	return t, h, t.clear(ctx)
 }
 
@@ -127,21 +132,24 @@ func (t *trial) aliases() map[string]string {
 	for placeholder, name := range t.names {
 		aliases[name] = "{" + placeholder + "}"
 	}
+	for placeholder, value := range t.open {
+		aliases[value] = "{" + placeholder + "}"
+	}
 	return aliases
 }
 
-// clear removes what the users have left, so that the next run does not meet it.
-// It waits for the end, but not for ever: what cannot go was judged already.
+// clear removes what the users have left, so that the next run does not meet it:
+// what was made last goes first, as it may need what was made before. It waits for
+// the end, but not for ever: what cannot go was judged already.
 func (t *trial) clear(ctx context.Context) error {
-	var gone []scenario.Wait
-	for ref := range t.touched {
+	end := t.prover.clock.Now().Add(patience)
+	for _, ref := range slices.Backward(t.touched) {
 		if err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))); err != nil {
 			return fmt.Errorf("clearing up after a run: %w", err)
 		}
-		gone = append(gone, scenario.Wait{Object: ref, Gone: true})
-	}
-	if _, err := t.reach(ctx, patience, gone...); err != nil {
-		return fmt.Errorf("clearing up after a run: %w", err)
+		if _, err := t.reach(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
+			return fmt.Errorf("clearing up after a run: %w", err)
+		}
 	}
 	return nil
 }
@@ -150,6 +158,7 @@ func (t *trial) clear(ctx context.Context) error {
 func (t *trial) observed(h *history.History) scenario.Observed {
 	return scenario.Observed{
 		Writes: t.writes(h), Watches: t.watches(), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
+		Calls: t.observedCalls(h),
 	}
 }
 

@@ -77,7 +77,7 @@ func world(t *testing.T, funcs interceptor.Funcs) *trial {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(funcs).Build()
 	p := &Prover{client: c, clock: clock.RealClock{}, auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	p.subject.Promises = invariant.Operator{Users: []string{operator}, Lease: lease}
-	return &trial{prover: p, touched: map[scenario.Ref]bool{}}
+	return &trial{prover: p}
 }
 
 func refTo(name string) scenario.Ref {

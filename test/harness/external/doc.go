@@ -1,0 +1,16 @@
+// Package external has the systems outside the cluster that an operator may use,
+// for the stages that run a scenario: how they are started, spoiled, changed by
+// somebody else, and asked what is really there.
+//
+// S3 is a real S3 server behind a fault.Proxy:
+//
+//	subject.External = external.S3(external.S3Options{OwnerTag: "example.com/owner"})
+//
+// Scenarios refer to it by {s3.endpoint}, {s3.region}, {s3.accessKey} and
+// {s3.secretKey}, and change it by steps:
+//
+//   - external: {put: "{bucket}"}    # makes a bucket, as somebody else
+//   - external: {remove: "{bucket}"} # removes it; it has to be empty
+//   - external: {fill: "{bucket}"}   # puts an object into it
+//   - external: {empty: "{bucket}"}  # removes that object
+package external

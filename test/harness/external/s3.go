@@ -1,0 +1,194 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/run"
+)
+
+// maxBody is how much of a body is kept, in bytes: no request about a bucket has more.
+const maxBody = 64 << 10
+
+// S3Options say what has to be known of the operator.
+type S3Options struct {
+	// Server says how the server is started.
+	Server env.S3Options
+	// OwnerTag is the tag of a bucket whose value is the UID of the object that it was
+	// made for. Required where the operator makes buckets.
+	OwnerTag string
+}
+
+// S3 starts an S3 server. What is told apart in it are buckets.
+func S3(o S3Options) run.StartExternal {
+	return func(ctx context.Context, c clock.Clock, peer func(string) string) (run.External, error) {
+		server, err := env.StartS3(ctx, o.Server)
+		if err != nil {
+			return nil, err
+		}
+		proxy, err := fault.NewProxy(fault.Options{Upstream: server.Endpoint(), Clock: c, Bodies: maxBody, Peer: peer})
+		if err != nil {
+			return nil, errors.Join(err, server.Stop())
+		}
+		return &s3{server: server, proxy: proxy, tag: o.OwnerTag}, nil
+	}
+}
+
+type s3 struct {
+	server *env.S3Server
+	proxy  *fault.Proxy
+	tag    string
+}
+
+func (s *s3) Proxy() *fault.Proxy { return s.proxy }
+
+func (s *s3) Values() (open, secret map[string]string) {
+	account := s.server.Account()
+	return map[string]string{"s3.endpoint": s.proxy.URL(), "s3.region": env.S3Region},
+		map[string]string{"s3.accessKey": account.AccessKey, "s3.secretKey": account.SecretKey}
+}
+
+// object is what is put into a bucket to fill it.
+const object = "somebody-elses"
+
+// Do takes what is as asked for already for done, so that it can be tried again.
+func (s *s3) Do(ctx context.Context, change, bucket string) error {
+	var err error
+	client := s.server.Client()
+	switch change {
+	case "put":
+		err = client.MakeBucket(ctx, bucket, minio.MakeBucketOptions{})
+		if minio.ToErrorResponse(err).Code == "BucketAlreadyOwnedByYou" {
+			err = nil
+		}
+	case "remove":
+		if err = client.RemoveBucket(ctx, bucket); absent(err) {
+			err = nil
+		}
+	case "fill":
+		_, err = client.PutObject(ctx, bucket, object, strings.NewReader(object), int64(len(object)), minio.PutObjectOptions{})
+	case "empty":
+		err = client.RemoveObject(ctx, bucket, object, minio.RemoveObjectOptions{})
+	default:
+		return fmt.Errorf("changing what is outside: no change of an S3 server is called %q; there are put, remove, fill and empty", change)
+	}
+	if err != nil {
+		return fmt.Errorf("changing what is outside: %s of bucket %s: %w", change, bucket, err)
+	}
+	return nil
+}
+
+func absent(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchBucket }
+
+// Look reads the names of the buckets from the server's disk and asks it for their
+// tags. One that goes meanwhile is left out.
+func (s *s3) Look(ctx context.Context) ([]history.Thing, error) {
+	names, err := s.server.Buckets()
+	if err != nil {
+		return nil, err
+	}
+	var all []history.Thing
+	for _, name := range names {
+		thing := history.Thing{Name: name}
+		set, err := s.server.Client().GetBucketTagging(ctx, name)
+		switch {
+		case err == nil:
+			thing.Owner = types.UID(set.ToMap()[s.tag])
+		case absent(err):
+			continue
+		case minio.ToErrorResponse(err).Code != "NoSuchTagSet":
+			return nil, fmt.Errorf("asking for the tags of bucket %s: %w", name, err)
+		}
+		all = append(all, thing)
+	}
+	return all, nil
+}
+
+// Read knows buckets in the path of the request.
+func (s *s3) Read(r fault.Request) (history.Call, bool) {
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
+	if bucket == "" {
+		return history.Call{}, false
+	}
+	call := history.Call{Action: history.Look, Thing: bucket, Outcome: outcomeOf(r)}
+	switch {
+	case !r.Mutating():
+	case key != "" || len(r.Query) > 0:
+		call.Action = history.Change
+	case r.Method == http.MethodPut:
+		call.Action, call.Owner = history.Create, s.marked(r.Body)
+	case r.Method == http.MethodDelete:
+		call.Action = history.Delete
+	default:
+		call.Action = history.Change
+	}
+	return call, true
+}
+
+// outcomeOf is what became of a request that was answered.
+func outcomeOf(r fault.Request) history.Outcome {
+	switch {
+	case r.Committed():
+		return history.Done
+	case r.Status >= http.StatusInternalServerError:
+		return history.Lost // it may have been done
+	case r.Status == http.StatusNotFound && cmp.Or(codeOf(r.Problem), minio.NoSuchBucket) == minio.NoSuchBucket:
+		return history.Absent // the answer to a HEAD has no code
+	case r.Status == http.StatusNotFound && !r.Mutating():
+		return history.Done // there is a bucket, and not what was asked about it
+	}
+	return history.Failed
+}
+
+func codeOf(problem []byte) string {
+	var said minio.ErrorResponse
+	if xml.Unmarshal(problem, &said) != nil {
+		return ""
+	}
+	return said.Code
+}
+
+// marked is the owner that a request to create a bucket names; "" if it names none.
+func (s *s3) marked(body []byte) types.UID {
+	var asked struct {
+		Tags []struct{ Key, Value string } `xml:"Tags>Tag"`
+	}
+	if xml.Unmarshal(body, &asked) != nil {
+		return ""
+	}
+	for _, tag := range asked.Tags {
+		if tag.Key == s.tag {
+			return types.UID(tag.Value)
+		}
+	}
+	return ""
+}
+
+// refusals are S3's words for codes.
+var refusals = map[int]string{
+	http.StatusForbidden:           "AccessDenied",
+	http.StatusInternalServerError: "InternalError",
+	http.StatusServiceUnavailable:  "SlowDown",
+}
+
+func (s *s3) Refusal(code int) (fault.Answer, error) {
+	word, known := refusals[code]
+	if !known {
+		return fault.Answer{}, fmt.Errorf("refusing as an S3 server does: no refusal has the code %d", code)
+	}
+	return fault.S3Error(code, word), nil
+}
+
+func (s *s3) Stop() error { return errors.Join(s.proxy.Close(), s.server.Stop()) }

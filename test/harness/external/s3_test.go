@@ -1,0 +1,115 @@
+package external
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/tags"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+const mark = "example.com/owner"
+
+func TestReadSaysWhatBecameOfACall(t *testing.T) {
+	s := &s3{tag: mark}
+	const (
+		creation = `<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag><Tag><Key>` + mark + `</Key><Value>uid-1</Value></Tag></Tags></CreateBucketConfiguration>`
+		noBucket = `<Error><Code>NoSuchBucket</Code></Error>`
+		noTags   = `<Error><Code>NoSuchTagSet</Code></Error>`
+	)
+	call := func(a history.Action, o history.Outcome) history.Call {
+		return history.Call{Action: a, Thing: "b", Outcome: o}
+	}
+	marked := call(history.Create, history.Done)
+	marked.Owner = "uid-1"
+	tagging := map[string][]string{"tagging": {""}}
+	for name, tc := range map[string]struct {
+		asked fault.Request
+		want  history.Call
+	}{
+		"Made":               {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte(creation)}, marked},
+		"MadeWithoutMark":    {fault.Request{Method: "PUT", Path: "/b/", Status: 200}, call(history.Create, history.Done)},
+		"MadeWithNonsense":   {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte("x")}, call(history.Create, history.Done)},
+		"NotMade":            {fault.Request{Method: "PUT", Path: "/b", Status: 409}, call(history.Create, history.Failed)},
+		"PerhapsMade":        {fault.Request{Method: "PUT", Path: "/b", Status: 500}, call(history.Create, history.Lost)},
+		"Tagged":             {fault.Request{Method: "PUT", Path: "/b", Query: tagging, Status: 200}, call(history.Change, history.Done)},
+		"Filled":             {fault.Request{Method: "PUT", Path: "/b/key", Status: 200}, call(history.Change, history.Done)},
+		"Posted":             {fault.Request{Method: "POST", Path: "/b", Status: 200}, call(history.Change, history.Done)},
+		"Removed":            {fault.Request{Method: "DELETE", Path: "/b", Status: 204}, call(history.Delete, history.Done)},
+		"RemovedBefore":      {fault.Request{Method: "DELETE", Path: "/b", Status: 404, Problem: []byte(noBucket)}, call(history.Delete, history.Absent)},
+		"NotEmpty":           {fault.Request{Method: "DELETE", Path: "/b", Status: 409}, call(history.Delete, history.Failed)},
+		"Seen":               {fault.Request{Method: "HEAD", Path: "/b", Status: 200}, call(history.Look, history.Done)},
+		"NotSeen":            {fault.Request{Method: "HEAD", Path: "/b", Status: 404}, call(history.Look, history.Absent)},
+		"Forbidden":          {fault.Request{Method: "HEAD", Path: "/b", Status: 403}, call(history.Look, history.Failed)},
+		"WithoutTags":        {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)}, call(history.Look, history.Done)},
+		"WithoutBucket":      {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noBucket)}, call(history.Look, history.Absent)},
+		"NothingToUntagThat": {fault.Request{Method: "DELETE", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)}, call(history.Change, history.Failed)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, about := s.Read(tc.asked)
+			NewWithT(t).Expect(about).To(BeTrue())
+			NewWithT(t).Expect(got).To(Equal(tc.want))
+		})
+	}
+	_, about := s.Read(fault.Request{Method: "GET", Path: "/"})
+	NewWithT(t).Expect(about).To(BeFalse(), "it is about no bucket")
+}
+
+func TestRefusalIsInItsWords(t *testing.T) {
+	g := NewWithT(t)
+	answer, err := (&s3{}).Refusal(http.StatusServiceUnavailable)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(answer.Status).To(Equal(http.StatusServiceUnavailable))
+	g.Expect(answer.Body).To(ContainSubstring("<Code>SlowDown</Code>"))
+	_, err = (&s3{}).Refusal(http.StatusTeapot)
+	g.Expect(err).To(MatchError(ContainSubstring("418")))
+}
+
+// What an operator does by way of the proxy, and somebody else past it.
+func TestS3IsWhatWasMadeOfIt(t *testing.T) {
+	g := NewWithT(t)
+	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(
+		context.WithoutCancel(t.Context()), clock.RealClock{}, func(string) string { return "one" })
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(started.Stop()).To(Succeed()) })
+
+	open, secret := started.Values()
+	client, err := minio.New(strings.TrimPrefix(open["s3.endpoint"], "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4(secret["s3.accessKey"], secret["s3.secretKey"], ""), Region: open["s3.region"],
+		BucketLookup: minio.BucketLookupPath, MaxRetries: 1, Transport: &http.Transport{DisableKeepAlives: true},
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(client.MakeBucket(t.Context(), "mine", minio.MakeBucketOptions{})).To(Succeed())
+	set, err := tags.NewTags(map[string]string{mark: "uid-1"}, false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(client.SetBucketTagging(t.Context(), "mine", set)).To(Succeed())
+	for range 2 { // the second time it is there
+		g.Expect(started.Do(t.Context(), "put", "others")).To(Succeed())
+	}
+	g.Expect(started.Look(t.Context())).To(ConsistOf(history.Thing{Name: "mine", Owner: "uid-1"}, history.Thing{Name: "others"}))
+
+	t.Log("what is not empty stays")
+	g.Expect(started.Do(t.Context(), "fill", "mine")).To(Succeed())
+	g.Expect(started.Do(t.Context(), "remove", "mine")).To(MatchError(ContainSubstring("remove of bucket mine")))
+	g.Expect(started.Do(t.Context(), "empty", "mine")).To(Succeed())
+	for range 2 {
+		g.Expect(started.Do(t.Context(), "remove", "mine")).To(Succeed())
+	}
+	g.Expect(started.Look(t.Context())).To(ConsistOf(history.Thing{Name: "others"}))
+	g.Expect(started.Do(t.Context(), "paint", "others")).To(MatchError(ContainSubstring(`called "paint"`)))
+
+	journal := started.Proxy().Journal()
+	g.Expect(journal.Requests).To(HaveLen(2), "somebody else is not the operator")
+	g.Expect(journal.Peer(journal.Requests[0])).To(Equal("one"))
+	call, _ := started.Read(journal.Requests[0])
+	g.Expect(call).To(Equal(history.Call{Action: history.Create, Thing: "mine", Outcome: history.Done}))
+}
