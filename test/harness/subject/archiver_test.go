@@ -1,0 +1,91 @@
+package subject_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/subject"
+)
+
+// archiver is an operator as others write them: see test/README.md.
+const archiver = "../testdata/archiver"
+
+// One plan for each of the archiver's flaws, and the promise that it breaks.
+var flaws = []struct{ plan, broken string }{
+	{"backup-life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.Lifecycle.ID},
+	{"backup-life:P4-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1", invariant.FinalizerOrder.ID},
+}
+
+// The same plans find the flaws where they are, and nothing where they are not.
+func TestAnotherOperatorIsProved(t *testing.T) {
+	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
+		t.Skip("judging needs the audit log of a control plane of its own")
+	}
+	for name, flawed := range map[string]bool{"AsItIs": true, "Fixed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			var flags []string
+			if !flawed {
+				flags = append(flags, "-tags=fixed")
+			}
+			s, err := subject.Load(t.Context(), filepath.Join(archiver, "subject.yaml"), built(t, flags...))
+			g.Expect(err).NotTo(HaveOccurred())
+			random := rand.New(rand.NewPCG(1, 2))
+			prover, err := run.Start(t.Context(), run.Options{Subject: s.Subject, Random: random})
+			g.Expect(err).NotTo(HaveOccurred())
+			t.Cleanup(func() { g.Expect(prover.Stop(t.Context())).To(Succeed()) })
+			reference, err := prover.Reference(t.Context(), s.Scenarios[0], 2)
+			g.Expect(err).NotTo(HaveOccurred())
+			for _, outcome := range reference.Outcomes {
+				g.Expect(outcome.Result).To(Equal(run.Held), "%v", outcome.Verdicts)
+			}
+			derived := reference.Plans(random)
+			for _, flaw := range flaws {
+				plan, err := scenario.ParsePlan(flaw.plan)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(slices.ContainsFunc(derived, func(p scenario.Plan) bool {
+					return p.Perturbation == plan.Perturbation && p.Target == plan.Target
+				})).To(BeTrue(), "%s is not among %v", flaw.plan, derived)
+				outcome, err := prover.Run(t.Context(), reference, plan)
+				g.Expect(err).NotTo(HaveOccurred())
+				if !flawed {
+					g.Expect(outcome.Result).To(Equal(run.Held), "%s: %v", flaw.plan, outcome.Verdicts)
+					continue
+				}
+				g.Expect(outcome.Result).To(Equal(run.Broken), flaw.plan)
+				g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
+			}
+		})
+	}
+}
+
+func built(t *testing.T, flags ...string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "archiver")
+	args := slices.Concat([]string{"build", "-o", binary}, flags, []string{"."})
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = archiver
+	said, err := cmd.CombinedOutput()
+	NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%s", said)
+	return binary
+}
+
+func broken(o run.Outcome) []string {
+	var ids []string
+	for _, v := range o.Verdicts {
+		if v.Result == invariant.Broken {
+			ids = append(ids, v.Invariant)
+		}
+	}
+	return ids
+}
