@@ -74,13 +74,15 @@ CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER)),,controlplane)
 .PHONY: test
 test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run all tests but the slow kinds; totals on the last line, JUnit in artifacts/.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
-	@unit=0; integration=0; \
+	@unit=0; integration=0; prove=0; \
 	$(MAKE) --no-print-directory unit || unit=$$?; \
 	$(MAKE) --no-print-directory integration || integration=$$?; \
+	$(MAKE) --no-print-directory prove-smoke || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
 		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml \
-		integration:$$integration:$(ARTIFACTS)/junit-integration.xml
+		integration:$$integration:$(ARTIFACTS)/junit-integration.xml \
+		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # The race detector needs a C compiler; Go turns cgo off where there is none.
 .PHONY: unit
@@ -113,6 +115,28 @@ PROVE_FLAGS ?=
 prove: needs-go $(CONTROLPLANE) ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
+
+# One plan of each perturbation, the same ones each time, as every change has to pass
+# it. It needs a control plane of its own.
+.PHONY: prove-smoke
+prove-smoke: needs-go $(CONTROLPLANE) s3server
+ifeq ($(CONTROLPLANE),)
+	@echo "USE_EXISTING_CLUSTER is true: nothing is proved, as that needs the API server's audit log"
+else
+	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-smoke -seed 1 -smoke -workers 4
+endif
+
+# The plan that is done again and again, and how many clean runs are looked at.
+BENCH_PLAN  ?= tenant-life:P1:PATCH:/api/v1/namespaces/{acme}-dev:1
+BENCH_CLEAN ?= 200
+
+.PHONY: prove-bench
+prove-bench: needs-go $(CONTROLPLANE) s3server ## Measure the prover: its proxy, one plan 20 times, 200 clean runs (40 minutes).
+	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(GO) test ./test/harness/fault -run '^$$' -bench APIProxy -benchtime 2000x
+	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/repeat -seed 1 -plan '$(BENCH_PLAN)' -repeat 20
+	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/clean -seed 1 -clean $(BENCH_CLEAN)
 
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.

@@ -23,6 +23,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
@@ -122,6 +126,11 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	random := rand.New(rand.NewPCG(o.seed, 0))
+	if err := report.Clear(o.dir); err != nil {
+		return err
+	}
+	// What envtest has to say is not for who reads about a sweep.
+	log.SetLogger(logr.Discard())
 	sw := newSweep(o, s.Promises, output)
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(proveAll(ctx, o, s, wanted, random, sw), sw.finish())

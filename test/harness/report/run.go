@@ -172,6 +172,24 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
+// Clear removes the folders of runs at and below dir, which may not be there, so that
+// what is found later is of one sweep.
+func Clear(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	found, err := Find(dir)
+	if err != nil {
+		return err
+	}
+	for _, run := range found {
+		if err := os.RemoveAll(run); err != nil {
+			return fmt.Errorf("clearing away what an earlier sweep has left: %w", err)
+		}
+	}
+	return nil
+}
+
 // loadHistory reads a history, or the compressed one if there is no other.
 func loadHistory(path string) (*history.History, error) {
 	file, err := os.Open(path)

@@ -111,3 +111,16 @@ func TestObjectsAreTheirLastState(t *testing.T) {
 	g.Expect(r.writeObjects(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), gone resourceVersion"))
 }
+
+func TestClearTakesAwayRunsAndNothingElse(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	page, err := split(t).Save(dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	mine := filepath.Join(dir, "mine.txt")
+	g.Expect(os.WriteFile(mine, nil, 0o600)).To(Succeed())
+	g.Expect(Clear(dir)).To(Succeed())
+	g.Expect(filepath.Dir(page)).NotTo(BeADirectory())
+	g.Expect(mine).To(BeARegularFile())
+	g.Expect(Clear(filepath.Join(dir, "none"))).To(Succeed())
+}
