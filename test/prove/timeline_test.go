@@ -53,6 +53,10 @@ func TestTimelineInABrowser(t *testing.T) {
 	g.Expect(number(`document.querySelectorAll("svg .tick.broken").length`)).To(BeNumerically(">=", 16))
 	g.Expect(number(`document.querySelector("svg").getBoundingClientRect().top`)).To(BeNumerically("<", 900), "the picture begins on the first screen")
 
+	png, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+	g.Expect(err).NotTo(HaveOccurred())
+	keepPicture(t, "prove-timeline.png", png)
+
 	const asides = `[...document.querySelectorAll("tr.aside")].filter(e => e.checkVisibility()).length`
 	g.Expect(number(asides)).To(BeZero())
 	do(chromedp.Click(chromedp.CSS("#all")))
@@ -63,4 +67,16 @@ func TestTimelineInABrowser(t *testing.T) {
 	g.Eventually(func() string { return text(`document.querySelector("tr:target")?.nextElementSibling.innerText ?? ""`) }).Should(
 		ContainSubstring("every write of the operator that was stored with a version was made by the replica that held the Lease"))
 	g.Eventually(func() float64 { return number(`document.querySelector("tr:target").getBoundingClientRect().top`) }).Should(BeNumerically("~", 0, 900), "it is on the screen")
+}
+
+// keepPicture writes a screenshot to where reports are kept.
+func keepPicture(t *testing.T, name string, png []byte) {
+	t.Helper()
+	g := NewWithT(t)
+	dir := os.Getenv("ARTIFACTS")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "artifacts")
+	}
+	g.Expect(os.MkdirAll(dir, 0o750)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, name), png, 0o600)).To(Succeed())
 }

@@ -92,7 +92,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 			note(promises, v.Invariant, v.Result)
 		}
 	}
-	if err := table(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
+	if err := table(w, "plans", slices.SortedFunc(maps.Keys(plans), byNumber), plans, results); err != nil {
 		return err
 	}
 	var names []string
@@ -114,6 +114,12 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "))
 	return err
+}
+
+// byNumber puts P2 before P15.
+func byNumber(a, b string) int {
+	i, j := strings.LastIndex(a, " ")+1, strings.LastIndex(b, " ")+1
+	return cmp.Or(strings.Compare(a[:i], b[:j]), cmp.Compare(len(a)-i, len(b)-j), strings.Compare(a, b))
 }
 
 // list names the runs that did not hold, with the promises because of which.

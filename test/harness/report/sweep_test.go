@@ -35,7 +35,7 @@ func someRuns() *Sweep {
 	return &Sweep{
 		Seed: 7, Began: at(0), Took: time.Minute,
 		Clean:    []Outcome{outcome("life-clean-1", "", invariant.Held)},
-		Outcomes: []Outcome{outcome("1", "P1", invariant.Held), outcome("2", "P1", invariant.Broken), outcome("3", "P4", invariant.Void), outcome("4", "", invariant.Held)},
+		Outcomes: []Outcome{outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Broken), outcome("3", "P14", invariant.Void), outcome("4", "", invariant.Held)},
 	}
 }
 
@@ -44,11 +44,11 @@ func TestTables(t *testing.T) {
 	var said bytes.Buffer
 	g.Expect(someRuns().WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(Equal(`
-| plans   | held | broken | inconclusive | void |
-|---      |---   |---     |---           |---   |
-| life    | 1    | 0      | 0            | 0    |
-| life P1 | 1    | 1      | 0            | 0    |
-| life P4 | 0    | 0      | 0            | 1    |
+| plans    | held | broken | inconclusive | void |
+|---       |---   |---     |---           |---   |
+| life     | 1    | 0      | 0            | 0    |
+| life P2  | 1    | 1      | 0            | 0    |
+| life P14 | 0    | 0      | 0            | 1    |
 
 | promises              | held | broken | inconclusive |
 |---                    |---   |---     |---           |
@@ -57,8 +57,8 @@ func TestTables(t *testing.T) {
 
 What did not hold:
 
-- broken O5: [life:P1:PATCH:/<a>:1](2/timeline.html)
-- void: [life:P4:PATCH:/<a>:1](3/timeline.html)
+- broken O5: [life:P2:PATCH:/<a>:1](2/timeline.html)
+- void: [life:P14:PATCH:/<a>:1](3/timeline.html)
 
 4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void
 `))
@@ -76,7 +76,7 @@ func TestListSaysWhatCouldNotBeJudged(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	g := NewWithT(t)
-	held, void := outcome("1", "P1", invariant.Held), outcome("2", "P1", invariant.Void)
+	held, void := outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Void)
 	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
 	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
 	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(), "what plans are compared with has to be sound")
@@ -115,8 +115,8 @@ func TestJUnit(t *testing.T) {
 	for _, c := range suite.Cases {
 		names = append(names, c.Name)
 	}
-	const p1, p4 = "life:P1:PATCH:/<a>:1", "life:P4:PATCH:/<a>:1"
-	g.Expect(names).To(Equal([]string{"life-clean-1", p1, p1, p4, "4"}))
+	const p2, p24 = "life:P2:PATCH:/<a>:1", "life:P14:PATCH:/<a>:1"
+	g.Expect(names).To(Equal([]string{"life-clean-1", p2, p2, p24, "4"}))
 	failed, void := suite.Cases[2], suite.Cases[3]
 	g.Expect(failed.Failure.Text).To(And(ContainSubstring("broken: two wrote"), ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
 	g.Expect(void.Error.Type).To(Equal("void"))
