@@ -53,10 +53,6 @@ func TestTimelineInABrowser(t *testing.T) {
 	g.Expect(number(`document.querySelectorAll("svg .tick.broken").length`)).To(BeNumerically(">=", 16))
 	g.Expect(number(`document.querySelector("svg").getBoundingClientRect().top`)).To(BeNumerically("<", 900), "the picture begins on the first screen")
 
-	png, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
-	g.Expect(err).NotTo(HaveOccurred())
-	keepPicture(t, "prove-timeline.png", png)
-
 	const asides = `[...document.querySelectorAll("tr.aside")].filter(e => e.checkVisibility()).length`
 	g.Expect(number(asides)).To(BeZero())
 	do(chromedp.Click(chromedp.CSS("#all")))
@@ -64,9 +60,14 @@ func TestTimelineInABrowser(t *testing.T) {
 	do(chromedp.Click(chromedp.CSS("#all")))
 
 	do(chromedp.Click(chromedp.CSS("svg circle.flag")))
-	g.Eventually(func() string { return text(`document.querySelector("tr:target")?.nextElementSibling.innerText ?? ""`) }).Should(
+	g.Eventually(func() string { return text(`document.querySelector("tr:target")?.nextElementSibling.innerText ?? ""`) }).WithTimeout(time.Minute).Should(
 		ContainSubstring("every write of the operator that was stored with a version was made by the replica that held the Lease"))
-	g.Eventually(func() float64 { return number(`document.querySelector("tr:target").getBoundingClientRect().top`) }).Should(BeNumerically("~", 0, 900), "it is on the screen")
+	g.Eventually(func() float64 { return number(`document.querySelector("tr:target").getBoundingClientRect().top`) }).WithTimeout(time.Minute).Should(BeNumerically("~", 0, 900), "it is on the screen")
+
+	do(chromedp.EmulateViewport(1400, 2000), chromedp.Navigate("file://"+page))
+	png, err := chromedp.Run(tab, chromedp.CaptureScreenshot())
+	g.Expect(err).NotTo(HaveOccurred())
+	keepPicture(t, "prove-timeline.png", png)
 }
 
 // keepPicture writes a screenshot to where reports are kept.

@@ -43,19 +43,25 @@ func nameOf(id string) string {
 	return ""
 }
 
-// find looks up what the breach names: requests in their own words, versions, and
-// marks.
+// find looks up what the breach names: requests in their own words, then versions
+// that none of those has, and marks.
 func (p *place) find(rows []*row) {
+	spoken := map[history.Span]bool{}
 	for _, r := range rows {
 		switch {
-		case r.request != nil && strings.Contains(p.Breach, r.request.String()),
-			r.call != nil && strings.Contains(p.Breach, r.call.String()):
+		case r.request != nil && strings.Contains(p.Breach, r.request.String()):
+			spoken[r.request.Span] = true
+			p.note(r)
+		case r.call != nil && strings.Contains(p.Breach, r.call.String()):
 			p.note(r)
 		}
 	}
 	for _, span := range history.SpansIn(p.Breach) {
+		if _, exact := span.Exact(); !exact || spoken[span] {
+			continue
+		}
 		for _, r := range rows {
-			if _, exact := span.Exact(); exact && r.request != nil && r.request.Done() && r.request.Span == span {
+			if r.request != nil && r.request.Done() && r.request.Span == span {
 				p.note(r)
 			}
 		}

@@ -146,6 +146,21 @@ func TestPlaceIsFoundInWordsVersionsAndMarks(t *testing.T) {
 	}
 }
 
+// Two requests may claim a version; the breach says which of them it is about.
+func TestPlaceIsTheRequestThatIsNamed(t *testing.T) {
+	g := NewWithT(t)
+	r := split(t)
+	accused := r.History.Requests[3]
+	other := accused
+	other.ID, other.Replica = "other", "op-1"
+	r.History.Requests = append(r.History.Requests, other)
+	r.History.Sort()
+	p := &place{Number: 1, Breach: accused.String() + ": it is so"}
+	tell(r, []*place{p})
+	g.Expect(p.Rows).To(HaveLen(1))
+	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
+}
+
 // A read that a promise is about is shown; others are not.
 func TestRefusedReadIsShownIfItBrokeAPromise(t *testing.T) {
 	g := NewWithT(t)
