@@ -138,6 +138,16 @@ prove-bench: needs-go $(CONTROLPLANE) s3server ## Measure the prover: its proxy,
 	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/repeat -seed 1 -plan '$(BENCH_PLAN)' -repeat 20
 	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/clean -seed 1 -clean $(BENCH_CLEAN)
 
+# Only the mutants whose name has this regular expression in it; empty tries all.
+MUTANTS       ?=
+# More flags, for example MUTANTS_FLAGS=-baseline=false.
+MUTANTS_FLAGS ?=
+
+.PHONY: mutants
+mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
+	@$(GO) build -o $(TOOLS)/mutants ./test/mutants
+	@$(TOOLS)/mutants -dir $(ARTIFACTS)/mutants -seed '$(SEED)' -run '$(MUTANTS)' $(MUTANTS_FLAGS)
+
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -11,8 +14,9 @@ import (
 // SingleWriter compares the version of each write with the Lease's.
 var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
-	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version",
-	judge:   judgeSingleWriter,
+	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
+		"and nobody takes the Lease from another before that one gave it back or let it expire",
+	judge: judgeSingleWriter,
 }
 
 func judgeSingleWriter(b *bench) {
@@ -24,6 +28,7 @@ func judgeSingleWriter(b *bench) {
 		b.doubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
 		return
 	}
+	b.judgeTaken()
 	for _, r := range b.History.Requests {
 		// What was refused or changed nothing did no harm: that is what a fence is for.
 		if !b.ours(r) || b.electing(r) || !r.Done() && r.Effect != history.Unknown {
@@ -59,4 +64,40 @@ func names(leaders []string) string {
 		}
 	}
 	return strings.Join(quoted, " or ")
+}
+
+// sooner is by how much the times of two versions may be wrong: each is when its
+// writer was answered, or when it was seen.
+const sooner = time.Second
+
+// judgeTaken looks at each version of the Lease whose holder is another than the one
+// before.
+func (b *bench) judgeTaken() {
+	var before *history.Version
+	for i := range b.History.Versions {
+		now := &b.History.Versions[i]
+		if now.Key != b.Operator.Lease {
+			continue
+		}
+		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
+			had, has, lasts := held(before), held(now), lasting(before)
+			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner {
+				b.broken("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
+					had, has, now.Span, now.At.Sub(before.At).Round(time.Millisecond), before.Span, lasts)
+			}
+		}
+		before = now
+	}
+}
+
+// held is who holds a version of the Lease, by its whole identity; "" is nobody.
+func held(lease *history.Version) string {
+	identity, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "holderIdentity")
+	return identity
+}
+
+// lasting is for how long a version of the Lease keeps others away.
+func lasting(lease *history.Version) time.Duration {
+	seconds, _, _ := unstructured.NestedInt64(lease.Object.Object, "spec", "leaseDurationSeconds")
+	return time.Duration(seconds) * time.Second
 }

@@ -2,6 +2,7 @@ package invariant_test
 
 import (
 	"testing"
+	"time"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -10,6 +11,36 @@ import (
 // undated places a deletion between so many versions before it and the next one.
 func undated(before uint64) func(*history.Request) {
 	return func(r *history.Request) { r.Span = history.Span{From: r.From - before, To: r.To + 1} }
+}
+
+// leases gives each version of the Lease its second, and all of them 4 seconds to last.
+func leases(seconds ...int) step {
+	return changes(func(s *story) {
+		for i := range s.Versions {
+			v := &s.Versions[i]
+			if v.Resource != history.Leases || len(seconds) == 0 {
+				continue
+			}
+			v.At = time.Date(2030, 1, 1, 0, 0, seconds[0], 0, time.UTC)
+			seconds = seconds[1:]
+			v.Object.Object["spec"].(map[string]any)["leaseDurationSeconds"] = int64(4)
+		}
+	})
+}
+
+func TestLeaseIsNotTaken(t *testing.T) {
+	t1 := thing()
+	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after it was renewed at resourceVersion 102: it lasts 4s"}
+	check(t, invariant.SingleWriter, map[string]row{
+		"Expired":     {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
+		"AboutThen":   {history: tell(holds("b"), writes("b", t1), leases(1, 4)), want: invariant.Held},
+		"GivenBack":   {history: tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2)), want: invariant.Held},
+		"Renewed":     {history: tell(holds("a"), writes("a", t1), leases(1, 2)), want: invariant.Held},
+		"Taken":       {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), want: invariant.Broken, says: taken},
+		"WhenUnknown": {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), changes(func(s *story) { s.Versions[1].At = time.Time{} })), want: invariant.Held},
+		"MadeAnew":    {history: tell(holds("b"), writes("b", t1), leases(1, 2), changes(func(s *story) { s.Versions[1].UID = "another" })), want: invariant.Held},
+		"WasDeleted":  {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3), changes(func(s *story) { s.Versions[1].Gone = true })), want: invariant.Held},
+	})
 }
 
 func TestSingleWriter(t *testing.T) {

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// mutant is the operator with one mistake in it. It is a file: a patch, and before
+// it in YAML what it is about. Patches leave out what comes before the first diff.
+type mutant struct {
+	// name is that of the file, without its extension.
+	name string
+	// path is where the file is.
+	path string
+	// diff is the patch alone.
+	diff string
+
+	// Class is the class of mistakes that it is one of: see classes.yaml.
+	Class string `json:"class"`
+	// Bug says in one sentence what is wrong.
+	Bug string `json:"bug"`
+	// Kills is the ID of the invariant that has to find it.
+	Kills string `json:"kills"`
+	// Plans are what it has to show in, all of them: IDs of plans, and scenarios in
+	// which nothing goes wrong.
+	Plans []string `json:"plans"`
+}
+
+// patchesIn is the folder of the mutants in that of the repository.
+func patchesIn(root string) string { return filepath.Join(root, "test", "mutants", "patches") }
+
+// load reads all mutants of a folder, by name.
+func load(dir string) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.patch"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for mutants: %w", err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("looking for mutants: there are none in %s", dir)
+	}
+	slices.Sort(files)
+	all := make([]mutant, len(files))
+	for i, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading a mutant: %w", err)
+		}
+		all[i], err = parseMutant(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("reading the mutant %s: %w", file, err)
+		}
+		all[i].name = strings.TrimSuffix(filepath.Base(file), ".patch")
+		if all[i].path, err = filepath.Abs(file); err != nil {
+			return nil, fmt.Errorf("reading the mutant %s: %w", file, err)
+		}
+	}
+	return all, nil
+}
+
+// beginning is where a patch begins.
+var beginning = regexp.MustCompile(`(?m)^(diff --git |--- )`)
+
+// parseMutant reads what comes before the patch, and the patch.
+func parseMutant(text string) (m mutant, err error) {
+	at := beginning.FindStringIndex(text)
+	if at == nil {
+		return m, errors.New("there is no patch in it")
+	}
+	if err := yaml.UnmarshalStrict([]byte(text[:at[0]]), &m); err != nil {
+		return m, err
+	}
+	m.diff = text[at[0]:]
+	return m, m.validate()
+}
+
+// validate finds what could not be tried.
+func (m mutant) validate() error {
+	var errs []error
+	need := func(there bool, text string) {
+		if !there {
+			errs = append(errs, errors.New(text))
+		}
+	}
+	need(m.Class != "", "class: say what kind of mistake it is")
+	need(m.Bug != "", "bug: say what is wrong")
+	need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == m.Kills }), fmt.Sprintf("kills: no invariant is called %q", m.Kills))
+	need(len(m.Plans) > 0, "plans: say in what it has to show")
+	for _, id := range m.Plans {
+		if _, _, err := planOf(id); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// planOf is what a name in Plans means: a scenario, and what goes wrong in it; nil
+// is nothing.
+func planOf(id string) (of string, plan *scenario.Plan, err error) {
+	if !strings.Contains(id, ":") {
+		return id, nil, nil
+	}
+	p, err := scenario.ParsePlan(id)
+	if err != nil {
+		return "", nil, err
+	}
+	return p.Scenario, &p, nil
+}
+
+// chosen are the mutants that are asked for.
+func chosen(all []mutant, match *regexp.Regexp) []mutant {
+	return slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !match.MatchString(m.name) })
+}
