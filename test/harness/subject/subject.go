@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -35,14 +36,18 @@ type Subject struct {
 
 // Load reads a subject and its scenarios, builds its binary if the file says how,
 // and takes from the manifests what the file leaves out. A binary that is not empty
-// is the program in place of the file's; nothing is built then.
+// is the program in place of the file's, relative to the working directory; nothing
+// is built then.
 func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	f, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	if binary != "" {
-		f.Binary, f.Build = binary, nil
+		f.Build = nil
+		if f.Binary, err = filepath.Abs(binary); err != nil {
+			return nil, fmt.Errorf("looking for the program in place of the subject's: %w", err)
+		}
 	}
 	if err := f.build(ctx); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)

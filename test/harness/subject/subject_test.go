@@ -113,7 +113,11 @@ func TestWhatTheFileSaysCounts(t *testing.T) {
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
 		"unelected: [--elect=false]\nprevious: bin/old\n"
 	path := home(t, map[string]string{"subject.yaml": text})
-	s, err := Load(t.Context(), path, os.Args[0])
+	here, err := os.Getwd()
+	g.Expect(err).NotTo(HaveOccurred())
+	program, err := filepath.Rel(here, os.Args[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	s, err := Load(t.Context(), path, program)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
