@@ -31,15 +31,14 @@ func judgeLifecycle(b *bench) {
 		b.doubt("there is no clean run to compare with")
 		return
 	}
-	of := b.Operator.Resources()
-	counted := count(b.History, of)
+	counted := count(b.History, b.Operator)
 	references := make([]map[string]comings, len(clean))
 	keys := map[string]bool{}
 	for key := range counted {
 		keys[key] = true
 	}
 	for i, h := range clean {
-		references[i] = count(h, of)
+		references[i] = count(h, b.Operator)
 		for key := range references[i] {
 			keys[key] = true
 		}
@@ -85,11 +84,11 @@ func (b *bench) touched() map[string]bool {
 
 // count counts by what the scenario calls the objects. Names that the API server
 // made up are one.
-func count(h *history.History, of []history.Resource) map[string]comings {
-	normal := h.Normal()
+func count(h *history.History, o Operator) map[string]comings {
+	normal, concerns := h.Normal(), o.concerns(h)
 	counts := map[string]comings{}
 	for _, life := range h.Index().All() {
-		if !slices.Contains(of, life.Resource) {
+		if !concerns(life) {
 			continue
 		}
 		key := normal.Replace(collapsed(life).String())

@@ -36,10 +36,10 @@ func stateAt(h *history.History, o Operator, mark string) state {
 	}
 	normal, known := h.Normal(), strings.NewReplacer(uids...)
 	text := func(s string) string { return normal.Replace(known.Replace(s)) }
-	s := state{}
+	s, concerns := state{}, o.concerns(h)
 	for _, life := range index.All() {
 		now := at(life, h.Marks[i])
-		if now == nil || !slices.Contains(o.Resources(), life.Resource) {
+		if now == nil || !concerns(life) {
 			continue
 		}
 		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.Span), fields: map[string]string{}}

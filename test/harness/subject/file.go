@@ -45,6 +45,11 @@ type File struct {
 	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
 	// not have, such as those of another operator that this one uses.
 	CRDs []string `json:"crds,omitempty"`
+	// External is what it uses outside the cluster. Left out: nothing.
+	External *External `json:"external,omitempty"`
+	// Node runs Pods as processes. Left out, Pods stay as they are, and no controller
+	// makes any of Deployments.
+	Node *Node `json:"node,omitempty"`
 	// Promises are what it is judged by. Left out: Users, which is the Deployment's
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
 	// Deployment's.
@@ -109,6 +114,12 @@ func (f *File) Validate() error {
 		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)
 		for j, c := range k.Children {
 			need(c.Resource.Resource != "", "promises.kinds[%d].children[%d].resource: say which, in the plural as in URLs", i, j)
+		}
+	}
+	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")
+	if f.Node != nil {
+		for image, p := range f.Node.Images {
+			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
 		}
 	}
 	for _, arg := range f.Args {

@@ -20,6 +20,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/external"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -51,6 +52,11 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	}
 	if err := f.build(ctx); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
+	}
+	if binary == "" {
+		if err := f.buildPrograms(ctx); err != nil {
+			return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
+		}
 	}
 	s, err := f.install(ctx)
 	if err != nil {
@@ -93,11 +99,16 @@ func (f *File) build(ctx context.Context) error {
 		}
 		return nil
 	}
-	args := slices.Concat([]string{"build", "-o", binary}, f.Build.Flags, []string{f.Build.Package})
+	return f.Build.run(ctx, f, binary)
+}
+
+// run makes a program.
+func (b *Build) run(ctx context.Context, f *File, binary string) error {
+	args := slices.Concat([]string{"build", "-o", binary}, b.Flags, []string{b.Package})
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = f.dir
-	if f.Build.Dir != "" {
-		cmd.Dir = f.path(f.Build.Dir)
+	if b.Dir != "" {
+		cmd.Dir = f.path(b.Dir)
 	}
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("running go %q in %s: %w\n%s", args, cmd.Dir, err, said)
@@ -132,6 +143,12 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 		lease.Namespace = deployment.Namespace
 	}
 	s.Plane = env.Options{Definitions: definitions, AuditGroups: f.auditGroups()}
+	if f.Node != nil {
+		s.Plane.Controllers, s.Node = env.WorkloadControllers, f.nodeOptions()
+	}
+	if f.External != nil {
+		s.External = external.S3(external.S3Options{OwnerTag: f.External.S3.OwnerTag})
+	}
 	for _, p := range f.CRDs {
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}

@@ -1,0 +1,40 @@
+package invariant
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// concerns tells the objects of a history that the operator has to do with: those of
+// its kinds, and of the children's resources those that it has written or that are
+// marked as made for an object of its kinds. Others make such objects too, as the
+// API server's own certificate is put into each namespace. Where nobody recorded who
+// wrote, an object without a mark may be the operator's.
+func (o Operator) concerns(h *history.History) func(*history.Life) bool {
+	written, known := map[types.UID]bool{}, h.Has(history.Audit)
+	for _, r := range h.Requests {
+		if r.Write() && slices.Contains(o.Users, r.User) {
+			written[r.UID] = true
+		}
+	}
+	return func(life *history.Life) bool {
+		if slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.Resource == life.Resource }) {
+			return true
+		}
+		if !slices.Contains(o.Resources(), life.Resource) {
+			return false
+		}
+		return !known || written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) })
+	}
+}
+
+// marks reports whether an object was ever marked as a child of the kind.
+func (k Kind) marks(life *history.Life) bool {
+	return slices.ContainsFunc(k.Children, func(c Child) bool {
+		return c.Resource == life.Resource &&
+			slices.ContainsFunc(life.Versions, func(v history.Version) bool { return c.ownerOf(v) != "" })
+	})
+}

@@ -1,0 +1,76 @@
+package subject
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"leasehold.dev/test/harness/env"
+)
+
+// External is what an operator uses outside the cluster.
+type External struct {
+	// S3 is a server of buckets; see package external for what scenarios know of it.
+	S3 *S3 `json:"s3,omitempty"`
+}
+
+// S3 says what an operator does with buckets.
+type S3 struct {
+	// OwnerTag is the tag of a bucket whose value is the UID of the object that the
+	// operator made it for. Empty: it makes none.
+	OwnerTag string `json:"ownerTag,omitempty"`
+}
+
+// Node says what Pods are run.
+type Node struct {
+	// Images are programs that stand in for images, by the images' names.
+	Images map[string]Program `json:"images"`
+}
+
+// Program stands in for an image.
+type Program struct {
+	Build  *Build `json:"build,omitempty"`
+	Binary string `json:"binary"`
+	// Args have {port}, of 127.0.0.1, on which it is to answer, and the paths at which
+	// the Pod mounts volumes, as in {/data}, for the folders that stand in for them.
+	Args []string `json:"args,omitempty"`
+}
+
+// buildPrograms makes the programs of the node that the file says how to make.
+func (f *File) buildPrograms(ctx context.Context) error {
+	if f.Node == nil {
+		return nil
+	}
+	for _, image := range slices.Sorted(maps.Keys(f.Node.Images)) {
+		if p := f.Node.Images[image]; p.Build != nil {
+			if err := p.Build.run(ctx, f, f.path(p.Binary)); err != nil {
+				return fmt.Errorf("node.images[%s]: %w", image, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *File) nodeOptions() *env.NodeOptions {
+	o := &env.NodeOptions{Images: map[string]env.Program{}}
+	for image, p := range f.Node.Images {
+		o.Images[image] = env.Program{Binary: f.path(p.Binary), Args: p.arguments}
+	}
+	return o
+}
+
+func (p Program) arguments(port int, volumes map[string]string) []string {
+	pairs := []string{"{port}", strconv.Itoa(port)}
+	for path, folder := range volumes {
+		pairs = append(pairs, "{"+path+"}", folder)
+	}
+	filled := strings.NewReplacer(pairs...)
+	var args []string
+	for _, arg := range p.Args {
+		args = append(args, filled.Replace(arg))
+	}
+	return args
+}

@@ -1,0 +1,29 @@
+package subject
+
+import (
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestProgramsAreToldTheirPlace(t *testing.T) {
+	g := NewWithT(t)
+	f := &File{dir: "/there", Node: &Node{Images: map[string]Program{"page:1": {
+		Binary: "bin/page", Args: []string{"--listen=127.0.0.1:{port}", "--dir={/data}", "{/other}"},
+	}}}}
+	program := f.nodeOptions().Images["page:1"]
+	g.Expect(program.Binary).To(Equal(filepath.Join("/there", "bin", "page")))
+	g.Expect(program.Args(8080, map[string]string{"/data": "/tmp/data"})).To(Equal(
+		[]string{"--listen=127.0.0.1:8080", "--dir=/tmp/data", "{/other}"}))
+}
+
+func TestWhatIsAroundHasToBeNamed(t *testing.T) {
+	g := NewWithT(t)
+	f := &File{External: &External{}, Node: &Node{Images: map[string]Program{"page:1": {}}}}
+	err := f.Validate()
+	g.Expect(err).To(MatchError(ContainSubstring("external: say which system; there is s3")))
+	g.Expect(err).To(MatchError(ContainSubstring("node.images[page:1].binary")))
+	f = &File{External: &External{S3: &S3{}}, Node: &Node{Images: map[string]Program{"page:1": {Binary: "x"}}}}
+	g.Expect(f.Validate()).NotTo(MatchError(Or(ContainSubstring("external"), ContainSubstring("node"))))
+}
