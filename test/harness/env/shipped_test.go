@@ -59,7 +59,16 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	i := &Installation{subject: Subject{Binary: "bin/manager", Env: []string{"A=b"}}}
 	i.shipped.Name, i.shipped.Namespace = "manager", "system"
 	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
-	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{Args: []string{"--leader-elect", "--port=1"}}}}
+	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
+		Args: []string{"--leader-elect", "--port=1"},
+		Env: []corev1.EnvVar{
+			{Name: "MODE", Value: "strict"},
+			{Name: "ME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
+			{Name: "HERE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
+			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
+			{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "password"}}},
+		},
+	}}}
 	ports := ReplicaPorts{Webhook: 3}
 
 	got := i.options(1)
@@ -73,7 +82,8 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	got.Args = nil
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
-		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager", Env: []string{"A=b"},
+		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
+		Env: []string{"MODE=strict", "ME=manager-1", "HERE=system", "A=b"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)

@@ -21,8 +21,9 @@ const routeInterval = 100 * time.Millisecond
 // Subject is an operator as it ships: its manifests and its program.
 type Subject struct {
 	// Manifests is the kustomize directory of the whole installation, with one
-	// Deployment in it. Namespace, ServiceAccount, labels and arguments of the
-	// replicas are the Deployment's.
+	// Deployment in it. Namespace, ServiceAccount, labels, arguments and environment
+	// of the replicas are the Deployment's; of the environment that is what is
+	// written there, and name and namespace of the Pod.
 	Manifests string
 	// Binary is the program that a replica runs.
 	Binary string
@@ -30,7 +31,7 @@ type Subject struct {
 	// what a machine shared by several replicas makes necessary: with most
 	// flag packages the last one of a flag counts. Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env is added to the environment of each replica; see ReplicaOptions.
+	// Env follows the Deployment's environment; see ReplicaOptions.
 	Env []string
 	// Connect changes how each replica reaches the API server; see ReplicaOptions.
 	Connect func(*rest.Config)
@@ -118,13 +119,14 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 // options describe the n-th Pod of the Deployment.
 func (i *Installation) options(n int) ReplicaOptions {
 	pod := i.shipped.Spec.Template
+	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
 	return ReplicaOptions{
-		Name:           fmt.Sprintf("%s-%d", i.shipped.Name, n),
+		Name:           name,
 		Namespace:      i.shipped.Namespace,
 		ServiceAccount: pod.Spec.ServiceAccountName,
 		PodLabels:      pod.Labels,
 		Binary:         i.subject.Binary,
-		Env:            i.subject.Env,
+		Env:            slices.Concat(environment(pod.Spec.Containers[0], name, i.shipped.Namespace), i.subject.Env),
 		Connect:        i.subject.Connect,
 		Args: func(p ReplicaPorts) []string {
 			if i.subject.Args == nil {

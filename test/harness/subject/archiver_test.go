@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -66,6 +67,20 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 				g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
 			}
 		})
+	}
+}
+
+// The README shows the whole of it.
+func TestTheExampleInTheReadmeIsTheOneThatRuns(t *testing.T) {
+	g := NewWithT(t)
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, file := range []string{"subject.yaml", "scenarios/backup-life.yaml"} {
+		text, err := os.ReadFile(filepath.Join(archiver, filepath.FromSlash(file)))
+		g.Expect(err).NotTo(HaveOccurred())
+		_, body, found := strings.Cut(string(text), "\n")
+		g.Expect(found).To(BeTrue())
+		g.Expect(string(readme)).To(ContainSubstring("# "+file+"\n"+body+"```"), "all but the comment in the first line")
 	}
 }
 
