@@ -40,6 +40,7 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.LateNews:        {arm: spoilNews("late", func() fault.Fault { return fault.Lag{For: newsFor} })},
 	scenario.MissedNews:      {arm: spoilNews("missed", func() fault.Fault { return fault.NewSkip(newsFor) })},
 	scenario.LostNews:        {arm: spoilNews("lost", func() fault.Fault { return fault.Stall{For: newsFor} })},
+	scenario.StaleStart:      {arm: startStale},
 	scenario.StartRace:       {arm: raceStart},
 	scenario.WorldMoves:      {arm: moveWorld},
 	scenario.OutsideFails:    {arm: failOutside, met: failedOutside},

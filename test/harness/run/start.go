@@ -12,12 +12,15 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// What meets replicas that start: P15.
+// What meets replicas that start: P9 and P15.
 
 const (
 	// raceFor is how long a replica that has started does not get the collection: it
 	// could lead by then.
 	raceFor = 5 * time.Second
+	// staleFor is how long a replica that has started does not get to know what is new:
+	// long enough for one of them to lead and to write.
+	staleFor = 8 * time.Second
 	// startWithin is how long a replica may take to ask for it.
 	startWithin = 30 * time.Second
 )
@@ -37,7 +40,15 @@ func raceStart(ctx context.Context, a *armed) error {
 			a.all.Go(func() {
 				defer ended()
 				defer injection.Heal()
-				a.race(ctx, r, killed)
+				asked, met := a.asked(ctx, r, killed, func(fault.Request) bool { return true })
+				if !met {
+					return
+				}
+				a.wait(ctx, raceFor)
+				a.noted(history.Fault{
+					Replica: r.process.Name(), Began: killed, Ended: a.now(),
+					Detail: fmt.Sprintf("all replicas were killed, and %s met %s as it started", asked, a.plan.Variant),
+				})
 			})
 		}
 	})
@@ -51,30 +62,30 @@ func raceFault(variant string) (fault.Fault, error) {
 	return refusalOf(variant)
 }
 
-// race waits until the new process has asked for the collection, and a while longer.
-func (a *armed) race(ctx context.Context, r *replica, killed time.Time) {
-	var met *fault.Request
+// asked waits until a process that was started after a time has made a request that
+// the plan took hold of, and returns the first that is wanted.
+func (a *armed) asked(ctx context.Context, r *replica, since time.Time, wanted func(fault.Request) bool) (found fault.Request, met bool) {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, poll, true, func(context.Context) (bool, error) {
-		for _, asked := range r.proxy.Journal().Requests {
+		for _, request := range r.proxy.Journal().Requests {
 			// The process that was killed may have asked, too.
-			if asked.Rule == a.ruleName() && !asked.Received.Before(killed) {
-				met = &asked
+			if request.Rule == a.ruleName() && !request.Received.Before(since) && wanted(request) {
+				found = request
+				return true, nil
 			}
 		}
-		return met != nil, nil
+		return false, nil
 	})
 	if err != nil {
 		a.missing("replica %s did not ask for %s when it started", r.process.Name(), a.plan.Target.Path)
-		return
 	}
+	return found, err == nil
+}
+
+func (a *armed) wait(ctx context.Context, d time.Duration) {
 	select {
-	case <-a.prover.clock.After(raceFor):
+	case <-a.prover.clock.After(d):
 	case <-ctx.Done():
 	}
-	a.noted(history.Fault{
-		Replica: r.process.Name(), Began: killed, Ended: a.now(),
-		Detail: fmt.Sprintf("all replicas were killed, and %s met %s as it started", met, a.plan.Variant),
-	})
 }

@@ -95,6 +95,16 @@ var paths = request.RequestInfoFactory{
 
 // objectAt is the object that a request's path names, whatever its subresource.
 func (p *Prover) objectAt(path string) (object, error) {
+	o, err := p.resourceAt(path)
+	if err == nil && o.key.Name == "" {
+		err = fmt.Errorf("reading the path %s: it names no object", path)
+	}
+	return o, err
+}
+
+// resourceAt is what a request's path names: an object, or a collection, which has no
+// name.
+func (p *Prover) resourceAt(path string) (object, error) {
 	asked, err := http.NewRequest(http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
@@ -102,9 +112,6 @@ func (p *Prover) objectAt(path string) (object, error) {
 	info, err := paths.NewRequestInfo(asked)
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
-	}
-	if info.Name == "" {
-		return object{}, fmt.Errorf("reading the path %s: it names no object", path)
 	}
 	key := history.Key{Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Namespace: info.Namespace, Name: info.Name}
 	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}

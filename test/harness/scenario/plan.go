@@ -54,6 +54,7 @@ var variants = map[Perturbation][]string{
 	LateNews:        {""},
 	MissedNews:      {""},
 	LostNews:        {""},
+	StaleStart:      {""},
 	StartRace:       append(texts(raceCodes), NoAnswer),
 	Elsewhere:       {""},
 	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},

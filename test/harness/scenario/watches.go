@@ -16,6 +16,10 @@ const (
 	// LostNews leaves the watches open and tells nothing on them, for a few seconds.
 	// Then they are cut.
 	LostNews Perturbation = "P8"
+	// StaleStart kills all replicas a while after the step has begun, and those that
+	// start find the collection as it was before. That is legal for clients that ask for
+	// any version, as they do after an error.
+	StaleStart Perturbation = "P9"
 	// StartRace kills all replicas, and as they start again they do not get the
 	// collection for a few seconds. Its variants are how.
 	StartRace Perturbation = "P15"
@@ -50,7 +54,8 @@ func (s Step) Acts() bool { return s.Wait == nil && s.Quiesce == nil }
 // atNews are the faults of what the subject is told: wherever it was told something in
 // all runs, news that are late and news that are missed; and for each collection, in a
 // step that the random numbers choose, news that are lost on a connection that stays
-// open, and a start without it, in a variant that they choose.
+// open, a start without it, in a variant that they choose, and one with what it was
+// before, unless there was nothing yet.
 func atNews(d *derivation) []Plan {
 	var plans []Plan
 	told := d.told()
@@ -69,6 +74,10 @@ func atNews(d *derivation) []Plan {
 		plans = append(plans,
 			d.plan(LostNews, "", Target{Method: watchMethod, Path: path, Nth: lost.Action}),
 			d.plan(StartRace, races[d.random.IntN(len(races))], Target{Method: startMethod, Path: path, Nth: start.Action}))
+		if later := slices.DeleteFunc(of, func(n News) bool { return n.Action < 2 }); len(later) > 0 {
+			stale := later[d.random.IntN(len(later))]
+			plans = append(plans, d.plan(StaleStart, "", Target{Method: startMethod, Path: path, Nth: stale.Action}))
+		}
 	}
 	return plans
 }

@@ -37,6 +37,7 @@ var words = map[form]string{
 	{LateNews, ""}:            "for 3 s from STEP on, watches of COLLECTION tell nothing; then all of it, in order",
 	{MissedNews, ""}:          "at STEP watches of COLLECTION are cut and for 3 s refused; then the version to go on from has expired, and what came meanwhile is only seen in a list",
 	{LostNews, ""}:            "for 3 s from STEP on, watches of COLLECTION tell nothing though their connections stay open; then they are cut",
+	{StaleStart, ""}:          "3 s after STEP all replicas are killed (SIGKILL); those that start find COLLECTION as it was before, for 8 s",
 	{StartRace, ""}:           "before STEP all replicas are killed (SIGKILL); those that start are told VARIANT when they ask for COLLECTION, for 5 s",
 	{StartRace, NoAnswer}:     "before STEP all replicas are killed (SIGKILL); those that start get no answer when they ask for COLLECTION, for 5 s",
 	{WorldMoves, StripLabels}: "when the API server has done TARGET, an administrator takes all labels and annotations off the object",

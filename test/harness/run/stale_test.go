@@ -1,0 +1,110 @@
+package run
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"leasehold.dev/test/harness/history"
+)
+
+const collection = "/apis/example.com/v1/things"
+
+var thingKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+
+// get asks as the first worker and returns the code and the body; 0 is no answer.
+func (n *news) get(t *testing.T, query string) (int, string) {
+	t.Helper()
+	g := NewWithT(t)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.replicas[0].proxy.URL()+collection+query, http.NoBody)
+	g.Expect(err).NotTo(HaveOccurred())
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	g.Expect(err).NotTo(HaveOccurred())
+	return response.StatusCode, string(body)
+}
+
+func newThing(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(thingKind)
+	u.SetName(name)
+	return u
+}
+
+func TestStartsAreStale(t *testing.T) {
+	g := NewWithT(t)
+	n := newNews(t)
+	resource := thingKind.GroupVersion().WithResource("things")
+	store := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{resource: "ThingList"}, newThing("before"))
+	n.dynamic = store
+	a := n.armed(t, "s:P9:START:"+collection+":2")
+	g.Expect(a.step(t.Context(), 2)).To(Succeed())
+	g.Expect(store.Tracker().Add(newThing("after"))).To(Succeed())
+	_, kills := n.workers[0].counts()
+	g.Expect(kills).To(BeZero(), "it first does its work")
+	g.Eventually(n.clock.HasWaiters, eventually).Should(BeTrue())
+	n.clock.Step(newsFor)
+	for _, w := range n.workers {
+		g.Eventually(func() int { _, kills := w.counts(); return kills }, eventually).Should(Equal(1))
+	}
+
+	code, _ := n.get(t, "?watch=true&sendInitialEvents=true")
+	g.Expect(code).To(Equal(http.StatusInternalServerError))
+	code, list := n.get(t, "?limit=500&resourceVersion=0")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(list).To(And(ContainSubstring(`"kind":"ThingList"`), ContainSubstring(`"before"`), Not(ContainSubstring(`"after"`))))
+	_, list = n.get(t, "")
+	g.Expect(list).To(BeEmpty(), "who asks for what is now is told by the API server")
+	lines := n.watchAt(t, 0, collection)
+	n.add(t, "after")
+	g.Consistently(lines, 50*time.Millisecond).ShouldNot(Receive())
+	g.Eventually(func() bool {
+		n.clock.Step(staleFor)
+		select {
+		case line := <-lines:
+			return strings.Contains(line, "after")
+		default:
+			return false
+		}
+	}, eventually).Should(BeTrue(), "in the end it is told")
+	code, list = n.get(t, "?limit=500&resourceVersion=0")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(list).To(BeEmpty(), "it is over")
+	g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.happenings }, eventually).Should(HaveLen(1))
+	g.Expect(a.disarm()).To(Succeed(), "though the other has not asked")
+	f := a.result()
+	g.Expect(f.Happened).To(Equal(1))
+	g.Expect(f.Replica).To(Equal("one"))
+}
+
+// A client that lists what is now is not made stale.
+func TestStartsThatTakeNoOldVersionAreVoid(t *testing.T) {
+	g := NewWithT(t)
+	n := newNews(t)
+	resource := thingKind.GroupVersion().WithResource("things")
+	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "ThingList"})
+	a := n.armed(t, "s:P9:START:"+collection+":2")
+	g.Expect(a.step(t.Context(), 2)).To(Succeed())
+	g.Eventually(n.clock.HasWaiters, eventually).Should(BeTrue())
+	n.clock.Step(newsFor)
+	g.Eventually(func() int { _, kills := n.workers[1].counts(); return kills }, eventually).Should(Equal(1))
+	code, _ := n.get(t, "?limit=500")
+	g.Expect(code).To(Equal(http.StatusOK))
+	g.Expect(a.disarm()).To(Succeed())
+	f := a.result()
+	g.Expect(f.Happened).To(BeZero())
+	g.Expect(f.Detail).To(ContainSubstring("did not ask for " + collection))
+}
