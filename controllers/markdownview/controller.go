@@ -56,7 +56,7 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one MarkdownView.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Over(ctx, r.Client, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
+	return pass.Over(ctx, r.Client, r.Live, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
 		func() { r.forget(req.NamespacedName) },
 		func(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
 			// What it owns goes with it. Making that anew would only keep it from going.

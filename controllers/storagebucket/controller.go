@@ -46,7 +46,7 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one StorageBucket.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Over(ctx, r.Client, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
+	return pass.Over(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
 		r.looks.forget(req.NamespacedName)
 		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
 	}, r.pass)

@@ -13,6 +13,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/fence"
+	"leasehold.dev/controllers/internal/lookup"
 	"leasehold.dev/controllers/internal/notes"
 )
 
@@ -150,6 +151,14 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 
 func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
+	// A late cache shows for a while what is on its way out, or gone: that was told of.
+	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
+	if err != nil {
+		return out, fmt.Errorf("reading namespace %s: %w", s.name, err)
+	}
+	if live == nil || live.UID != s.live.UID || !live.DeletionTimestamp.IsZero() {
+		return out, nil
+	}
 	if err := apply.Delete(ctx, r.Client, s.live); err != nil {
 		return out, err
 	}

@@ -40,7 +40,7 @@ type Reconciler struct {
 
 // Reconcile makes one pass over one Tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Over(ctx, r.Client, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
+	return pass.Over(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
 		r.looks.Delete(req.Name)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
 	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {

@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -63,6 +64,48 @@ func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
 			}
 			if n := len(recorder.Events); n > 0 {
 				t.Errorf("said %q, want nothing", <-recorder.Events)
+			}
+		})
+	}
+}
+
+// A late cache shows a namespace that we have deleted as if we had not: that is not
+// done again, nor told of again.
+func TestADeletionIsToldOfOnce(t *testing.T) {
+	owner := tenant("a", deleted, holding("a-dev"))
+	cached := namespace("a-dev", markedBy(owner))
+	leaving, anew := cached.DeepCopy(), cached.DeepCopy()
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: epoch}, []string{"example.com/held"}
+	anew.UID = "another"
+	for is, tc := range map[string]struct {
+		live []client.Object
+		want int
+	}{
+		"there":      {[]client.Object{cached}, 1},
+		"leaving":    {[]client.Object{leaving}, 0},
+		"gone":       {nil, 0},
+		"made again": {[]client.Object{anew}, 0},
+	} {
+		t.Run(is, func(t *testing.T) {
+			deletions := 0
+			r, recorder := deniedWorld(t, func(what string) error {
+				if what == "delete" {
+					deletions++
+				}
+				return nil
+			}, owner.DeepCopy(), cached.DeepCopy())
+			r.Live = fakeBuilder(t, tc.live...).Build()
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			for len(recorder.Events) > 0 {
+				if strings.Contains(<-recorder.Events, v1beta1.EventNamespaceDeleted) {
+					told++
+				}
+			}
+			if deletions != tc.want || told != tc.want {
+				t.Errorf("deleted %d times and told %d times, want %d", deletions, told, tc.want)
 			}
 		})
 	}

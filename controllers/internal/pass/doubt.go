@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// doubt is that a write was refused as a Conflict: what had been read of the
-// object's children may have been out of date, and may be for a while. To go on
+// doubt is that a write was refused as a Conflict: what had been read of the object
+// and its children may have been out of date, and may be for a while. To go on
 // believing it means to send the same write again and again, until the watches
 // have caught up.
 type doubt struct {
@@ -16,8 +16,7 @@ type doubt struct {
 	asked   bool
 }
 
-// Reader is what a pass over the object with that key reads its children with. It is
-// the cache, and past it after a Conflict, until a pass has found in the cache all
+// Reader is what the object with that key and its children are read with. It is the cache, and past it after a Conflict, until a pass has found in the cache all
 // that it read as the API server has it.
 func (m *Memory) Reader(key client.ObjectKey, cache, live client.Reader) client.Reader {
 	d, doubted := m.doubts.Load(key)
@@ -48,7 +47,7 @@ func (d doubting) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return err
 }
 
-// doubted begins a doubt about what the cache has of the object's children.
+// doubted begins a doubt about what the cache has of the object and its children.
 func (m *Memory) doubted(key client.ObjectKey) { m.doubts.Store(key, &doubt{}) }
 
 // passed ends a doubt that the pass which has just been made did not find founded.

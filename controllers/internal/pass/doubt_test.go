@@ -48,7 +48,7 @@ func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 	} {
 		cache, live := versioned(t, step.cached), versioned(t, step.live)
 		var saw string
-		_, _ = Over(t.Context(), cache, &own, key, &corev1.ConfigMap{}, func() {}, // its result is TestOver's
+		_, _ = Over(t.Context(), cache, live, &own, key, &corev1.ConfigMap{}, func() {}, // its result is TestOver's
 			func(ctx context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
 				var child corev1.ConfigMap
 				err := own.Reader(client.ObjectKeyFromObject(o), cache, live).Get(ctx, childKey, &child)
@@ -64,20 +64,23 @@ func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 	}
 }
 
-// A pass that reads nothing settles no doubt, and an object that is gone leaves none.
-func TestADoubtStaysUntilItIsSettled(t *testing.T) {
+// A doubt is about the object itself, too: one that is gone is left alone at once.
+func TestAConflictMakesThePassesReadTheObjectPastTheCache(t *testing.T) {
 	key := client.ObjectKey{Namespace: "n", Name: "a"}
+	late, gone := fake.NewClientBuilder().WithObjects(config("5")).Build(), 0
 	var own Memory
-	own.doubted(key)
-	pass := func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, nil }
-	if _, err := Over(t.Context(), versioned(t, ""), &own, key, &corev1.ConfigMap{}, func() {}, pass); err != nil {
-		t.Fatal(err)
+	var saw []string
+	for _, live := range []client.Client{
+		fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().Build(),
+	} {
+		_, _ = Over(t.Context(), late, live, &own, key, &corev1.ConfigMap{}, func() { gone++ }, // its result is TestOver's
+			func(_ context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
+				saw = append(saw, o.ResourceVersion)
+				return ctrl.Result{}, apierrors.NewConflict(schema.GroupResource{}, "a", errStale)
+			})
 	}
-	if _, doubted := own.doubts.Load(key); !doubted {
-		t.Error("the doubt has gone")
-	}
-	if _, err := Over(t.Context(), fake.NewClientBuilder().Build(), &own, key, &corev1.ConfigMap{}, func() {}, pass); err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff([]string{"5", "7"}, saw); diff != "" || gone != 1 {
+		t.Errorf("gone %d times, passes (-want +got):\n%s", gone, diff)
 	}
 	if _, doubted := own.doubts.Load(key); doubted {
 		t.Error("the doubt about an object that is gone has stayed")

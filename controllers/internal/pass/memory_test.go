@@ -24,7 +24,7 @@ func TestDenialsAreQuietForAWhile(t *testing.T) {
 	var own Memory
 	run := func(name string, ends error) ctrl.Result {
 		t.Helper()
-		result, err := Over(ctx, reader, &own, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
+		result, err := Over(ctx, reader, reader, &own, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
 			func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, ends })
 		if err != nil {
 			t.Fatalf("a denial became an error: %v", err)

@@ -42,13 +42,14 @@ type object interface {
 }
 
 // Over reads the object with that key into a new one, `into`, and makes one pass
-// over it. gone is called when there is none. What the pass writes to the object
+// over it; past the cache, which is what live does, after a Conflict. gone is called
+// when there is none. What the pass writes to the object
 // goes through own.
 func Over[T object](
-	ctx context.Context, cache client.Reader, own *Memory, key client.ObjectKey, into T,
+	ctx context.Context, cache, live client.Reader, own *Memory, key client.ObjectKey, into T,
 	gone func(), pass func(context.Context, T) (ctrl.Result, error),
 ) (ctrl.Result, error) {
-	found, err := lookup.Get(ctx, cache, key, into)
+	found, err := lookup.Get(ctx, own.Reader(key, cache, live), key, into)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("reading the object: %w", err)
 	}

@@ -59,7 +59,7 @@ func TestOver(t *testing.T) {
 				own.Wrote(config(tc.wrote))
 			}
 			passes, gone := 0, 0
-			result, err := Over(t.Context(), reader, &own, key, &corev1.ConfigMap{}, func() { gone++ },
+			result, err := Over(t.Context(), reader, reader, &own, key, &corev1.ConfigMap{}, func() { gone++ },
 				func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { passes++; return wanted, tc.ends })
 			if passes != tc.passes || gone != tc.gone || result != tc.result || !errors.Is(err, tc.err) {
 				t.Errorf("%d passes, %d times gone, %v, %v, want %d, %d, %v, %v", passes, gone, result, err, tc.passes, tc.gone, tc.result, tc.err)

@@ -31,11 +31,27 @@
 // NewAPIProxy stands between one replica of an operator and kube-apiserver, as
 // which the replica's own token is passed through; Refusals are the ways in which
 // an API server says no. HTTP/1.1 is spoken on both sides, so that a connection
-// that is cut is that of one request.
+// that is cut is that of one request; Options.HTTP2 offers the other, where all
+// requests of a client share one.
+//
+// Watches are read event by event, in JSON and in protobuf, and each event is passed
+// on at once, bookmarks too. What is told on them can lag, skip or stall:
+//
+//	late := proxy.Inject(fault.Rule{Match: fault.Match{Path: "/api/v1/namespaces"}, Fault: fault.Lag{For: 3 * time.Second}})
+//	... informers, whose watch may be hours old, are told nothing ...
+//	<-late.Done()
+//	late.Count() // 1 or more: something was late
+//
+// Skip cuts a watch, refuses to go on with it, and then says that its version has
+// expired (410), as an API server does that has compacted its store; Stall leaves the
+// connection open and loses what should have come on it. All of that is what a real
+// cluster may do to a client.
 //
 // # The journal
 //
 // Every connection is noted when it is accepted, with the bytes that came
-// through it, and every request with its times. It proves what was not sent.
+// through it, and every request with its times. It proves what was not sent. Of an
+// API server it also has the last events of watches: what they told of, when they came
+// and when they were passed on.
 // Values that could be credentials are not kept.
 package fault
