@@ -129,14 +129,18 @@ func (l *ledger) replay(of string, plan *scenario.Plan) string {
 	return fmt.Sprintf("%s SEED=%d PLAN='%s'", command, l.options.seed, plan.ID())
 }
 
+// longest is how long the name of a folder may be; file systems take 255 bytes.
+const longest = 200
+
 // folder makes a name of a plan's ID that every file system takes.
 func folder(name string) string {
-	return strings.Trim(strings.Map(func(r rune) rune {
+	clean := strings.Trim(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
 			return r
 		}
 		return '_'
 	}, name), "_")
+	return clean[:min(longest, len(clean))]
 }
 
 // close prints the tables, writes the summary and says whether all has held.
