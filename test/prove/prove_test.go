@@ -29,6 +29,13 @@ func TestChosenScenarios(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("reading plan")))
 }
 
+func TestSmokeIsOfScenariosInWhichAllIsTried(t *testing.T) {
+	g := NewWithT(t)
+	some, all := scenario.Scenario{Name: "some", Perturbations: []scenario.Perturbation{"P1"}}, scenario.Scenario{Name: "all"}
+	g.Expect(whole([]scenario.Scenario{some, all})).To(Equal([]scenario.Scenario{all}))
+	g.Expect(whole([]scenario.Scenario{some})).To(Equal([]scenario.Scenario{some}))
+}
+
 func TestSubsetIsOneOfEachPerturbation(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
