@@ -194,13 +194,16 @@ func (a *armed) lasts() (ended func()) {
 	}
 }
 
+// busy reports whether a fault has begun that has not ended.
+func (a *armed) busy() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lasting > 0
+}
+
 // resting waits until faults that have begun, and end by themselves, have ended.
 func (a *armed) resting(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.lasting == 0, nil
-	})
+	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) { return !a.busy(), nil })
 	if err != nil {
 		return fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
 	}

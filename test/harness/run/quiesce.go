@@ -26,24 +26,8 @@ const pause = time.Second
 // does not come to rest is looked at all the same: that is for the invariants.
 func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Mark, error) {
 	mark := history.Mark{Name: name}
-	ended := t.prover.clock.Now().Add(within(q.Within))
 	var err error
-	if mark.Converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
-		return mark, err
-	}
-	if t.armed != nil {
-		if err := t.armed.resting(ctx); err != nil {
-			return mark, err
-		}
-		// What a fault did last may have undone it.
-		if mark.Converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
-			return mark, err
-		}
-	}
-	if err := t.prover.recovered(ctx); err != nil {
-		return mark, err
-	}
-	if err := t.settle(ctx, ended); err != nil {
+	if mark.Converged, err = t.rest(ctx, q); err != nil {
 		return mark, err
 	}
 	if mark.From, err = t.prover.storeVersion(ctx); err != nil {
@@ -65,9 +49,42 @@ func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (h
 	return mark, err
 }
 
-// settle waits until the operator has written nothing for a while, or until a time.
-func (t *trial) settle(ctx context.Context, until time.Time) error {
-	from, last := t.bookmark, t.prover.clock.Now().Add(-pause)
+// rest waits for what is desired, for the end of faults, and for the operator to
+// have nothing to do. It reports whether what is desired was reached in time.
+func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, err error) {
+	if converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil || t.armed == nil {
+		if err == nil {
+			err = t.settled(ctx, q, t.prover.clock.Now().Add(-pause))
+		}
+		return converged, err
+	}
+	// A fault begins at a request: it may have been met while the state that it led to
+	// was seen already.
+	for again := true; again && err == nil; again = t.armed.busy() {
+		if err = t.armed.resting(ctx); err != nil {
+			return false, err
+		}
+		// What a fault did last may have undone it.
+		if converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
+			return false, err
+		}
+		// Who leads since a moment has written nothing yet, and is about to.
+		err = t.settled(ctx, q, t.prover.clock.Now())
+	}
+	return converged, err
+}
+
+func (t *trial) settled(ctx context.Context, q scenario.Quiesce, last time.Time) error {
+	if err := t.prover.recovered(ctx); err != nil {
+		return err
+	}
+	return t.settle(ctx, last, t.prover.clock.Now().Add(within(q.Within)))
+}
+
+// settle waits until the operator has written nothing for a while, or until a time;
+// last is when it wrote before.
+func (t *trial) settle(ctx context.Context, last, until time.Time) error {
+	from := t.bookmark
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
 		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
 		if err != nil {

@@ -153,7 +153,7 @@ func TestSettleWaitsForTheOperatorOnly(t *testing.T) {
 			line, err := json.Marshal(event)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(os.WriteFile(run.prover.auditLog, append(line, '\n'), 0o600)).To(Succeed())
-			g.Expect(run.settle(t.Context(), now.Add(eventually))).To(Succeed())
+			g.Expect(run.settle(t.Context(), now.Add(-pause), now.Add(eventually))).To(Succeed())
 			if tc.waits {
 				g.Expect(time.Since(now)).To(BeNumerically(">=", pause))
 			} else {
@@ -167,7 +167,7 @@ func TestSettleDoesNotWaitForEver(t *testing.T) {
 	g := NewWithT(t)
 	run := world(t, interceptor.Funcs{})
 	run.prover.auditLog = filepath.Join(t.TempDir(), "none")
-	g.Expect(run.settle(t.Context(), time.Now())).To(MatchError(ContainSubstring("waiting for the operator to rest")))
+	g.Expect(run.settle(t.Context(), time.Now(), time.Now())).To(MatchError(ContainSubstring("waiting for the operator to rest")))
 	g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
-	g.Expect(run.settle(t.Context(), time.Now().Add(-time.Hour))).To(Succeed())
+	g.Expect(run.settle(t.Context(), time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
