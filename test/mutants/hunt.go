@@ -30,6 +30,7 @@ type hunt struct {
 	clock   clock.PassiveClock
 	random  *rand.Rand
 
+	sources    string                    // the folder of the copies
 	references map[string]*run.Reference // by scenario
 	flaws      []string                  // of the operator as it is
 	rows       []row
@@ -64,9 +65,15 @@ const (
 )
 
 // run learns how the operator is without mistakes, and then tries each mutant.
-func (h *hunt) run(ctx context.Context, wanted []mutant) error {
+func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 	if err := h.learn(ctx, wanted); err != nil {
 		return err
+	}
+	if h.sources, err = os.MkdirTemp("", "mutants-"); err != nil {
+		return fmt.Errorf("making a folder for the source of mutants: %w", err)
+	}
+	if !h.options.keep {
+		defer func() { _ = os.RemoveAll(h.sources) }()
 	}
 	for i, m := range wanted {
 		fmt.Fprintf(h.output, "mutant %d of %d: %s, %s\n", i+1, len(wanted), m.name, m.Bug)
@@ -185,13 +192,12 @@ func plansOf(all []mutant) []string {
 // row too; an error is that nothing more can be done.
 func (h *hunt) try(ctx context.Context, m mutant) error {
 	began := h.clock.Now()
-	dir, err := os.MkdirTemp("", "mutant-")
-	if err != nil {
-		return fmt.Errorf("making a folder for the source of %s: %w", m.name, err)
-	}
+	dir := filepath.Join(h.sources, m.name)
 	if h.options.keep {
 		fmt.Fprintf(h.output, "    its source: %s\n", dir)
 	} else {
+		// In the same folder, what has not changed need not be compiled again.
+		dir = filepath.Join(h.sources, "source")
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
 	s, prover, err := h.start(ctx, m, dir)

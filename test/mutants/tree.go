@@ -14,7 +14,7 @@ import (
 // notCopied are folders of the repository that no build needs.
 var notCopied = []string{".git", "bin", "artifacts"}
 
-// copyTree copies the repository's files into a folder that is there.
+// copyTree copies the repository's files into a folder.
 func copyTree(root, into string) error {
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
