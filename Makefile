@@ -112,7 +112,7 @@ PLAN        ?=
 PROVE_FLAGS ?=
 
 .PHONY: prove
-prove: needs-go $(CONTROLPLANE) ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
+prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,13 +40,16 @@ type Program struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// buildPrograms makes the programs of the node that the file says how to make.
-func (f *File) buildPrograms(ctx context.Context) error {
+// buildPrograms makes the programs of the node that the file says how to make; those
+// that are there only if they are to be made again.
+func (f *File) buildPrograms(ctx context.Context, again bool) error {
 	if f.Node == nil {
 		return nil
 	}
 	for _, image := range slices.Sorted(maps.Keys(f.Node.Images)) {
-		if p := f.Node.Images[image]; p.Build != nil {
+		p := f.Node.Images[image]
+		_, err := os.Stat(f.path(p.Binary))
+		if p.Build != nil && (again || err != nil) {
 			if err := p.Build.run(ctx, f, f.path(p.Binary)); err != nil {
 				return fmt.Errorf("node.images[%s]: %w", image, err)
 			}

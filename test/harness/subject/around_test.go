@@ -13,7 +13,7 @@ func TestProgramsAreToldTheirPlace(t *testing.T) {
 		Binary: "bin/page", Args: []string{"--listen=127.0.0.1:{port}", "--dir={/data}", "{/other}"},
 	}}}}
 	program := f.nodeOptions().Images["page:1"]
-	g.Expect(program.Binary).To(Equal(filepath.Join("/there", "bin", "page")))
+	g.Expect(program.Binary).To(Equal(filepath.FromSlash("/there/bin/page")))
 	g.Expect(program.Args(8080, map[string]string{"/data": "/tmp/data"})).To(Equal(
 		[]string{"--listen=127.0.0.1:8080", "--dir=/tmp/data", "{/other}"}))
 }

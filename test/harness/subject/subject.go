@@ -38,7 +38,7 @@ type Subject struct {
 // Load reads a subject and its scenarios, builds its binary if the file says how,
 // and takes from the manifests what the file leaves out. A binary that is not empty
 // is the program in place of the file's, relative to the working directory; nothing
-// is built then.
+// is built then that is there.
 func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	f, err := Read(path)
 	if err != nil {
@@ -53,10 +53,8 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	if err := f.build(ctx); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
-	if binary == "" {
-		if err := f.buildPrograms(ctx); err != nil {
-			return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
-		}
+	if err := f.buildPrograms(ctx, binary == ""); err != nil {
+		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
 	s, err := f.install(ctx)
 	if err != nil {
