@@ -98,6 +98,10 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 			err = errors.Join(fmt.Errorf("starting a prover: %w", err), p.Stop(ctx))
 		}
 	}()
+	// Others may start one at the same time, on a machine that has little to spare.
+	if p.subject.Plane.StartTimeout == 0 {
+		p.subject.Plane.StartTimeout = time.Minute
+	}
 	// What is started here outlives the call, and so must its context.
 	lasting := context.WithoutCancel(ctx)
 	if p.plane, err = env.Start(lasting, p.subject.Plane); err != nil {
