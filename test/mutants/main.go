@@ -26,8 +26,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// errSurvived says that it is the prover, or the operator, that is at fault.
-var errSurvived = errors.New("not every mutant was killed")
+var (
+	// errSurvived says that it is the prover, or the operator, that is at fault.
+	errSurvived = errors.New("not every mutant was killed")
+	// errUndone says that it is this program.
+	errUndone = errors.New("not all of the work could be done")
+)
 
 func main() {
 	//nolint:forbidigo // a program begins with no context
@@ -35,13 +39,22 @@ func main() {
 	code := 0
 	if err := mutants(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
-		code = 2
-		if errors.Is(err, errSurvived) {
-			code = 1
-		}
+		code = exitCode(err)
 	}
 	stop()
 	os.Exit(code)
+}
+
+// exitCode is what the program ends with. Who could not do all of the work says so:
+// what was not tried has not survived.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSurvived) && !errors.Is(err, errUndone):
+		return 1
+	}
+	return 2
 }
 
 // options are the command line.
@@ -98,6 +111,9 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	h := &hunt{options: o, output: output, clock: clock.RealClock{}, random: rand.New(rand.NewPCG(o.seed, 0))}
+	if err = h.run(ctx, wanted); err != nil {
+		err = fmt.Errorf("%w: %w", errUndone, err)
+	}
 	// Who breaks it off wants to know what was found until then.
-	return errors.Join(h.run(ctx, wanted), h.finish(len(wanted)))
+	return errors.Join(err, h.finish(len(wanted)))
 }

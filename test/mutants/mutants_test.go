@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -240,4 +242,13 @@ func TestParse(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("reading -run")))
 	_, err = parse([]string{"more"}, &said)
 	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
+}
+
+func TestExitCode(t *testing.T) {
+	g := NewWithT(t)
+	undone := fmt.Errorf("%w: %w", errUndone, errors.New("no control plane"))
+	g.Expect(exitCode(nil)).To(Equal(0))
+	g.Expect(exitCode(errSurvived)).To(Equal(1))
+	g.Expect(exitCode(errors.Join(undone, errSurvived))).To(Equal(2), "what was not tried has not survived")
+	g.Expect(exitCode(errors.New("a flag that there is not"))).To(Equal(2))
 }

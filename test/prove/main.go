@@ -35,8 +35,12 @@ import (
 // ours is the operator of this repository.
 const ours = "test/prove/subject.yaml"
 
-// errFound says that the operator, and not this program, is at fault.
-var errFound = errors.New("not every plan has held")
+var (
+	// errFound says that the operator, and not this program, is at fault.
+	errFound = errors.New("not every plan has held")
+	// errUndone says that this program is.
+	errUndone = errors.New("not all of the work could be done")
+)
 
 func main() {
 	//nolint:forbidigo // a program begins with no context
@@ -44,13 +48,22 @@ func main() {
 	code := 0
 	if err := prove(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "prove:", err)
-		code = 2
-		if errors.Is(err, errFound) {
-			code = 1
-		}
+		code = exitCode(err)
 	}
 	stop()
 	os.Exit(code)
+}
+
+// exitCode is what the program ends with. Who could not do all of the work says so,
+// whatever was found until then.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errFound) && !errors.Is(err, errUndone):
+		return 1
+	}
+	return 2
 }
 
 // options are the command line.
@@ -135,12 +148,18 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	// What envtest has to say is not for who reads about a sweep.
 	log.SetLogger(logr.Discard())
 	sw := newSweep(o, s.Promises, output)
+	if err = proveAll(ctx, o, s, wanted, random, sw); err != nil {
+		err = fmt.Errorf("%w: %w", errUndone, err)
+	}
 	// Who breaks it off wants to know what was found until then.
-	return errors.Join(proveAll(ctx, o, s, wanted, random, sw), sw.finish())
+	return errors.Join(err, sw.finish())
 }
 
 // proveAll starts what is needed, and stops it.
 func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand, sw *sweep) (err error) {
+	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
+		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
+	}
 	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
 	if err != nil {
 		return err

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/subject"
 )
 
 func plan(t *testing.T, id string) scenario.Plan {
@@ -66,4 +69,20 @@ func TestParse(t *testing.T) {
 	g.Expect(o.seed).NotTo(BeZero(), "a new one")
 	_, err = parse([]string{"more"}, &said)
 	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
+}
+
+func TestExitCode(t *testing.T) {
+	g := NewWithT(t)
+	undone := fmt.Errorf("%w: %w", errUndone, errors.New("no control plane"))
+	g.Expect(exitCode(nil)).To(Equal(0))
+	g.Expect(exitCode(errFound)).To(Equal(1))
+	g.Expect(exitCode(undone)).To(Equal(2))
+	g.Expect(exitCode(errors.Join(undone, errFound))).To(Equal(2), "what was found does not excuse the rest")
+	g.Expect(exitCode(errors.New("a flag that there is not"))).To(Equal(2))
+}
+
+func TestAPlanElsewhereNeedsAPlace(t *testing.T) {
+	g := NewWithT(t)
+	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Subject{}, nil, nil, nil)
+	g.Expect(err).To(MatchError(ContainSubstring("does not say how it is installed elsewhere")))
 }

@@ -177,15 +177,16 @@ func pauseLeader(ctx context.Context, a *armed) error {
 // it, as all does that it has begun.
 func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err error) {
 	name := r.process.Name()
-	if err := r.process.Pause(ctx); err != nil {
-		return err
-	}
-	began := a.now()
+	// Also if it was not seen to stop: it may do so yet, and would stay so.
 	defer func() {
 		if resumed := r.process.Resume(); err == nil {
 			err = resumed
 		}
 	}()
+	if err := r.process.Pause(ctx); err != nil {
+		return err
+	}
+	began := a.now()
 	held.Release()
 	next, err := a.successor(ctx, name)
 	if next == nil || err != nil {

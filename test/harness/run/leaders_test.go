@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -213,6 +214,19 @@ func TestALeaderIsPausedUntilAnotherLeads(t *testing.T) {
 	g.Expect(s.workers[1].heard()).To(BeEmpty())
 	g.Expect(f.Replica).To(Equal("one"))
 	g.Expect(f.Detail).To(MatchRegexp(`^paused at PATCH /things/thing-1, and went on \S+ later, when replica two led$`))
+}
+
+// What was told to stop running may do so later, and nobody else would wake it.
+func TestAReplicaThatWasNotSeenToPauseIsResumed(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.workers[0].restless = errors.New("nobody can tell")
+	a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, "P11"), thing)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
+	g.Eventually(s.workers[0].heard, eventually).Should(Equal([]string{"paused", "resumed"}))
+	g.Expect(a.disarm()).To(MatchError(ContainSubstring("nobody can tell")))
+	g.Expect(a.result().Happened).To(BeZero())
 }
 
 func TestOnlyTheLeaseIsCutOff(t *testing.T) {

@@ -28,6 +28,8 @@ type worker struct {
 	name   string
 	deaf   bool // it does not stop when it is asked to
 	unlike unlike
+	// restless is why nobody has seen it stop running.
+	restless error
 
 	mu     sync.Mutex
 	gone   chan int // the exit code of the life that is now
@@ -80,7 +82,7 @@ func (w *worker) Signal(s os.Signal) error {
 	return nil
 }
 
-func (w *worker) Pause(context.Context) error { w.says("paused"); return nil }
+func (w *worker) Pause(context.Context) error { w.says("paused"); return w.restless }
 func (w *worker) Resume() error               { w.says("resumed"); return nil }
 
 func (w *worker) says(text string) {

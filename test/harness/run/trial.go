@@ -157,24 +157,9 @@ func (t *trial) clear(ctx context.Context) error {
 // observed is what plans are derived from.
 func (t *trial) observed(h *history.History) scenario.Observed {
 	return scenario.Observed{
-		Writes: t.writes(h), Watches: t.watches(), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
+		Writes: t.writes(h), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
 		Calls: t.observedCalls(h),
 	}
-}
-
-// watches are the paths of the collections that the replicas have watched, in this
-// run or before.
-func (t *trial) watches() []string {
-	var paths []string
-	for _, r := range t.prover.replicas {
-		for _, asked := range r.proxy.Journal().Requests {
-			if asked.Query.Get("watch") == "true" && !slices.Contains(paths, asked.Path) {
-				paths = append(paths, asked.Path)
-			}
-		}
-	}
-	slices.Sort(paths)
-	return paths
 }
 
 // writes are the operator's requests to change something that are about the run's

@@ -23,8 +23,6 @@ type Observed struct {
 	// Writes are the requests to the API server that were to change something, in
 	// the order in which they came.
 	Writes []Write
-	// Watches are the paths of the collections that the subject watches.
-	Watches []string
 	// Calls are the requests to what is outside the cluster that are about the run's
 	// own things, in the order in which they came.
 	Calls []Call

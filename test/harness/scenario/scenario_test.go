@@ -169,7 +169,8 @@ func TestTheWorldMovesAtTheFirstWriteOfEachObject(t *testing.T) {
 		{Method: "PATCH", Path: team, Effective: true},
 		{Method: "PATCH", Path: room, Effective: true, Made: true},
 		{Method: "PATCH", Path: room, Effective: true},
-		{Method: "PATCH", Path: "/unheard", Made: true}, // it was refused
+		{Method: "PATCH", Path: "/unheard", Made: true},                                              // it was refused
+		{Method: "POST", Path: "/apis/batch/v1/namespaces/{team}/jobs", Effective: true, Made: true}, // it names none
 	}}
 	ref := scenario.Ref{APIVersion: "v1", Kind: "Team", Name: "{team}"}
 	for name, tc := range map[string]struct {

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -27,10 +28,14 @@ const (
 const StepTarget = "STEP"
 
 // worldMoves are what can happen to each object that the operator makes, at the
-// write that makes it, and to those that a user deletes.
+// write that makes it, and to those that a user deletes. A POST does not say in its
+// path which object it makes, so nothing is planned at one.
 func worldMoves(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range steady(d.runs, func(o Observed) []Write { return firsts(o.Writes, func(w Write) bool { return w.Made }) }) {
+		if t.Method == http.MethodPost {
+			continue
+		}
 		for _, variant := range []string{StripLabels, RemoveChild, Rival} {
 			plans = append(plans, d.plan(WorldMoves, variant, t))
 		}
