@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,10 +27,14 @@ func startStale(ctx context.Context, a *armed) error {
 		return err
 	}
 	return a.beforeAction(func() {
-		before, err := a.listed(ctx)
-		if err != nil {
-			a.failed(err)
-			return
+		var before []listing
+		for _, selected := range a.selections() {
+			l, err := a.listed(ctx, selected)
+			if err != nil {
+				a.failed(err)
+				return
+			}
+			before = append(before, l)
 		}
 		ended := a.lasts()
 		a.all.Go(func() {
@@ -42,11 +48,17 @@ func startStale(ctx context.Context, a *armed) error {
 }
 
 // outdate kills a replica, whose next process finds what was before.
-func (a *armed) outdate(ctx context.Context, r *replica, refusal, before fault.Answer) {
-	begins, lists := a.collection(), a.collection()
+func (a *armed) outdate(ctx context.Context, r *replica, refusal fault.Answer, before []listing) {
+	begins := a.collection()
 	begins.Query = map[string]string{"sendInitialEvents": "true"}
-	lists.Query = map[string]string{"resourceVersion": anyVersion}
-	injections := []*fault.Injection{a.inject(r, begins, refusal), a.inject(r, lists, before), a.inject(r, a.collection(), fault.Lag{})}
+	injections := []*fault.Injection{a.inject(r, begins, refusal)}
+	for _, l := range before {
+		lists := a.collection()
+		lists.Query = maps.Clone(l.selected)
+		lists.Query["resourceVersion"] = anyVersion
+		injections = append(injections, a.inject(r, lists, l.Answer))
+	}
+	injections = append(injections, a.inject(r, a.collection(), fault.Lag{}))
 	ended := a.lasts()
 	r.kill()
 	killed := a.now()
@@ -69,19 +81,53 @@ func (a *armed) outdate(ctx context.Context, r *replica, refusal, before fault.A
 	})
 }
 
-// listed is the answer to who lists the collection now.
-func (a *armed) listed(ctx context.Context) (fault.Answer, error) {
+// listing is what who lists the collection is told.
+type listing struct {
+	fault.Answer
+
+	// selected are the selectors in the query, by parameter.
+	selected map[string]string
+}
+
+// selectors are the parameters that say what of a collection is meant.
+var selectors = []string{"labelSelector", "fieldSelector"}
+
+// selections are what replicas have watched the collection with: who asks for a part
+// must not be given more. Those with more parameters come first, and at the end is
+// everything.
+func (a *armed) selections() []map[string]string {
+	all, path := []map[string]string{{}}, a.collection().Path
+	for _, r := range a.prover.replicas {
+		for _, asked := range r.proxy.Journal().Requests {
+			selected := map[string]string{}
+			for _, name := range selectors {
+				if value := asked.Query.Get(name); value != "" {
+					selected[name] = value
+				}
+			}
+			if asked.Path == path && asked.Query.Get("watch") == "true" &&
+				!slices.ContainsFunc(all, func(o map[string]string) bool { return maps.Equal(o, selected) }) {
+				all = append(all, selected)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y map[string]string) int { return len(y) - len(x) })
+	return all
+}
+
+// listed is the answer to who lists that part of the collection now.
+func (a *armed) listed(ctx context.Context, selected map[string]string) (listing, error) {
 	of, err := a.prover.resourceAt(a.collection().Path)
 	if err != nil {
-		return fault.Answer{}, err
+		return listing{}, err
 	}
-	list, err := of.List(ctx, metav1.ListOptions{})
+	list, err := of.List(ctx, metav1.ListOptions{LabelSelector: selected["labelSelector"], FieldSelector: selected["fieldSelector"]})
 	if err != nil {
-		return fault.Answer{}, fmt.Errorf("listing %s: %w", a.plan.Target.Path, err)
+		return listing{}, fmt.Errorf("listing %s: %w", a.plan.Target.Path, err)
 	}
 	body, err := json.Marshal(list)
 	if err != nil {
-		return fault.Answer{}, fmt.Errorf("encoding the list of %s: %w", a.plan.Target.Path, err)
+		return listing{}, fmt.Errorf("encoding the list of %s: %w", a.plan.Target.Path, err)
 	}
-	return fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, nil
+	return listing{fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, selected}, nil
 }

@@ -68,7 +68,7 @@ func TestStartsAreStale(t *testing.T) {
 	g.Expect(list).To(And(ContainSubstring(`"kind":"ThingList"`), ContainSubstring(`"before"`), Not(ContainSubstring(`"after"`))))
 	_, list = n.get(t, "")
 	g.Expect(list).To(BeEmpty(), "who asks for what is now is told by the API server")
-	lines := n.watchAt(t, 0, collection)
+	lines := n.watchAt(t, 0, collection, "")
 	n.add(t, "after")
 	g.Consistently(lines, 50*time.Millisecond).ShouldNot(Receive())
 	g.Eventually(func() bool {
@@ -88,6 +88,27 @@ func TestStartsAreStale(t *testing.T) {
 	f := a.result()
 	g.Expect(f.Happened).To(Equal(1))
 	g.Expect(f.Replica).To(Equal("one"))
+}
+
+// Who asks for what has a label is not given the rest.
+func TestStaleStartsHeedSelectors(t *testing.T) {
+	g := NewWithT(t)
+	n := newNews(t)
+	resource := thingKind.GroupVersion().WithResource("things")
+	ours := newThing("ours")
+	ours.SetLabels(map[string]string{"made": "by-us"})
+	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{resource: "ThingList"}, ours, newThing("theirs"))
+	n.watchAt(t, 0, collection, "&labelSelector=made%3Dby-us")
+	a := n.armed(t, "s:P9:START:"+collection+":2")
+	g.Expect(a.step(t.Context(), 2)).To(Succeed())
+	g.Eventually(n.clock.HasWaiters, eventually).Should(BeTrue())
+	n.clock.Step(newsFor)
+	g.Eventually(func() int { _, kills := n.workers[1].counts(); return kills }, eventually).Should(Equal(1))
+	_, list := n.get(t, "?resourceVersion=0&labelSelector=made%3Dby-us")
+	g.Expect(list).To(And(ContainSubstring(`"ours"`), Not(ContainSubstring(`"theirs"`))))
+	_, list = n.get(t, "?resourceVersion=0")
+	g.Expect(list).To(And(ContainSubstring(`"ours"`), ContainSubstring(`"theirs"`)))
 }
 
 // A client that lists what is now is not made stale.

@@ -56,14 +56,14 @@ func newNews(t *testing.T) *news {
 // watch watches things as one of the workers, from version 5; lines are what it is told.
 func (n *news) watch(t *testing.T, worker int) (lines <-chan string) {
 	t.Helper()
-	return n.watchAt(t, worker, "/things")
+	return n.watchAt(t, worker, "/things", "")
 }
 
-func (n *news) watchAt(t *testing.T, worker int, path string) (lines <-chan string) {
+func (n *news) watchAt(t *testing.T, worker int, path, query string) (lines <-chan string) {
 	t.Helper()
 	g := NewWithT(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		n.replicas[worker].proxy.URL()+path+"?watch=true&resourceVersion=5", http.NoBody)
+		n.replicas[worker].proxy.URL()+path+"?watch=true&resourceVersion=5"+query, http.NoBody)
 	g.Expect(err).NotTo(HaveOccurred())
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
