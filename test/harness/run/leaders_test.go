@@ -96,9 +96,10 @@ func (s *stage) alone(t *testing.T, worker int, path string) bool {
 	return err != nil
 }
 
-func (s *stage) cutFrom(t *testing.T, worker int, path string) func() bool {
+// cutFrom asks whether the first worker is cut off from a path.
+func (s *stage) cutFrom(t *testing.T, path string) func() bool {
 	t.Helper()
-	return func() bool { return s.alone(t, worker, path) }
+	return func() bool { return s.alone(t, 0, path) }
 }
 
 // happened is the one fault that was told of.
@@ -128,7 +129,7 @@ func TestAWriteArrivesLate(t *testing.T) {
 	s := newElection(t)
 	a := s.sets(t, "P10")
 	answer := s.comes(t)
-	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue(), "it cannot renew")
+	g.Eventually(s.cutFrom(t, leasePath), eventually).Should(BeTrue(), "it cannot renew")
 	g.Expect(s.alone(t, 1, leasePath)).To(BeFalse(), "the other one can")
 	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK))
 	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK), "what the next leader writes is not held")
@@ -158,7 +159,7 @@ func TestALateWriteOutlivesItsSender(t *testing.T) {
 		}
 		gone <- err
 	}()
-	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue())
+	g.Eventually(s.cutFrom(t, leasePath), eventually).Should(BeTrue())
 	dies()
 	g.Eventually(gone, eventually).Should(Receive(HaveOccurred()))
 	s.elects(t)
@@ -234,7 +235,7 @@ func TestOnlyTheLeaseIsCutOff(t *testing.T) {
 	s := newElection(t)
 	a := s.sets(t, "P12")
 	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
-	g.Eventually(s.cutFrom(t, 0, leasePath), eventually).Should(BeTrue())
+	g.Eventually(s.cutFrom(t, leasePath), eventually).Should(BeTrue())
 	g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
 	g.Expect(s.alone(t, 1, leasePath)).To(BeFalse())
 	s.elects(t)
@@ -285,7 +286,7 @@ func TestALeaderIsCutOff(t *testing.T) {
 	s := newElection(t)
 	a := s.sets(t, "P13-leader")
 	s.comes(t)
-	g.Eventually(s.cutFrom(t, 0, "/healthz"), eventually).Should(BeTrue())
+	g.Eventually(s.cutFrom(t, "/healthz"), eventually).Should(BeTrue())
 	g.Expect(s.alone(t, 1, "/healthz")).To(BeFalse())
 	s.elects(t)
 	f := happened(t, a)

@@ -61,7 +61,7 @@ func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, e
 	// A fault begins at a request: it may have been met while the state that it led to
 	// was seen already.
 	for again := true; again && err == nil; again = t.armed.busy() {
-		if err = t.armed.resting(ctx); err != nil {
+		if err := t.armed.resting(ctx); err != nil {
 			return false, err
 		}
 		// What a fault did last may have undone it.
