@@ -137,6 +137,9 @@ func (i *Installation) options(n int) ReplicaOptions {
 	}
 }
 
+// HasWebhooks says whether the subject ships webhooks, which its replicas serve.
+func (i *Installation) HasWebhooks() bool { return i.forwarder != nil }
+
 // Replicas returns all replicas in the order they were started, also those that
 // have ended.
 func (i *Installation) Replicas() []*Replica {

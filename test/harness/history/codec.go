@@ -30,6 +30,8 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Marks, func(a, b Mark) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })
+	slices.SortStableFunc(h.Followed, func(a, b Following) int { return a.Asked.Compare(b.Asked) })
 }
 
 // Two total orders in which what is certainly before comes before: by when it may

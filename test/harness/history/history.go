@@ -18,6 +18,8 @@ const (
 	External Source = "external"
 	// Processes is who started and ended the replicas.
 	Processes Source = "processes"
+	// Probes is who asked the replicas how they are, and what they follow.
+	Probes Source = "probes"
 )
 
 // History is what happened in one run. Each list is in the order of Sort.
@@ -34,6 +36,8 @@ type History struct {
 	Faults   []Fault           `json:"faults,omitempty"`
 	Marks    []Mark            `json:"marks,omitempty"`
 	Replicas []Replica         `json:"replicas,omitempty"`
+	Probes   []Probe           `json:"probes,omitempty"`
+	Followed []Following       `json:"followed,omitempty"`
 }
 
 // Has reports whether one of the sources was listening.

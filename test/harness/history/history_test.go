@@ -105,6 +105,11 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		Faults:   []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
 		Marks:    []history.Mark{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Looked: true, Things: []history.Thing{{Name: "b", Owner: "a"}}}},
 		Replicas: []history.Replica{{Name: "r-2", Started: second(1)}, {Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
+		Probes: []history.Probe{
+			{Replica: "r-1", Question: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3), Last: second(3)},
+			{Replica: "r-1", Question: history.Alive, Answer: history.No, Detail: "500", First: second(1), Last: second(2)},
+		},
+		Followed: []history.Following{{Replica: "r-1", Path: "/b", Asked: second(2)}, {Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
 	}
 	var first, again bytes.Buffer
 	if err := h.Encode(&first); err != nil {
@@ -118,7 +123,8 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	if diff := cmp.Diff(h, back); diff != "" {
 		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
-	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" {
+	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" ||
+		back.Probes[0].Question != history.Alive || back.Followed[0].Path != "/a" {
 		t.Errorf("not in order: %s", text)
 	}
 	if err := back.Encode(&again); err != nil || again.String() != text {
@@ -324,5 +330,29 @@ func TestTexts(t *testing.T) {
 		if got != want {
 			t.Errorf("String() = %q, want %q", got, want)
 		}
+	}
+}
+
+func TestReplicaDuring(t *testing.T) {
+	lived, lives := history.Replica{Started: second(2), Ended: second(4)}, history.Replica{Started: second(2)}
+	for _, tc := range []struct {
+		replica history.Replica
+		at      int
+		want    bool
+	}{{lived, 1, false}, {lived, 2, true}, {lived, 3, true}, {lived, 4, false}, {lives, 1, false}, {lives, 9, true}} {
+		if got := tc.replica.During(second(tc.at)); got != tc.want {
+			t.Errorf("%+v during second %d = %t, want %t", tc.replica, tc.at, got, tc.want)
+		}
+	}
+}
+
+func TestMergeKeepsWhatWasAsked(t *testing.T) {
+	h := &history.History{Recorded: []history.Source{history.Audit}, Probes: []history.Probe{{Replica: "b", First: second(2)}}}
+	h.Merge(&history.History{
+		Recorded: []history.Source{history.Probes}, Probes: []history.Probe{{Replica: "a", First: second(1)}},
+		Followed: []history.Following{{Replica: "a", Path: "/x"}},
+	})
+	if !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" || len(h.Followed) != 1 {
+		t.Errorf("merged is %+v", h)
 	}
 }

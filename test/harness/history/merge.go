@@ -25,6 +25,8 @@ func (h *History) Merge(o *History) {
 	h.Faults = append(h.Faults, o.Faults...)
 	h.Marks = append(h.Marks, o.Marks...)
 	h.Replicas = append(h.Replicas, o.Replicas...)
+	h.Probes = append(h.Probes, o.Probes...)
+	h.Followed = append(h.Followed, o.Followed...)
 	h.mergeVersions(o.Versions)
 	h.Sort()
 }

@@ -21,7 +21,10 @@ type Operator struct {
 	// events.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
-	Limits     Limits             `json:"limits,omitzero"`
+	// Warm: a replica follows all that it ever will before it says that it is ready,
+	// whether it leads or not.
+	Warm   bool   `json:"warm,omitempty"`
+	Limits Limits `json:"limits,omitzero"`
 }
 
 // Kind is a kind of object that the operator reconciles.
@@ -80,6 +83,13 @@ type Limits struct {
 	Events int `json:"events,omitempty"`
 	// Grace is how long a replica may take to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
+	// Stuck is how long a leader with work may finish none before /healthz says so.
+	Stuck metav1.Duration `json:"stuck,omitzero"`
+	// Goroutines, Files and Watches are how many more of them a replica may have at
+	// rest than in clean runs.
+	Goroutines int `json:"goroutines,omitempty"`
+	Files      int `json:"files,omitempty"`
+	Watches    int `json:"watches,omitempty"`
 }
 
 // on reports whether the field has its value.

@@ -104,9 +104,10 @@ func TestAllJudgeALifeByTheBook(t *testing.T) {
 	steps := append(life(), changes(func(s *story) {
 		s.Marks[0].Things = []history.Thing{{Name: "bucket", Owner: "u1"}}
 		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", Span: history.At(105)}}
-	}), holds(""), stops(1, 0))
+	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9), answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50))
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)}, Operator: operator()}
 	seen := map[string]bool{}
+	c.Operator.Limits.Goroutines = 10
 	for _, i := range invariant.All() {
 		if v := i.Judge(c); v.Result != invariant.Held {
 			t.Errorf("%s", v)

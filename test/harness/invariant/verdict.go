@@ -89,7 +89,7 @@ func (i Invariant) Judge(c Case) Verdict {
 func All() []Invariant {
 	return []Invariant{
 		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
-		HonestStatus, Progress, EventBudget, Rights, Shutdown,
+		HonestStatus, Progress, EventBudget, Rights, HonestReadiness, HonestLiveness, Shutdown, Resources,
 	}
 }
 

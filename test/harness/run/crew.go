@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,6 +14,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
 )
 
 // unlike is what a replica has different from those that run all the time.
@@ -61,6 +61,11 @@ func (p *Prover) add(ctx context.Context, u unlike) (*replica, error) {
 	}
 	r := &replica{proxy: proxy, clock: p.clock, build: u.build}
 	r.keep(ctx, process)
+	if p.installation != nil {
+		target := targetOf(process, proxy, p.installation.HasWebhooks())
+		target.Figures = p.subject.Figures
+		r.prober = record.Probe(ctx, p.clock, target)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.replicas = append(p.replicas, r)
@@ -76,7 +81,7 @@ func (p *Prover) remove(ctx context.Context, r *replica) error {
 	err := r.leave()
 	p.mu.Lock()
 	p.replicas = slices.DeleteFunc(p.replicas, func(o *replica) bool { return o == r })
-	p.retired = append(p.retired, r.lived()...)
+	p.retired = append(p.retired, r)
 	p.mu.Unlock()
 	return errors.Join(err, r.proxy.Close())
 }
@@ -96,15 +101,40 @@ func (p *Prover) present() []*replica {
 	return slices.Clone(p.replicas)
 }
 
-// lives are the processes that ran at a time or later.
-func (p *Prover) lives(since time.Time) []history.Replica {
+// told is what replicas have to tell of the time since a moment, those that are no
+// more among them.
+func (p *Prover) told(since time.Time) *history.History {
 	p.mu.Lock()
-	all := slices.Clone(p.retired)
+	all := slices.Concat(p.retired, p.replicas)
+	p.mu.Unlock()
+	h := &history.History{Recorded: []history.Source{history.Processes}}
+	for _, r := range all {
+		for _, life := range r.lived() {
+			if life.Ended.IsZero() || !life.Ended.Before(since) {
+				h.Replicas = append(h.Replicas, life)
+			}
+		}
+		if r.prober != nil {
+			h.Recorded = append(h.Recorded, history.Probes)
+			h.Probes = append(h.Probes, r.prober.Since(since)...)
+			h.Followed = append(h.Followed, followed(r.proxy.Journal(), r.process.Name(), since)...)
+		}
+	}
+	slices.Sort(h.Recorded)
+	h.Recorded = slices.Compact(h.Recorded)
+	return h
+}
+
+// forget drops what was told of the time before a moment.
+func (p *Prover) forget(before time.Time) {
+	p.mu.Lock()
+	p.retired = nil
 	p.mu.Unlock()
 	for _, r := range p.present() {
-		all = append(all, r.lived()...)
+		if r.prober != nil {
+			r.prober.Forget(before)
+		}
 	}
-	return slices.DeleteFunc(all, func(r history.Replica) bool { return !r.Ended.IsZero() && r.Ended.Before(since) })
 }
 
 func (p *Prover) lease(ctx context.Context) (*coordinationv1.Lease, error) {
@@ -115,13 +145,28 @@ func (p *Prover) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, nil
 }
 
-// holder is the Pod that holds the Lease, as history.Terms reads it; "" is nobody.
+// holder is the identity that holds the Lease; "" is nobody. It need not name the
+// replica.
 func holder(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""
 	}
-	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
-	return name
+	return *lease.Spec.HolderIdentity
+}
+
+// renewer is the replica whose write to the Lease was answered last; nil if nobody has
+// written it.
+func (p *Prover) renewer() *replica {
+	var last *replica
+	var at time.Time
+	for _, r := range p.present() {
+		for _, request := range r.proxy.Journal().Mutating() {
+			if request.Committed() && request.Path == p.leasePath() && request.Answered.After(at) {
+				last, at = r, request.Answered
+			}
+		}
+	}
+	return last
 }
 
 // leasePath is where requests about the Lease go.

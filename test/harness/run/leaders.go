@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -49,30 +50,37 @@ func (a *armed) atTarget(ctx context.Context, point fault.Point, do func(context
 
 // leading is who leads, and since when that is known.
 type leading struct {
-	name string
+	*replica
 	seen time.Time
 }
 
 // successor waits until another replica than old leads, and until that one has
 // written or had the time to. Nil is that none came, which is noted.
-func (a *armed) successor(ctx context.Context, old string) (*leading, error) {
+func (a *armed) successor(ctx context.Context, old *replica) (*leading, error) {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	next := &leading{}
+	next, before := &leading{}, ""
 	err := wait.PollUntilContextCancel(limited, poll, true, func(ctx context.Context) (bool, error) {
 		lease, err := a.prover.lease(ctx)
 		if err != nil {
 			return false, err
 		}
-		next.name, next.seen = holder(lease), a.now()
-		return next.name != "" && next.name != old, nil
+		now := holder(lease)
+		if before == "" {
+			before = now
+		}
+		if now == "" || now == before {
+			return false, nil
+		}
+		next.replica, next.seen = a.prover.renewer(), a.now()
+		return next.replica != nil && next.replica != old, nil
 	})
 	switch {
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("waiting for another leader: %w", err)
 	case limited.Err() != nil:
-		a.missing("no other replica than %s came to lead within %s", old, a.limit)
-		return nil, nil
+		a.missing("no other replica than %s came to lead within %s", old.process.Name(), a.limit)
+		return nil, nil //nolint:nilnil // nobody is no error
 	case err != nil:
 		return nil, err
 	}
@@ -86,24 +94,16 @@ func (a *armed) begun(ctx context.Context, l leading) error {
 		return a.wroteSince(l) || a.now().After(limit), nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting for what replica %s writes: %w", l.name, err)
+		return fmt.Errorf("waiting for what replica %s writes: %w", l.process.Name(), err)
 	}
 	return nil
 }
 
 // wroteSince reports whether a replica has changed anything but its Lease.
 func (a *armed) wroteSince(l leading) bool {
-	for _, r := range a.prover.present() {
-		if r.process.Name() != l.name {
-			continue
-		}
-		for _, request := range r.proxy.Journal().Mutating() {
-			if request.Committed() && request.Received.After(l.seen) && request.Path != a.prover.leasePath() {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.Request) bool {
+		return r.Committed() && r.Received.After(l.seen) && r.Path != a.prover.leasePath()
+	})
 }
 
 // term is how long a leader keeps the Lease that it does not renew.
@@ -132,7 +132,7 @@ func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) erro
 	name := r.process.Name()
 	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
 	defer cut.Heal()
-	next, err := a.successor(ctx, name)
+	next, err := a.successor(ctx, r)
 	if next == nil || err != nil {
 		return err
 	}
@@ -142,14 +142,14 @@ func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) erro
 	case err != nil:
 		return err
 	case !late.Forwarded.After(next.seen):
-		a.missing("%s was forwarded before replica %s led", late, next.name)
+		a.missing("%s was forwarded before replica %s led", late, next.process.Name())
 	case late.Status == 0:
 		a.missing("%s was not answered: %s", late, late.Error)
 	default:
 		a.noted(history.Fault{
 			Replica: name, Began: late.Received, Ended: late.Done,
 			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
-				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.name, late.Status, http.StatusText(late.Status)),
+				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status, http.StatusText(late.Status)),
 		})
 	}
 	return nil
@@ -188,7 +188,7 @@ func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err er
 	}
 	began := a.now()
 	held.Release()
-	next, err := a.successor(ctx, name)
+	next, err := a.successor(ctx, r)
 	if next == nil || err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err er
 	}
 	a.noted(history.Fault{
 		Replica: name, Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led", held.Request, a.now().Sub(began).Round(time.Millisecond), next.name),
+		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led", held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()),
 	})
 	return nil
 }
@@ -217,17 +217,17 @@ func (a *armed) cutFromLease(ctx context.Context, r *replica, held *fault.Held) 
 	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
 	defer cut.Heal()
 	held.Release()
-	next, err := a.successor(ctx, r.process.Name())
+	next, err := a.successor(ctx, r)
 	if next == nil || err != nil {
 		return err
 	}
 	if !cut.Happened() {
-		a.missing("replica %s led, though %s had not tried to renew", next.name, r.process.Name())
+		a.missing("replica %s led, though %s had not tried to renew", next.process.Name(), r.process.Name())
 		return nil
 	}
 	a.noted(history.Fault{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("cut off from the Lease at %s, until replica %s led", held.Request, next.name),
+		Detail: fmt.Sprintf("cut off from the Lease at %s, until replica %s led", held.Request, next.process.Name()),
 	})
 	return nil
 }

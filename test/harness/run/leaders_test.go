@@ -28,7 +28,7 @@ func newElection(t *testing.T) *stage {
 	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	o := &coordinationv1.Lease{}
 	o.Namespace, o.Name = lease.Namespace, lease.Name
-	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("one_1"), new(int32(3))
+	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(3))
 	NewWithT(t).Expect(s.client.Create(t.Context(), o)).To(Succeed())
 	return s
 }
@@ -39,8 +39,9 @@ func (s *stage) elects(t *testing.T) {
 	g := NewWithT(t)
 	o := &coordinationv1.Lease{}
 	g.Expect(s.client.Get(t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
-	o.Spec.HolderIdentity = new("two_1")
+	o.Spec.HolderIdentity = new("host_2") // an identity need not be the Pod's
 	g.Expect(s.client.Update(t.Context(), o)).To(Succeed())
+	s.ask(t, 1, http.MethodPut, leasePath, "")
 }
 
 // stopsTime makes the run's waits end when the test says so.

@@ -26,13 +26,13 @@ func (a *armed) cutOffOne(ctx context.Context, r *replica, held *fault.Held) err
 	defer cut.Heal()
 	severed := r.proxy.Sever(fault.Match{})
 	held.Release()
-	next, err := a.successor(ctx, r.process.Name())
+	next, err := a.successor(ctx, r)
 	if next == nil || err != nil {
 		return err
 	}
 	a.noted(history.Fault{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request, severed, cut.Count(), next.name),
+		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request, severed, cut.Count(), next.process.Name()),
 	})
 	return nil
 }

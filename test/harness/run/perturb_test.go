@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/clock"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
@@ -82,6 +83,7 @@ func (w *worker) Signal(s os.Signal) error {
 	return nil
 }
 
+func (w *worker) Ports() env.ReplicaPorts     { return env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3} }
 func (w *worker) Pause(context.Context) error { w.says("paused"); return w.restless }
 func (w *worker) Resume() error               { w.says("resumed"); return nil }
 
@@ -305,6 +307,6 @@ func TestAProcessThatEndsIsStartedAgain(t *testing.T) {
 	g.Expect(lives[1].Exit).To(Equal(1))
 	g.Expect(lives[2].Ended).To(BeZero())
 	// Of both workers, without the one that had been killed by then.
-	g.Expect(s.lives(lives[1].Started)).To(HaveLen(3))
-	g.Expect(s.lives(lives[0].Started)).To(HaveLen(4))
+	g.Expect(s.told(lives[1].Started).Replicas).To(HaveLen(3))
+	g.Expect(s.told(lives[0].Started).Replicas).To(HaveLen(4))
 }

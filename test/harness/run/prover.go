@@ -17,6 +17,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/record"
 )
 
 const (
@@ -44,6 +45,9 @@ type Subject struct {
 	// Node runs the Pods that there are, of the images that it knows. Nil: Pods stay
 	// as they are. For Deployments the Plane needs env.WorkloadControllers.
 	Node *env.NodeOptions
+	// Figures are the names of the metrics that tell of work and resources. The zero
+	// value: those of controller-runtime.
+	Figures record.Figures
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected.
 	Unelected []string
@@ -80,7 +84,7 @@ type Prover struct {
 	mu sync.Mutex
 	// replicas change while something runs beside the scenario only, under the lock.
 	replicas []*replica
-	retired  []history.Replica // the processes of those that are no more
+	retired  []*replica // those that are no more
 }
 
 // Start starts a control plane with the operator and waits until it is ready. The

@@ -13,8 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
 )
 
 // backOff is how long a process that has ended by itself stays down, so that one
@@ -33,6 +35,7 @@ type process interface {
 	Signal(s os.Signal) error
 	Pause(ctx context.Context) error
 	Resume() error
+	Ports() env.ReplicaPorts
 }
 
 // replica is a process of the operator, its proxy, and what a kubelet does for it:
@@ -42,6 +45,7 @@ type replica struct {
 	process process
 	clock   clock.Clock
 	build   string // what the history says it was built from
+	prober  *record.Prober
 
 	end     context.CancelFunc
 	keeping sync.WaitGroup
@@ -176,6 +180,9 @@ func (r *replica) lived() []history.Replica {
 func (r *replica) leave() error {
 	if r.end == nil {
 		return nil
+	}
+	if r.prober != nil {
+		r.prober.Stop()
 	}
 	r.end()
 	r.keeping.Wait()

@@ -54,6 +54,7 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 	if err := p.recovered(ctx); err != nil {
 		return nil, err
 	}
+	p.forget(t.began)
 	for _, r := range p.replicas {
 		t.seen = append(t.seen, len(r.proxy.Journal().Requests))
 	}
@@ -97,9 +98,8 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
-	h.Merge(&history.History{
-		Recorded: []history.Source{history.Processes}, Aliases: t.aliases(), Faults: faults, Marks: marks, Replicas: p.lives(t.began),
-	})
+	h.Merge(&history.History{Aliases: t.aliases(), Faults: faults, Marks: marks})
+	h.Merge(p.told(t.began))
 	h.Merge(t.calls(h))
 	return t, h, t.clear(ctx)
 }

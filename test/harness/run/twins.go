@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
-	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
@@ -89,14 +86,10 @@ func (a *armed) isReady(ctx context.Context, r *replica) error {
 	return nil
 }
 
-// urls reads what requests are about.
-var urls = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-
 // leads reports whether a request is one that only a leader may make.
 func (a *armed) leads(r fault.Request) bool {
-	asked := &http.Request{Method: r.Method, URL: r.URL()}
-	info, err := urls.NewRequestInfo(asked)
-	if err != nil || !info.IsResourceRequest || r.Path == a.prover.leasePath() {
+	info := aboutOf(r)
+	if info == nil || r.Path == a.prover.leasePath() {
 		return false
 	}
 	about := history.Resource{Group: info.APIGroup, Resource: info.Resource}

@@ -43,7 +43,7 @@ func TestOneActsWithoutBeingElected(t *testing.T) {
 	g.Expect(f.Detail).To(Equal("it acted without being elected: it sent 1 writes, of which 0 were refused"))
 	g.Expect(names(s)).To(Equal([]string{"one", "two"}), "it is there for one run")
 	g.Expect(s.workers[2].heard()).To(Equal([]string{"asked by terminated"}))
-	lives := s.lives(time.Time{})
+	lives := s.told(time.Time{}).Replicas
 	g.Expect(lives).To(HaveLen(3))
 	g.Expect(lives[0]).To(HaveField("Name", "three"))
 	g.Expect(lives[0].Asked).NotTo(BeZero())
@@ -100,7 +100,7 @@ func TestReplicasAreReplacedOneAfterAnother(t *testing.T) {
 				binaries = append(binaries, w.unlike.binary)
 			}
 			g.Expect(binaries).To(Equal(tc.binaries))
-			lives := s.lives(time.Time{})
+			lives := s.told(time.Time{}).Replicas
 			g.Expect(lives).To(HaveLen(len(s.workers)))
 			for _, life := range lives[:len(lives)-2] {
 				g.Expect(life.Asked).NotTo(BeZero(), life.Name)
@@ -123,7 +123,7 @@ func TestWithoutAnUpgradeThisBuildRunsInTheEnd(t *testing.T) {
 
 // lived is the first process of a replica.
 func (s *stage) lived(name string) history.Replica {
-	for _, life := range s.lives(time.Time{}) {
+	for _, life := range s.told(time.Time{}).Replicas {
 		if life.Name == name {
 			return life
 		}

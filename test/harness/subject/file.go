@@ -11,6 +11,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -38,6 +39,9 @@ type File struct {
 	// Previous is the program of an older version, from which is upgraded. Left out,
 	// an upgrade is one to the same program.
 	Previous string `json:"previous,omitempty"`
+	// Figures are the names of the operator's metrics, where they are not those of
+	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
+	Figures record.Figures `json:"figures,omitzero"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Replicas is how many run. Zero: as in run.Subject.

@@ -111,7 +111,7 @@ func TestWhatTheFileSaysCounts(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
-		"unelected: [--elect=false]\nprevious: bin/old\n"
+		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n"
 	path := home(t, map[string]string{"subject.yaml": text})
 	here, err := os.Getwd()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -123,6 +123,7 @@ func TestWhatTheFileSaysCounts(t *testing.T) {
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
+	g.Expect(s.Figures.Queued).To(Equal("depth"))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))

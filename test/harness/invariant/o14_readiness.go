@@ -1,0 +1,99 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// HonestReadiness looks at what a process had when it first said that it is ready.
+var HonestReadiness = Invariant{
+	ID: "O14", Name: "honest readiness",
+	Promise: "a replica says that it is ready when it has been told all that there is of what it follows, and serves its webhooks",
+	judge:   judgeReadiness,
+}
+
+func judgeReadiness(b *bench) {
+	if !b.needs(history.Probes) || !b.needs(history.Processes) {
+		return
+	}
+	for _, life := range b.History.Replicas {
+		ready := firstYes(b.History, life)
+		if ready.IsZero() {
+			continue // it began before, or did not come so far
+		}
+		b.checked++
+		b.judgeFollowed(life, ready)
+		b.judgeServed(life, ready)
+	}
+}
+
+// firstYes is when a process that began in the run first said that it is ready; zero
+// if it did not, or if it had said so before.
+func firstYes(h *history.History, life history.Replica) time.Time {
+	for _, p := range h.Probes {
+		switch {
+		case p.Replica != life.Name || p.Question != history.Ready || p.Last.Before(life.Started):
+		case p.First.Before(life.Started):
+			// The same answer from the process before, which did not end for long enough
+			// to be missed, or one that began before the run.
+			if p.Answer == history.Yes {
+				return time.Time{}
+			}
+		case !life.During(p.First):
+			return time.Time{}
+		case p.Answer == history.Yes:
+			return p.First
+		}
+	}
+	return time.Time{}
+}
+
+// judgeFollowed looks at what the process had asked for.
+func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
+	var paths []string
+	asked, synced := map[string]time.Time{}, map[string]time.Time{}
+	for _, f := range b.History.Followed {
+		if f.Replica != life.Name || !life.During(f.Asked) {
+			continue
+		}
+		if !slices.Contains(paths, f.Path) {
+			paths = append(paths, f.Path)
+			asked[f.Path] = f.Asked
+		}
+		if first, known := synced[f.Path]; !f.Synced.IsZero() && (!known || f.Synced.Before(first)) {
+			synced[f.Path] = f.Synced
+		}
+	}
+	const clock = "15:04:05.000"
+	for _, path := range paths {
+		at, known := synced[path]
+		switch {
+		case asked[path].After(ready):
+			if b.Operator.Warm {
+				b.broken("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
+			}
+		case !known:
+			b.broken("replica %s was ready at %s, and was never told all of %s", life.Name, ready.Format(clock), path)
+		case at.After(ready):
+			b.broken("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path, at.Format(clock))
+		}
+	}
+	if len(paths) == 0 {
+		b.doubt("replica %s was ready at %s, and what it follows was not recorded", life.Name, ready.Format(clock))
+	}
+}
+
+// judgeServed looks at the handshake that was tried as soon as it was ready.
+func (b *bench) judgeServed(life history.Replica, ready time.Time) {
+	for _, p := range b.History.Probes {
+		if p.Replica != life.Name || p.Question != history.Serves || p.Last.Before(ready) || !life.During(p.Last) {
+			continue
+		}
+		if p.Answer == history.No {
+			b.broken("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name, ready.Format("15:04:05.000"), p.Detail)
+		}
+		return
+	}
+}

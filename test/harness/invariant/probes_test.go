@@ -1,0 +1,170 @@
+package invariant_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// second is one of the story's seconds; a story has begun by the first.
+func second(s float64) time.Time {
+	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
+}
+
+// probed makes the harness ask the processes how they are.
+func probed() step {
+	return changes(func(s *story) { s.Recorded = append(s.Recorded, history.Probes) })
+}
+
+// lives is a process of replica a, from a second to another; 0 is that it did not end.
+func lives(from, to float64, change ...func(*history.Replica)) step {
+	return changes(func(s *story) {
+		r := history.Replica{Name: "a", Started: second(from)}
+		if to > 0 {
+			r.Ended = second(to)
+		}
+		for _, f := range change {
+			f(&r)
+		}
+		s.Replicas = append(s.Replicas, r)
+	})
+}
+
+// answers is what replica a said to a question, from a second to another.
+func answers(question history.Question, answer history.Answer, from, to float64, change ...func(*history.Probe)) step {
+	return changes(func(s *story) {
+		p := history.Probe{Replica: "a", Question: question, Answer: answer, First: second(from), Last: second(to)}
+		if answer == history.No {
+			p.Detail = "500: not yet"
+		}
+		for _, f := range change {
+			f(&p)
+		}
+		s.Probes = append(s.Probes, p)
+	})
+}
+
+// follows is that replica a asked for a collection at a second, and was told all of it
+// at another; 0 is never.
+func follows(path string, asked, synced float64) step {
+	return changes(func(s *story) {
+		f := history.Following{Replica: "a", Path: path, Asked: second(asked)}
+		if synced > 0 {
+			f.Synced = second(synced)
+		}
+		s.Followed = append(s.Followed, f)
+	})
+}
+
+func TestHonestReadiness(t *testing.T) {
+	ready, notYet := answers(history.Ready, history.Yes, 5, 9), answers(history.Ready, history.No, 2, 4)
+	down := answers(history.Ready, history.Nothing, 0.5, 1.5)
+	things, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
+	serves := answers(history.Serves, history.Yes, 5.1, 9)
+	start := func(steps ...step) *history.History {
+		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
+	}
+	warm := func(o *invariant.Operator) { o.Warm = true }
+	check(t, invariant.HonestReadiness, map[string]row{
+		"ByTheBook":    {history: start(down, notYet, things, parts, ready, serves), change: warm, want: invariant.Held, says: []string{"1 checked"}},
+		"NoWebhooks":   {history: start(down, things, ready), want: invariant.Held},
+		"TooEarly":     {history: start(things, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
+		"NeverTold":    {history: start(things, follows("/parts", 2, 0), ready), want: invariant.Broken, says: []string{"never told all of /parts"}},
+		"SecondTry":    {history: start(things, follows("/parts", 2, 0), follows("/parts", 3, 4), ready), want: invariant.Held},
+		"AskedAgain":   {history: start(things, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
+		"AskedLater":   {history: start(things, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Broken, says: []string{"asked for /parts only at 00:00:07.000"}},
+		"MayAskLater":  {history: start(things, ready, follows("/parts", 7, 8)), want: invariant.Held},
+		"NoHandshake":  {history: start(things, ready, answers(history.Serves, history.No, 5.1, 5.1), answers(history.Serves, history.Yes, 5.6, 9)), want: invariant.Broken, says: []string{"client of its webhooks", "500: not yet"}},
+		"LostItLater":  {history: start(things, ready, serves, answers(history.Serves, history.No, 9.1, 9.5)), want: invariant.Held},
+		"NeverReady":   {history: start(things, follows("/parts", 2, 0), notYet), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"BeforeTheRun": {history: start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0)), want: invariant.Inconclusive},
+		"OneThatEnded": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0), follows("/parts", 4.6, 4.8), ready), want: invariant.Held, says: []string{"1 checked"}},
+		"TheOneBefore": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3), follows("/parts", 4.6, 8), ready), want: invariant.Broken},
+		"Another": {history: start(things, ready, changes(func(s *story) {
+			s.Followed = append(s.Followed, history.Following{Replica: "b", Path: "/parts", Asked: second(2)})
+		})), want: invariant.Held},
+		"NothingKnown":  {history: start(ready), want: invariant.Inconclusive, says: []string{"what it follows was not recorded"}},
+		"NobodyAsked":   {history: tell(lives(1, 0), ready, things), want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"NoProcesses":   {history: start(ready, things, without(history.Processes)), want: invariant.Inconclusive, says: []string{"[processes]"}},
+		"TwoOfTheSame":  {history: start(things, parts, ready, serves, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Held, says: []string{"1 checked"}},
+		"FirstOfTwo":    {history: start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Broken},
+		"GoneMeanwhile": {history: tell(probed(), lives(1, 3), follows("/parts", 2, 0), ready), want: invariant.Inconclusive},
+	})
+}
+
+func TestHonestLiveness(t *testing.T) {
+	stuck := func(o *invariant.Operator) { o.Limits.Stuck = metav1.Duration{Duration: 5 * time.Second} }
+	healthy := answers(history.Alive, history.Yes, 2, 30)
+	idle := answers(history.Work, history.Idle, 2, 30)
+	busy := func(from, to float64) step { return answers(history.Work, history.Busy, from, to) }
+	run := func(steps ...step) *history.History {
+		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
+	}
+	check(t, invariant.HonestLiveness, map[string]row{
+		"Idle":          {history: run(healthy, idle), change: stuck, want: invariant.Held},
+		"GetsOn":        {history: run(healthy, busy(2, 6), busy(6, 10), busy(10, 14)), change: stuck, want: invariant.Held},
+		"FalseAlarm":    {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.No, 9, 12), idle), change: stuck, want: invariant.Broken, says: []string{"replica a said at 00:00:09.000", "500: not yet", "no work"}},
+		"AlarmAtWork":   {history: run(answers(history.Alive, history.Yes, 2, 7.5), answers(history.Alive, history.No, 7.6, 12), busy(3, 12)), change: stuck, want: invariant.Held},
+		"NotYetUp":      {history: run(answers(history.Alive, history.No, 1, 2), healthy, idle), change: stuck, want: invariant.Held},
+		"GoesDown":      {history: tell(probed(), lives(1, 20, func(r *history.Replica) { r.Asked = second(15) }), answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle), change: stuck, want: invariant.Held},
+		"Paused":        {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.Nothing, 9, 15), idle), change: stuck, want: invariant.Held},
+		"SilentlyStuck": {history: run(healthy, busy(2, 9)), change: stuck, want: invariant.Broken, says: []string{"finished none from 00:00:02.000 to 00:00:09.000", "it has 5s"}},
+		"SaysIt":        {history: run(answers(history.Alive, history.Yes, 2, 6.9), answers(history.Alive, history.No, 7, 9), busy(2, 9)), change: stuck, want: invariant.Held},
+		"NotForLong":    {history: run(healthy, busy(2, 6.9)), change: stuck, want: invariant.Held},
+		"NoLimit":       {history: run(healthy, busy(2, 29)), want: invariant.Held},
+		"Standby":       {history: tell(probed(), lives(1, 0), holds("b"), healthy, busy(2, 29)), change: stuck, want: invariant.Held},
+		"LeadsSince":    {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(25) }), holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Held},
+		"LedForLong":    {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(22) }), holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Broken, says: []string{"from 00:00:22.1"}},
+		"NextProcess":   {history: tell(probed(), lives(1, 4), lives(4.5, 0), healthy, busy(2, 8)), change: stuck, want: invariant.Held},
+		"OfAnother":     {history: run(healthy, answers(history.Work, history.Busy, 2, 9, func(p *history.Probe) { p.Replica = "b" })), change: stuck, want: invariant.Held},
+		"NobodyAsked":   {history: tell(lives(1, 0), healthy), change: stuck, want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"NobodyAnswers": {history: run(), change: stuck, want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"NoProcesses":   {history: run(healthy, without(history.Processes)), change: stuck, want: invariant.Inconclusive, says: []string{"[processes]"}},
+	})
+}
+
+// usesAtRest is what replica a has at the end of the last mark.
+func usesAtRest(goroutines float64) step {
+	return changes(func(s *story) {
+		at := s.Marks[len(s.Marks)-1].Ended
+		s.Probes = append(s.Probes, history.Probe{
+			Replica: "a", Question: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines}, First: at, Last: at,
+		})
+	})
+}
+
+func TestResources(t *testing.T) {
+	limits := func(o *invariant.Operator) { o.Limits.Goroutines, o.Limits.Files, o.Limits.Watches = 10, 5, 1 }
+	uses := func(goroutines, files, watches, at float64) step {
+		return answers(history.Resources, "", at, at, func(p *history.Probe) {
+			p.Figures = map[string]float64{history.Goroutines: goroutines, history.Files: files, history.Watches: watches}
+		})
+	}
+	// The mark lasts from the tenth second to the twelfth.
+	run := func(steps ...step) *history.History {
+		all := append([]step{probed(), lives(1, 0), changes(func(s *story) { s.now = second(10) }), rests("end")}, steps...)
+		return tell(all...)
+	}
+	clean := []*history.History{run(uses(50, 20, 8, 11)), run(uses(60, 18, 9, 11))}
+	check(t, invariant.Resources, map[string]row{
+		"AsBefore":     {history: run(uses(55, 20, 9, 11)), references: clean, change: limits, want: invariant.Held, says: []string{"3 checked"}},
+		"ABitMore":     {history: run(uses(70, 25, 10, 11)), references: clean, change: limits, want: invariant.Held},
+		"Goroutines":   {history: run(uses(71, 20, 9, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"replica a has 71 goroutines at rest", "at most 60, and 10 more"}},
+		"Files":        {history: run(uses(60, 26, 9, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"26 files"}},
+		"Watches":      {history: run(uses(60, 20, 11, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"11 watches"}},
+		"ComesBack":    {history: run(uses(500, 90, 20, 5), uses(500, 90, 20, 10.5), uses(60, 20, 9, 11.5)), references: clean, change: limits, want: invariant.Held},
+		"AfterTheRun":  {history: run(uses(60, 20, 9, 11), uses(500, 90, 20, 13)), references: clean, change: limits, want: invariant.Held},
+		"NoLimit":      {history: run(uses(500, 90, 20, 11)), references: clean, want: invariant.Inconclusive},
+		"Young":        {history: tell(probed(), lives(11, 0), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(500, 90, 20, 11.5)), references: clean, change: limits, want: invariant.Inconclusive},
+		"Ended":        {history: tell(probed(), lives(1, 11), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(500, 90, 20, 10.5)), references: clean, change: limits, want: invariant.Inconclusive},
+		"OnlyTheLast":  {history: tell(probed(), lives(1, 0), rests("first"), uses(500, 90, 20, 1), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(60, 20, 9, 11)), references: clean, change: limits, want: invariant.Held},
+		"NoReference":  {history: run(uses(60, 20, 9, 11)), change: limits, want: invariant.Inconclusive, says: []string{"no clean run"}},
+		"Incomparable": {history: run(uses(60, 20, 9, 11)), references: []*history.History{run()}, change: limits, want: invariant.Inconclusive, says: []string{"do not say how many goroutines"}},
+		"NobodyAsked":  {history: tell(lives(1, 0), rests("end"), uses(500, 90, 20, 0.3)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"NoRest":       {history: tell(probed(), lives(1, 0), uses(500, 90, 20, 2)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"nothing happened"}},
+	})
+}

@@ -1,0 +1,295 @@
+package record
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/history"
+)
+
+const (
+	// probeEvery is how often a process is asked for its health, and probeTimeout how
+	// long it has to answer, as probes of a kubelet do.
+	probeEvery   = 100 * time.Millisecond
+	probeTimeout = time.Second
+	// lookEvery is how many questions there are to one for figures and webhooks, which
+	// cost more.
+	lookEvery = 5
+)
+
+// Figures are the names of a process's metrics. The zero value are those of
+// controller-runtime.
+type Figures struct {
+	// Queued is how much work waits, and Running something that is not zero while work
+	// is being done.
+	Queued  string `json:"queued,omitempty"`
+	Running string `json:"running,omitempty"`
+	// Finished is how much has been done so far.
+	Finished string `json:"finished,omitempty"`
+	// Goroutines and Files are how many the process has.
+	Goroutines string `json:"goroutines,omitempty"`
+	Files      string `json:"files,omitempty"`
+}
+
+// ControllerRuntime are the names that controller-runtime gives to what it counts.
+var ControllerRuntime = Figures{
+	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Finished: "controller_runtime_reconcile_total",
+	Goroutines: "go_goroutines", Files: "process_open_fds",
+}
+
+// Target is a replica that answers. An address is a host and a port; what has none is
+// not asked.
+type Target struct {
+	Name string
+	// Probe is where /readyz and /healthz are, Metrics where /metrics is, and Webhook
+	// where the webhooks are served.
+	Probe, Metrics, Webhook string
+	Figures                 Figures
+	// Watches is how many it has open at the API server. Nil: not known.
+	Watches func() int
+}
+
+// Prober asks one replica how it is, again and again, and keeps what changes. Its
+// methods may be called from several goroutines.
+type Prober struct {
+	target Target
+	clock  clock.Clock
+	client *http.Client
+	dialer *tls.Dialer
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	probes []history.Probe
+	last   map[history.Question]int // of probes
+}
+
+// Probe begins to ask a replica. The Prober has to be stopped; the end of ctx does not
+// end it.
+func Probe(ctx context.Context, c clock.Clock, t Target) *Prober {
+	if t.Figures == (Figures{}) {
+		t.Figures = ControllerRuntime
+	}
+	p := &Prober{
+		target: t, clock: c, last: map[history.Question]int{},
+		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{}},
+		// Whether the certificate is the right one is for its clients.
+		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}, //nolint:gosec // see above
+	}
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.done.Go(func() { p.run(ctx) })
+	return p
+}
+
+// Stop ends the asking.
+func (p *Prober) Stop() {
+	p.stop()
+	p.done.Wait()
+	p.client.CloseIdleConnections()
+}
+
+// Since returns what was answered at a time or later.
+func (p *Prober) Since(at time.Time) []history.Probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []history.Probe
+	for _, probe := range p.probes {
+		if !probe.Last.Before(at) {
+			probe.Figures = maps.Clone(probe.Figures)
+			all = append(all, probe)
+		}
+	}
+	return all
+}
+
+// Forget drops what was answered before a time, but for the last of each answer.
+func (p *Prober) Forget(before time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept, last := []history.Probe{}, map[history.Question]int{}
+	for i, probe := range p.probes {
+		if at, known := p.last[probe.Question]; probe.Last.Before(before) && (!known || at != i) {
+			continue
+		}
+		last[probe.Question] = len(kept)
+		kept = append(kept, probe)
+	}
+	p.probes, p.last = kept, last
+}
+
+func (p *Prober) run(ctx context.Context) {
+	wasReady := false
+	for n := 0; ; n++ {
+		ready := p.health(ctx, history.Ready)
+		p.health(ctx, history.Alive)
+		// What says that it is ready is taken at its word at once.
+		if ready && (!wasReady || n%lookEvery == 0) {
+			p.handshake(ctx)
+		}
+		wasReady = ready
+		if n%lookEvery == 0 {
+			p.figures(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.clock.After(probeEvery):
+		}
+	}
+}
+
+// health asks one of the two questions that a kubelet asks.
+func (p *Prober) health(ctx context.Context, question history.Question) bool {
+	if p.target.Probe == "" {
+		return false
+	}
+	code, said, err := p.get(ctx, "http://"+p.target.Probe+"/"+string(question))
+	probe := history.Probe{Question: question, Answer: history.Yes}
+	switch {
+	case err != nil:
+		probe.Answer = history.Nothing
+	case code != http.StatusOK:
+		probe.Answer, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(said))
+	}
+	p.note(ctx, probe)
+	return probe.Answer == history.Yes
+}
+
+func (p *Prober) get(ctx context.Context, url string) (code int, said string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := p.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+func (p *Prober) handshake(ctx context.Context) {
+	if p.target.Webhook == "" {
+		return
+	}
+	probe := history.Probe{Question: history.Serves, Answer: history.Yes}
+	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	connection, err := p.dialer.DialContext(limited, "tcp", p.target.Webhook)
+	if err != nil {
+		probe.Answer, probe.Detail = history.No, reasonOf(err)
+	} else {
+		_ = connection.Close()
+	}
+	p.note(ctx, probe)
+}
+
+// reasonOf is what the network said, without the ports of the day.
+func reasonOf(err error) string {
+	if of, ok := err.(*net.OpError); ok && of.Err != nil {
+		return of.Err.Error()
+	}
+	return err.Error()
+}
+
+// figures reads the metrics.
+func (p *Prober) figures(ctx context.Context) {
+	if p.target.Metrics == "" {
+		return
+	}
+	families, err := p.metrics(ctx)
+	if err != nil {
+		p.interrupted(history.Work, history.Resources)
+		return
+	}
+	names := p.target.Figures
+	work := history.Probe{Question: history.Work, Answer: history.Idle, Figures: map[string]float64{}}
+	if queued, _ := sum(families, names.Queued); queued > 0 {
+		work.Answer = history.Busy
+	}
+	if running, _ := sum(families, names.Running); running > 0 {
+		work.Answer = history.Busy
+	}
+	if finished, known := sum(families, names.Finished); known {
+		work.Figures[history.Finished] = finished
+		p.note(ctx, work)
+	}
+	used := history.Probe{Question: history.Resources, Figures: map[string]float64{}}
+	for figure, name := range map[string]string{history.Goroutines: names.Goroutines, history.Files: names.Files} {
+		if value, known := sum(families, name); known {
+			used.Figures[figure] = value
+		}
+	}
+	if p.target.Watches != nil {
+		used.Figures[history.Watches] = float64(p.target.Watches())
+	}
+	if len(used.Figures) > 0 {
+		p.note(ctx, used)
+	}
+}
+
+func (p *Prober) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	code, said, err := p.get(ctx, "http://"+p.target.Metrics+"/metrics")
+	if err != nil {
+		return nil, err
+	}
+	if code != http.StatusOK {
+		return nil, fmt.Errorf("reading metrics: %d", code)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(strings.NewReader(said))
+}
+
+// interrupted says that nobody answered: what is said next is something new, though
+// it were the same.
+func (p *Prober) interrupted(questions ...history.Question) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, question := range questions {
+		delete(p.last, question)
+	}
+}
+
+// sum adds up a metric over all its labels.
+func sum(families map[string]*dto.MetricFamily, name string) (value float64, known bool) {
+	family := families[name]
+	for _, m := range family.GetMetric() {
+		known = true
+		value += m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
+	}
+	return value, known
+}
+
+// note keeps an answer. The same again only makes the last one last.
+func (p *Prober) note(ctx context.Context, probe history.Probe) {
+	if ctx.Err() != nil {
+		return // nobody answered because nobody asks any more
+	}
+	now := p.clock.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i, known := p.last[probe.Question]; known {
+		before := &p.probes[i]
+		if before.Answer == probe.Answer && before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {
+			before.Last = now
+			return
+		}
+	}
+	probe.Replica, probe.First, probe.Last = p.target.Name, now, now
+	p.last[probe.Question] = len(p.probes)
+	p.probes = append(p.probes, probe)
+}

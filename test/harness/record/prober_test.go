@@ -1,0 +1,153 @@
+package record_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"go.uber.org/goleak"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
+)
+
+// eventually is how long a test waits for what takes well under a second.
+const eventually = 30 * time.Second
+
+// probed is a process that says what the test wants.
+type probed struct {
+	mu      sync.Mutex
+	codes   map[string]int
+	metrics string
+	reads   int // of the metrics
+}
+
+// asked waits for so many more questions for metrics.
+func (p *probed) asked(more int) func() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	want := p.reads + more
+	return func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.reads >= want }
+}
+
+func (p *probed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.URL.Path == "/metrics" {
+		p.reads++
+		_, _ = io.WriteString(w, p.metrics)
+		return
+	}
+	w.WriteHeader(p.codes[r.URL.Path])
+	fmt.Fprintf(w, "said by %s\n", r.URL.Path)
+}
+
+func (p *probed) says(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+func address(s *httptest.Server) string { return strings.SplitN(s.URL, "//", 2)[1] }
+
+// answers are those to a question, in order.
+func answers(p *record.Prober, question history.Question) []history.Answer {
+	var all []history.Answer
+	for _, probe := range p.Since(time.Time{}) {
+		if probe.Question == question {
+			all = append(all, probe.Answer)
+		}
+	}
+	return all
+}
+
+const metrics = `# TYPE workqueue_depth gauge
+workqueue_depth{name="a"} %d
+workqueue_depth{name="b"} 0
+# TYPE controller_runtime_active_workers gauge
+controller_runtime_active_workers{controller="a"} %d
+# TYPE controller_runtime_reconcile_total counter
+controller_runtime_reconcile_total{controller="a",result="success"} 3
+controller_runtime_reconcile_total{controller="a",result="error"} 4
+# TYPE go_goroutines gauge
+go_goroutines 42
+`
+
+func TestProberKeepsWhatChanges(t *testing.T) {
+	g := NewWithT(t)
+	before := goleak.IgnoreCurrent()
+	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}, metrics: fmt.Sprintf(metrics, 0, 0)}
+	server := httptest.NewServer(process)
+	webhook := httptest.NewTLSServer(http.NotFoundHandler())
+	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{
+		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook), Watches: func() int { return 7 },
+	})
+	of := func(question history.Question) func() []history.Answer {
+		return func() []history.Answer { return answers(p, question) }
+	}
+	g.Eventually(of(history.Ready), eventually).Should(HaveExactElements(history.No))
+	g.Expect(of(history.Serves)()).To(BeEmpty(), "nobody says yet that it serves")
+	process.says(func() { process.codes["/readyz"] = 200 })
+	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes))
+	g.Expect(of(history.Ready)()).To(HaveExactElements(history.No, history.Yes))
+	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle))
+	process.says(func() { process.metrics = fmt.Sprintf(metrics, 1, 0) })
+	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy))
+	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 0) })
+	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle))
+	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
+	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
+	process.says(func() { process.metrics = "no metrics" })
+	g.Eventually(process.asked(3), eventually).Should(BeTrue())
+	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
+	g.Eventually(of(history.Work), eventually).Should(HaveLen(5), "whether it was busy meanwhile is not known")
+	webhook.Close()
+	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No))
+	server.Close()
+	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.Nothing))
+	p.Stop()
+	g.Expect(of(history.Resources)()).To(HaveLen(2), "the same again is one")
+	for _, probe := range p.Since(time.Time{}) {
+		g.Expect(probe.Replica).To(Equal("r-1"))
+		g.Expect(probe.Last).To(BeTemporally(">=", probe.First))
+		switch probe.Question {
+		case history.Work:
+			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Finished: 7}))
+		case history.Resources:
+			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Goroutines: 42, history.Watches: 7}), "of files it says nothing")
+		case history.Ready:
+			if probe.Answer == history.No {
+				g.Expect(probe.Detail).To(Equal("500: said by /readyz"))
+			}
+		}
+	}
+	g.Expect(goleak.Find(before)).To(Succeed())
+}
+
+func TestProberForgets(t *testing.T) {
+	g := NewWithT(t)
+	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}}
+	server := httptest.NewServer(process)
+	defer server.Close()
+	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "r-1", Probe: address(server)})
+	defer p.Stop()
+	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
+	process.says(func() { process.codes["/readyz"] = 200 })
+	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveLen(2))
+	g.Expect(answers(p, history.Serves)).To(BeEmpty(), "there are no webhooks")
+	g.Expect(answers(p, history.Work)).To(BeEmpty(), "there are no metrics")
+	later := clock.RealClock{}.Now().Add(time.Hour)
+	g.Expect(p.Since(later)).To(BeEmpty())
+	p.Forget(later)
+	g.Expect(answers(p, history.Ready)).To(Equal([]history.Answer{history.Yes}), "the last one goes on")
+	g.Expect(answers(p, history.Alive)).To(Equal([]history.Answer{history.Yes}))
+	process.says(func() { process.codes["/readyz"] = 404 })
+	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.No))
+}

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+func TestTargetOfAProcess(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	target := targetOf(s.workers[0], s.replicas[0].proxy, true)
+	g.Expect(target.Name).To(Equal("one"))
+	g.Expect([]string{target.Probe, target.Metrics, target.Webhook}).To(Equal([]string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}))
+	g.Expect(target.Watches()).To(BeZero())
+	g.Expect(targetOf(s.workers[0], s.replicas[0].proxy, false).Webhook).To(BeEmpty())
+}
+
+// What an informer asks for tells what it follows; what else is listed or watched
+// does not.
+func TestFollowed(t *testing.T) {
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	second := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	const streams = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+	asked := func(id, at int, method, path, query string, status int) fault.Request {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fault.Request{ID: id, Method: method, Path: path, Query: values, Status: status, Received: second(at), Delivered: second(at + 1)}
+	}
+	j := fault.Journal{
+		Requests: []fault.Request{
+			asked(1, 0, "GET", "/api/v1/pods", streams, 200), // of the process before
+			asked(2, 2, "GET", "/api/v1/namespaces", streams, 200),
+			asked(3, 3, "GET", "/apis/example.com/v1/things", streams, 200), // never told all
+			asked(4, 4, "GET", "/api/v1/namespaces/a/configmaps", "limit=500", 200),
+			asked(5, 5, "GET", "/api/v1/namespaces/a/configmaps", "watch=true&resourceVersion=7", 200),
+			asked(6, 6, "GET", "/api/v1/secrets", "limit=500", 403),
+			asked(7, 7, "GET", "/api/v1/secrets", "limit=500", 200),
+			asked(8, 8, "GET", "/api/v1/secrets", "watch=true&resourceVersion=7", 200),
+			asked(9, 9, "GET", "/api/v1/services", "", 200), // just looked
+			asked(10, 10, "GET", "/api/v1/namespaces/b", "", 200),
+			asked(11, 11, "POST", "/api/v1/namespaces", "", 201),
+			asked(12, 12, "GET", "/healthz", "", 200),
+			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200), // goes on
+		},
+		Frames: []fault.Frame{{Request: 2, Delivered: second(2)}, {Request: 2, Synced: true, Delivered: second(3)}, {Request: 3, Delivered: second(4)}},
+	}
+	NewWithT(t).Expect(followed(j, "r", second(1))).To(Equal([]history.Following{
+		{Replica: "r", Path: "/api/v1/namespaces", Asked: second(2), Synced: second(3)},
+		{Replica: "r", Path: "/apis/example.com/v1/things", Asked: second(3)},
+		{Replica: "r", Path: "/api/v1/namespaces/a/configmaps", Asked: second(4), Synced: second(5)},
+		{Replica: "r", Path: "/api/v1/secrets", Asked: second(6)},
+		{Replica: "r", Path: "/api/v1/secrets", Asked: second(7), Synced: second(8)},
+	}))
+}
