@@ -26,6 +26,8 @@ const (
 type History struct {
 	// Recorded are the sources that were listening all the time.
 	Recorded []Source `json:"recorded"`
+	// Began is when the run did. Processes may be older.
+	Began time.Time `json:"began,omitzero"`
 	// Aliases are names that this run made up, with what the scenario calls them.
 	// By them the objects of two runs of a scenario are told to be the same.
 	Aliases  map[string]string `json:"aliases,omitempty"`

@@ -349,10 +349,11 @@ func TestReplicaDuring(t *testing.T) {
 func TestMergeKeepsWhatWasAsked(t *testing.T) {
 	h := &history.History{Recorded: []history.Source{history.Audit}, Probes: []history.Probe{{Replica: "b", First: second(2)}}}
 	h.Merge(&history.History{
-		Recorded: []history.Source{history.Probes}, Probes: []history.Probe{{Replica: "a", First: second(1)}},
+		Began: second(1), Recorded: []history.Source{history.Probes}, Probes: []history.Probe{{Replica: "a", First: second(1)}},
 		Followed: []history.Following{{Replica: "a", Path: "/x"}},
 	})
-	if !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" || len(h.Followed) != 1 {
+	h.Merge(&history.History{Began: second(2)})
+	if !h.Began.Equal(second(1)) || !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" || len(h.Followed) != 1 {
 		t.Errorf("merged is %+v", h)
 	}
 }

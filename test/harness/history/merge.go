@@ -13,6 +13,9 @@ func (h *History) Merge(o *History) {
 			h.Recorded = append(h.Recorded, s)
 		}
 	}
+	if h.Began.IsZero() || !o.Began.IsZero() && o.Began.Before(h.Began) {
+		h.Began = o.Began
+	}
 	for name, alias := range o.Aliases {
 		if h.Aliases == nil {
 			h.Aliases = map[string]string{}

@@ -60,6 +60,7 @@ type Probe struct {
 // Following is a collection that a replica has asked for, to know all that is in it.
 type Following struct {
 	Replica string `json:"replica"`
+	Resource
 	// Path is the collection's, without parameters.
 	Path  string    `json:"path"`
 	Asked time.Time `json:"asked"`

@@ -20,8 +20,8 @@ func judgeReadiness(b *bench) {
 	}
 	for _, life := range b.History.Replicas {
 		ready := firstYes(b.History, life)
-		if ready.IsZero() {
-			continue // it began before, or did not come so far
+		if life.Started.Before(b.History.Began) || ready.IsZero() {
+			continue // it began before the run, or did not come so far
 		}
 		b.checked++
 		b.judgeFollowed(life, ready)
@@ -29,15 +29,13 @@ func judgeReadiness(b *bench) {
 	}
 }
 
-// firstYes is when a process that began in the run first said that it is ready; zero
-// if it did not, or if it had said so before.
+// firstYes is when a process first said that it is ready; zero if it did not.
 func firstYes(h *history.History, life history.Replica) time.Time {
 	for _, p := range h.Probes {
 		switch {
 		case p.Replica != life.Name || p.Question != history.Ready || p.Last.Before(life.Started):
 		case p.First.Before(life.Started):
-			// The same answer from the process before, which did not end for long enough
-			// to be missed, or one that began before the run.
+			// It seems to go on with what the process before has said.
 			if p.Answer == history.Yes {
 				return time.Time{}
 			}
@@ -53,7 +51,7 @@ func firstYes(h *history.History, life history.Replica) time.Time {
 // judgeFollowed looks at what the process had asked for.
 func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 	var paths []string
-	asked, synced := map[string]time.Time{}, map[string]time.Time{}
+	asked, synced, warm := map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
 	for _, f := range b.History.Followed {
 		if f.Replica != life.Name || !life.During(f.Asked) {
 			continue
@@ -61,6 +59,7 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 		if !slices.Contains(paths, f.Path) {
 			paths = append(paths, f.Path)
 			asked[f.Path] = f.Asked
+			warm[f.Path] = b.Operator.Warm && slices.Contains(b.Operator.Resources(), f.Resource)
 		}
 		if first, known := synced[f.Path]; !f.Synced.IsZero() && (!known || f.Synced.Before(first)) {
 			synced[f.Path] = f.Synced
@@ -71,7 +70,7 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 		at, known := synced[path]
 		switch {
 		case asked[path].After(ready):
-			if b.Operator.Warm {
+			if warm[path] {
 				b.broken("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
 			}
 		case !known:

@@ -21,8 +21,8 @@ type Operator struct {
 	// events.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
-	// Warm: a replica follows all that it ever will before it says that it is ready,
-	// whether it leads or not.
+	// Warm: a replica follows the kinds and their children before it says that it is
+	// ready, whether it leads or not.
 	Warm   bool   `json:"warm,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
 }

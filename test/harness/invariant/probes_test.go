@@ -52,7 +52,10 @@ func answers(question history.Question, answer history.Answer, from, to float64,
 // at another; 0 is never.
 func follows(path string, asked, synced float64) step {
 	return changes(func(s *story) {
-		f := history.Following{Replica: "a", Path: path, Asked: second(asked)}
+		f := history.Following{Replica: "a", Resource: things, Path: path, Asked: second(asked)}
+		if path == "/others" {
+			f.Resource = history.Resource{Resource: "others"}
+		}
 		if synced > 0 {
 			f.Synced = second(synced)
 		}
@@ -63,34 +66,35 @@ func follows(path string, asked, synced float64) step {
 func TestHonestReadiness(t *testing.T) {
 	ready, notYet := answers(history.Ready, history.Yes, 5, 9), answers(history.Ready, history.No, 2, 4)
 	down := answers(history.Ready, history.Nothing, 0.5, 1.5)
-	things, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
+	followed, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
 	serves := answers(history.Serves, history.Yes, 5.1, 9)
 	start := func(steps ...step) *history.History {
 		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
 	warm := func(o *invariant.Operator) { o.Warm = true }
 	check(t, invariant.HonestReadiness, map[string]row{
-		"ByTheBook":    {history: start(down, notYet, things, parts, ready, serves), change: warm, want: invariant.Held, says: []string{"1 checked"}},
-		"NoWebhooks":   {history: start(down, things, ready), want: invariant.Held},
-		"TooEarly":     {history: start(things, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
-		"NeverTold":    {history: start(things, follows("/parts", 2, 0), ready), want: invariant.Broken, says: []string{"never told all of /parts"}},
-		"SecondTry":    {history: start(things, follows("/parts", 2, 0), follows("/parts", 3, 4), ready), want: invariant.Held},
-		"AskedAgain":   {history: start(things, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
-		"AskedLater":   {history: start(things, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Broken, says: []string{"asked for /parts only at 00:00:07.000"}},
-		"MayAskLater":  {history: start(things, ready, follows("/parts", 7, 8)), want: invariant.Held},
-		"NoHandshake":  {history: start(things, ready, answers(history.Serves, history.No, 5.1, 5.1), answers(history.Serves, history.Yes, 5.6, 9)), want: invariant.Broken, says: []string{"client of its webhooks", "500: not yet"}},
-		"LostItLater":  {history: start(things, ready, serves, answers(history.Serves, history.No, 9.1, 9.5)), want: invariant.Held},
-		"NeverReady":   {history: start(things, follows("/parts", 2, 0), notYet), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"ByTheBook":    {history: start(down, notYet, followed, parts, ready, serves), change: warm, want: invariant.Held, says: []string{"1 checked"}},
+		"NoWebhooks":   {history: start(down, followed, ready), want: invariant.Held},
+		"TooEarly":     {history: start(followed, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
+		"NeverTold":    {history: start(followed, follows("/parts", 2, 0), ready), want: invariant.Broken, says: []string{"never told all of /parts"}},
+		"SecondTry":    {history: start(followed, follows("/parts", 2, 0), follows("/parts", 3, 4), ready), want: invariant.Held},
+		"AskedAgain":   {history: start(followed, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
+		"AskedLater":   {history: start(followed, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Broken, says: []string{"asked for /parts only at 00:00:07.000"}},
+		"OthersLater":  {history: start(followed, ready, follows("/others", 7, 8)), change: warm, want: invariant.Held},
+		"MayAskLater":  {history: start(followed, ready, follows("/parts", 7, 8)), want: invariant.Held},
+		"NoHandshake":  {history: start(followed, ready, answers(history.Serves, history.No, 5.1, 5.1), answers(history.Serves, history.Yes, 5.6, 9)), want: invariant.Broken, says: []string{"client of its webhooks", "500: not yet"}},
+		"LostItLater":  {history: start(followed, ready, serves, answers(history.Serves, history.No, 9.1, 9.5)), want: invariant.Held},
+		"NeverReady":   {history: start(followed, follows("/parts", 2, 0), notYet), want: invariant.Inconclusive, says: []string{"nothing happened"}},
 		"BeforeTheRun": {history: start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0)), want: invariant.Inconclusive},
 		"OneThatEnded": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0), follows("/parts", 4.6, 4.8), ready), want: invariant.Held, says: []string{"1 checked"}},
 		"TheOneBefore": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3), follows("/parts", 4.6, 8), ready), want: invariant.Broken},
-		"Another": {history: start(things, ready, changes(func(s *story) {
+		"Another": {history: start(followed, ready, changes(func(s *story) {
 			s.Followed = append(s.Followed, history.Following{Replica: "b", Path: "/parts", Asked: second(2)})
 		})), want: invariant.Held},
 		"NothingKnown":  {history: start(ready), want: invariant.Inconclusive, says: []string{"what it follows was not recorded"}},
-		"NobodyAsked":   {history: tell(lives(1, 0), ready, things), want: invariant.Inconclusive, says: []string{"[probes]"}},
-		"NoProcesses":   {history: start(ready, things, without(history.Processes)), want: invariant.Inconclusive, says: []string{"[processes]"}},
-		"TwoOfTheSame":  {history: start(things, parts, ready, serves, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Held, says: []string{"1 checked"}},
+		"NobodyAsked":   {history: tell(lives(1, 0), ready, followed), want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"NoProcesses":   {history: start(ready, followed, without(history.Processes)), want: invariant.Inconclusive, says: []string{"[processes]"}},
+		"TwoOfTheSame":  {history: start(followed, parts, ready, serves, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Held, says: []string{"1 checked"}},
 		"FirstOfTwo":    {history: start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Broken},
 		"GoneMeanwhile": {history: tell(probed(), lives(1, 3), follows("/parts", 2, 0), ready), want: invariant.Inconclusive},
 	})

@@ -106,6 +106,23 @@ func (a *armed) wroteSince(l leading) bool {
 	})
 }
 
+// leaves waits until the process that has led ends, which it does when it knows that
+// it leads no longer, or for as long as a Lease lasts. Nothing is at rest before.
+func (a *armed) leaves(ctx context.Context, r *replica, life int) error {
+	term, err := a.term(ctx)
+	if err != nil {
+		return err
+	}
+	limit := a.now().Add(term)
+	err = wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+		return !r.lived()[life].Ended.IsZero() || a.now().After(limit), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of replica %s: %w", r.process.Name(), err)
+	}
+	return nil
+}
+
 // term is how long a leader keeps the Lease that it does not renew.
 func (a *armed) term(ctx context.Context) (time.Duration, error) {
 	lease, err := a.prover.lease(ctx)
@@ -129,7 +146,7 @@ func deliverLate(ctx context.Context, a *armed) error {
 // holdBack lets a request arrive when another replica leads. It is on its way all
 // the time, whatever becomes of the process that has sent it.
 func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) error {
-	name := r.process.Name()
+	name, life := r.process.Name(), len(r.lived())-1
 	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
 	defer cut.Heal()
 	next, err := a.successor(ctx, r)
@@ -152,7 +169,8 @@ func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) erro
 				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status, http.StatusText(late.Status)),
 		})
 	}
-	return nil
+	cut.Heal()
+	return a.leaves(ctx, r, life)
 }
 
 // done waits until the proxy has nothing more to do with a request.
@@ -176,7 +194,7 @@ func pauseLeader(ctx context.Context, a *armed) error {
 // pause stops the replica when its request has been carried out. The answer waits for
 // it, as all does that it has begun.
 func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err error) {
-	name := r.process.Name()
+	name, life := r.process.Name(), len(r.lived())-1
 	// Also if it was not seen to stop: it may do so yet, and would stay so.
 	defer func() {
 		if resumed := r.process.Resume(); err == nil {
@@ -199,7 +217,7 @@ func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err er
 		Replica: name, Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led", held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()),
 	})
-	return nil
+	return a.leaves(ctx, r, life)
 }
 
 func cutLease(ctx context.Context, a *armed) error {
@@ -213,7 +231,7 @@ func cutLease(ctx context.Context, a *armed) error {
 
 // cutFromLease keeps the replica from its Lease until another one leads.
 func (a *armed) cutFromLease(ctx context.Context, r *replica, held *fault.Held) error {
-	began := a.now()
+	began, life := a.now(), len(r.lived())-1
 	cut := a.inject(r, a.aboutLease(), fault.BlackHole{})
 	defer cut.Heal()
 	held.Release()
@@ -229,7 +247,8 @@ func (a *armed) cutFromLease(ctx context.Context, r *replica, held *fault.Held) 
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("cut off from the Lease at %s, until replica %s led", held.Request, next.process.Name()),
 	})
-	return nil
+	cut.Heal()
+	return a.leaves(ctx, r, life)
 }
 
 // cutFromRest keeps the replica from everything but its Lease, for longer than that

@@ -28,7 +28,7 @@ func newElection(t *testing.T) *stage {
 	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	o := &coordinationv1.Lease{}
 	o.Namespace, o.Name = lease.Namespace, lease.Name
-	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(3))
+	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))
 	NewWithT(t).Expect(s.client.Create(t.Context(), o)).To(Succeed())
 	return s
 }
@@ -268,15 +268,15 @@ func TestAllButTheLeaseIsCutOff(t *testing.T) {
 				g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeTrue())
 			}
 			g.Expect(s.alone(t, 1, "/things/thing-1")).To(BeFalse())
-			passes(t, c, 4*time.Second)
+			passes(t, c, 2*time.Second)
 			if !asks {
 				g.Expect(a.resting(t.Context())).To(Succeed())
-				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 3s"))
+				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 1s"))
 				return
 			}
 			f := happened(t, a)
 			g.Expect(f.Detail).To(Equal("cut off at PATCH /things/thing-1 from all but the Lease, 1 requests"))
-			g.Expect(f.Ended.Sub(f.Began)).To(Equal(4*time.Second), "longer than the Lease lasts")
+			g.Expect(f.Ended.Sub(f.Began)).To(Equal(2*time.Second), "longer than the Lease lasts")
 			g.Expect(s.alone(t, 0, "/things/thing-1")).To(BeFalse())
 		})
 	}
@@ -307,10 +307,10 @@ func TestAllAreCutOff(t *testing.T) {
 			for worker := range asking {
 				g.Expect(s.alone(t, worker, leasePath)).To(BeTrue())
 			}
-			passes(t, c, 4*time.Second)
+			passes(t, c, 2*time.Second)
 			g.Expect(a.resting(t.Context())).To(Succeed())
 			if asking < 2 {
-				g.Expect(void(t, a)).To(ContainSubstring("replica two asked for nothing in 3s"))
+				g.Expect(void(t, a)).To(ContainSubstring("replica two asked for nothing in 1s"))
 				return
 			}
 			g.Expect(happened(t, a).Replica).To(BeEmpty(), "it was all")
@@ -334,10 +334,10 @@ func TestAReplicaStartsWhileItIsCutOff(t *testing.T) {
 				g.Expect(s.alone(t, 1, leasePath)).To(BeTrue())
 			}
 			g.Expect(s.alone(t, 0, leasePath)).To(BeFalse())
-			passes(t, c, 4*time.Second)
+			passes(t, c, 2*time.Second)
 			if !asks {
 				g.Expect(a.resting(t.Context())).To(Succeed())
-				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 3s since its start"))
+				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 1s since its start"))
 				return
 			}
 			f := happened(t, a)

@@ -21,7 +21,7 @@ func cutOff(ctx context.Context, a *armed) error {
 // cutOffOne is a network that loses all packets of the replica, until another one
 // leads.
 func (a *armed) cutOffOne(ctx context.Context, r *replica, held *fault.Held) error {
-	began := a.now()
+	began, life := a.now(), len(r.lived())-1
 	cut := a.inject(r, fault.Match{}, fault.BlackHole{})
 	defer cut.Heal()
 	severed := r.proxy.Sever(fault.Match{})
@@ -34,7 +34,8 @@ func (a *armed) cutOffOne(ctx context.Context, r *replica, held *fault.Held) err
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request, severed, cut.Count(), next.process.Name()),
 	})
-	return nil
+	cut.Heal()
+	return a.leaves(ctx, r, life)
 }
 
 // cutOffAll is an API server that is down for longer than a Lease lasts.

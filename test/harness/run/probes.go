@@ -60,7 +60,9 @@ func followed(j fault.Journal, name string, since time.Time) []history.Following
 		if info == nil || r.Received.Before(since) {
 			continue
 		}
-		f := history.Following{Replica: name, Path: r.Path, Asked: r.Received}
+		f := history.Following{
+			Replica: name, Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Path: r.Path, Asked: r.Received,
+		}
 		switch {
 		case info.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true":
 			f.Synced = synced[r.ID]

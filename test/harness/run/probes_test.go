@@ -52,11 +52,19 @@ func TestFollowed(t *testing.T) {
 		},
 		Frames: []fault.Frame{{Request: 2, Delivered: second(2)}, {Request: 2, Synced: true, Delivered: second(3)}, {Request: 3, Delivered: second(4)}},
 	}
+	of := func(group, resource, path string) history.Following {
+		return history.Following{Replica: "r", Resource: history.Resource{Group: group, Resource: resource}, Path: path}
+	}
+	at := func(f history.Following, asked, synced int) history.Following {
+		f.Asked = second(asked)
+		if synced > 0 {
+			f.Synced = second(synced)
+		}
+		return f
+	}
+	namespaces, secrets := of("", "namespaces", "/api/v1/namespaces"), of("", "secrets", "/api/v1/secrets")
 	NewWithT(t).Expect(followed(j, "r", second(1))).To(Equal([]history.Following{
-		{Replica: "r", Path: "/api/v1/namespaces", Asked: second(2), Synced: second(3)},
-		{Replica: "r", Path: "/apis/example.com/v1/things", Asked: second(3)},
-		{Replica: "r", Path: "/api/v1/namespaces/a/configmaps", Asked: second(4), Synced: second(5)},
-		{Replica: "r", Path: "/api/v1/secrets", Asked: second(6)},
-		{Replica: "r", Path: "/api/v1/secrets", Asked: second(7), Synced: second(8)},
+		at(namespaces, 2, 3), at(of("example.com", "things", "/apis/example.com/v1/things"), 3, 0),
+		at(of("", "configmaps", "/api/v1/namespaces/a/configmaps"), 4, 5), at(secrets, 6, 0), at(secrets, 7, 8),
 	}))
 }

@@ -98,7 +98,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
-	h.Merge(&history.History{Aliases: t.aliases(), Faults: faults, Marks: marks})
+	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Marks: marks})
 	h.Merge(p.told(t.began))
 	h.Merge(t.calls(h))
 	return t, h, t.clear(ctx)
