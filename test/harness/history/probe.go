@@ -28,8 +28,9 @@ const (
 	No Answer = "no"
 	// Nothing is that nobody answered, as of a process that has ended or is paused.
 	Nothing Answer = "nothing"
-	// Busy is that work is queued or being done, Idle that there is none.
+	// Busy is that work is queued or being done.
 	Busy Answer = "busy"
+	// Idle is that there is none.
 	Idle Answer = "idle"
 )
 

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -200,7 +201,8 @@ func (p *Prober) handshake(ctx context.Context) {
 
 // reasonOf is what the network said, without the ports of the day.
 func reasonOf(err error) string {
-	if of, ok := err.(*net.OpError); ok && of.Err != nil {
+	var of *net.OpError
+	if errors.As(err, &of) && of.Err != nil {
 		return of.Err.Error()
 	}
 	return err.Error()
