@@ -78,10 +78,20 @@ func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Quer
 
 // Peer is who sent a request; "" if that is not known.
 func (j Journal) Peer(r Request) string {
-	if i := r.Connection - 1; i >= 0 && i < len(j.Connections) {
-		return j.Connections[i].Peer
+	i, found := slices.BinarySearchFunc(j.Connections, r.Connection, func(c Connection, id int) int { return c.ID - id })
+	if !found {
+		return ""
 	}
-	return ""
+	return j.Connections[i].Peer
+}
+
+// Request is the request with an ID; the zero value if it is forgotten.
+func (j Journal) Request(id int) Request {
+	i, found := slices.BinarySearchFunc(j.Requests, id, func(r Request, id int) int { return r.ID - id })
+	if !found {
+		return Request{}
+	}
+	return j.Requests[i]
 }
 
 // Journal is what had come to a proxy at one moment, in the order of arrival.
@@ -129,7 +139,8 @@ type journal struct {
 	connections []*Connection
 	requests    []*Request
 	frames      []*Frame
-	framesSoFar int
+	// How many there were, the forgotten ones among them: the last IDs.
+	connectionsSoFar, requestsSoFar, framesSoFar int
 }
 
 // keptFrames are as many events of watches as a journal has at least, once there
@@ -151,14 +162,16 @@ func (j *journal) framed(f *Frame) {
 func (j *journal) accepted(c *Connection) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	c.ID = len(j.connections) + 1
+	j.connectionsSoFar++
+	c.ID = j.connectionsSoFar
 	j.connections = append(j.connections, c)
 }
 
 func (j *journal) received(r *Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r.ID = len(j.requests) + 1
+	j.requestsSoFar++
+	r.ID = j.requestsSoFar
 	j.requests = append(j.requests, r)
 }
 
@@ -167,6 +180,19 @@ func (j *journal) note(change func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	change()
+}
+
+// forget drops what is over.
+func (j *journal) forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.requests = slices.DeleteFunc(j.requests, func(r *Request) bool { return !r.Done.IsZero() })
+	going := map[int]bool{}
+	for _, r := range j.requests {
+		going[r.ID] = true
+	}
+	j.connections = slices.DeleteFunc(j.connections, func(c *Connection) bool { return !c.Closed.IsZero() })
+	j.frames = slices.DeleteFunc(j.frames, func(f *Frame) bool { return !going[f.Request] })
 }
 
 func (j *journal) snapshot() Journal {

@@ -340,6 +340,11 @@ func (p *Proxy) URL() string { return p.url }
 // the wire TLS.
 func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
 
+// Forget drops from the journal what is over, so that it does not grow for ever:
+// requests that are done, closed connections, and what such requests were told. IDs
+// go on.
+func (p *Proxy) Forget() { p.journal.forget() }
+
 // Journal returns what has come so far.
 func (p *Proxy) Journal() Journal { return p.journal.snapshot() }
 

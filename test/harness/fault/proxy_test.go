@@ -286,3 +286,28 @@ func hang(ctx context.Context, p *Proxy) <-chan error {
 	}()
 	return ended
 }
+
+func TestWhatIsOverIsForgotten(t *testing.T) {
+	g := NewWithT(t)
+	p := startProxy(t, Options{Upstream: startService(t).URL})
+	gate := NewGate(BeforeForward)
+	p.Inject(Rule{Match: Match{Path: "/held"}, Fault: gate})
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/over", "").Status).To(Equal(200))
+	answered := make(chan int)
+	go func() { answered <- ask(t.Context(), p, http.MethodGet, "/held", "").Status }()
+	held, err := gate.Wait(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
+	p.Forget()
+	journal := p.Journal()
+	g.Expect(journal.Requests).To(HaveLen(1), "what goes on is kept")
+	g.Expect(journal.Request(held.Request.ID).Path).To(Equal("/held"))
+	g.Expect(journal.Request(1)).To(BeZero(), "what was over is not")
+	held.Release()
+	g.Expect(<-answered).To(Equal(200))
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/new", "").Status).To(Equal(200))
+	g.Eventually(func() string { return p.Journal().Request(3).Path }, eventually).Should(Equal("/new"), "IDs go on")
+	for _, r := range p.Journal().Requests {
+		g.Expect(p.Journal().Connections).To(ContainElement(HaveField("ID", r.Connection)))
+	}
+}

@@ -16,7 +16,7 @@ import (
 func (o Operator) concerns(h *history.History) func(*history.Life) bool {
 	written, known := map[types.UID]bool{}, h.Has(history.Audit)
 	for _, r := range h.Requests {
-		if r.Write() && slices.Contains(o.Users, r.User) {
+		if r.Done() && r.UID != "" && slices.Contains(o.Users, r.User) {
 			written[r.UID] = true
 		}
 	}

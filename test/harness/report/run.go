@@ -172,18 +172,15 @@ func Find(dir string) ([]string, error) {
 	return found, nil
 }
 
-// Clear removes the folders of runs at and below dir, which may not be there, so that
-// what is found later is of one sweep.
+// Clear removes the folders of runs in dir, which may not be there, so that what is
+// found later is of one sweep.
 func Clear(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	found, err := Find(dir)
+	found, err := filepath.Glob(filepath.Join(dir, "*", caseFile))
 	if err != nil {
-		return err
+		return fmt.Errorf("looking for what an earlier sweep has left: %w", err)
 	}
 	for _, run := range found {
-		if err := os.RemoveAll(run); err != nil {
+		if err := os.RemoveAll(filepath.Dir(run)); err != nil {
 			return fmt.Errorf("clearing away what an earlier sweep has left: %w", err)
 		}
 	}

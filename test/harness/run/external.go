@@ -84,6 +84,7 @@ func (t *trial) meetExternal(ctx context.Context, s scenario.Scenario) error {
 	t.older = map[history.Thing]bool{}
 	if x := t.prover.external; x != nil {
 		t.open, t.secret = x.Values()
+		x.Proxy().Forget()
 		t.before = len(x.Proxy().Journal().Requests)
 		there, err := x.Look(ctx)
 		if err != nil {

@@ -60,6 +60,7 @@ func (a *armed) successor(ctx context.Context, old *replica) (*leading, error) {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
 	next, before := &leading{}, ""
+	led := false // old did, as far as is known, when it was looked at first
 	err := wait.PollUntilContextCancel(limited, poll, true, func(ctx context.Context) (bool, error) {
 		lease, err := a.prover.lease(ctx)
 		if err != nil {
@@ -67,15 +68,19 @@ func (a *armed) successor(ctx context.Context, old *replica) (*leading, error) {
 		}
 		now := holder(lease)
 		if before == "" {
-			before = now
+			first := a.prover.renewer()
+			before, led = now, first == nil || first == old
 		}
-		if now == "" || now == before {
-			return false, nil
+		if !led || now == "" || now == before {
+			return !led, nil
 		}
 		next.replica, next.seen = a.prover.renewer(), a.now()
 		return next.replica != nil && next.replica != old, nil
 	})
 	switch {
+	case err == nil && !led:
+		a.missing("replica %s did not lead when it began: %s did", old.process.Name(), before)
+		return nil, nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("waiting for another leader: %w", err)
 	case limited.Err() != nil:
@@ -177,7 +182,7 @@ func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) erro
 func (a *armed) done(ctx context.Context, r *replica, id int) (fault.Request, error) {
 	var request fault.Request
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		request = r.proxy.Journal().Requests[id-1]
+		request = r.proxy.Journal().Request(id)
 		return !request.Done.IsZero(), nil
 	})
 	if err != nil {

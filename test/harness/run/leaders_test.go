@@ -218,6 +218,22 @@ func TestALeaderIsPausedUntilAnotherLeads(t *testing.T) {
 	g.Expect(f.Detail).To(MatchRegexp(`^paused at PATCH /things/thing-1, and went on \S+ later, when replica two led$`))
 }
 
+// A write may come from who does not lead, as of an operator that elects nobody: then
+// nothing was taken away from a leader.
+func TestWhoDoesNotLeadIsNoLeader(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.elects(t) // the second one
+	a := s.sets(t, "P11")
+	g.Eventually(s.comes(t), eventually).Should(Receive(Equal(http.StatusOK)))
+	g.Eventually(s.workers[0].heard, eventually).Should(ContainElement("resumed"))
+	g.Expect(a.resting(t.Context())).To(Succeed())
+	g.Expect(a.disarm()).To(Succeed())
+	f := a.result()
+	g.Expect(f.Happened).To(BeZero())
+	g.Expect(f.Detail).To(Equal("replica one did not lead when it began: host_2 did"))
+}
+
 // What was told to stop running may do so later, and nobody else would wake it.
 func TestAReplicaThatWasNotSeenToPauseIsResumed(t *testing.T) {
 	g := NewWithT(t)

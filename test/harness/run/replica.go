@@ -109,9 +109,11 @@ func (r *replica) ended(code int) (onPurpose, last bool) {
 
 // kill ends the process with SIGKILL. It returns when it is gone.
 func (r *replica) kill() {
+	// Under the lock, so that it is the process of this life that is killed: one that
+	// ends by itself meanwhile is not started again before.
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.killed = true
-	r.mu.Unlock()
 	r.process.Kill()
 }
 

@@ -51,6 +51,9 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 	if t.bookmark, err = record.End(p.auditLog); err != nil {
 		return nil, err
 	}
+	for _, r := range p.replicas {
+		r.proxy.Forget() // what earlier runs have left; the Lease will be renewed after it
+	}
 	if err := p.recovered(ctx); err != nil {
 		return nil, err
 	}

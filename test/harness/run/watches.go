@@ -59,6 +59,7 @@ func (a *armed) awaitEnd(ctx context.Context, injection *fault.Injection) {
 	select {
 	case <-injection.Done():
 	case <-timer.C():
+		injection.Heal() // rest is not to be judged while it goes on
 	case <-ctx.Done():
 	}
 }
@@ -70,7 +71,7 @@ func (a *armed) withheld(r *replica, since time.Time) string {
 	journal, collection := r.proxy.Journal(), a.collection()
 	var all []string
 	for _, f := range journal.Frames {
-		if !f.Received.Before(since) && journal.Requests[f.Request-1].Path == collection.Path {
+		if !f.Received.Before(since) && journal.Request(f.Request).Path == collection.Path {
 			all = append(all, fmt.Sprintf("%s %s", f.Type, f.Name))
 		}
 	}
@@ -105,7 +106,7 @@ func (t *trial) news(h *history.History) []scenario.News {
 			if action == 0 || f.Received.Sub(t.acted[action-1]) > newsFor/2 {
 				continue
 			}
-			told := scenario.News{Path: normal.Replace(journal.Requests[f.Request-1].Path), Action: action}
+			told := scenario.News{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
 			if !slices.Contains(all, told) {
 				all = append(all, told)
 			}

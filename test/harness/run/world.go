@@ -75,8 +75,20 @@ func (a *armed) move(ctx context.Context, r *replica, written fault.Request) {
 			a.noted(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did, Touched: []history.Key{o.key}})
 		}
 	}
-	if err != nil && ctx.Err() == nil {
-		a.failed(fmt.Errorf("moving the world at %s: %w", written, err))
+	if err != nil {
+		a.notMoved(ctx, fmt.Errorf("moving the world at %s: %w", written, err))
+	}
+}
+
+// notMoved tells apart what the API server would not do, by which the plan did not
+// happen, and what the harness could not.
+func (a *armed) notMoved(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil: // the run is over
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		a.missing("%v", err)
+	default:
+		a.failed(err)
 	}
 }
 
@@ -176,8 +188,8 @@ func rival(ctx context.Context, a *armed, o object) (string, error) {
 		began := a.now()
 		won, err := contest(ctx, o, wrong)
 		switch {
-		case err != nil && ctx.Err() == nil:
-			a.failed(fmt.Errorf("writing over %s: %w", o.key, err))
+		case err != nil:
+			a.notMoved(ctx, fmt.Errorf("writing over %s: %w", o.key, err))
 		case won > 0:
 			a.noted(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("somebody wrote over %s %d times", o.key, won), Touched: []history.Key{o.key}})
 		}
@@ -227,8 +239,8 @@ func holdForeign(ctx context.Context, a *armed) error {
 			began := a.now()
 			held, err := a.release(ctx, o)
 			switch {
-			case err != nil && ctx.Err() == nil:
-				a.failed(fmt.Errorf("taking the foreign finalizer off %s: %w", o.key, err))
+			case err != nil:
+				a.notMoved(ctx, fmt.Errorf("taking the foreign finalizer off %s: %w", o.key, err))
 			case held:
 				a.noted(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("a foreign finalizer held %s for %s", o.key, heldFor)})
 			}

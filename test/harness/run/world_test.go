@@ -1,12 +1,14 @@
 package run
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -121,12 +123,30 @@ func TestAChildIsDeleted(t *testing.T) {
 	g.Expect(a.result().Replica).To(Equal("two"))
 }
 
-func TestWhatCannotBeMovedIsTheHarnesssFault(t *testing.T) {
-	g := NewWithT(t)
-	s, a := moving(t, scenario.RemoveChild) // there is none
-	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK), "the operator is not to suffer")
-	g.Expect(a.disarm()).To(MatchError(And(ContainSubstring("moving the world at PATCH "+settings), ContainSubstring("not found"))))
-	g.Expect(a.result().Happened).To(BeZero())
+func TestWhatCannotBeMovedIsNoFaultOfTheOperator(t *testing.T) {
+	for name, tc := range map[string]struct {
+		says  error
+		fails bool
+	}{
+		"RefusedByTheAPIServer": {apierrors.NewForbidden(schema.GroupResource{}, "settings", errors.New("a webhook")), false},
+		"OutOfReach":            {errors.New("connection refused"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s, a := moving(t, scenario.RemoveChild, configMap())
+			fake, ok := s.dynamic.(*dynamicfake.FakeDynamicClient)
+			g.Expect(ok).To(BeTrue())
+			fake.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.says })
+			g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK), "the operator is not to suffer")
+			if tc.fails {
+				g.Expect(a.disarm()).To(MatchError(And(ContainSubstring("moving the world at PATCH "+settings), ContainSubstring("refused"))))
+			} else {
+				g.Expect(a.disarm()).To(Succeed())
+				g.Expect(a.result().Detail).To(ContainSubstring("a webhook"))
+			}
+			g.Expect(a.result().Happened).To(BeZero())
+		})
+	}
 }
 
 func TestARivalGoesOnForAWhile(t *testing.T) {

@@ -172,8 +172,12 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 	return all, nil
 }
 
-// judged finds invariants that a scenario asks for and that there are not.
+// judged finds invariants that a scenario asks for and that there are not. One that
+// asks for none would hold whatever could not be judged.
 func judged(s scenario.Scenario) error {
+	if len(s.Must) == 0 {
+		return errors.New("must: name the invariants that have to be judged after each run, such as [O1, O3, O5]")
+	}
 	var ids []string
 	for _, i := range invariant.All() {
 		ids = append(ids, i.ID)
