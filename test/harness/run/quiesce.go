@@ -68,8 +68,9 @@ func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, e
 		if converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
 			return false, err
 		}
-		// Who leads since a moment has written nothing yet, and is about to.
-		err = t.settled(ctx, q, t.prover.clock.Now())
+		// Who leads since a moment has written nothing yet, and is about to: it has a
+		// pause more than others.
+		err = t.settled(ctx, q, t.prover.clock.Now().Add(pause))
 	}
 	return converged, err
 }
