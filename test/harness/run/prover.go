@@ -27,6 +27,9 @@ const (
 	recovery = time.Minute
 )
 
+// Figures are the names of an operator's metrics.
+type Figures = record.Figures
+
 // Subject is an operator that is to be proved, as data.
 type Subject struct {
 	// Plane is the control plane that it needs.
@@ -47,7 +50,7 @@ type Subject struct {
 	Node *env.NodeOptions
 	// Figures are the names of the metrics that tell of work and resources. The zero
 	// value: those of controller-runtime.
-	Figures record.Figures
+	Figures Figures
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected.
 	Unelected []string

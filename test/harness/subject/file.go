@@ -11,7 +11,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -41,7 +41,7 @@ type File struct {
 	Previous string `json:"previous,omitempty"`
 	// Figures are the names of the operator's metrics, where they are not those of
 	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
-	Figures record.Figures `json:"figures,omitzero"`
+	Figures run.Figures `json:"figures,omitzero"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Replicas is how many run. Zero: as in run.Subject.
