@@ -128,6 +128,32 @@ func TestOneChildThatFails(t *testing.T) {
 	}
 }
 
+// What was refused because the cache of a child is late is not sent again on its word.
+func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
+	content := func(version string) *corev1.ConfigMap {
+		v := view()
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Namespace: v.Namespace, Name: contentPrefix + v.Name, ResourceVersion: version,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(v, v1beta1.GroupVersion.WithKind("MarkdownView"))},
+		}}
+	}
+	w := newWorld(t, view(), content("5"))
+	w.Live = fakeBuilder(t, view(), content("7")).Build()
+	w.answers["ConfigMap"] = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, content("").Name, errors.New("changed"))
+	for i, want := range []string{"5", "7"} {
+		o, err := w.observe(t.Context(), view())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.configMap.ResourceVersion; got != want {
+			t.Errorf("pass %d saw the content at version %s, want %s", i+1, got, want)
+		}
+		if _, err := w.Reconcile(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAViewThatGoes(t *testing.T) {
 	t.Run("is left alone", func(t *testing.T) {
 		w := newWorld(t, view(func(v *v1beta1.MarkdownView) {

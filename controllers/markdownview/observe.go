@@ -32,14 +32,15 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 	o := &observation{view: v, before: *v.Status.DeepCopy(), want: render(v, r.Options.DefaultViewerImage)}
 	content := client.ObjectKey{Namespace: v.Namespace, Name: contentPrefix + v.Name}
 	viewer := client.ObjectKey{Namespace: v.Namespace, Name: viewerPrefix + v.Name}
+	cache := r.own.views.Reader(client.ObjectKeyFromObject(v), r.Client, r.Live)
 	var err error
-	if o.configMap, err = observeChild(ctx, r, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {
+	if o.configMap, err = observeChild(ctx, cache, r.Live, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {
 		return nil, fmt.Errorf("reading configmap %s: %w", content.Name, err)
 	}
-	if o.deployment, err = observeChild(ctx, r, &r.own.deployments, viewer, &appsv1.Deployment{}); err != nil {
+	if o.deployment, err = observeChild(ctx, cache, r.Live, &r.own.deployments, viewer, &appsv1.Deployment{}); err != nil {
 		return nil, fmt.Errorf("reading deployment %s: %w", viewer.Name, err)
 	}
-	if o.service, err = observeChild(ctx, r, &r.own.services, viewer, &corev1.Service{}); err != nil {
+	if o.service, err = observeChild(ctx, cache, r.Live, &r.own.services, viewer, &corev1.Service{}); err != nil {
 		return nil, fmt.Errorf("reading service %s: %w", viewer.Name, err)
 	}
 	return o, nil
@@ -52,11 +53,11 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 func observeChild[T interface {
 	client.Object
 	comparable
-}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, key client.ObjectKey, into T) (T, error) {
+}](ctx context.Context, cache, live client.Reader, own *ownwrites.Floor, key client.ObjectKey, into T) (T, error) {
 	var none T
-	child, err := lookup.Get(ctx, r.Client, key, into)
+	child, err := lookup.Get(ctx, cache, key, into)
 	if err != nil || (child != none && !own.Behind(child)) {
 		return child, err
 	}
-	return lookup.Get(ctx, r.Live, key, into)
+	return lookup.Get(ctx, live, key, into)
 }

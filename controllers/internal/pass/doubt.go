@@ -16,8 +16,9 @@ type doubt struct {
 	asked   bool
 }
 
-// Reader is what the object with that key and its children are read with. It is the cache, and past it after a Conflict, until a pass has found in the cache all
-// that it read as the API server has it.
+// Reader is what the object with that key and its children are read with. It is the
+// cache, and past it after a Conflict, until a pass has found in the cache all that
+// it read as the API server has it.
 func (m *Memory) Reader(key client.ObjectKey, cache, live client.Reader) client.Reader {
 	d, doubted := m.doubts.Load(key)
 	if !doubted {
