@@ -96,6 +96,7 @@ func (a Answer) status() int {
 
 func (a Answer) act(x *exchange) {
 	x.happened()
+	x.proxy.journal.note(func() { x.entry.Instead = a.status() })
 	a.send(x)
 }
 

@@ -47,6 +47,9 @@ type Request struct {
 	Rule string
 	// Status is the upstream's answer. Zero: there was none.
 	Status int
+	// Instead is the code that the proxy answered with in place of the upstream. Zero:
+	// it did not.
+	Instead int
 	// AuditID is how the audit log of a Kubernetes API server knows the request;
 	// "" of another upstream, or if there was no answer.
 	AuditID string

@@ -67,8 +67,11 @@ func followed(j fault.Journal, name string, since time.Time) []history.Following
 		case info.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true":
 			f.Synced = synced[r.ID]
 		case info.Verb == "list" && watched[r.Path].After(r.Received):
-			if r.Committed() {
+			switch {
+			case r.Committed():
 				f.Synced = r.Delivered
+			case r.Instead == http.StatusOK:
+				f.Synced = r.Done // a fault that tells what there was has told all
 			}
 		default:
 			continue
