@@ -80,7 +80,7 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if p.creates() {
+	if p.writes() {
 		if err := r.stillWanted(ctx, v); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -108,8 +108,9 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// stillWanted makes sure of the view before something is made for it: a cache
-// that is late would have us put back what the garbage collector removes.
+// stillWanted makes sure of the view before something is made or changed for it: a
+// cache that is late would have us put back what the garbage collector removes, or
+// roll out what the view showed before.
 func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) error {
 	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
 	switch {

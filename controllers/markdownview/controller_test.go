@@ -186,6 +186,24 @@ func TestAViewThatGoes(t *testing.T) {
 			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
 		}
 	})
+	t.Run("that shows something else by now is not put back", func(t *testing.T) {
+		w := newWorld(t, view())
+		if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) == 0 {
+			t.Fatalf("%v and the writes %v, want all that it needs", err, w.writes)
+		}
+		var cm corev1.ConfigMap
+		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: contentPrefix + "book"}, &cm); err != nil {
+			t.Fatal(err)
+		}
+		cm.Data = map[string]string{"new.md": "# New\n"} // as another replica has made it since
+		if err := w.client.Update(t.Context(), &cm); err != nil {
+			t.Fatal(err)
+		}
+		w.Live, w.writes = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.Generation++ })).client, nil
+		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != pass.LookAgain || len(w.writes) > 0 {
+			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
+		}
+	})
 	t.Run("and came back under its name gets nothing of the first's", func(t *testing.T) {
 		w := newWorld(t, view())
 		w.Live = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.UID = "second" })).client

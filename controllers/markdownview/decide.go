@@ -116,9 +116,9 @@ func (s *step) judge(o *observation, live metav1.Object, differs bool) {
 	}
 }
 
-// creates reports whether the plan makes anything new.
-func (p plan) creates() bool {
-	return slices.ContainsFunc(p.steps, func(s step) bool { return s.verb == create })
+// writes reports whether the plan makes or changes a child.
+func (p plan) writes() bool {
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.verb == create || s.verb == update })
 }
 
 func unreadable(s step, err error) error {

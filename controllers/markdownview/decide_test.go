@@ -77,7 +77,7 @@ func TestDecide(t *testing.T) {
 
 func TestDecideDoesNothingForWhatIsWrong(t *testing.T) {
 	p := decided(t, &observation{view: view(showing(nil))})
-	if len(p.invalid) == 0 || len(p.steps) != 0 || p.creates() {
+	if len(p.invalid) == 0 || len(p.steps) != 0 || p.writes() {
 		t.Errorf("got %d errors and %d steps, want some errors and no step", len(p.invalid), len(p.steps))
 	}
 }
