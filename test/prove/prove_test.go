@@ -44,14 +44,15 @@ func TestSubsetIsOneOfEachPerturbation(t *testing.T) {
 	var jobs []job
 	for _, kind := range []string{"P1", "P4-409", "P2", "P3", "P4-500"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
-			p := plan(t, "s:"+kind+":PATCH:"+path+":1")
-			jobs = append(jobs, job{nil, &p})
+			first, later := plan(t, "s:"+kind+":PATCH:"+path+":1"), plan(t, "s:"+kind+":PATCH:"+path+"/status:2")
+			jobs = append(jobs, job{nil, &first}, job{nil, &later})
 		}
 	}
 	few := subset(jobs, rand.New(rand.NewPCG(1, 2)))
 	var kinds []string
 	for _, j := range few {
 		kinds = append(kinds, string(j.plan.Perturbation))
+		g.Expect(j.plan.Target.Nth).To(Equal(1), "what is sure to come")
 	}
 	g.Expect(kinds).To(Equal([]string{"P1", "P2", "P3", "P4"}))
 	g.Expect(subset(jobs, rand.New(rand.NewPCG(1, 2)))).To(Equal(few), "the same seed, the same plans")
