@@ -60,18 +60,11 @@ func (a *armed) dieOutside(ctx context.Context, match fault.Match, at fault.Poin
 		caller := proxy.Journal().Peer(held.Request)
 		r := a.prover.named(caller)
 		if r == nil {
-			a.mu.Lock()
-			a.missed = fmt.Sprintf("%s came, and who had sent it could not be told", held.Request)
-			a.mu.Unlock()
+			a.missing("%s came, and who had sent it could not be told", held.Request)
 			held.Release()
 			return
 		}
-		r.kill()
-		held.Cut()
-		a.mu.Lock()
-		a.spoiled = append(a.spoiled, spoiled{r, held.Request.ID})
-		a.mu.Unlock()
-		a.heal() // the replica that takes over is left in peace
+		a.killWith(r, held)
 	})
 }
 

@@ -13,9 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
@@ -99,12 +97,6 @@ type object struct {
 	key history.Key
 }
 
-// paths reads the paths of an API server.
-var paths = request.RequestInfoFactory{
-	APIPrefixes:          sets.NewString("api", "apis"),
-	GrouplessAPIPrefixes: sets.NewString("api"),
-}
-
 // objectAt is the object that a request's path names, whatever its subresource.
 func (p *Prover) objectAt(path string) (object, error) {
 	o, err := p.resourceAt(path)
@@ -121,7 +113,7 @@ func (p *Prover) resourceAt(path string) (object, error) {
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
 	}
-	info, err := paths.NewRequestInfo(asked)
+	info, err := urls.NewRequestInfo(asked)
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
 	}

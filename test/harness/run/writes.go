@@ -36,6 +36,11 @@ func (a *armed) killAt(ctx context.Context, gate *fault.Gate, r *replica) {
 		held.Release()
 		return
 	}
+	a.killWith(r, held)
+}
+
+// killWith kills a replica and cuts its request.
+func (a *armed) killWith(r *replica, held *fault.Held) {
 	r.kill()
 	held.Cut()
 	a.mu.Lock()
