@@ -116,8 +116,9 @@ prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its wr
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
 
-# One plan of each perturbation, the same ones each time, as every change has to pass
-# it. It needs a control plane of its own.
+# One plan of each perturbation, as every change has to pass it. The seed is fixed: as
+# long as the clean runs give the same plans, the same ones are chosen of them. It needs
+# a control plane of its own.
 .PHONY: prove-smoke
 prove-smoke: needs-go $(CONTROLPLANE) s3server
 ifeq ($(CONTROLPLANE),)
