@@ -43,8 +43,7 @@ type object interface {
 
 // Over reads the object with that key into a new one, `into`, and makes one pass
 // over it; past the cache, which is what live does, after a Conflict. gone is called
-// when there is none. What the pass writes to the object
-// goes through own.
+// when there is none. What the pass writes to the object goes through own.
 func Over[T object](
 	ctx context.Context, cache, live client.Reader, own *Memory, key client.ObjectKey, into T,
 	gone func(), pass func(context.Context, T) (ctrl.Result, error),
