@@ -17,45 +17,20 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"regexp"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/test/internal/program"
 )
 
-var (
-	// errSurvived says that it is the prover, or the operator, that is at fault.
-	errSurvived = errors.New("not every mutant was killed")
-	// errUndone says that it is this program.
-	errUndone = errors.New("not all of the work could be done")
-)
+// errSurvived says that it is the prover, or the operator, that is at fault, and not
+// this program.
+var errSurvived = errors.New("not every mutant was killed")
 
-func main() {
-	//nolint:forbidigo // a program begins with no context
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := 0
-	if err := mutants(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "mutants:", err)
-		code = exitCode(err)
-	}
-	stop()
-	os.Exit(code)
-}
-
-// exitCode is what the program ends with. Who could not do all of the work says so:
-// what was not tried has not survived.
-func exitCode(err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errSurvived) && !errors.Is(err, errUndone):
-		return 1
-	}
-	return 2
-}
+func main() { os.Exit(program.Run("mutants", errSurvived, mutants)) }
 
 // options are the command line.
 type options struct {
@@ -74,27 +49,17 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	match := flags.String("run", "", "Try only mutants whose name has this regular expression in it.")
 	flags.BoolVar(&o.baseline, "baseline", true, "Run each plan on the operator as it is first: it has to hold there.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the copies of the source that were changed.")
-	flags.Uint64Var(&o.seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
-	if err := flags.Parse(args); err != nil {
+	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
 	}
 	if o.match, err = regexp.Compile(*match); err != nil {
 		return o, fmt.Errorf("reading -run: %w", err)
-	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64() //nolint:forbidigo // where a seed comes from
 	}
 	return o, nil
 }
 
 func mutants(ctx context.Context, args []string, output io.Writer) error {
 	o, err := parse(args, output)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -111,9 +76,7 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	h := &hunt{options: o, output: output, clock: clock.RealClock{}, random: rand.New(rand.NewPCG(o.seed, 0))}
-	if err = h.run(ctx, wanted); err != nil {
-		err = fmt.Errorf("%w: %w", errUndone, err)
-	}
+	err = program.Undone(h.run(ctx, wanted))
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(err, h.finish(len(wanted)))
 }

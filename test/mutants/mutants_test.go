@@ -2,8 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -232,23 +231,11 @@ func TestFinish(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
-	var said bytes.Buffer
-	o, err := parse([]string{"-run=hot", "-baseline=false"}, &said)
+	o, err := parse([]string{"-run=hot", "-baseline=false", "-seed=7"}, io.Discard)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.seed).NotTo(BeZero(), "a new one")
+	g.Expect(o.seed).To(BeEquivalentTo(7))
 	g.Expect(o.baseline).To(BeFalse())
 	g.Expect(chosen([]mutant{{name: "hot-loop"}, {name: "cold"}}, o.match)).To(HaveLen(1))
-	_, err = parse([]string{"-run=("}, &said)
+	_, err = parse([]string{"-run=("}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("reading -run")))
-	_, err = parse([]string{"more"}, &said)
-	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
-}
-
-func TestExitCode(t *testing.T) {
-	g := NewWithT(t)
-	undone := fmt.Errorf("%w: %w", errUndone, errors.New("no control plane"))
-	g.Expect(exitCode(nil)).To(Equal(0))
-	g.Expect(exitCode(errSurvived)).To(Equal(1))
-	g.Expect(exitCode(errors.Join(undone, errSurvived))).To(Equal(2), "what was not tried has not survived")
-	g.Expect(exitCode(errors.New("a flag that there is not"))).To(Equal(2))
 }

@@ -18,10 +18,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -30,41 +28,16 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
+	"leasehold.dev/test/internal/program"
 )
 
 // ours is the operator of this repository.
 const ours = "test/prove/subject.yaml"
 
-var (
-	// errFound says that the operator, and not this program, is at fault.
-	errFound = errors.New("not every plan has held")
-	// errUndone says that this program is.
-	errUndone = errors.New("not all of the work could be done")
-)
+// errFound says that the operator, and not this program, is at fault.
+var errFound = errors.New("not every plan has held")
 
-func main() {
-	//nolint:forbidigo // a program begins with no context
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := 0
-	if err := prove(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "prove:", err)
-		code = exitCode(err)
-	}
-	stop()
-	os.Exit(code)
-}
-
-// exitCode is what the program ends with. Who could not do all of the work says so,
-// whatever was found until then.
-func exitCode(err error) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errFound) && !errors.Is(err, errUndone):
-		return 1
-	}
-	return 2
-}
+func main() { os.Exit(program.Run("prove", errFound, prove)) }
 
 // options are the command line.
 type options struct {
@@ -93,18 +66,14 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "Folder for the summary and for what did not hold.")
 	flags.StringVar(&o.scenario, "scenario", "", "Name of the one scenario to run; empty runs all.")
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all.")
-	flags.Uint64Var(&o.seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
 	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only, of the scenarios in which all are tried.")
 	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the histories of what has held too.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
 	flags.IntVar(&o.workers, "workers", 3, "Run so many plans side by side, each on a control plane of its own.")
 	flags.IntVar(&o.repeat, "repeat", 1, "Run each plan this often, to see whether it gives the same each time.")
-	if err := flags.Parse(args); err != nil {
+	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
-	}
-	if flags.NArg() > 0 {
-		return o, fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
 	}
 	if o.match, err = regexp.Compile(*match); err != nil {
 		return o, fmt.Errorf("reading -match: %w", err)
@@ -115,17 +84,11 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	if o.plan != "" && o.repeat == 1 {
 		o.workers = 1
 	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64() //nolint:forbidigo // where a seed comes from
-	}
 	return o, nil
 }
 
-func prove(ctx context.Context, args []string, output io.Writer) (err error) {
+func prove(ctx context.Context, args []string, output io.Writer) error {
 	o, err := parse(args, output)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -148,9 +111,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	// What envtest has to say is not for who reads about a sweep.
 	log.SetLogger(logr.Discard())
 	sw := newSweep(o, s.Promises, output)
-	if err = proveAll(ctx, o, s, wanted, random, sw); err != nil {
-		err = fmt.Errorf("%w: %w", errUndone, err)
-	}
+	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(err, sw.finish())
 }

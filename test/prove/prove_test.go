@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
+	"io"
 	"math/rand/v2"
 	"testing"
 
@@ -60,26 +58,10 @@ func TestSubsetIsOneOfEachPerturbation(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
-	var said bytes.Buffer
-	o, err := parse([]string{"-seed=7", "-smoke"}, &said)
+	o, err := parse([]string{"-seed=7", "-smoke"}, io.Discard)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.seed).To(BeEquivalentTo(7))
 	g.Expect(o.smoke).To(BeTrue())
-	o, err = parse(nil, &said)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(o.seed).NotTo(BeZero(), "a new one")
-	_, err = parse([]string{"more"}, &said)
-	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
-}
-
-func TestExitCode(t *testing.T) {
-	g := NewWithT(t)
-	undone := fmt.Errorf("%w: %w", errUndone, errors.New("no control plane"))
-	g.Expect(exitCode(nil)).To(Equal(0))
-	g.Expect(exitCode(errFound)).To(Equal(1))
-	g.Expect(exitCode(undone)).To(Equal(2))
-	g.Expect(exitCode(errors.Join(undone, errFound))).To(Equal(2), "what was found does not excuse the rest")
-	g.Expect(exitCode(errors.New("a flag that there is not"))).To(Equal(2))
 }
 
 func TestAPlanElsewhereNeedsAPlace(t *testing.T) {

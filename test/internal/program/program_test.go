@@ -1,0 +1,56 @@
+package program
+
+import (
+	"errors"
+	"flag"
+	"io"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestExitCode(t *testing.T) {
+	errFound := errors.New("not all has held")
+	undone := Undone(errors.New("no control plane"))
+	for name, tc := range map[string]struct {
+		err  error
+		want int
+	}{
+		"Held":         {nil, 0},
+		"AllDone":      {Undone(nil), 0},
+		"Help":         {flag.ErrHelp, 0},
+		"Found":        {errFound, 1},
+		"Undone":       {undone, 2},
+		"FoundSoFar":   {errors.Join(undone, errFound), 2}, // what was found does not excuse the rest, and what was not tried has not held
+		"NoSuchFlag":   {errors.New("a flag that there is not"), 2},
+		"FoundAndMore": {errors.Join(errFound, errors.New("more of it")), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := exitCode(tc.err, errFound); got != tc.want {
+				t.Errorf("exitCode(%v) = %d, want %d", tc.err, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestParse(t *testing.T) {
+	g := NewWithT(t)
+	parse := func(args ...string) (smoke bool, seed uint64, err error) {
+		flags := flag.NewFlagSet("try", flag.ContinueOnError)
+		flags.SetOutput(io.Discard)
+		flags.BoolVar(&smoke, "smoke", false, "")
+		seed, err = Parse(flags, args)
+		return smoke, seed, err
+	}
+	smoke, seed, err := parse("-seed=7", "-smoke")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(seed).To(BeEquivalentTo(7))
+	g.Expect(smoke).To(BeTrue())
+	_, seed, err = parse()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(seed).NotTo(BeZero(), "a new one")
+	_, _, err = parse("more")
+	g.Expect(err).To(MatchError(ContainSubstring(`"more"`)))
+	_, _, err = parse("-help")
+	g.Expect(err).To(MatchError(flag.ErrHelp))
+}
