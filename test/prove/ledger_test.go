@@ -31,7 +31,7 @@ func after(t *testing.T, r run.Result, id string) ran {
 		promises:  invariant.Operator{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}}, Histories: []*history.History{h}},
 		outcome: run.Outcome{
-			Scenario: "tenant-life", Plan: id, Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
+			Scenario: "tenant-life", Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
 			Took: 20 * time.Second, AuditLog: []byte("{}\n"),
 		},
 	}

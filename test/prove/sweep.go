@@ -25,6 +25,10 @@ type job struct {
 	plan      *scenario.Plan
 }
 
+// clean reports whether nothing goes wrong while it runs. That is so elsewhere too:
+// what the plan is about was done before.
+func (j job) clean() bool { return j.plan == nil || j.plan.Perturbation == scenario.Elsewhere }
+
 // sweep runs the plans of all scenarios, side by side.
 type sweep struct {
 	options  options
@@ -50,10 +54,7 @@ func (s *sweep) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenari
 	if err != nil {
 		return nil, err
 	}
-	s.ledger.expect(len(jobs))
-	return references, fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
-		return s.one(ctx, p, jobs[i])
-	})
+	return references, s.do(ctx, fleet, s.promises, jobs)
 }
 
 // compare makes the references. Each is of one prover, the plans of any.
@@ -77,19 +78,24 @@ func (s *sweep) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Sce
 	})
 }
 
-func (s *sweep) one(ctx context.Context, p *run.Prover, j job) (err error) {
-	var outcome run.Outcome
-	if j.plan == nil {
-		outcome, err = p.Clean(ctx, j.reference)
-	} else {
-		outcome, err = p.Run(ctx, j.reference, *j.plan)
-	}
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ledger.add(ran{j.reference, j.plan, outcome, s.promises})
+// do does jobs with a fleet whose operator has made these promises.
+func (s *sweep) do(ctx context.Context, fleet *run.Fleet, promises invariant.Operator, jobs []job) error {
+	s.ledger.expect(len(jobs))
+	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
+		j := jobs[i]
+		var outcome run.Outcome
+		if j.clean() {
+			outcome, err = p.Clean(ctx, j.reference)
+		} else {
+			outcome, err = p.Run(ctx, j.reference, *j.plan)
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ledger.add(ran{j.reference, j.plan, outcome, promises})
+	})
 }
 
 // jobs are what the options ask for. Choices come from the seed alone, so that a

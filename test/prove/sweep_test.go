@@ -53,6 +53,15 @@ func TestAPlanIsRunAsOftenAsAsked(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
 }
 
+// What is different elsewhere is the installation: the prover has nothing to arm.
+func TestNothingGoesWrongInACleanRunAndElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	lost, moved := plan(t, "s:P3:PATCH:/a:1"), plan(t, "s:P20:MANIFESTS:there:1")
+	g.Expect(job{}.clean()).To(BeTrue())
+	g.Expect(job{plan: &moved}.clean()).To(BeTrue())
+	g.Expect(job{plan: &lost}.clean()).To(BeFalse())
+}
+
 func TestElsewhereIsPartOfTheWholeSweep(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
