@@ -125,12 +125,14 @@ func (p *Prover) told(since time.Time) *history.History {
 	return h
 }
 
-// forget drops what was told of the time before a moment.
+// forget drops what earlier runs have left: what is over, and what was told of the time
+// before a moment. Then it is known who leads when the Lease has been renewed.
 func (p *Prover) forget(before time.Time) {
 	p.mu.Lock()
 	p.retired = nil
 	p.mu.Unlock()
 	for _, r := range p.present() {
+		r.proxy.Forget()
 		if r.prober != nil {
 			r.prober.Forget(before)
 		}

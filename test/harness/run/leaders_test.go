@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
@@ -36,12 +38,31 @@ func newElection(t *testing.T) *stage {
 // elects makes worker two the leader.
 func (s *stage) elects(t *testing.T) {
 	t.Helper()
+	s.renews(t, s.client, 1)
+}
+
+// renews makes a worker write the Lease, which it holds from then on.
+func (s *stage) renews(t *testing.T, store client.Client, worker int) {
+	t.Helper()
 	g := NewWithT(t)
 	o := &coordinationv1.Lease{}
-	g.Expect(s.client.Get(t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
-	o.Spec.HolderIdentity = new("host_2") // an identity need not be the Pod's
-	g.Expect(s.client.Update(t.Context(), o)).To(Succeed())
-	s.ask(t, 1, http.MethodPut, leasePath, "")
+	g.Expect(store.Get(t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
+	o.Spec.HolderIdentity = new(fmt.Sprintf("host_%d", worker+1)) // an identity need not be the Pod's
+	g.Expect(store.Update(t.Context(), o)).To(Succeed())
+	s.ask(t, worker, http.MethodPut, leasePath, "")
+}
+
+// keepsRenewing makes a worker renew the Lease each time that somebody reads it.
+func (s *stage) keepsRenewing(t *testing.T, worker int) {
+	t.Helper()
+	stored, ok := s.client.(client.WithWatch)
+	NewWithT(t).Expect(ok).To(BeTrue())
+	s.client = interceptor.NewClient(stored, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			s.renews(t, c, worker)
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
 }
 
 // stopsTime makes the run's waits end when the test says so.

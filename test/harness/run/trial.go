@@ -47,17 +47,15 @@ func (p *Prover) begin(ctx context.Context, s scenario.Scenario) (*trial, error)
 		// The number makes it one of a kind, the random part tells two provers apart.
 		t.names[name] = fmt.Sprintf("%s-%d-%s", name, p.runs, strconv.FormatUint(uint64(p.random.IntN(36*36*36)), 36))
 	}
-	// Before the Lease is seen to be renewed: who leads must be in the record.
+	// Both before the Lease is seen to be renewed: who leads must be in the record, and
+	// the proxies must know.
 	if t.bookmark, err = record.End(p.auditLog); err != nil {
 		return nil, err
 	}
-	for _, r := range p.replicas {
-		r.proxy.Forget() // what earlier runs have left; the Lease will be renewed after it
-	}
+	p.forget(t.began)
 	if err := p.recovered(ctx); err != nil {
 		return nil, err
 	}
-	p.forget(t.began)
 	for _, r := range p.replicas {
 		t.seen = append(t.seen, len(r.proxy.Journal().Requests))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,37 @@ var (
 )
 
 const operator = "system:serviceaccount:ns:operator"
+
+// What was is forgotten when a run begins, but it is known who leads.
+func TestARunBeginsAfresh(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.random = rand.New(rand.NewPCG(1, 2))
+	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
+	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
+	third, err := s.add(t.Context(), unlike{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.remove(t.Context(), third)).To(Succeed())
+	g.Expect(s.told(time.Time{}).Replicas).To(HaveLen(3))
+	s.patch(t, 0, "/things/old")
+	s.elects(t)
+	g.Expect(s.renewer()).To(BeIdenticalTo(s.replicas[1]), "it led in the run before")
+	for _, r := range s.replicas {
+		g.Eventually(func() time.Time { return r.proxy.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
+	}
+
+	s.keepsRenewing(t, 0)
+	run, err := s.begin(t.Context(), scenario.Scenario{})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(run.watcher.Stop)
+	g.Expect(s.renewer()).To(BeIdenticalTo(s.replicas[0]))
+	for _, request := range s.replicas[0].proxy.Journal().Requests {
+		g.Expect(request.Path).To(Equal(leasePath))
+	}
+	g.Expect(s.replicas[1].proxy.Journal().Requests).To(BeEmpty())
+	g.Expect(run.seen).To(HaveExactElements(len(s.replicas[0].proxy.Journal().Requests), 0))
+	g.Expect(s.told(time.Time{}).Replicas).To(HaveLen(2))
+}
 
 func TestWritesAreThoseAboutTheRun(t *testing.T) {
 	g := NewWithT(t)
