@@ -269,17 +269,24 @@ func (a *armed) cutFromRest(ctx context.Context, r *replica, held *fault.Held) e
 	defer cut.Heal()
 	r.proxy.Sever(rest)
 	held.Release()
+	return a.starve(ctx, cut, term, history.Fault{
+		Replica: r.process.Name(), Began: began, Detail: fmt.Sprintf("cut off at %s from all but the Lease,", held.Request),
+	})
+}
+
+// starve keeps a replica cut off until a Lease of this length is over for certain. The
+// fault, whose detail goes on with how many requests it has met, is noted if there was
+// any.
+func (a *armed) starve(ctx context.Context, cut *fault.Injection, term time.Duration, f history.Fault) error {
 	if err := a.outlast(ctx, term); err != nil {
 		return err
 	}
 	if !cut.Happened() {
-		a.missing("replica %s asked for nothing in %s", r.process.Name(), term)
+		a.missing("replica %s asked for nothing in %s", f.Replica, term)
 		return nil
 	}
-	a.noted(history.Fault{
-		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("cut off at %s from all but the Lease, %d requests", held.Request, cut.Count()),
-	})
+	f.Ended, f.Detail = a.now(), fmt.Sprintf("%s %d requests", f.Detail, cut.Count())
+	a.noted(f)
 	return nil
 }
 

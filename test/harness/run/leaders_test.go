@@ -374,7 +374,7 @@ func TestAReplicaStartsWhileItIsCutOff(t *testing.T) {
 			passes(t, c, 2*time.Second)
 			if !asks {
 				g.Expect(a.resting(t.Context())).To(Succeed())
-				g.Expect(void(t, a)).To(ContainSubstring("asked for nothing in 1s since its start"))
+				g.Expect(void(t, a)).To(ContainSubstring("replica two asked for nothing in 1s"))
 				return
 			}
 			f := happened(t, a)

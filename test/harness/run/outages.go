@@ -88,18 +88,9 @@ func (a *armed) cutOffAtStart(ctx context.Context, leader *replica, held *fault.
 	r.kill()
 	cut := a.inject(r, fault.Match{}, fault.Cut{})
 	defer cut.Heal()
-	if err := a.outlast(ctx, term); err != nil {
-		return err
-	}
-	if !cut.Happened() {
-		a.missing("replica %s asked for nothing in %s since its start", r.process.Name(), term)
-		return nil
-	}
-	a.noted(history.Fault{
-		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("killed at %s and started again, cut off for %d requests", held.Request, cut.Count()),
+	return a.starve(ctx, cut, term, history.Fault{
+		Replica: r.process.Name(), Began: began, Detail: fmt.Sprintf("killed at %s and started again, cut off for", held.Request),
 	})
-	return nil
 }
 
 // standby is a replica that is not the leader; nil, which is noted, if there is none.
