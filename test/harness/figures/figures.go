@@ -153,11 +153,31 @@ type Report struct {
 	// Commit is what was measured, with -dirty if it was changed.
 	Commit string `json:"commit"`
 	// Seed is what chance was drawn from.
-	Seed     uint64        `json:"seed"`
+	Seed uint64 `json:"seed"`
+	// Quick says that so little was measured that the figures say nothing.
+	Quick    bool          `json:"quick,omitempty"`
 	Started  time.Time     `json:"started"`
 	Took     time.Duration `json:"took"`
 	Machine  Machine       `json:"machine"`
 	Sections []Section     `json:"sections"`
+}
+
+// Missed are the figures that do not keep their goals, in the order of the sections.
+func (r Report) Missed() []Figure {
+	var missed []Figure
+	for _, s := range r.Sections {
+		for _, f := range s.Figures {
+			if f.Goal != nil && f.Verdict() != Met {
+				missed = append(missed, f)
+			}
+		}
+	}
+	return missed
+}
+
+// Failed are the sections that broke off.
+func (r Report) Failed() []Section {
+	return slices.DeleteFunc(slices.Clone(r.Sections), func(s Section) bool { return s.Failure == "" })
 }
 
 // Machine is where it was measured.

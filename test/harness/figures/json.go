@@ -1,0 +1,104 @@
+package figures
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Encode writes the report as JSON. What is not a finite number is null there, and
+// NaN when it is read again.
+func (r Report) Encode(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(r); err != nil {
+		return fmt.Errorf("encoding a report: %w", err)
+	}
+	return nil
+}
+
+// Decode reads what Encode has written.
+func Decode(from io.Reader) (Report, error) {
+	var r Report
+	if err := json.NewDecoder(from).Decode(&r); err != nil {
+		return Report{}, fmt.Errorf("decoding a report: %w", err)
+	}
+	return r, nil
+}
+
+// number is what JSON has no word for if it is not finite: one division by zero
+// must not cost a report.
+type number float64
+
+// MarshalJSON is json.Marshaler.
+func (n number) MarshalJSON() ([]byte, error) {
+	if !finite(float64(n)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(n))
+}
+
+// UnmarshalJSON is json.Unmarshaler.
+func (n *number) UnmarshalJSON(data []byte) error {
+	var value *float64
+	if err := json.Unmarshal(data, &value); err != nil {
+		return err
+	}
+	*n = number(math.NaN())
+	if value != nil {
+		*n = number(*value)
+	}
+	return nil
+}
+
+func finite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
+
+type plainFigure Figure
+
+// figureJSON is a Figure whose runs are numbers.
+type figureJSON struct {
+	plainFigure
+	Runs []number `json:"runs"`
+}
+
+// MarshalJSON is json.Marshaler.
+func (f Figure) MarshalJSON() ([]byte, error) {
+	runs := make([]number, len(f.Runs))
+	for i, run := range f.Runs {
+		runs[i] = number(run)
+	}
+	return json.Marshal(figureJSON{plainFigure(f), runs})
+}
+
+// UnmarshalJSON is json.Unmarshaler.
+func (f *Figure) UnmarshalJSON(data []byte) error {
+	var read figureJSON
+	if err := json.Unmarshal(data, &read); err != nil {
+		return err
+	}
+	*f = Figure(read.plainFigure)
+	f.Runs = nil
+	for _, run := range read.Runs {
+		f.Runs = append(f.Runs, float64(run))
+	}
+	return nil
+}
+
+type pointJSON struct {
+	X number `json:"x"`
+	Y number `json:"y"`
+}
+
+// MarshalJSON is json.Marshaler.
+func (p Point) MarshalJSON() ([]byte, error) {
+	return json.Marshal(pointJSON{number(p.X), number(p.Y)})
+}
+
+// UnmarshalJSON is json.Unmarshaler.
+func (p *Point) UnmarshalJSON(data []byte) error {
+	var read pointJSON
+	err := json.Unmarshal(data, &read)
+	*p = Point{float64(read.X), float64(read.Y)}
+	return err
+}
