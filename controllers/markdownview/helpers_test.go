@@ -53,7 +53,7 @@ func ofSize(n int) files {
 	return files{name: v1beta1.MarkdownText(strings.Repeat("x", n-len(name)))}
 }
 
-func fakeBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
+func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
@@ -65,7 +65,7 @@ func fakeBuilder(t *testing.T, objects ...client.Object) *fake.ClientBuilder {
 }
 
 // applied is what is observed when all that a view is to have is there.
-func applied(t *testing.T, v *v1beta1.MarkdownView) *observation {
+func applied(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
 	c := fakeBuilder(t).Build()
 	for _, config := range []runtime.ApplyConfiguration{

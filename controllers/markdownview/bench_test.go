@@ -1,0 +1,72 @@
+package markdownview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// What is in bench_test.go is measured by `make gate`, at each size n, so that a
+// change shows what it costs and how that grows. The names are for ever.
+
+// atSizes runs a benchmark on views of up to as many files as there can be.
+func atSizes(b *testing.B, run func(*testing.B, *v1beta1.MarkdownView)) {
+	for _, n := range []int{2, 16, 128} {
+		f := files{"SUMMARY.md": "- [A](a.md)\n"}
+		for i := range n - 1 {
+			f[fmt.Sprintf("f%05d.md", i)] = v1beta1.MarkdownText(strings.Repeat("x", 1000))
+		}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, view(showing(f)))
+		})
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	atSizes(b, func(b *testing.B, v *v1beta1.MarkdownView) {
+		for b.Loop() {
+			render(v, defaultImage)
+		}
+	})
+}
+
+func BenchmarkValidate(b *testing.B) {
+	atSizes(b, func(b *testing.B, v *v1beta1.MarkdownView) {
+		for b.Loop() {
+			validate(v)
+		}
+	})
+}
+
+// BenchmarkDecide has all in place: what a pass costs in which nothing is done.
+func BenchmarkDecide(b *testing.B) {
+	atSizes(b, func(b *testing.B, v *v1beta1.MarkdownView) {
+		o := applied(b, v)
+		// Once before it counts: the first call reads a schema that is kept.
+		if _, err := decide(o); err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			_, _ = decide(o)
+		}
+	})
+}
+
+func BenchmarkSummarize(b *testing.B) {
+	o := applied(b, view())
+	o.deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: o.deployment.Generation, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2}
+	p, err := decide(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	res := &result{outcomes: map[kind]outcome{configMap: inPlace, deployment: inPlace, service: inPlace}}
+	b.ReportAllocs()
+	for b.Loop() {
+		transitions(o, summarize(o, p, res, epoch), res)
+	}
+}

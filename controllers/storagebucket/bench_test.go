@@ -1,0 +1,105 @@
+package storagebucket
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// What is in bench_test.go is measured by `make gate`, at each size n, so that a
+// change shows what it costs and how that grows. The names are for ever.
+
+var benched = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// fleet is n buckets that were probed and are well.
+func fleet(n int) []*v1beta1.StorageBucket {
+	list := make([]*v1beta1.StorageBucket, n)
+	for i := range list {
+		b := &v1beta1.StorageBucket{}
+		b.Namespace, b.Name, b.UID, b.Generation = "ns", fmt.Sprintf("b%05d", i), types.UID(fmt.Sprintf("uid-%05d", i)), 1
+		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3}
+		b.Status = summarize(b, look{probed: benched, succeeded: benched}, observation{secretVersion: "7"}, action{}, good, benched)
+		list[i] = b
+	}
+	return list
+}
+
+func atSizes(b *testing.B, run func(*testing.B, int)) {
+	for _, n := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, n)
+		})
+	}
+}
+
+// BenchmarkDue is what a tick asks of each bucket.
+func BenchmarkDue(b *testing.B) {
+	atSizes(b, func(b *testing.B, n int) {
+		var known looks
+		all := fleet(n)
+		for _, bucket := range all {
+			known.of(bucket, benched)
+		}
+		for b.Loop() {
+			for _, bucket := range all {
+				known.when(bucket)
+			}
+		}
+	})
+}
+
+// BenchmarkLanes is a fleet behind one endpoint, where all but a few wait.
+func BenchmarkLanes(b *testing.B) {
+	atSizes(b, func(b *testing.B, n int) {
+		const endpoint = "https://s3.example.com"
+		requests := make([]reconcile.Request, n)
+		for i := range requests {
+			requests[i].Namespace, requests[i].Name = "ns", fmt.Sprintf("b%05d", i)
+		}
+		for b.Loop() {
+			l, inside := newLanes(8), 0
+			for _, who := range requests {
+				if l.enter(endpoint, who) {
+					inside++
+				}
+			}
+			for range inside {
+				l.leave(endpoint, true, true)
+			}
+		}
+	})
+}
+
+func BenchmarkSummarize(b *testing.B) {
+	bucket := fleet(1)[0]
+	now := benched.Add(time.Minute)
+	l := look{probed: now, succeeded: now}
+	b.ReportAllocs()
+	for b.Loop() {
+		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, good, now)
+		worthWriting(bucket.Status, after)
+		transitions(bucket.Status, after)
+	}
+}
+
+// BenchmarkSummarizeFailure is a bucket that stops to answer.
+func BenchmarkSummarizeFailure(b *testing.B) {
+	bucket := fleet(1)[0]
+	now := benched.Add(time.Minute)
+	l := look{probed: now, succeeded: benched, failures: 3}
+	result := failed(v1beta1.ReasonProbeTimeout)
+	bucket.Status.LastProbeTime = new(metav1.NewTime(benched))
+	b.ReportAllocs()
+	for b.Loop() {
+		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, result, now)
+		worthWriting(bucket.Status, after)
+		transitions(bucket.Status, after)
+	}
+}

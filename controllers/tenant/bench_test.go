@@ -1,0 +1,139 @@
+package tenant
+
+import (
+	"fmt"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// What is in bench_test.go is measured by `make gate`, at each size n, so that a
+// change shows what it costs and how that grows. The names are for ever.
+
+// sizes are up to what a Tenant can hold.
+var sizes = []int{4, 32, v1beta1.MaxStatusNamespaces}
+
+// atSizes runs a benchmark at each of the sizes.
+func atSizes(b *testing.B, sizes []int, run func(*testing.B, int)) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			run(b, n)
+		})
+	}
+}
+
+// settledAt is what is observed of a Tenant that holds n namespaces, all of them as
+// they are to be, a quarter of which it still asks for.
+func settledAt(n int) *observation {
+	t := tenant("a")
+	t.Spec.Namespaces = nil
+	o := observed(t)
+	for i := range n {
+		suffix := v1beta1.NamespaceSuffix(fmt.Sprintf("n%05d", i))
+		if i%4 == 0 {
+			t.Spec.Namespaces = append(t.Spec.Namespaces, suffix)
+		}
+		name := prefixOf(t) + string(suffix)
+		holding(name)(t)
+		o.namespaces[name] = namespace(name, markedBy(t))
+		binding := childOf(t, name)
+		o.bindings[name], o.marked = binding, append(o.marked, binding)
+	}
+	o.before = *t.Status.DeepCopy()
+	return o
+}
+
+// childOf is the admins' RoleBinding in a namespace.
+func childOf(t *v1beta1.Tenant, namespace string) *rbacv1.RoleBinding {
+	binding, m := &rbacv1.RoleBinding{}, childMarks(t)
+	binding.Name, binding.Namespace, binding.UID = adminBindingName, namespace, "uid-binding"
+	binding.Labels, binding.Annotations = m.labels, m.annotations
+	binding.Subjects = subjects(t)
+	return binding
+}
+
+// reported is a result in which all went well.
+func reported(p plan) *result {
+	res := ended()
+	for _, s := range p.steps {
+		res.outcomes = append(res.outcomes, outcome{name: s.name, uid: "uid", reason: v1beta1.ReasonReconciled})
+	}
+	return res
+}
+
+func BenchmarkDecide(b *testing.B) {
+	atSizes(b, sizes, func(b *testing.B, n int) {
+		o := settledAt(n)
+		for b.Loop() {
+			decide(o, "leasehold-system")
+		}
+	})
+}
+
+// BenchmarkDecideStrays has bindings that are marked wherever they are, of which
+// there may be any number.
+func BenchmarkDecideStrays(b *testing.B) {
+	atSizes(b, []int{10, 100, 1000}, func(b *testing.B, n int) {
+		o := settledAt(4)
+		for i := range n {
+			o.marked = append(o.marked, childOf(o.tenant, fmt.Sprintf("elsewhere-%05d", i)))
+		}
+		for b.Loop() {
+			decide(o, "leasehold-system")
+		}
+	})
+}
+
+func BenchmarkValidateNames(b *testing.B) {
+	atSizes(b, sizes, func(b *testing.B, n int) {
+		t := settledAt(n).tenant
+		for b.Loop() {
+			validateNames(t, "leasehold-system")
+		}
+	})
+}
+
+func BenchmarkIntent(b *testing.B) {
+	atSizes(b, sizes, func(b *testing.B, n int) {
+		t := settledAt(n).tenant
+		creates := namespaceNames(t)
+		t.Status.Namespaces = nil
+		for b.Loop() {
+			intent(t, creates, epoch)
+		}
+	})
+}
+
+func BenchmarkSummarize(b *testing.B) {
+	atSizes(b, sizes, func(b *testing.B, n int) {
+		o := settledAt(n)
+		p := decide(o, "leasehold-system")
+		res := reported(p)
+		for b.Loop() {
+			summarize(o, p, res, epoch)
+		}
+	})
+}
+
+func BenchmarkTransitions(b *testing.B) {
+	atSizes(b, sizes, func(b *testing.B, n int) {
+		o := settledAt(n)
+		p := decide(o, "leasehold-system")
+		after := summarize(o, p, reported(p), epoch)
+		for b.Loop() {
+			transitions(o.before, after, true)
+		}
+	})
+}
+
+func BenchmarkOwnsChild(b *testing.B) {
+	t := tenant("a")
+	binding := childOf(t, "a-dev")
+	b.ReportAllocs()
+	for b.Loop() {
+		ownsChild(t, binding)
+	}
+}
