@@ -19,7 +19,7 @@ type Row struct {
 // Verdict is what became of it.
 type Verdict string
 
-// The verdicts. Only Worse stops a change.
+// The verdicts. Worse stops a change, and so does Unclear, which nobody can read.
 const (
 	Same    Verdict = "same"
 	Better  Verdict = "better"
@@ -27,6 +27,7 @@ const (
 	Gone    Verdict = "gone"    // and it does no harm that it is
 	Allowed Verdict = "allowed" // it is worse, and the change says that and why
 	Worse   Verdict = "worse"
+	Unclear Verdict = "unclear" // it is not the same twice, so nothing can be said
 )
 
 // Pair is what is compared: two checkouts with their programs built.
