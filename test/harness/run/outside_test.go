@@ -134,9 +134,7 @@ func TestCallsToTheOutsideFailInTheirWay(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, http.StatusOK)
 			d := withDepot(t, s, http.StatusOK)
-			a, err := s.arm(t.Context(), scenario.Scenario{}, callPlan(t, tc.variant, "PUT:/{thing}:2"), thing)
-			g.Expect(err).NotTo(HaveOccurred())
-			t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
+			a := s.setsPlan(t, callPlan(t, tc.variant, "PUT:/{thing}:2"))
 			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(http.StatusOK), "the first")
 			g.Expect(d.call(t, "one", http.MethodPut, "/thing-1?tag=x")).To(Equal(http.StatusOK), "another one")
 			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(tc.answer), "the second")
@@ -145,9 +143,7 @@ func TestCallsToTheOutsideFailInTheirWay(t *testing.T) {
 				requests := d.proxy.Journal().Requests
 				return requests[len(requests)-1].Done
 			}, eventually).ShouldNot(BeZero())
-			g.Expect(a.disarm()).To(Succeed())
-			f := a.result()
-			g.Expect(f.Happened).To(Equal(1), f.Detail)
+			f := happened(t, a)
 			g.Expect(f.Replica).To(Equal("two"), "whose call it was")
 			g.Expect(f.Detail).To(Equal("PUT /thing-1"))
 			g.Expect(d.came()).To(HaveLen(tc.came))
@@ -178,15 +174,11 @@ func TestCallsThatDoNotFailAreVoid(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, http.StatusOK)
 			d := withDepot(t, s, tc.code)
-			a, err := s.arm(t.Context(), scenario.Scenario{}, callPlan(t, tc.variant, tc.target), thing)
-			g.Expect(err).NotTo(HaveOccurred())
+			a := s.setsPlan(t, callPlan(t, tc.variant, tc.target))
 			for range tc.times {
 				d.call(t, tc.caller, http.MethodPut, "/thing-1")
 			}
-			g.Expect(a.disarm()).To(Succeed())
-			f := a.result()
-			g.Expect(f.Happened).To(BeZero())
-			g.Expect(f.Detail).To(ContainSubstring(tc.detail))
+			g.Expect(void(t, a)).To(ContainSubstring(tc.detail))
 		})
 	}
 }
@@ -196,8 +188,7 @@ func TestALookIsLostWhateverItsAnswer(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t, http.StatusOK)
 	d := withDepot(t, s, http.StatusNotFound)
-	a, err := s.arm(t.Context(), scenario.Scenario{}, callPlan(t, "lose", "GET:/{thing}?list&max:1"), thing)
-	g.Expect(err).NotTo(HaveOccurred())
+	a := s.setsPlan(t, callPlan(t, "lose", "GET:/{thing}?list&max:1"))
 	g.Expect(d.call(t, "one", http.MethodGet, "/thing-1?max=1&list=2")).To(BeZero())
 	g.Expect(a.disarm()).To(Succeed())
 	g.Expect(a.result().Happened).To(Equal(1))

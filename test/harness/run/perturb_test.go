@@ -212,9 +212,7 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 		t.Run(tc.kind, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, http.StatusOK)
-			a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, tc.kind), thing)
-			g.Expect(err).NotTo(HaveOccurred())
-			t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
+			a := s.sets(t, tc.kind)
 			g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
 			g.Expect(s.patch(t, 0, "/things/another")).To(Equal(http.StatusOK), "another's")
 			g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(tc.answer), "the second")
@@ -223,9 +221,7 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 				requests := s.replicas[0].proxy.Journal().Requests
 				return requests[len(requests)-1].Done
 			}, eventually).ShouldNot(BeZero())
-			g.Expect(a.disarm()).To(Succeed())
-			f := a.result()
-			g.Expect(f.Happened).To(Equal(1), f.Detail)
+			f := happened(t, a)
 			g.Expect(f.Replica).To(Equal("one"))
 			g.Expect(f.Detail).To(Equal("PATCH /things/thing-1"))
 			g.Expect(s.asked).To(HaveLen(tc.asked))
@@ -239,9 +235,7 @@ func TestPerturbationsHitTheirRequestAndNoOther(t *testing.T) {
 func TestOneDeathIsThePlan(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t, http.StatusOK)
-	a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, "P2"), thing)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(a.disarm()).To(Succeed()) })
+	a := s.sets(t, "P2")
 	for worker, want := range []int{0, http.StatusOK} {
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(want))
@@ -268,8 +262,7 @@ func TestWhatDidNotHappenIsVoid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newStage(t, tc.code)
-			a, err := s.arm(t.Context(), scenario.Scenario{}, planOf(t, tc.kind), thing)
-			g.Expect(err).NotTo(HaveOccurred())
+			a := s.sets(t, tc.kind)
 			for range tc.times {
 				s.patch(t, 0, "/things/thing-1")
 			}

@@ -135,9 +135,7 @@ func TestNewsAreLate(t *testing.T) {
 	g.Expect(lines).NotTo(Receive())
 	n.pass(t, a)
 	g.Eventually(lines, eventually).Should(Receive(ContainSubstring("late")))
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1), f.Detail)
+	f := happened(t, a)
 	g.Expect(f.Replica).To(Equal("one"))
 	g.Expect(f.Detail).To(Equal("news of /things were late after step 2: ADDED late"))
 	g.Expect(f.Ended.Sub(f.Began)).To(BeNumerically(">=", newsFor))
@@ -153,9 +151,7 @@ func TestNewsAreLost(t *testing.T) {
 	g.Eventually(func() bool { return a.injections[1].Happened() }, eventually).Should(BeTrue())
 	n.pass(t, a)
 	g.Eventually(lines, eventually).Should(BeClosed(), "without a line")
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1), f.Detail)
+	f := happened(t, a)
 	g.Expect(f.Replica).To(Equal("two"))
 }
 
@@ -173,9 +169,7 @@ func TestNewsAreMissed(t *testing.T) {
 	}, eventually).Should(Succeed())
 	g.Expect(n.ask(t, 0, http.MethodGet, "/things", "")).To(Equal(http.StatusOK))
 	n.pass(t, a)
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1), f.Detail)
+	f := happened(t, a)
 	g.Expect(f.Detail).To(Equal("news of /things were missed after step 1: it was listed anew"))
 }
 
@@ -187,10 +181,7 @@ func TestNewsThatNobodyWaitedForAreVoid(t *testing.T) {
 			a := n.armed(t, "s:"+kind+":WATCH:/things:1")
 			g.Expect(a.step(t.Context(), 0)).To(Succeed())
 			n.pass(t, a)
-			g.Expect(a.disarm()).To(Succeed())
-			f := a.result()
-			g.Expect(f.Happened).To(BeZero())
-			g.Expect(f.Detail).To(ContainSubstring("no news of /things were"))
+			g.Expect(void(t, a)).To(ContainSubstring("no news of /things were"))
 		})
 	}
 }
@@ -204,8 +195,7 @@ func TestNewsThatAreNotAskedForAgainAreVoid(t *testing.T) {
 	g.Expect(a.step(t.Context(), 0)).To(Succeed())
 	g.Eventually(lines, eventually).Should(BeClosed())
 	n.pass(t, a)
-	g.Expect(a.disarm()).To(Succeed())
-	g.Expect(a.result().Happened).To(BeZero())
+	g.Expect(void(t, a)).To(Equal("no news of /things were missed after step 1"))
 }
 
 func TestPlansOfStepsThatThereAreNot(t *testing.T) {
@@ -304,8 +294,5 @@ func TestStartsThatNobodyMakesAreVoid(t *testing.T) {
 	g.Expect(n.ask(t, 0, http.MethodGet, "/things", "")).To(Equal(http.StatusOK))
 	g.Expect(a.step(t.Context(), 0)).To(Succeed())
 	g.Expect(a.step(t.Context(), 2)).To(Succeed())
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(BeZero())
-	g.Expect(f.Detail).To(ContainSubstring("did not ask for /things"))
+	g.Expect(void(t, a)).To(ContainSubstring("did not ask for /things"))
 }

@@ -85,9 +85,7 @@ func TestLabelsAreTakenOffBeforeTheAnswerComes(t *testing.T) {
 	o, err := s.settings(t)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.GetLabels()).To(BeEmpty())
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1))
+	f := happened(t, a)
 	g.Expect(f.Detail).To(Equal("labels and annotations of configmaps ns/settings were taken off"))
 	g.Expect(f.Touched).To(Equal([]history.Key{{Resource: history.Resource{Resource: "configmaps"}, Namespace: "ns", Name: "settings"}}))
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK), "once only")
@@ -98,8 +96,7 @@ func TestWhatHasNoLabelsLosesNone(t *testing.T) {
 	s, a := moving(t, scenario.StripLabels, configMap(func(cm *corev1.ConfigMap) { cm.Labels = nil }))
 	s.versioned(t)
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))
-	g.Expect(a.disarm()).To(Succeed())
-	g.Expect(a.result().Happened).To(BeZero())
+	g.Expect(void(t, a)).NotTo(BeEmpty())
 }
 
 func TestARefusedWriteMovesNothing(t *testing.T) {
@@ -109,8 +106,7 @@ func TestARefusedWriteMovesNothing(t *testing.T) {
 	a, err := s.arm(t.Context(), scenario.Scenario{}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusConflict))
-	g.Expect(a.disarm()).To(Succeed())
-	g.Expect(a.result().Happened).To(BeZero())
+	g.Expect(void(t, a)).NotTo(BeEmpty())
 }
 
 func TestAChildIsDeleted(t *testing.T) {
@@ -157,9 +153,7 @@ func TestARivalGoesOnForAWhile(t *testing.T) {
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))
 	g.Expect(a.resting(t.Context())).To(Succeed())
 	g.Expect(time.Since(began)).To(BeNumerically(">=", rivalFor))
-	g.Expect(a.disarm()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1))
+	f := happened(t, a)
 	g.Expect(f.Detail).To(HaveSuffix("1 times"), "nobody put the labels on again")
 }
 
