@@ -18,6 +18,7 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
+	"leasehold.dev/test/internal/tree"
 )
 
 // cleanRuns are what each plan is compared with, of the operator as it is.
@@ -219,10 +220,10 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 // start builds the mutant in a folder, which has to stay as long as it runs, and
 // starts a prover with it.
 func (h *hunt) start(ctx context.Context, m mutant, dir string) (*subject.Subject, *run.Prover, error) {
-	if err := copyTree(h.options.root, dir); err != nil {
+	if err := tree.Copy(h.options.root, dir); err != nil {
 		return nil, nil, err
 	}
-	if err := m.patch(ctx, dir); err != nil {
+	if err := tree.Patch(ctx, dir, m.path); err != nil {
 		return nil, nil, err
 	}
 	s, err := h.subject(ctx, dir)

@@ -18,6 +18,7 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
+	"leasehold.dev/test/internal/tree"
 )
 
 const root = "../.."
@@ -34,10 +35,10 @@ func ours(t *testing.T) []mutant {
 func TestMutantsApplyToTheTree(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
-	g.Expect(copyTree(root, dir)).To(Succeed())
+	g.Expect(tree.Copy(root, dir)).To(Succeed())
 	changes := regexp.MustCompile(`(?m)^\+\+\+ b/(.*)$`)
 	for _, m := range ours(t) {
-		g.Expect(m.patch(t.Context(), dir, "--check")).To(Succeed())
+		g.Expect(tree.Patch(t.Context(), dir, m.path, "--check")).To(Succeed())
 		for _, file := range changes.FindAllStringSubmatch(m.diff, -1) {
 			g.Expect(file[1]).To(MatchRegexp(`^((api|controllers|runners|config)/.+|[a-z]+\.go)$`), "%s is the operator's mistake, not ours", m.name)
 			g.Expect(file[1]).NotTo(HaveSuffix("_test.go"), m.name)
@@ -119,31 +120,6 @@ func TestParseMutant(t *testing.T) {
 			g.Expect(m.Plans).To(Equal([]string{"s", "s:P1:PATCH:/x:1"}))
 		})
 	}
-}
-
-// A copy is patched as a whole, or it is an error: a mutant that is none would be
-// said to have survived.
-func TestPatchChangesTheCopy(t *testing.T) {
-	g := NewWithT(t)
-	from, to := t.TempDir(), t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(from, name)
-		g.Expect(os.MkdirAll(filepath.Dir(path), 0o750)).To(Succeed())
-		g.Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
-		return path
-	}
-	write("file", "right\n")
-	write("bin/manager", "big")
-	write("test/bin/small", "small")
-	m := mutant{name: "m", path: write("test/mutants/patches/m.patch", "class: a\n\n"+patch)}
-	g.Expect(copyTree(from, to)).To(Succeed())
-	g.Expect(filepath.Join(to, "bin")).NotTo(BeADirectory())
-	g.Expect(filepath.Join(to, "test", "bin", "small")).To(BeARegularFile())
-	g.Expect(m.patch(t.Context(), to, "--check")).To(Succeed())
-	g.Expect(m.patch(t.Context(), to)).To(Succeed())
-	g.Expect(os.ReadFile(filepath.Join(to, "file"))).To(BeEquivalentTo("wrong\n"))
-	g.Expect(os.ReadFile(filepath.Join(from, "file"))).To(BeEquivalentTo("right\n"))
-	g.Expect(m.patch(t.Context(), to)).To(MatchError(ContainSubstring("patch does not apply")))
 }
 
 func TestHurried(t *testing.T) {

@@ -155,7 +155,7 @@ func objectOf(e auditv1.Event) (*unstructured.Unstructured, error) {
 
 func requestOf(e auditv1.Event) history.Request {
 	r := history.Request{
-		ID: string(e.AuditID), User: e.User.Username, Replica: podOf(e), Agent: e.UserAgent,
+		ID: string(e.AuditID), User: e.User.Username, Replica: PodOf(e), Agent: e.UserAgent,
 		Verb: e.Verb, Key: keyOf(e), Subresource: e.ObjectRef.Subresource, UID: e.ObjectRef.UID,
 		Received: e.RequestReceivedTimestamp.Time, Answered: e.StageTimestamp.Time,
 		Forbidden: e.Annotations[decision] == "forbid",

@@ -75,7 +75,7 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 		if effect == history.Unchanged {
 			continue
 		}
-		stray := Stray{Event: w, Pod: podOf(w), Leaders: history.HeldDuring(terms, span)}
+		stray := Stray{Event: w, Pod: PodOf(w), Leaders: history.HeldDuring(terms, span)}
 		switch {
 		case stray.Pod == "" || !slices.Contains(stray.Leaders, stray.Pod):
 			l.Strays = append(l.Strays, stray)
@@ -88,8 +88,8 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 	return l, nil
 }
 
-// podOf is the Pod whose token the request came with; "" if it was none.
-func podOf(e auditv1.Event) string {
+// PodOf is the Pod whose token the request came with; "" if it was none.
+func PodOf(e auditv1.Event) string {
 	if names := e.User.Extra[podNameKey]; len(names) == 1 {
 		return names[0]
 	}

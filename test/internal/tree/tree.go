@@ -1,4 +1,6 @@
-package main
+// Package tree makes copies of this repository that are different from it, as with a
+// mistake in them, so that they can be built and run beside it.
+package tree
 
 import (
 	"bytes"
@@ -14,8 +16,8 @@ import (
 // notCopied are folders of the repository that no build needs.
 var notCopied = []string{".git", "bin", "artifacts"}
 
-// copyTree copies the repository's files into a folder.
-func copyTree(root, into string) error {
+// Copy copies the repository's files at root into a folder, which is made.
+func Copy(root, into string) error {
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -45,21 +47,24 @@ func copyTree(root, into string) error {
 	return nil
 }
 
-// patch changes a copy of the repository; with "--check" it only tells whether it
-// could.
-func (m mutant) patch(ctx context.Context, dir string, flags ...string) error {
+// Patch changes the copy at dir by a file of diffs, as a whole or not at all. With
+// the flag "--check" it only tells whether it could. The error has what git said.
+func Patch(ctx context.Context, dir, file string, flags ...string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return fmt.Errorf("applying %s: %w", m.name, err)
+		return fmt.Errorf("finding the copy to be changed: %w", err)
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return fmt.Errorf("finding a patch: %w", err)
 	}
 	// #nosec G204 -- the patches are this repository's own.
-	git := exec.CommandContext(ctx, "git", slices.Concat([]string{"apply", "--whitespace=nowarn"}, flags, []string{m.path})...)
+	git := exec.CommandContext(ctx, "git", slices.Concat([]string{"apply", "--whitespace=nowarn"}, flags, []string{file})...)
 	git.Dir = dir
 	// In a repository around the copy git would leave out what is not the
 	// repository's, and say nothing.
 	git.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if said, err := git.CombinedOutput(); err != nil {
-		return fmt.Errorf("applying %s: %w: %s", m.name, err, bytes.TrimSpace(said))
+		return fmt.Errorf("applying %s: %w: %s", filepath.Base(file), err, bytes.TrimSpace(said))
 	}
 	return nil
 }

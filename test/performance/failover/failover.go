@@ -1,0 +1,195 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/stage"
+)
+
+// starting is how many control planes start at once: more of them take each other's time.
+const starting = 2
+
+// group are all trials with one setting of one subject, and who does them.
+type group struct {
+	subject subject
+	setting setting
+	pairs   []*pair
+	losses  []way
+
+	mu        sync.Mutex
+	next      int
+	rates     []float64 // of requests by the election, per retry period
+	handovers map[way][]handover
+	failures  []error
+}
+
+// bench is one measurement under way.
+type bench struct {
+	stage.Bench
+	plan   plan
+	groups []*group
+}
+
+// Measure loses the leader in each way, of the checkout and of its peer, and returns
+// how long it took and who wrote meanwhile. A trial without a new leader is an error,
+// which says what the replicas had to say; the others count all the same.
+func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err error) {
+	m := &bench{Bench: b, plan: full()}
+	if b.Quick {
+		m.plan = quick()
+	}
+	began := b.Clock.Now()
+	defer func() {
+		section = m.section()
+		section.Took = b.Clock.Since(began)
+		if err != nil {
+			section.Failure = err.Error()
+		}
+	}()
+	b.Say("failover: building the peer, the same operator with the election of controller-runtime")
+	peer, remove, err := buildPeer(ctx, b.Checkout)
+	if err != nil {
+		return section, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	subjects := []subject{{name: "ours", checkout: b.Checkout}, {name: "the peer", suffix: ".peer", checkout: peer}}
+	defer func() { err = errors.Join(err, m.stop(context.WithoutCancel(ctx))) }()
+	if err := m.start(ctx, subjects); err != nil {
+		return section, err
+	}
+	if err := m.rest(ctx); err != nil {
+		return section, err
+	}
+	return section, m.lose(ctx)
+}
+
+// start starts all pairs, those of the subjects by turns.
+func (m *bench) start(ctx context.Context, subjects []subject) error {
+	random := rand.New(rand.NewPCG(m.Seed, 0))
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(starting)
+	for _, with := range m.plan.settings {
+		losses := m.plan.losses(random)
+		groups := make([]*group, len(subjects))
+		for i, s := range subjects {
+			groups[i] = &group{subject: s, setting: with, losses: losses, handovers: map[way][]handover{}}
+		}
+		m.groups = append(m.groups, groups...)
+		for range m.plan.pairs[with.name] {
+			for _, g := range groups {
+				own := rand.New(rand.NewPCG(m.Seed, random.Uint64()))
+				all.Go(func() error { return m.startPair(ctx, g, own) })
+			}
+		}
+	}
+	return all.Wait()
+}
+
+func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) error {
+	began := m.Clock.Now()
+	p, err := startPair(ctx, g.subject, g.setting, m.Clock, random)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.pairs = append(g.pairs, p)
+	g.mu.Unlock()
+	if err := p.populate(ctx, m.plan.tenants); err != nil {
+		return fmt.Errorf("filling the control plane of %s with %s settings: %w\n%s", g.subject.name, g.setting.name, err, p.logs())
+	}
+	m.Say("failover: two replicas of %s with %s settings and %d Tenants are there after %.0f s",
+		g.subject.name, g.setting.name, m.plan.tenants, m.Clock.Since(began).Seconds())
+	return nil
+}
+
+func (m *bench) stop(ctx context.Context) error {
+	var errs []error
+	for _, g := range m.groups {
+		for _, p := range g.pairs {
+			errs = append(errs, p.stop(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// each does something with all pairs at once.
+func (m *bench) each(do func(*group, *pair) error) error {
+	var all errgroup.Group
+	for _, g := range m.groups {
+		for _, p := range g.pairs {
+			all.Go(func() error { return do(g, p) })
+		}
+	}
+	return all.Wait()
+}
+
+// rest counts the election's requests.
+func (m *bench) rest(ctx context.Context) error {
+	m.Say("failover: counting what the election asks for in %s of rest", m.plan.idle)
+	return m.each(func(g *group, p *pair) error {
+		rate, err := p.rest(ctx, m.plan.idle)
+		if err != nil {
+			return fmt.Errorf("counting the requests of %s with %s settings: %w", g.subject.name, g.setting.name, err)
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.rates = append(g.rates, rate)
+		return nil
+	})
+}
+
+// lose makes all trials.
+func (m *bench) lose(ctx context.Context) error {
+	_ = m.each(func(g *group, p *pair) error {
+		for g.work(ctx, p, m.Say) {
+		}
+		return nil
+	})
+	errs := []error{ctx.Err()}
+	for _, g := range m.groups {
+		errs = append(errs, g.failures...)
+		if undone := len(g.losses) - g.next; undone > 0 {
+			errs = append(errs, fmt.Errorf("%d of %d trials of %s with %s settings were not begun", undone, len(g.losses), g.subject.name, g.setting.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// work makes the next trial of the group and says whether there may be another one. A
+// pair whose trial fails goes on: what was lost is started again.
+func (g *group) work(ctx context.Context, p *pair, say func(string, ...any)) bool {
+	g.mu.Lock()
+	if g.next == len(g.losses) || ctx.Err() != nil {
+		g.mu.Unlock()
+		return false
+	}
+	w, n := g.losses[g.next], g.next+1
+	g.next = n
+	g.mu.Unlock()
+	h, err := p.trial(ctx, w)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.failures = append(g.failures, fmt.Errorf("trial %d: %w", n, err))
+		say("failover: %s, %s settings, %s, %d of %d: FAILED, see the end", g.subject.name, g.setting.name, w, n, len(g.losses))
+		return true
+	}
+	g.handovers[w] = append(g.handovers[w], h)
+	say("failover: %s, %s settings, %s, %d of %d: another one worked after %.1f s%s",
+		g.subject.name, g.setting.name, w, n, len(g.losses), h.first.Sub(h.at).Seconds(), zombies(h))
+	return true
+}
+
+func zombies(h handover) string {
+	if h.strays == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and the old one had %d writes accepted", h.strays)
+}

@@ -1,0 +1,34 @@
+package failover
+
+import (
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/stage"
+)
+
+const root = "../../.."
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	g, ctx := NewWithT(t), t.Context()
+	checkout, err := stage.Build(ctx, root, t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	section, err := Measure(ctx, stage.Bench{Checkout: checkout, Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, f := range section.Figures {
+		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())
+		// The peer does not give the Lease back.
+		if f.ID != "F2.release.short.peer" {
+			g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
+		}
+		if f.Goal != nil && f.Goal.Exactly {
+			g.Expect(f.Verdict()).To(Equal(figures.Met), f.ID)
+		}
+	}
+	_ = filepath.Separator
+}

@@ -1,0 +1,141 @@
+package failover
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/ptr"
+
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/performance/stage"
+)
+
+// loss is how a leader was lost. The times are this machine's, which are those of the
+// API server too.
+type loss struct {
+	leader string    // the Pod
+	at     time.Time // when it was killed, asked to go, paused or cut off
+	woken  time.Time // when it was let go on; zero if it was not paused
+	ended  time.Time // when its process had ended
+}
+
+// handover is what the API server has recorded of one change of leaders.
+type handover struct {
+	loss
+	// renewed is when it received the last renewal of the old leader that it accepted.
+	renewed time.Time
+	// last is when it had accepted the last write of the old leader before another one
+	// led; zero if none is known.
+	last time.Time
+	// released is when the old leader had given the Lease back; zero if it did not.
+	released time.Time
+	// acquired is when the new leader had it.
+	acquired time.Time
+	// first is when it had accepted the first write of the new leader.
+	first time.Time
+	// strays are how many writes it accepted from who did not lead then, and undecided
+	// how many of which that cannot be told.
+	strays, undecided int
+	// refused are how many writes of the old leader it forbade after the new one led.
+	refused int
+}
+
+// errNobody says that a leader has had no successor, as far as the log goes.
+var errNobody = errors.New("no other replica came to lead")
+
+// observe reads from the log, which has to begin with a renewal by the leader, how it
+// was replaced.
+func observe(events []auditv1.Event, l loss) (handover, error) {
+	h := handover{loss: l}
+	writes := record.Writes(events, stage.User, record.Not(aboutLease), record.Not(isEvent))
+	accepted := record.Select(writes, record.Succeeded)
+	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), stage.Namespace, stage.Lease)
+	if err != nil {
+		return h, fmt.Errorf("judging who led: %w", err)
+	}
+	h.strays, h.undecided = len(leadership.Strays), len(leadership.Undecided)
+	successor, err := h.follow(leadership.Terms)
+	if err != nil {
+		return h, err
+	}
+	for _, e := range record.Select(events, record.User(stage.User), aboutLease, record.Succeeded, by(l.leader)) {
+		if received := e.RequestReceivedTimestamp.Time; received.Before(h.acquired) && held(e) {
+			h.renewed = received
+		}
+	}
+	for _, w := range accepted {
+		switch at := w.StageTimestamp.Time; record.PodOf(w) {
+		case l.leader:
+			if at.Before(h.acquired) && at.After(h.last) {
+				h.last = at
+			}
+		case successor:
+			if at.After(h.acquired) && (h.first.IsZero() || at.Before(h.first)) {
+				h.first = at
+			}
+		}
+	}
+	if h.first.IsZero() {
+		return h, fmt.Errorf("the new leader %s has written nothing", successor)
+	}
+	h.refused = len(record.Select(writes, by(l.leader), record.Since(h.acquired), forbidden))
+	return h, nil
+}
+
+// follow finds who led next.
+func (h *handover) follow(terms []record.Term) (successor string, err error) {
+	led := ""
+	for _, t := range terms {
+		switch {
+		case t.At.Before(h.at):
+			led = t.Pod
+		case t.Pod == "":
+			h.released = t.At
+		case t.Pod != h.leader && led == h.leader:
+			h.acquired = t.At
+			return t.Pod, nil
+		}
+	}
+	if led != h.leader {
+		return "", fmt.Errorf("%s was to be lost as the leader, and %q led", h.leader, led)
+	}
+	return "", errNobody
+}
+
+func aboutLease(e auditv1.Event) bool {
+	return record.Resource("coordination.k8s.io", "leases")(e)
+}
+
+func isEvent(e auditv1.Event) bool {
+	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
+}
+
+func forbidden(e auditv1.Event) bool {
+	return e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden
+}
+
+func by(pod string) record.Match {
+	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
+}
+
+// held says whether somebody holds the Lease that is the answer.
+func held(e auditv1.Event) bool {
+	var lease coordinationv1.Lease
+	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &lease) != nil {
+		return false
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "") != ""
+}
+
+// electionRate is how many requests about the Lease the replicas make in a retry
+// period, of those that the API server received in a time.
+func electionRate(events []auditv1.Event, from, to time.Time, retry time.Duration) float64 {
+	asked := record.Select(events, record.User(stage.User), aboutLease, record.Named(stage.Lease), record.Since(from),
+		func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
+	return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
+}

@@ -1,0 +1,222 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/performance/stage"
+)
+
+const (
+	// patience is how long anything may take that has nothing to do with a Lease.
+	patience = 2 * time.Minute
+	poll     = 50 * time.Millisecond
+	// writers is how many Tenants are made at once.
+	writers = 4
+	// logLines is how much of its log is told of a replica with which something went wrong.
+	logLines = 15
+)
+
+// pair are two replicas on a control plane of their own, each behind a proxy.
+type pair struct {
+	subject subject
+	setting setting
+	stage   *stage.Stage
+	proxies []*fault.Proxy // of the replicas, in their order
+	load    *load
+	clock   clock.WithTicker
+	random  *rand.Rand
+}
+
+// startPair starts a control plane with two replicas that are ready. It has to be stopped.
+func startPair(ctx context.Context, s subject, with setting, c clock.WithTicker, random *rand.Rand) (_ *pair, err error) {
+	p := &pair{subject: s, setting: with, clock: c, random: random}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("starting two replicas of %s with %s settings: %w", s.name, with.name, err), p.stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	var refused error
+	p.stage, err = stage.Start(ctx, s.checkout, stage.Options{
+		Replicas: 2, Args: with.args(),
+		Connect: func(config *rest.Config) {
+			proxy, err := newProxy(config, c)
+			if err != nil {
+				refused = errors.Join(refused, err)
+				return
+			}
+			proxy.Connect(config)
+			p.proxies = append(p.proxies, proxy)
+		},
+	})
+	return p, errors.Join(err, refused)
+}
+
+// newProxy returns one that passes watches on as they come: it is to cost little.
+func newProxy(config *rest.Config, c clock.Clock) (*fault.Proxy, error) {
+	o, err := fault.APIOptions(config)
+	if err != nil {
+		return nil, err
+	}
+	o.Kubernetes, o.Clock = false, c
+	return fault.NewProxy(o)
+}
+
+func (p *pair) stop(ctx context.Context) error {
+	var errs []error
+	if p.stage != nil {
+		errs = append(errs, p.stage.Stop(ctx))
+	}
+	for _, proxy := range p.proxies {
+		errs = append(errs, proxy.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// populate makes Tenants and waits until all of them are Ready.
+func (p *pair) populate(ctx context.Context, n int) error {
+	p.load = &load{client: p.stage.Client, clock: p.clock}
+	var all errgroup.Group
+	all.SetLimit(writers)
+	for i := range n {
+		t := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("team-%03d", i)}, Spec: v1beta1.TenantSpec{
+			Namespaces: []v1beta1.NamespaceSuffix{"dev"}, Admins: []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
+		}}
+		p.load.tenants = append(p.load.tenants, t.Name)
+		all.Go(func() error { return p.stage.Client.Create(ctx, t) })
+	}
+	if err := all.Wait(); err != nil {
+		return fmt.Errorf("making Tenants: %w", err)
+	}
+	return p.await(ctx, "all Tenants to be Ready", patience, func(ctx context.Context) error {
+		var list v1beta1.TenantList
+		if err := p.stage.Client.List(ctx, &list); err != nil {
+			return err
+		}
+		ready := 0
+		for _, t := range list.Items {
+			if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
+				ready++
+			}
+		}
+		if ready < n {
+			return fmt.Errorf("%d of %d are", ready, n)
+		}
+		return nil
+	})
+}
+
+// rest counts what the election asks of the API server while nothing happens.
+func (p *pair) rest(ctx context.Context, window time.Duration) (rate float64, err error) {
+	if _, err := p.settle(ctx); err != nil {
+		return 0, err
+	}
+	begin, err := record.End(p.stage.Plane.AuditLog())
+	if err != nil {
+		return 0, err
+	}
+	from := p.clock.Now()
+	if err := p.pass(ctx, window); err != nil {
+		return 0, err
+	}
+	to := p.clock.Now()
+	// What was received by then is written down when it is answered.
+	if err := p.pass(ctx, time.Second); err != nil {
+		return 0, err
+	}
+	events, _, err := record.ReadAuditLogFrom(p.stage.Plane.AuditLog(), begin)
+	if err != nil {
+		return 0, err
+	}
+	return electionRate(events, from, to, p.setting.retry), nil
+}
+
+// settle starts who does not run, waits until both replicas are ready and the Lease
+// is renewed, and returns who leads.
+func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
+	for _, r := range p.stage.Installation.Replicas() {
+		if r.Running() {
+			continue
+		}
+		if err := r.Restart(); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.stage.AwaitReady(ctx); err != nil {
+		return nil, err
+	}
+	if leader, err = p.stage.AwaitLeader(ctx); err != nil {
+		return nil, err
+	}
+	before, err := p.leaseVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = p.await(ctx, "the Lease to be renewed", patience, func(ctx context.Context) error {
+		now, err := p.leaseVersion(ctx)
+		if err == nil && now == before {
+			err = errors.New("it is as it was")
+		}
+		return err
+	})
+	return leader, err
+}
+
+func (p *pair) leaseVersion(ctx context.Context) (string, error) {
+	var lease coordinationv1.Lease
+	if err := p.stage.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, &lease); err != nil {
+		return "", fmt.Errorf("reading the election Lease: %w", err)
+	}
+	return lease.ResourceVersion, nil
+}
+
+// proxyOf is what a replica reaches the API server through.
+func (p *pair) proxyOf(r *env.Replica) *fault.Proxy {
+	for i, other := range p.stage.Installation.Replicas() {
+		if other == r {
+			return p.proxies[i]
+		}
+	}
+	return nil
+}
+
+// pass lets a time go by.
+func (p *pair) pass(ctx context.Context, d time.Duration) error {
+	timer := p.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// await asks until there is no error.
+func (*pair) await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
+		last = ask(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, last))
+	}
+	return nil
+}

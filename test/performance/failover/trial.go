@@ -1,0 +1,174 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/performance/stage"
+)
+
+const (
+	// pace is how often the operator has something to do, and hurry likewise while a
+	// leader is asked to go: between its last write and the next one's first is nothing
+	// shorter than that.
+	pace  = 100 * time.Millisecond
+	hurry = 20 * time.Millisecond
+	// trailing is how long after the end of all the API server may take to write it down.
+	trailing = 300 * time.Millisecond
+)
+
+// trial loses the leader once and returns what came of it. All has ended then that
+// the old leader could do; it is not started again.
+func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("losing the leader of %s with %s settings by %s: %w\n%s", p.subject.name, p.setting.name, w, err, p.logs())
+		}
+	}()
+	tape := &tape{path: p.stage.Plane.AuditLog()}
+	if tape.at, err = record.End(tape.path); err != nil {
+		return handover{}, err
+	}
+	leader, err := p.settle(ctx)
+	if err != nil {
+		return handover{}, err
+	}
+	every := pace
+	if w == stop {
+		every = hurry
+	}
+	end := p.load.begin(ctx, every)
+	defer func() { err = errors.Join(err, end()) }()
+	// So that it is not lost at the same moment between two renewals each time.
+	if err := p.pass(ctx, time.Duration(p.random.Int64N(int64(2*p.setting.retry)))); err != nil {
+		return handover{}, err
+	}
+	l, err := p.lose(ctx, w, leader, tape)
+	if err != nil {
+		return handover{}, err
+	}
+	if err := p.pass(ctx, trailing); err != nil {
+		return handover{}, err
+	}
+	if err := tape.read(); err != nil {
+		return handover{}, err
+	}
+	p.proxyOf(leader).Forget()
+	return observe(tape.events, l)
+}
+
+// lose loses the leader, and returns when another one has written and the old one's
+// process has ended.
+func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape) (loss, error) {
+	l := loss{leader: leader.Name(), at: p.clock.Now()}
+	over := p.ending(ctx, leader)
+	healed := func() error { return nil }
+	switch w {
+	case kill:
+		leader.Kill()
+	case stop:
+		if err := leader.Signal(syscall.SIGTERM); err != nil {
+			return l, err
+		}
+	case pause:
+		healed = func() error {
+			l.woken = p.clock.Now()
+			return leader.Resume()
+		}
+		if err := leader.Pause(ctx); err != nil {
+			return l, errors.Join(err, healed())
+		}
+	case cut:
+		proxy := p.proxyOf(leader)
+		black := proxy.Inject(fault.Rule{Name: "cut off", Fault: fault.BlackHole{}})
+		proxy.Sever(fault.Match{})
+		healed = func() error {
+			black.Heal()
+			return nil
+		}
+	}
+	err := p.await(ctx, "a write of another leader", p.setting.lease+2*p.setting.poll()+patience/4, func(context.Context) error {
+		return tape.wrote(l.leader)
+	})
+	if err := errors.Join(err, healed()); err != nil {
+		return l, err
+	}
+	// Who was paused tries to renew for as long as the deadline says, and who was cut off
+	// did that before.
+	limited, cancel := context.WithTimeout(ctx, p.setting.lease+p.setting.renew+patience/4)
+	defer cancel()
+	select {
+	case l.ended = <-over:
+		return l, nil
+	case <-limited.Done():
+		return l, errors.Join(fmt.Errorf("waiting for the old leader's end: %w", limited.Err()), p.abandon(leader))
+	}
+}
+
+// ending tells when a replica's process has ended.
+func (p *pair) ending(ctx context.Context, r *env.Replica) <-chan time.Time {
+	over, done := make(chan time.Time, 1), r.Done()
+	go func() {
+		select {
+		case <-done:
+			over <- p.clock.Now()
+		case <-ctx.Done():
+		}
+	}()
+	return over
+}
+
+// abandon ends a process that does not, so that the next trial begins like others.
+func (*pair) abandon(r *env.Replica) error {
+	r.Kill()
+	return errors.New("it was killed")
+}
+
+// logs are the ends of the replicas' logs.
+func (p *pair) logs() string {
+	var all strings.Builder
+	for _, r := range p.stage.Installation.Replicas() {
+		fmt.Fprintf(&all, "the end of the log of %s, running: %t\n%s\n", r.Name(), r.Running(), r.LogTail(logLines))
+	}
+	return all.String()
+}
+
+// tape is what the audit log says of one trial.
+type tape struct {
+	path   string
+	at     record.Bookmark
+	events []auditv1.Event
+	looked int // how many of them were looked at by wrote
+}
+
+func (t *tape) read() error {
+	events, at, err := record.ReadAuditLogFrom(t.path, t.at)
+	if err != nil {
+		return err
+	}
+	t.at, t.events = at, append(t.events, events...)
+	return nil
+}
+
+// wrote is an error until another Pod than the leader has written something that only
+// a leader writes.
+func (t *tape) wrote(leader string) error {
+	if err := t.read(); err != nil {
+		return err
+	}
+	fresh := t.events[t.looked:]
+	t.looked = len(t.events)
+	if len(record.Writes(fresh, stage.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
+		return errNobody
+	}
+	return nil
+}
