@@ -20,6 +20,7 @@ import (
 // zero Floor is ready for use, from several goroutines.
 type Floor struct {
 	versions sync.Map // client.ObjectKey -> resourceVersion
+	ended    sync.Map // client.ObjectKey -> types.UID
 }
 
 // Wrote notes a successful write; o is what the API server answered.
@@ -33,6 +34,11 @@ func (f *Floor) Patch(ctx context.Context, c client.Client, changed, base client
 	if err == nil {
 		f.Wrote(changed)
 	}
+	// The write that takes the last finalizer off is the object's end, and makes no
+	// version: the answer has the one from before.
+	if err == nil && !changed.GetDeletionTimestamp().IsZero() && len(changed.GetFinalizers()) == 0 {
+		f.ended.Store(client.ObjectKeyFromObject(changed), changed.GetUID())
+	}
 	return err
 }
 
@@ -45,9 +51,12 @@ func (f *Floor) PatchStatus(ctx context.Context, c client.Client, changed, base 
 	return err
 }
 
-// Behind reports whether o, from a cache, is older than the last write. An
-// object that was made anew since is newer, as versions only grow.
+// Behind reports whether o, from a cache, is older than the last write, or that was
+// its end. An object that was made anew since is newer, as versions only grow.
 func (f *Floor) Behind(o client.Object) bool {
+	if uid, ended := f.ended.Load(client.ObjectKeyFromObject(o)); ended && uid == o.GetUID() {
+		return true
+	}
 	written, known := f.versions.Load(client.ObjectKeyFromObject(o))
 	if !known {
 		return false
@@ -57,4 +66,7 @@ func (f *Floor) Behind(o client.Object) bool {
 }
 
 // Forget drops what is known of an object that is gone.
-func (f *Floor) Forget(key client.ObjectKey) { f.versions.Delete(key) }
+func (f *Floor) Forget(key client.ObjectKey) {
+	f.versions.Delete(key)
+	f.ended.Delete(key)
+}

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
 func at(name, version string) client.Object {
@@ -33,6 +35,44 @@ func TestBehind(t *testing.T) {
 	}
 	f.Forget(client.ObjectKeyFromObject(at("a", "")))
 	if f.Behind(at("a", "1")) {
+		t.Error("a forgotten object is behind nothing")
+	}
+}
+
+// The API server answers the write that ends an object with the version from before.
+func TestWhatWasEndedIsBehind(t *testing.T) {
+	held := at("a", "").(*corev1.ConfigMap)
+	held.UID, held.Finalizers, held.DeletionTimestamp = "first", []string{"example.com/ours", "example.com/theirs"}, new(metav1.Now())
+	c := fake.NewClientBuilder().WithObjects(held).Build()
+	key := client.ObjectKeyFromObject(held)
+	var f Floor
+	release := func(finalizer string) *corev1.ConfigMap {
+		t.Helper()
+		var judged corev1.ConfigMap
+		if err := c.Get(t.Context(), key, &judged); err != nil {
+			t.Fatal(err)
+		}
+		changed := judged.DeepCopy()
+		controllerutil.RemoveFinalizer(changed, finalizer)
+		if err := f.Patch(t.Context(), c, changed, &judged); err != nil {
+			t.Fatal(err)
+		}
+		return changed
+	}
+	if after := release("example.com/ours"); f.Behind(after) {
+		t.Error("an object that another finalizer holds has not ended")
+	}
+	last := release("example.com/theirs")
+	if !f.Behind(last) {
+		t.Error("an object that has ended was taken for what is there")
+	}
+	again := last.DeepCopy()
+	again.UID, again.ResourceVersion = "second", "1000000"
+	if f.Behind(again) {
+		t.Error("an object that was made anew was taken for the one that has ended")
+	}
+	f.Forget(key)
+	if f.Behind(last) {
 		t.Error("a forgotten object is behind nothing")
 	}
 }
