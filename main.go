@@ -58,6 +58,8 @@ func main() {
 
 // run builds the manager and everything in it, and runs it until ctx is done.
 func run(ctx context.Context, o *options) error {
+	// Not on by default: how slow the API server is, and how long we hold back ourselves.
+	metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency, metrics.MetricRateLimiterLatency)
 	certificate, err := o.certificate()
 	if err != nil {
 		return err

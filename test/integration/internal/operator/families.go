@@ -1,0 +1,104 @@
+package operator
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Family is a metric as the operator exposes it. Alerts and dashboard are held to
+// a list of them, by hack/monitoring.
+type Family struct {
+	Name   string   `json:"name"`
+	Type   string   `json:"type"`
+	Labels []string `json:"labels,omitempty"`
+	// Values of the labels whose values the operator chooses, and not its users.
+	Values map[string][]string `json:"values,omitempty"`
+}
+
+// Families reads which metrics the replicas expose, taken together, ordered by
+// name: only one of them leads, and each webhook call reaches one.
+func (s *Suite) Families(ctx context.Context) []Family {
+	GinkgoHelper()
+	series := map[string]*dto.MetricFamily{}
+	for _, replica := range s.Replicas() {
+		parser := expfmt.NewTextParser(model.UTF8Validation)
+		parsed, err := parser.TextToMetricFamilies(strings.NewReader(MetricsOf(ctx, replica)))
+		Expect(err).NotTo(HaveOccurred())
+		for name, family := range parsed {
+			if series[name] == nil {
+				series[name] = &dto.MetricFamily{Type: family.Type}
+			}
+			series[name].Metric = append(series[name].Metric, family.Metric...)
+		}
+	}
+	var families []Family
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		if !ofTheRuntime(name) {
+			families = append(families, familyOf(name, series[name]))
+		}
+	}
+	return families
+}
+
+// ofTheRuntime tells the metrics that come and go with the version of Go.
+func ofTheRuntime(name string) bool {
+	return strings.HasPrefix(name, "go_") && name != "go_goroutines" && name != "go_threads" && !strings.HasPrefix(name, "go_memstats_")
+}
+
+func familyOf(name string, parsed *dto.MetricFamily) Family {
+	labels, values := sets.New[string](), map[string]sets.Set[string]{}
+	for _, series := range parsed.GetMetric() {
+		for _, label := range series.GetLabel() {
+			labels.Insert(label.GetName())
+			if !ours(name, label.GetName()) {
+				continue
+			}
+			if values[label.GetName()] == nil {
+				values[label.GetName()] = sets.New[string]()
+			}
+			values[label.GetName()].Insert(label.GetValue())
+		}
+	}
+	family := Family{Name: name, Type: strings.ToLower(parsed.GetType().String()), Labels: sets.List(labels)}
+	for label, found := range values {
+		if family.Values == nil {
+			family.Values = map[string][]string{}
+		}
+		family.Values[label] = sets.List(found)
+	}
+	return family
+}
+
+// ours reports whether the values of a label are the operator's choice.
+func ours(metric, label string) bool {
+	switch label {
+	case "controller", "kind", "ready", "webhook":
+		return true
+	case "name": // of a queue or of the election; in our own metrics of an object
+		return !strings.HasPrefix(metric, "leasehold_")
+	}
+	return false
+}
+
+// Within reports whether everything that is known of f holds for other too, which
+// may have more values.
+func (f Family) Within(other Family) bool {
+	if f.Name != other.Name || f.Type != other.Type || !slices.Equal(f.Labels, other.Labels) {
+		return false
+	}
+	for label, values := range f.Values {
+		if !sets.New(other.Values[label]...).HasAll(values...) {
+			return false
+		}
+	}
+	return true
+}

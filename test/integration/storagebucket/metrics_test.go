@@ -1,0 +1,86 @@
+package storagebucket_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+// The alerts and the dashboard are tested against this list, so it has to be what
+// the binary really exposes. It is written anew by
+//
+//	go test ./test/integration/storagebucket -ginkgo.focus 'exposes the metrics' -update
+var (
+	metricsList = filepath.Join("..", "..", "..", "hack", "monitoring", "testdata", "metrics.golden.yaml")
+	update      = flag.Bool("update", false, "write the list of metrics anew")
+)
+
+var _ = Describe("The operator", func() {
+	It("exposes the metrics that alerts and dashboard are made of", Serial, func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		// One object of each kind, and a probe that went well and one that did not.
+		namespace := place(ctx)
+		eventuallyReady(ctx, given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx))))
+		eventually(ctx, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("nowhere"))), "False", v1beta1.ReasonBucketNotFound)
+		view := &v1beta1.MarkdownView{ObjectMeta: named(namespace, operator.Unique("view")), Spec: v1beta1.MarkdownViewSpec{
+			Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "- [One](one.md)\n", "one.md": "# One\n"},
+		}}
+		Expect(k8s.Create(ctx, view)).To(Succeed())
+		tenant := &v1beta1.Tenant{ObjectMeta: named("", operator.Unique("metrics")), Spec: v1beta1.TenantSpec{
+			Namespaces: []v1beta1.NamespaceSuffix{"dev"},
+			Admins:     []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "somebody"}},
+		}}
+		Expect(k8s.Create(ctx, tenant)).To(Succeed())
+		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, tenant))).To(Succeed()) })
+
+		if *update {
+			writeMetricsList(ctx)
+		}
+		text, err := os.ReadFile(metricsList)
+		Expect(err).NotTo(HaveOccurred())
+		var listed []operator.Family
+		Expect(yaml.UnmarshalStrict(text, &listed)).To(Succeed())
+		Expect(listed).NotTo(BeEmpty())
+		Eventually(func(g Gomega) {
+			exposed := suite.Families(ctx)
+			for _, family := range listed {
+				g.Expect(slices.ContainsFunc(exposed, family.Within)).To(BeTrue(), "%+v is listed and not exposed", family)
+			}
+			for _, family := range exposed {
+				known := slices.ContainsFunc(listed, func(l operator.Family) bool { return l.Name == family.Name })
+				g.Expect(known || !strings.HasPrefix(family.Name, "leasehold_")).To(BeTrue(), "%+v is exposed and not listed", family)
+			}
+		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+	}, SpecTimeout(expect.Long))
+})
+
+// writeMetricsList waits for what comes last: the metrics of each kind, which the
+// first pass over an object of it makes, and all the webhooks'.
+func writeMetricsList(ctx context.Context) {
+	GinkgoHelper()
+	var families []operator.Family
+	Eventually(func(g Gomega) {
+		families = suite.Families(ctx)
+		g.Expect(families).To(ContainElements(
+			HaveField("Name", "leasehold_markdownview_available"),
+			HaveField("Name", "leasehold_tenant_namespaces"),
+			HaveField("Name", "leasehold_storagebucket_up"),
+			And(HaveField("Name", "controller_runtime_webhook_latency_seconds"), HaveField("Values", HaveKeyWithValue("webhook", HaveLen(4)))),
+		))
+	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+	list, err := yaml.Marshal(families)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(metricsList, list, 0o644)).To(Succeed())
+}
