@@ -27,6 +27,9 @@ controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, k
 s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
 	@[ -z "$(S3SERVER)" ] || echo "s3server: S3SERVER is set, so $(S3SERVER) is used and nothing is built" >&2
 
+.PHONY: promtool
+promtool: needs-go $(BIN)/monitoring/promtool ## Build promtool, which tests the alerts (2 minutes, once).
+
 # NODE_IMG names the image; empty, it is leasehold-node:<kubernetes version>.
 .PHONY: node-image
 node-image: needs-go ## Build a node image for kind from source, for where kindest/node cannot be pulled (10 minutes, once).
@@ -80,14 +83,15 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(MAKE) --no-print-directory prove-smoke || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-monitoring.xml \
 		integration:$$integration:$(ARTIFACTS)/junit-integration.xml \
 		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
-# The race detector needs a C compiler; Go turns cgo off where there is none.
+# The race detector needs a C compiler; Go turns cgo off where there is none. The
+# tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
-unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml
+unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
 	status=0; \
@@ -95,6 +99,7 @@ unit: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum ## Run the unit
 	for program in controlplane nodeimage; do \
 		(cd hack/$$program && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$program.xml -- $$race $(UNIT_FLAGS) .) || status=$$?; \
 	done; \
+	(cd hack/monitoring && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-monitoring.xml -- $(UNIT_FLAGS) .) || status=$$?; \
 	exit $$status
 
 .PHONY: integration
@@ -192,22 +197,22 @@ manifests: $(TOOLS)/controller-gen ## Generate CRDs and webhook configurations.
 .PHONY: verify
 verify: needs-go $(TOOLS)/controller-gen ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in . hack/tools hack/controlplane hack/s3server hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
+	@for module in . hack/tools hack/controlplane hack/s3server hack/monitoring hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in . hack/controlplane hack/nodeimage; do (cd $$module && $(GO) vet ./...); done
+	@for module in . hack/controlplane hack/monitoring hack/nodeimage; do (cd $$module && $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
 .PHONY: lint
 lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows.
 	@$(TOOLS)/golangci-lint run ./...
-	@for program in controlplane nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 .PHONY: fmt
 fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 	@$(TOOLS)/golangci-lint fmt ./...
-	@for program in controlplane nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
 
 ##@ Deploy to a cluster
 
@@ -259,4 +264,11 @@ $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@echo "s3server: building versitygw $$(awk '$$1 == "github.com/versity/versitygw" {print $$2}' hack/s3server/go.mod) from hack/s3server (about 45 s on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
 	@cd hack/s3server && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
+	@touch $@
+
+# Without what finds targets in clouds, which would be half of it.
+$(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
+	@echo "promtool: building it of Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
+	@mkdir -p $(@D)
+	@cd hack/monitoring && CGO_ENABLED=0 $(GO) build -trimpath -tags=remove_all_sd -ldflags='-s -w' -o $(@D)/ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@

@@ -1,0 +1,118 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/promql/parser"
+)
+
+// dashboard is the part of Grafana's model that asks Prometheus something. What
+// Grafana itself needs is the matter of test/manifests.
+type dashboard struct {
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+	Panels []struct {
+		Title, Description string
+		Targets            []struct{ Expr string }
+	}
+}
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "grafana", "leasehold.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// filled puts something in the place of the variables, as Grafana does.
+var filled = strings.NewReplacer("$__rate_interval", "5m", "$namespace", "leasehold-system", "$pod", "a|b")
+
+func TestDashboardAsksForWhatIsExposed(t *testing.T) {
+	metrics := readExposed(t)
+	asked := 0
+	for _, panel := range readDashboard(t).Panels {
+		for _, target := range panel.Targets {
+			asked++
+			expression := filled.Replace(target.Expr)
+			if strings.Contains(expression, "$") {
+				t.Errorf("%s: there is no such variable: %s", panel.Title, target.Expr)
+			}
+			if err := metrics.check(expression); err != nil {
+				t.Errorf("%s: %v", panel.Title, err)
+			}
+			for _, part := range []string{`namespace="$namespace"`, `pod=~"$pod"`} {
+				parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
+				if err == nil && strings.Count(target.Expr, part) != len(selectors(parsed)) {
+					t.Errorf("%s: not all of its selectors have %s: %s", panel.Title, part, target.Expr)
+				}
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("the dashboard asks for nothing")
+	}
+}
+
+var labelValues = regexp.MustCompile(`^label_values\((.+), ([a-z_]+)\)$`)
+
+func TestVariablesOfTheDashboardAskForWhatIsExposed(t *testing.T) {
+	metrics := readExposed(t)
+	for _, variable := range readDashboard(t).Templating.List {
+		if variable.Type == "datasource" {
+			continue
+		}
+		parts := labelValues.FindStringSubmatch(variable.Definition)
+		if parts == nil {
+			t.Errorf("variable %s is not label_values(selector, label): %s", variable.Name, variable.Definition)
+			continue
+		}
+		if err := metrics.check("count by (" + parts[2] + ") (" + filled.Replace(parts[1]) + ")"); err != nil {
+			t.Errorf("variable %s: %v", variable.Name, err)
+		}
+	}
+}
+
+var alertName = regexp.MustCompile(`\bLeasehold[A-Z]\w+`)
+
+// Whoever gets an alert finds a panel that shows it, and what to do; whoever reads
+// of an alert finds it.
+func TestAlertsAreExplained(t *testing.T) {
+	var names []string
+	for _, alert := range alertsOf(readRules(t)) {
+		names = append(names, alert.Alert)
+	}
+	var descriptions strings.Builder
+	for _, panel := range readDashboard(t).Panels {
+		descriptions.WriteString(panel.Description + "\n")
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for place, text := range map[string]string{"the dashboard": descriptions.String(), "README.md": string(readme)} {
+		told := alertName.FindAllString(text, -1)
+		for _, name := range names {
+			if !slices.Contains(told, name) {
+				t.Errorf("%s does not tell of %s", place, name)
+			}
+		}
+		for _, name := range told {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s tells of %s, which is not an alert", place, name)
+			}
+		}
+	}
+}

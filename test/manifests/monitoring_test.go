@@ -1,0 +1,127 @@
+package manifests
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+)
+
+// alert is a rule of config/prometheus. Whether it fires when it should is the
+// matter of hack/monitoring.
+type alert struct {
+	Alert, Expr         string
+	Labels, Annotations map[string]string
+}
+
+func alerts(t *testing.T) []alert {
+	t.Helper()
+	type group struct{ Rules []alert }
+	var all []alert
+	for _, g := range into[[]group](t, foreign(t, render(t, "prometheus"), "PrometheusRule"), "spec", "groups") {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+var jobs = regexp.MustCompile(`\bjob="([^"]*)"`)
+
+func TestMonitoringMeetsTheService(t *testing.T) {
+	service := one[*corev1.Service](t, render(t, "default"), "leasehold-controller-manager-metrics-service")
+	monitoring := render(t, "prometheus")
+	for _, o := range monitoring {
+		if o.GetNamespace() != service.Namespace {
+			t.Errorf("%s is in %q, want %q", o.GetName(), o.GetNamespace(), service.Namespace)
+		}
+	}
+	monitor := foreign(t, monitoring, "ServiceMonitor")
+	selector := labels.SelectorFromSet(into[map[string]string](t, monitor, "spec", "selector", "matchLabels"))
+	if selector.Empty() || !selector.Matches(labels.Set(service.Labels)) {
+		t.Errorf("the monitor selects %s, which the metrics Service is not: %v", selector, service.Labels)
+	}
+	// With honorLabels the namespace of a bucket would take the place of the replica's.
+	type endpoint struct {
+		Port, Path, Scheme string
+		HonorLabels        bool
+	}
+	endpoints := into[[]endpoint](t, monitor, "spec", "endpoints")
+	if diff := gocmp.Diff([]endpoint{{service.Spec.Ports[0].Name, "/metrics", "https", false}}, endpoints); diff != "" {
+		t.Errorf("endpoints (-want +got):\n%s", diff)
+	}
+	for _, a := range alerts(t) {
+		for _, job := range jobs.FindAllStringSubmatch(a.Expr, -1) {
+			if job[1] != service.Name {
+				t.Errorf("%s looks at the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1], service.Name)
+			}
+		}
+	}
+}
+
+func TestAlertsSayWhatToDo(t *testing.T) {
+	seen := map[string]bool{}
+	for _, a := range alerts(t) {
+		if a.Alert == "" || seen[a.Alert] {
+			t.Errorf("alert %q has no name of its own", a.Alert)
+		}
+		seen[a.Alert] = true
+		if a.Expr == "" || a.Annotations["summary"] == "" || a.Annotations["description"] == "" {
+			t.Errorf("%s needs expr, summary and description", a.Alert)
+		}
+		if severity := a.Labels["severity"]; severity != "critical" && severity != "warning" {
+			t.Errorf("%s has severity %q, want critical or warning", a.Alert, severity)
+		}
+	}
+	for _, want := range []string{"LeaseholdNoLeader", "LeaseholdPanics", "LeaseholdNotReady"} {
+		if !seen[want] {
+			t.Errorf("there is no alert %s", want)
+		}
+	}
+}
+
+// Alerts that warn of a limit have it from elsewhere in config/.
+func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
+	objects := render(t, "default")
+	limits := manager(t, deployment(t, "default")).Resources.Limits
+	limit := limits.Memory().Value() >> 20
+	var timeouts []int32
+	for _, c := range all[*admissionregistrationv1.ValidatingWebhookConfiguration](objects) {
+		for _, w := range c.Webhooks {
+			timeouts = append(timeouts, ptr.Deref(w.TimeoutSeconds, 10))
+		}
+	}
+	for _, c := range all[*admissionregistrationv1.MutatingWebhookConfiguration](objects) {
+		for _, w := range c.Webhooks {
+			timeouts = append(timeouts, ptr.Deref(w.TimeoutSeconds, 10))
+		}
+	}
+	if len(timeouts) == 0 {
+		t.Fatal("there are no webhooks")
+	}
+	thresholds := map[string][]string{"LeaseholdMemory": {fmt.Sprintf("> 0.9 * %d * 1024 * 1024", limit)}}
+	for _, timeout := range timeouts {
+		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"], fmt.Sprintf("> %g", float64(timeout)/2))
+	}
+	for _, a := range alerts(t) {
+		for _, threshold := range thresholds[a.Alert] {
+			if !strings.HasSuffix(strings.TrimSpace(a.Expr), threshold) {
+				t.Errorf("%s does not end with %q: %s", a.Alert, threshold, a.Expr)
+			}
+		}
+		delete(thresholds, a.Alert)
+	}
+	if len(thresholds) > 0 {
+		t.Errorf("there are no alerts for the thresholds %v", thresholds)
+	}
+	for _, p := range theDashboard(t).Panels {
+		steps := p.FieldConfig.Defaults.Thresholds.Steps
+		if want := float64(limits.Memory().Value() * 9 / 10); p.Title == "Memory" && *steps[len(steps)-1].Value != want {
+			t.Errorf("the line in the panel %s is at %g, want %g", p.Title, *steps[len(steps)-1].Value, want)
+		}
+	}
+}
