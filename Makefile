@@ -90,7 +90,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 # The race detector needs a C compiler; Go turns cgo off where there is none. The
 # tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
-unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum ## Run the unit tests, those of the harness and those of config/.
+unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run the unit tests, those of the harness and those of config/.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
@@ -153,6 +153,14 @@ MUTANTS_FLAGS ?=
 mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
 	@$(GO) build -o $(TOOLS)/mutants ./test/mutants
 	@$(TOOLS)/mutants -dir $(ARTIFACTS)/mutants -seed '$(SEED)' -run '$(MUTANTS)' $(MUTANTS_FLAGS)
+
+# More flags, for example PERF_FLAGS='-only scale,suite' or PERF_FLAGS=-quick.
+PERF_FLAGS ?=
+
+.PHONY: perf
+perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (half an hour, on a quiet machine); report in artifacts/perf.
+	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
+	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.

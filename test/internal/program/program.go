@@ -26,16 +26,16 @@ func Run(name string, found error, work func(ctx context.Context, args []string,
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := work(ctx, os.Args[1:], os.Stdout)
-	code := exitCode(err, found)
+	code := ExitCode(err, found)
 	if code != 0 {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 	}
 	return code
 }
 
-// exitCode is what a program ends with. Who could not do all of the work says so,
-// whatever was found until then.
-func exitCode(err, found error) int {
+// ExitCode is what Run returns for the error of its work. Who could not do all of
+// the work says so, whatever was found until then.
+func ExitCode(err, found error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 		return 0

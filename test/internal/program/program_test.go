@@ -26,8 +26,8 @@ func TestExitCode(t *testing.T) {
 		"FoundAndMore": {errors.Join(errFound, errors.New("more of it")), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := exitCode(tc.err, errFound); got != tc.want {
-				t.Errorf("exitCode(%v) = %d, want %d", tc.err, got, tc.want)
+			if got := ExitCode(tc.err, errFound); got != tc.want {
+				t.Errorf("ExitCode(%v) = %d, want %d", tc.err, got, tc.want)
 			}
 		})
 	}

@@ -1,0 +1,117 @@
+// Command perf measures the operator of this checkout, and the harness that proves
+// it, and writes a report. `make perf` runs it.
+//
+//	perf                       everything, about half an hour
+//	perf -only scale,suite     some of it
+//	perf -quick                as little as shows that the measurements work
+//
+// It ends with 1 if a figure does not keep its goal, unless it was quick, and with
+// 2 if something could not be measured.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/suite"
+)
+
+// errMissed says that what was measured, and not this program, is at fault.
+var errMissed = errors.New("not every goal was kept")
+
+func main() { os.Exit(program.Run("perf", errMissed, perf)) }
+
+// measurements are all there are, in the order in which they are made: what is
+// exact comes first, and what the others would disturb most comes last.
+var measurements = []measurement{
+	{"suite", "8m", suite.Measure},
+}
+
+// options are the command line.
+type options struct {
+	root, dir string
+	chosen    []measurement
+	seed      uint64
+	quick     bool
+}
+
+func parse(args []string, output io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("perf", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.root, "root", ".", "Folder of the repository.")
+	flags.StringVar(&o.dir, "dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
+	flags.BoolVar(&o.quick, "quick", false, "Measure as little as shows that the measurements work; the figures say nothing.")
+	only := flags.String("only", "", "Measure only these, with commas between: "+ids(measurements)+".")
+	if o.seed, err = program.Parse(flags, args); err != nil {
+		return o, err
+	}
+	o.chosen, err = choose(measurements, *only)
+	return o, err
+}
+
+// choose returns the measurements that are named, in the order in which they are made.
+func choose(all []measurement, only string) ([]measurement, error) {
+	if only == "" {
+		return all, nil
+	}
+	names := strings.Split(only, ",")
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(m measurement) bool { return m.id == name }) {
+			return nil, fmt.Errorf("reading -only: there is no %q; there are %s", name, ids(all))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(m measurement) bool { return !slices.Contains(names, m.id) }), nil
+}
+
+func ids(of []measurement) string {
+	var names []string
+	for _, m := range of {
+		names = append(names, m.id)
+	}
+	return strings.Join(names, ", ")
+}
+
+func perf(ctx context.Context, args []string, output io.Writer) error {
+	o, err := parse(args, output)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
+		return errors.New("USE_EXISTING_CLUSTER is true: unset it, as nothing can be measured without the API server's audit log")
+	}
+	fmt.Fprintf(output, "seed %d\n", o.seed)
+	// Control planes are started long after the beginning, by when the library wants to
+	// have been told where its log goes.
+	log.SetLogger(logr.Discard())
+	for _, path := range []*string{&o.root, &o.dir} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return fmt.Errorf("finding a folder: %w", err)
+		}
+	}
+	if err := forget(o.dir, measurements); err != nil {
+		return err
+	}
+	s := &session{clock: clock.RealClock{}, output: output, dir: o.dir}
+	s.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: s.clock.Now(), Machine: figures.ThisMachine()}
+	s.say("building %s", o.root)
+	checkout, err := stage.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
+	if err != nil {
+		return err
+	}
+	s.report.Commit = checkout.Commit
+	return s.run(ctx, o.chosen, checkout)
+}

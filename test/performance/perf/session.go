@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/performance/stage"
+)
+
+// measurement makes one section of the report.
+type measurement struct {
+	id string
+	// about is how long it takes on a quiet machine of two cores.
+	about   string
+	measure func(context.Context, stage.Bench) (figures.Section, error)
+}
+
+// session is one run of several measurements.
+type session struct {
+	clock  clock.WithTicker
+	output io.Writer
+	dir    string
+	report figures.Report
+}
+
+// run makes the measurements one after the other, as each wants the machine for
+// itself. One that fails does not keep the others from being made; who breaks off
+// keeps what was measured until then.
+func (s *session) run(ctx context.Context, chosen []measurement, checkout stage.Checkout) error {
+	var errs []error
+	for i, m := range chosen {
+		s.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
+		s.report.Sections = append(s.report.Sections, s.measure(ctx, m, checkout))
+		s.report.Took = s.clock.Since(s.report.Started)
+		// Each time, so that little is lost whatever happens.
+		errs = append(errs, figures.Write(s.dir, s.report))
+	}
+	fmt.Fprintln(s.output)
+	errs = append(errs, s.report.WriteTable(s.output))
+	fmt.Fprintf(s.output, "\nthe report is in %s, for machines in %s beside it\n", filepath.Join(s.dir, figures.MarkdownFile), figures.JSONFile)
+	return errors.Join(program.Undone(errors.Join(append(errs, broken(s.report))...)), missed(s.report))
+}
+
+// measure makes one of them, unless all is over.
+func (s *session) measure(ctx context.Context, m measurement, checkout stage.Checkout) figures.Section {
+	began := s.clock.Now()
+	section, err := figures.Section{}, ctx.Err()
+	if err == nil {
+		section, err = m.measure(ctx, stage.Bench{
+			Checkout: checkout, Dir: filepath.Join(s.dir, m.id), Seed: s.report.Seed, Quick: s.report.Quick, Clock: s.clock,
+			Say: func(format string, args ...any) { s.say(m.id+": "+format, args...) },
+		})
+	}
+	section.ID, section.Took = m.id, s.clock.Since(began)
+	if err != nil {
+		section.Failure = err.Error()
+		s.say("%s: broke off: %v", m.id, err)
+	}
+	return section
+}
+
+// say tells who waits, and since when.
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintf(s.output, "[%6s] %s\n", s.clock.Since(s.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
+}
+
+// broken is nil if all that was asked for was measured.
+func broken(r figures.Report) error {
+	if failed := r.Failed(); len(failed) > 0 {
+		return fmt.Errorf("%d of %d measurements broke off", len(failed), len(r.Sections))
+	}
+	return nil
+}
+
+// missed is nil if all goals are kept. A quick run has too few figures to miss one.
+func missed(r figures.Report) error {
+	if n := len(r.Missed()); n > 0 && !r.Quick {
+		return fmt.Errorf("%w: %d were missed", errMissed, n)
+	}
+	return nil
+}
+
+// forget removes what an earlier run has left in dir, so that all that is there
+// later is of one run.
+func forget(dir string, all []measurement) error {
+	old := []string{filepath.Join(dir, figures.JSONFile), filepath.Join(dir, figures.MarkdownFile)}
+	for _, m := range all {
+		old = append(old, filepath.Join(dir, m.id))
+	}
+	plots, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil {
+		return fmt.Errorf("looking for what an earlier run has left: %w", err)
+	}
+	for _, path := range append(old, plots...) {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("clearing away what an earlier run has left: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	testclock "k8s.io/utils/clock/testing"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/performance/stage"
+)
+
+// finds is a measurement with one figure, which has to be at most 2. It lasts a
+// second of the clock.
+func finds(id string, clock *testclock.FakeClock, run float64) measurement {
+	return measurement{id, "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
+		b.Say("run %d", 1)
+		clock.Step(time.Second)
+		return figures.Section{Title: "What " + id + " finds", Figures: []figures.Figure{{ID: id, Runs: []float64{run}, Goal: figures.AtMost(2)}}}, nil
+	}}
+}
+
+// fails is a measurement that breaks off after its first figure.
+func fails(id string, err error) measurement {
+	return measurement{id, "1s", func(context.Context, stage.Bench) (figures.Section, error) {
+		return figures.Section{Figures: []figures.Figure{{ID: id, Runs: []float64{1}}}}, err
+	}}
+}
+
+func TestWhatItEndsWith(t *testing.T) {
+	t.Parallel()
+	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
+	met, missed, broken := finds("met", clock, 1), finds("missed", clock, 3), fails("broken", errors.New("no room"))
+	for name, tc := range map[string]struct {
+		chosen []measurement
+		quick  bool
+		want   int
+	}{
+		"Met":             {[]measurement{met}, false, 0},
+		"OnlyTold":        {[]measurement{fails("told", nil)}, false, 0},
+		"Missed":          {[]measurement{met, missed}, false, 1},
+		"MissedWhenQuick": {[]measurement{missed}, true, 0},
+		"Broken":          {[]measurement{broken, met}, false, 2},
+		"BrokenWhenQuick": {[]measurement{broken}, true, 2},
+		"BrokenAndMissed": {[]measurement{missed, broken}, false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t, io.Discard)
+			s.report.Quick = tc.quick
+			err := s.run(t.Context(), tc.chosen, stage.Checkout{})
+			if got := program.ExitCode(err, errMissed); got != tc.want {
+				t.Errorf("ends with %d, want %d: %v", got, tc.want, err)
+			}
+		})
+	}
+}
+
+func newSession(t *testing.T, output io.Writer) *session {
+	t.Helper()
+	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
+	return &session{clock: clock, output: output, dir: t.TempDir(), report: figures.Report{Seed: 7, Started: clock.Now()}}
+}
+
+func TestOneThatBreaksOffDoesNotKeepTheOthers(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var said bytes.Buffer
+	s := newSession(t, &said)
+	clock := s.clock.(*testclock.FakeClock)
+	g.Expect(s.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, stage.Checkout{})).NotTo(Succeed())
+
+	report := written(t, s.dir)
+	g.Expect(report.Seed).To(BeEquivalentTo(7))
+	g.Expect(report.Took).To(Equal(2 * time.Second))
+	g.Expect(report.Sections).To(HaveLen(3))
+	g.Expect(report.Sections[0]).To(HaveField("Took", time.Second))
+	g.Expect(report.Sections[1]).To(And(HaveField("ID", "second"), HaveField("Failure", "no room"), HaveField("Figures", HaveLen(1))))
+	g.Expect(report.Sections[2].ID).To(Equal("third"))
+	g.Expect(said.String()).To(And(
+		ContainSubstring("[    0s] first: run 1\n"), ContainSubstring("[    1s] third: run 1\n"),
+		ContainSubstring("missed: third"), ContainSubstring(filepath.Join(s.dir, "report.md")),
+	))
+}
+
+func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newSession(t, io.Discard)
+	ctx, interrupt := context.WithCancel(t.Context())
+	breaksOff := measurement{"second", "1s", func(ctx context.Context, _ stage.Bench) (figures.Section, error) {
+		interrupt()
+		<-ctx.Done()
+		return figures.Section{Figures: []figures.Figure{{ID: "some", Runs: []float64{1}}}}, ctx.Err()
+	}}
+	never := measurement{"third", "1s", func(context.Context, stage.Bench) (figures.Section, error) {
+		t.Error("the third was begun")
+		return figures.Section{}, nil
+	}}
+	err := s.run(ctx, []measurement{fails("first", nil), breaksOff, never}, stage.Checkout{})
+	g.Expect(program.ExitCode(err, errMissed)).To(Equal(2))
+	report := written(t, s.dir)
+	g.Expect(report.Sections[0].Failure).To(BeEmpty())
+	g.Expect(report.Sections[1].Figures).To(HaveLen(1))
+	g.Expect(report.Sections[1].Failure).To(ContainSubstring("canceled"))
+	g.Expect(report.Sections[2].Failure).To(ContainSubstring("canceled"))
+}
+
+func TestEachHasABenchOfItsOwn(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newSession(t, io.Discard)
+	s.report.Quick = true
+	var got stage.Bench
+	m := measurement{"one", "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
+		got = b
+		return figures.Section{}, nil
+	}}
+	g.Expect(s.run(t.Context(), []measurement{m}, stage.Checkout{Commit: "0123abc"})).To(Succeed())
+	g.Expect(got.Dir).To(Equal(filepath.Join(s.dir, "one")))
+	g.Expect(got).To(And(HaveField("Seed", uint64(7)), HaveField("Quick", true), HaveField("Checkout.Commit", "0123abc")))
+}
+
+func written(t *testing.T, dir string) figures.Report {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, figures.JSONFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	report, err := figures.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestWhatAnEarlierRunHasLeftIsForgotten(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for _, name := range []string{"report.json", "report.md", "old.svg", "suite/ginkgo.log", "mine/notes.txt", "notes.txt"} {
+		g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)).To(Succeed())
+		g.Expect(os.WriteFile(filepath.Join(dir, name), nil, 0o600)).To(Succeed())
+	}
+	g.Expect(forget(dir, []measurement{{id: "suite"}})).To(Succeed())
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(left).To(ConsistOf(filepath.Join(dir, "mine"), filepath.Join(dir, "notes.txt")))
+	g.Expect(forget(filepath.Join(dir, "never"), nil)).To(Succeed())
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	all := []measurement{{id: "a"}, {id: "b"}, {id: "c"}}
+	for only, want := range map[string]string{"": "a, b, c", "b": "b", "c,a": "a, c", "a,a": "a"} {
+		chosen, err := choose(all, only)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(ids(chosen)).To(Equal(want))
+	}
+	_, err := choose(all, "b,d")
+	g.Expect(err).To(MatchError(And(ContainSubstring(`"d"`), ContainSubstring("a, b, c"))))
+	g.Expect(ids(all)).To(Equal("a, b, c"), "left as it was")
+}
