@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,8 @@ const (
 	stored, few = 60, 12
 	// tries is how many are made for each that has to be accepted.
 	tries = 60
+	// starting is how long the control plane may take on a machine that does more than this.
+	starting = time.Minute
 )
 
 // example is an object that was stored under base.
@@ -49,7 +52,7 @@ func (s *subject) kind() schema.GroupVersionKind {
 
 // try stores objects under base and has each done under head what clients do.
 func try(ctx context.Context, b stage.Bench, base, head shipped) (_ []row.Row, err error) {
-	plane, err := env.Start(ctx, env.Options{WorkDir: b.Dir})
+	plane, err := env.Start(ctx, env.Options{WorkDir: b.Dir, StartTimeout: starting})
 	if err != nil {
 		return nil, err
 	}
