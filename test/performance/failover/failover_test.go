@@ -1,7 +1,7 @@
 package failover
 
 import (
-	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -26,9 +26,10 @@ func TestMeasure(t *testing.T) {
 		if f.ID != "F2.release.short.peer" {
 			g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
 		}
-		if f.Goal != nil && f.Goal.Exactly {
+		if strings.HasPrefix(f.ID, "F3.") && f.Goal != nil {
 			g.Expect(f.Verdict()).To(Equal(figures.Met), f.ID)
 		}
 	}
-	_ = filepath.Separator
+	g.Expect(section.Plots).To(HaveLen(1))
+	g.Expect(section.Plots[0].Series).To(HaveLen(2 * len(ways)))
 }

@@ -40,7 +40,7 @@ func (g *group) figures(p plan) []figures.Figure {
 	for _, w := range ways {
 		all = append(all, g.zombies(w))
 	}
-	all = append(all, g.refused(), g.fenced(), g.woken(), g.warm(), g.rate(p))
+	all = append(all, g.refused(), g.fenced(), g.woken(), g.warm(), g.early(), g.rate(p), g.gaveUp())
 	return all
 }
 
@@ -129,11 +129,25 @@ func (g *group) warm() figures.Figure {
 		"the standby's caches and queues are filled; the API server's fence hears of the new holder a moment after it does")
 }
 
+func (g *group) early() figures.Figure {
+	return g.figure("F5.refused", "writes of the next leader that the fence refused before it let one through", "",
+		g.of(kill, func(h handover) float64 { return float64(h.early) }), nil, "each is tried again 200 ms later")
+}
+
 func (g *group) rate(p plan) figures.Figure {
 	// Neither asks twice in a retry period; one request more of each can be at the edges.
 	most := 2 + 2*g.setting.retry.Seconds()/p.idle.Seconds()
 	return g.figure("F6", "requests by the elections of two replicas in a retry period", "", slices.Clone(g.rates), figures.AtMost(most),
 		fmt.Sprintf("in %s without work; the leader renews once, the standby looks every 1 to 2.2 periods, so 1.63 is expected; who watches could do with 1.05", p.idle))
+}
+
+func (g *group) gaveUp() figures.Figure {
+	var runs []float64
+	for _, p := range g.pairs {
+		runs = append(runs, float64(p.gaveUp))
+	}
+	return g.figure("F7", "replicas that ended though nothing was done to them, on each control plane", "", runs, figures.Exactly(0),
+		"in the whole measurement, in which all control planes share the machine; the trial is begun again then")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -43,6 +43,8 @@ type handover struct {
 	strays, undecided int
 	// refused are how many writes of the old leader it forbade after the new one led.
 	refused int
+	// early are how many writes of the new leader it forbade before it accepted one.
+	early int
 }
 
 // errNobody says that a leader has had no successor, as far as the log goes.
@@ -83,6 +85,7 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	if h.first.IsZero() {
 		return h, fmt.Errorf("the new leader %s has written nothing", successor)
 	}
+	h.early = len(record.Select(writes, by(successor), record.Since(h.acquired), forbidden, func(e auditv1.Event) bool { return e.StageTimestamp.Time.Before(h.first) }))
 	h.refused = len(record.Select(writes, by(l.leader), record.Since(h.acquired), forbidden))
 	return h, nil
 }

@@ -42,6 +42,10 @@ type pair struct {
 	load    *load
 	clock   clock.WithTicker
 	random  *rand.Rand
+	// lost is who was lost on purpose and has not been started again, and gaveUp how
+	// many have ended otherwise.
+	lost   *env.Replica
+	gaveUp int
 }
 
 // startPair starts a control plane with two replicas that are ready. It has to be stopped.
@@ -150,32 +154,48 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rate float64, er
 // settle starts who does not run, waits until both replicas are ready and the Lease
 // is renewed, and returns who leads.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
-	for _, r := range p.stage.Installation.Replicas() {
-		if r.Running() {
-			continue
+	before := ""
+	err = p.await(ctx, "two replicas and a Lease that is renewed", patience, func(ctx context.Context) error {
+		for _, r := range p.stage.Installation.Replicas() {
+			if err := p.revive(r); err != nil {
+				return err
+			}
+			if err := r.Ready(ctx); err != nil {
+				return err
+			}
 		}
-		if err := r.Restart(); err != nil {
-			return nil, err
+		now, err := p.stage.Leader(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	if err := p.stage.AwaitReady(ctx); err != nil {
-		return nil, err
-	}
-	if leader, err = p.stage.AwaitLeader(ctx); err != nil {
-		return nil, err
-	}
-	before, err := p.leaseVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
-	err = p.await(ctx, "the Lease to be renewed", patience, func(ctx context.Context) error {
-		now, err := p.leaseVersion(ctx)
-		if err == nil && now == before {
-			err = errors.New("it is as it was")
+		version, err := p.leaseVersion(ctx)
+		switch {
+		case err != nil:
+			return err
+		case now == nil:
+			return errors.New("nobody leads")
+		case now != leader:
+			leader, before = now, version
 		}
-		return err
+		if version == before {
+			return errors.New("the Lease is as it was")
+		}
+		return nil
 	})
 	return leader, err
+}
+
+// revive starts a replica that has ended. One that was not lost on purpose has given
+// up by itself.
+func (p *pair) revive(r *env.Replica) error {
+	if r.Running() {
+		return nil
+	}
+	if r != p.lost {
+		p.gaveUp++
+	}
+	p.lost = nil
+	return r.Restart()
 }
 
 func (p *pair) leaseVersion(ctx context.Context) (string, error) {

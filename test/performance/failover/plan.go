@@ -74,7 +74,7 @@ func full() plan {
 }
 
 func quick() plan {
-	return plan{settings: []setting{short}, trials: 1, pairs: map[string]int{short.name: 2}, tenants: 10, idle: 5 * time.Second}
+	return plan{settings: []setting{short}, trials: 1, pairs: map[string]int{short.name: 1}, tenants: 10, idle: 4 * time.Second}
 }
 
 // losses are the ways of all trials with one setting of one subject, in an order of

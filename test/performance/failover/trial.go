@@ -48,10 +48,10 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 	}
 	end := p.load.begin(ctx, every)
 	defer func() { err = errors.Join(err, end()) }()
-	// So that it is not lost at the same moment between two renewals each time.
-	if err := p.pass(ctx, time.Duration(p.random.Int64N(int64(2*p.setting.retry)))); err != nil {
+	if leader, err = p.sometime(ctx, leader); err != nil {
 		return handover{}, err
 	}
+	p.lost = leader
 	l, err := p.lose(ctx, w, leader, tape)
 	if err != nil {
 		return handover{}, err
@@ -64,6 +64,24 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 	}
 	p.proxyOf(leader).Forget()
 	return observe(tape.events, l)
+}
+
+// sometime lets some time go by, so that the leader is not lost at the same moment
+// between two renewals each time, and returns who leads then.
+func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica, error) {
+	for {
+		if err := p.pass(ctx, time.Duration(p.random.Int64N(int64(2*p.setting.retry)))); err != nil {
+			return nil, err
+		}
+		now, err := p.stage.Leader(ctx)
+		if err != nil || now == leader {
+			return leader, err
+		}
+		// It gave up before anything was done to it.
+		if leader, err = p.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // lose loses the leader, and returns when another one has written and the old one's
@@ -110,7 +128,8 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape)
 	case l.ended = <-over:
 		return l, nil
 	case <-limited.Done():
-		return l, errors.Join(fmt.Errorf("waiting for the old leader's end: %w", limited.Err()), p.abandon(leader))
+		leader.Kill() // so that the next trial begins like others
+		return l, fmt.Errorf("waiting for the old leader's end, and killing it: %w", limited.Err())
 	}
 }
 
@@ -125,12 +144,6 @@ func (p *pair) ending(ctx context.Context, r *env.Replica) <-chan time.Time {
 		}
 	}()
 	return over
-}
-
-// abandon ends a process that does not, so that the next trial begins like others.
-func (*pair) abandon(r *env.Replica) error {
-	r.Kill()
-	return errors.New("it was killed")
 }
 
 // logs are the ends of the replicas' logs.

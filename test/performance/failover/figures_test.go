@@ -1,0 +1,77 @@
+package failover
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/figures"
+)
+
+func TestLossesAreAllWaysAsOften(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	all := full().losses(rand.New(rand.NewPCG(1, 2)))
+	count := map[way]int{}
+	for _, w := range all {
+		count[w]++
+	}
+	g.Expect(count).To(Equal(map[way]int{kill: 20, stop: 20, pause: 20, cut: 20}))
+	g.Expect(all).NotTo(Equal(full().losses(rand.New(rand.NewPCG(3, 4)))), "the order is one of chance")
+}
+
+func TestDistribution(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	g.Expect(distribution([]float64{3, 1})).To(Equal([]figures.Point{{X: 1, Y: 0}, {X: 1, Y: 0.5}, {X: 3, Y: 0.5}, {X: 3, Y: 1}}))
+	g.Expect(distribution(nil)).To(BeEmpty())
+}
+
+// What the figures say of two hand-overs, in the units that they have.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), acquired: at(18000), first: at(18015), early: 2}
+	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(3000), first: at(3010)}
+	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(29000)}, acquired: at(17990), first: at(18000), strays: 3, refused: 7}
+	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
+	ours := &group{setting: stock, subject: subject{name: "ours"}, rates: []float64{1.6}, pairs: []*pair{{gaveUp: 1}},
+		handovers: map[way][]handover{kill: {killed, killed}, stop: {stopped}, pause: {paused}, cut: {severed}}}
+	want := map[string]struct {
+		runs    []float64
+		verdict figures.Verdict
+	}{
+		"F1.kill.stock":          {[]float64{18.015 / 15, 18.015 / 15}, figures.Met},
+		"F1.pause.stock":         {[]float64{1.2}, figures.Met},
+		"F1.cut.stock":           {[]float64{1.1}, figures.Met},
+		"F2.stop.stock":          {[]float64{910}, figures.Met},
+		"F2.release.stock":       {[]float64{850}, figures.Told},
+		"F3.kill.stock":          {[]float64{0, 0}, figures.Met},
+		"F3.stop.stock":          {[]float64{0}, figures.Met},
+		"F3.pause.stock":         {[]float64{3}, figures.Missed},
+		"F3.cut.stock":           {[]float64{0}, figures.Met},
+		"F3.refused.pause.stock": {[]float64{7}, figures.Told},
+		"F4.cut.stock":           {[]float64{0.8}, figures.Met},
+		"F4.pause.stock":         {[]float64{9}, figures.Met},
+		"F5.kill.stock":          {[]float64{15, 15}, figures.Met},
+		"F5.refused.stock":       {[]float64{2, 2}, figures.Told},
+		"F6.stock":               {[]float64{1.6}, figures.Met},
+		"F7.stock":               {[]float64{1}, figures.Missed},
+	}
+	g := NewWithT(t)
+	all := ours.figures(full())
+	g.Expect(all).To(HaveLen(len(want)))
+	for _, f := range all {
+		g.Expect(want).To(HaveKey(f.ID))
+		g.Expect(f.Runs).To(HaveLen(len(want[f.ID].runs)), f.ID)
+		for i, run := range f.Runs {
+			g.Expect(run).To(BeNumerically("~", want[f.ID].runs[i], 1e-9), f.ID)
+		}
+		g.Expect(f.Verdict()).To(Equal(want[f.ID].verdict), f.ID)
+	}
+	peer := &group{setting: short, subject: subject{name: "the peer", suffix: ".peer"}, handovers: ours.handovers}
+	for _, f := range peer.figures(full()) {
+		g.Expect(f.ID).To(HaveSuffix(".short.peer"))
+		g.Expect(f.Goal).To(BeNil(), "%s: nobody promised it", f.ID)
+	}
+}

@@ -1,0 +1,140 @@
+package failover
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/performance/stage"
+)
+
+// at is a moment, in milliseconds.
+func at(ms int) time.Time {
+	return time.Date(2030, 1, 1, 0, 0, 0, ms*int(time.Millisecond), time.UTC)
+}
+
+// request is one of a Pod, received then and answered 2 ms later; version 0 is an
+// answer without one.
+func request(pod string, ms int, verb, group, resource string, code, version int, spec string) auditv1.Event {
+	e := auditv1.Event{
+		Stage: auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + resource,
+		User:                     authenticationv1.UserInfo{Username: stage.User, Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
+		ObjectRef:                &auditv1.ObjectReference{APIGroup: group, Resource: resource, Name: "x"},
+		ResponseStatus:           &metav1.Status{Code: int32(code)},
+		RequestReceivedTimestamp: metav1.NewMicroTime(at(ms)), StageTimestamp: metav1.NewMicroTime(at(ms + 2)),
+	}
+	if resource == "leases" {
+		e.ObjectRef.Namespace, e.ObjectRef.Name = stage.Namespace, stage.Lease
+	}
+	if version > 0 {
+		e.ResponseObject = &runtime.Unknown{Raw: fmt.Appendf(nil, `{"kind":"X","metadata":{"resourceVersion":"%d"},"spec":%s}`, version, spec)}
+	}
+	return e
+}
+
+// renews is a write to the Lease that leaves it to the holder.
+func renews(pod, holder string, ms, version int) auditv1.Event {
+	return request(pod, ms, "update", "coordination.k8s.io", "leases", http.StatusOK, version, fmt.Sprintf(`{"holderIdentity":%q}`, holder))
+}
+
+// works is a write to what the operator manages.
+func works(pod string, ms, version int) auditv1.Event {
+	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusOK, version, "{}")
+}
+
+// denied is one that the fence refuses.
+func denied(pod string, ms int) auditv1.Event {
+	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusForbidden, 0, "")
+}
+
+// tells is an event, which anybody may write.
+func tells(pod string, ms, version int) auditv1.Event {
+	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12), works("a", 150, 13)}
+	lost := loss{leader: "a", at: at(200), ended: at(210)}
+	cases := map[string]struct {
+		reason string
+		lost   loss
+		after  []auditv1.Event
+		want   handover
+		fails  string
+	}{
+		"Killed": {
+			reason: "nothing of it comes any more, and the next one begins when it leads",
+			after:  []auditv1.Event{tells("b", 290, 14), renews("b", "b_1", 300, 15), works("b", 310, 16), works("b", 320, 17)},
+			want:   handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312)},
+		},
+		"Stopped": {
+			reason: "it works on until it gives the Lease back, which is no renewal",
+			after: []auditv1.Event{
+				renews("a", "a_1", 210, 14), works("a", 220, 15), renews("a", "", 230, 16), renews("b", "b_1", 300, 17), works("b", 305, 18),
+			},
+			want: handover{renewed: at(210), last: at(222), released: at(232), acquired: at(302), first: at(307)},
+		},
+		"Zombie": {
+			reason: "it was paused, and two writes come under the next leader; an event may, and a third is refused",
+			after: []auditv1.Event{
+				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), denied("a", 325), works("b", 330, 17), works("a", 340, 18), tells("a", 350, 19),
+			},
+			want: handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), strays: 2, refused: 1},
+		},
+		"InTime": {
+			reason: "what it had asked for before, and was stored before, is not late",
+			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
+			want:   handover{renewed: at(100), last: at(301), acquired: at(302), first: at(312)},
+		},
+		"Early": {
+			reason: "the fence has not heard of the next leader yet",
+			after:  []auditv1.Event{renews("b", "b_1", 300, 14), denied("b", 303), denied("b", 304), works("b", 310, 15), denied("b", 320)},
+			want:   handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), early: 2},
+		},
+		"Nobody":    {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)}, fails: errNobody.Error()},
+		"Itself":    {reason: "it was started again", after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNobody.Error()},
+		"Idle":      {reason: "the next one does nothing", after: []auditv1.Event{renews("b", "b_1", 300, 14)}, fails: "the new leader b has written nothing"},
+		"NotLeader": {reason: "another one was lost than led", lost: loss{leader: "b", at: at(200)}, fails: `b was to be lost as the leader, and "a" led`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			if tc.lost.leader == "" {
+				tc.lost = lost
+			}
+			got, err := observe(slices.Concat(before, tc.after), tc.lost)
+			if tc.fails != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.fails)), tc.reason)
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred(), tc.reason)
+			tc.want.loss = tc.lost
+			g.Expect(got).To(Equal(tc.want), tc.reason)
+		})
+	}
+}
+
+func TestElectionRate(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	look := func(pod string, ms int) auditv1.Event {
+		return request(pod, ms, "get", "coordination.k8s.io", "leases", http.StatusOK, 0, "")
+	}
+	other := look("a", 1500)
+	other.ObjectRef.Name = "another"
+	events := []auditv1.Event{
+		renews("a", "a_1", 900, 10), look("b", 1000), renews("a", "a_1", 2000, 11), works("a", 2100, 12), other, look("b", 2900), renews("a", "a_1", 3000, 13),
+	}
+	// Three in two seconds.
+	g.Expect(electionRate(events, at(1000), at(3000), 500*time.Millisecond)).To(Equal(0.75))
+}

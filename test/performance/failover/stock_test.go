@@ -1,0 +1,19 @@
+package failover
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/internal/tree"
+)
+
+// A change of the operator's election may move the lines that the peer's patch
+// changes. Then the patch has to follow. That what it makes builds, TestMeasure sees.
+func TestThePatchOfThePeerApplies(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(tree.Copy(root, dir)).To(Succeed())
+	g.Expect(tree.Patch(t.Context(), dir, "stock.patch", "--check")).To(Succeed())
+}
