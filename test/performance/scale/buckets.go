@@ -1,0 +1,233 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/performance/stage"
+)
+
+const (
+	// endpoints is how many the buckets are spread over: more than one, as six of
+	// the eight workers may be with one.
+	endpoints = 4
+	secret    = "keys"
+)
+
+// herd is what became of many buckets.
+type herd struct {
+	n      int
+	period time.Duration
+	// first are the arrivals of the first probes, from the moment when all were due.
+	first []time.Duration
+	spent cost
+	// gaps are how long after each first probe the second of the same bucket came.
+	gaps []time.Duration
+	// restarted are the arrivals since the next leader was elected, over a period.
+	restarted []time.Duration
+	// queued is how long the queue held its items while the second probes came.
+	queued  *dto.Histogram
+	created time.Duration
+}
+
+// measureHerd has all buckets become due at once, looks at their next probes, and then
+// at those that follow a restart of the leader.
+func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration) (r herd, err error) {
+	b.Say("%d StorageBuckets: starting a control plane and %d endpoints", n, endpoints)
+	s, err := startStore(ctx, b.Clock, endpoints)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
+	if err != nil {
+		return r, err
+	}
+	defer f.close(ctx, &err)
+	r.n, r.period = n, period
+	if err := f.rest(ctx, f.replica); err != nil {
+		return r, err
+	}
+	began := b.Clock.Now()
+	if err := f.createBuckets(ctx, s.endpoints, n, period); err != nil {
+		return r, err
+	}
+	r.created = b.Clock.Since(began)
+	b.Say("%d StorageBuckets: created in %.1f s; now all are due", n, r.created.Seconds())
+	if err := f.settle(ctx); err != nil {
+		return r, err
+	}
+	if err := f.firstProbes(ctx, s, &r); err != nil {
+		return r, err
+	}
+	b.Say("%d StorageBuckets: all probed within %.1f s; waiting for their next probes", n, r.first[n-1].Seconds())
+	if err := f.secondProbes(ctx, s, &r); err != nil {
+		return r, err
+	}
+	b.Say("%d StorageBuckets: restarting the leader", n)
+	return r, f.probesAfterRestart(ctx, s, &r)
+}
+
+func (f *field) createBuckets(ctx context.Context, endpoints []string, n int, period time.Duration) error {
+	keys := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secret},
+		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: "id", v1beta1.SecretKeySecretAccessKey: "key"},
+	}
+	if err := f.Client.Create(ctx, keys); err != nil {
+		return fmt.Errorf("creating Secret %s: %w", secret, err)
+	}
+	return each(ctx, n, func(ctx context.Context, i int) error {
+		name := member("bucket", i)
+		b := &v1beta1.StorageBucket{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+			Spec: v1beta1.StorageBucketSpec{
+				BucketName: name, Endpoint: endpoints[i%len(endpoints)],
+				CredentialsSecretRef: v1beta1.SecretReference{Name: secret},
+				Probe:                v1beta1.ProbeSpec{PeriodSeconds: int32(period / time.Second)},
+			},
+		}
+		if err := f.Client.Create(ctx, b); err != nil {
+			return fmt.Errorf("creating StorageBucket %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// firstProbes lets the replica lead: what was never probed is due at once.
+func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
+	from, err := f.bookmark()
+	if err != nil {
+		return err
+	}
+	if err := f.lead(ctx); err != nil {
+		return err
+	}
+	if err := f.awaitProbes(ctx, s, r.n); err != nil {
+		return err
+	}
+	if err := f.settle(ctx); err != nil {
+		return err
+	}
+	began, err := f.led(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range s.from(0)[:r.n] {
+		r.first = append(r.first, a.at.Sub(began))
+	}
+	r.spent, err = f.costSince(from)
+	return err
+}
+
+// secondProbes waits until each bucket has been probed twice.
+func (f *field) secondProbes(ctx context.Context, s *store, r *herd) error {
+	before, err := f.queue(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.awaitProbes(ctx, s, 2*r.n); err != nil {
+		return err
+	}
+	r.gaps = gaps(s.from(0))
+	after, err := f.queue(ctx)
+	r.queued = since(before, after)
+	return err
+}
+
+// gaps are how long after the first arrival of each bucket its second one came; a bucket
+// that came once has none.
+func gaps(arrivals []arrival) []time.Duration {
+	var list []time.Duration
+	first, again := map[string]time.Time{}, map[string]bool{}
+	for _, a := range arrivals {
+		at, known := first[a.bucket]
+		switch {
+		case !known:
+			first[a.bucket] = a.at
+		case !again[a.bucket]:
+			again[a.bucket] = true
+			list = append(list, a.at.Sub(at))
+		}
+	}
+	return list
+}
+
+// probesAfterRestart looks at the arrivals of a period that begins with another leader.
+func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error {
+	if _, err := f.replica.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the leader: %w", err)
+	}
+	seen := s.count()
+	if err := f.replica.Restart(); err != nil {
+		return err
+	}
+	if err := f.AwaitReady(ctx); err != nil {
+		return err
+	}
+	began, err := f.led(ctx)
+	if err != nil {
+		return err
+	}
+	for left := r.period; left > 0; left -= telling {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("watching probes after a restart: %w", ctx.Err())
+		case <-f.bench.Clock.After(min(left, telling)):
+			f.bench.Say("%d probes since the restart", s.count()-seen)
+		}
+	}
+	for _, a := range s.from(seen) {
+		r.restarted = append(r.restarted, a.at.Sub(began))
+	}
+	return nil
+}
+
+// awaitProbes returns when so many probes have arrived in all.
+func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
+	news := newPacer(f.bench.Clock)
+	for {
+		count := s.count()
+		switch {
+		case count >= n:
+			return nil
+		case news.stuck(count):
+			return fmt.Errorf("only %d of %d probes have arrived, and none for %s", count, n, patience)
+		case news.due():
+			f.bench.Say("%d of %d probes have arrived", count, n)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %d probes, of which %d have arrived: %w", n, count, ctx.Err())
+		case <-f.bench.Clock.After(glance):
+		}
+	}
+}
+
+// queue is how long the work queue of buckets has held its items.
+func (f *field) queue(ctx context.Context) (*dto.Histogram, error) {
+	metrics, err := stage.ReadMetrics(ctx, f.replica)
+	if err != nil {
+		return nil, err
+	}
+	return histogramOf(metrics["workqueue_queue_duration_seconds"], "name", "storagebucket"), nil
+}
+
+// histogramOf is the series of a metric with this label; nil if there is none.
+func histogramOf(family *dto.MetricFamily, label, value string) *dto.Histogram {
+	for _, series := range family.GetMetric() {
+		for _, l := range series.GetLabel() {
+			if l.GetName() == label && l.GetValue() == value {
+				return series.GetHistogram()
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/performance/stage"
+)
+
+const (
+	// workers is the operator's --max-concurrent-reconciles, and how many are at
+	// work wherever this package itself writes much.
+	workers = 4
+	// patience is how long anything may take that does not grow with the fleet.
+	patience = time.Minute
+	// glance is the pause between two looks at something that costs nothing to see.
+	glance = 50 * time.Millisecond
+	// calm is for how long nothing may be recorded for all to be at rest; the renewals
+	// of the Lease are not recorded.
+	calm = time.Second
+)
+
+// unlimited takes the limits of the operator's client out of the way.
+var unlimited = []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}
+
+// swift makes a change of leader take little of the time of a measurement. None of it
+// is within what is measured.
+var swift = []string{
+	"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=500ms",
+	"--shutdown-delay-duration=0s",
+}
+
+// controllers are all that kube-controller-manager runs. It would answer each
+// namespace with a ServiceAccount and a ConfigMap, at the same API server and on
+// the same cores, and what is measured is the operator. The one that is left has
+// next to nothing to do; without any kube-controller-manager does not start.
+var controllers = []string{"clusterrole-aggregation-controller"}
+
+// policy records who did what at this level, and nothing of Leases, which are renewed
+// also when all is at rest.
+func policy(level auditv1.Level) ([]byte, error) {
+	none := func(r auditv1.PolicyRule) auditv1.PolicyRule {
+		r.Level = auditv1.LevelNone
+		return r
+	}
+	text, err := json.Marshal(&auditv1.Policy{
+		TypeMeta:          metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Policy"},
+		OmitStages:        []auditv1.Stage{auditv1.StageRequestReceived},
+		OmitManagedFields: true,
+		Rules: []auditv1.PolicyRule{
+			none(auditv1.PolicyRule{Users: []string{"system:apiserver", "system:kube-controller-manager"}}),
+			none(auditv1.PolicyRule{NonResourceURLs: []string{"*"}}),
+			none(auditv1.PolicyRule{Resources: []auditv1.GroupResources{{Group: "coordination.k8s.io"}}}),
+			{Level: auditv1.LevelMetadata, Resources: []auditv1.GroupResources{
+				{Group: "", Resources: []string{"secrets", "serviceaccounts/token"}}, {Group: "authentication.k8s.io"},
+			}},
+			{Level: level},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit policy: %w", err)
+	}
+	return text, nil
+}
+
+// field is a stage with one replica on which a fleet is measured.
+type field struct {
+	*stage.Stage
+	bench stage.Bench
+	// replica is the only one.
+	replica *env.Replica
+}
+
+// open starts a stage. Only who has to know what the operator writes has bodies recorded:
+// that takes a part of each request that no user's API server takes.
+func open(ctx context.Context, b stage.Bench, level auditv1.Level, args ...string) (*field, error) {
+	audit, err := policy(level)
+	if err != nil {
+		return nil, err
+	}
+	s, err := stage.Start(ctx, b.Checkout, stage.Options{
+		Args:  slices.Concat(swift, args),
+		Plane: env.Options{Controllers: controllers, AuditPolicy: audit},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &field{Stage: s, bench: b, replica: s.Installation.Replicas()[0]}, nil
+}
+
+// close ends it, also where ctx has ended.
+func (f *field) close(ctx context.Context, err *error) {
+	*err = errors.Join(*err, f.Stop(context.WithoutCancel(ctx)))
+}
+
+// settle returns when nothing has been written to the audit log for a while.
+func (f *field) settle(ctx context.Context) error {
+	size, still := int64(-1), f.bench.Clock.Now()
+	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
+		info, err := os.Stat(f.Plane.AuditLog())
+		if err != nil {
+			return false, fmt.Errorf("measuring the audit log: %w", err)
+		}
+		if info.Size() != size {
+			size, still = info.Size(), f.bench.Clock.Now()
+		}
+		return f.bench.Clock.Since(still) >= calm, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for all to be at rest: %w", err)
+	}
+	return nil
+}
+
+// bookmark is where the audit log ends now.
+func (f *field) bookmark() (record.Bookmark, error) { return record.End(f.Plane.AuditLog()) }
+
+// cost is what the operator asked of the API server.
+type cost struct {
+	writes, reads, conflicts int
+}
+
+// eventsSince is what the audit log has after the bookmark.
+func (f *field) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
+	events, _, err := record.ReadAuditLogFrom(f.Plane.AuditLog(), from)
+	return events, err
+}
+
+// costSince counts the operator's requests that follow the bookmark, but for watches and
+// for what becoming the leader costs: its event, and the webhooks' certificate. Those
+// about the Lease are not recorded.
+func (f *field) costSince(from record.Bookmark) (cost, error) {
+	events, err := f.eventsSince(from)
+	if err != nil {
+		return cost{}, err
+	}
+	mine := record.Select(events, record.User(stage.User), record.Not(record.InNamespace(stage.Namespace)), record.Not(ofWebhooks))
+	c := cost{writes: len(record.Writes(mine, stage.User)), reads: len(record.Select(mine, record.Verb("get", "list")))}
+	for _, e := range mine {
+		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict {
+			c.conflicts++
+		}
+	}
+	return c, nil
+}
+
+func ofWebhooks(e auditv1.Event) bool {
+	return e.ObjectRef != nil && e.ObjectRef.APIGroup == admissionregistrationv1.GroupName
+}
+
+// each does something for the numbers from 0 to n-1, by several workers, and stops
+// with the first failure.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	numbers := make(chan int)
+	group.Go(func() error {
+		defer close(numbers)
+		for i := range n {
+			select {
+			case numbers <- i:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	for range workers {
+		group.Go(func() error {
+			for i := range numbers {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}

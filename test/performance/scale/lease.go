@@ -1,0 +1,72 @@
+package scale
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/performance/stage"
+)
+
+// nobody ends the identity under which the Lease is held for no process.
+const nobody = "_nobody"
+
+// rest has the replica run without leading: its caches fill, its webhooks answer,
+// and whoever uses its token passes the fence, since the Lease names its Pod.
+func (f *field) rest(ctx context.Context, r *env.Replica) error {
+	if _, err := r.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the leader: %w", err)
+	}
+	if err := f.hand(ctx, r.Name()+nobody); err != nil {
+		return err
+	}
+	if err := r.Restart(); err != nil {
+		return err
+	}
+	return f.AwaitReady(ctx)
+}
+
+// lead lets the replica lead. It returns at once.
+func (f *field) lead(ctx context.Context) error { return f.hand(ctx, "") }
+
+// hand gives the Lease to a holder, or to whoever asks first.
+func (f *field) hand(ctx context.Context, holder string) error {
+	lease, err := f.lease(ctx)
+	if err != nil {
+		return err
+	}
+	now := metav1.NewMicroTime(f.bench.Clock.Now())
+	lease.Spec.HolderIdentity = new(holder)
+	lease.Spec.LeaseDurationSeconds = new(int32(time.Hour / time.Second))
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
+	if err := f.Client.Update(ctx, lease); err != nil {
+		return fmt.Errorf("handing over the election Lease: %w", err)
+	}
+	return nil
+}
+
+// led is when the leader of now began to lead.
+func (f *field) led(ctx context.Context) (time.Time, error) {
+	lease, err := f.lease(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.AcquireTime == nil {
+		return time.Time{}, fmt.Errorf("nobody leads")
+	}
+	return lease.Spec.AcquireTime.Time, nil
+}
+
+func (f *field) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, lease); err != nil {
+		return nil, fmt.Errorf("reading the election Lease: %w", err)
+	}
+	return lease, nil
+}

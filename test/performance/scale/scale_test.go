@@ -1,0 +1,44 @@
+package scale_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/scale"
+	"leasehold.dev/test/performance/stage"
+)
+
+// What is counted is the same however little is measured on however busy a machine.
+func TestQuickHasAllFigures(t *testing.T) {
+	t.Parallel()
+	g, ctx := NewWithT(t), t.Context()
+	checkout, err := stage.Build(ctx, filepath.Join("..", "..", ".."), t.TempDir())
+	g.Expect(err).NotTo(HaveOccurred())
+	section, err := scale.Measure(ctx, stage.Bench{
+		Checkout: checkout, Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf,
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(section.Failure).To(BeEmpty())
+	for _, f := range section.Figures {
+		t.Logf("%-22s %8v %v %s", f.ID, f.Verdict(), f.Runs, f.Unit)
+	}
+	t.Log(section.Took)
+	byID := map[string]figures.Figure{}
+	for _, f := range section.Figures {
+		byID[f.ID] = f
+		g.Expect(f.Verdict()).NotTo(Equal(figures.Absent), f.ID)
+	}
+	for _, id := range []string{
+		"W4.tenants.20", "W4.tenants.40", "W4.online", "W4.limited", "M1.tenant", "M1.resident.40", "B1.rate", "B1.restart.peak",
+	} {
+		g.Expect(byID).To(HaveKey(id))
+	}
+	for _, id := range []string{"W4.writes.20", "W4.writes.40", "W4.reads.20", "W4.reads.40", "B1.early"} {
+		g.Expect(byID[id].Verdict()).To(Equal(figures.Met), id)
+	}
+	g.Expect(section.Plots).To(HaveLen(4))
+}

@@ -1,0 +1,177 @@
+package scale
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/figures"
+)
+
+// Goals, from what was decided before anything was measured.
+const (
+	// slower is how much longer than a client that only writes the operator may take.
+	slower = 1.15
+	// heavier is how much more than the objects alone the operator's heap may take.
+	heavier = 1.3
+	// fuller is how much more than the mean the busiest stretch after a restart may see.
+	// As fast as they can be asked, all buckets would come in a few of the stretches.
+	fuller = 1.5
+	// stretch is how long one is: several ticks, each of which has its own little heap.
+	stretch = 5 * time.Second
+)
+
+// text is what the reader has to know of how it was measured.
+const text = `**Tenants.** Each has three namespaces and one admin. All of a fleet are there when the only replica begins to lead, so that nothing but the
+operator writes while it is measured, with the limit of its client out of the way. Before and after, on the same API server, a client of ours makes
+the same requests for other names: verbs, bodies and user are those of one Tenant's creation in the audit log, as many at once as the operator has
+workers, events beside them as the operator sends them. The replica meanwhile stands by, with its watches and webhooks, and its writes pass the same fence.
+kube-controller-manager runs next to nothing, or its answers to new namespaces would be measured as well. The control plane, the operator and
+the client share the cores. Memory is what the operator's own garbage collection found in use, beside the same objects, typed and
+stripped, held once.
+
+**StorageBuckets.** All become due at once, on four endpoints of a server in this process that answers each HEAD at once. Then their next probes are
+watched, and those after a restart of the leader.`
+
+func (f *findings) section() figures.Section {
+	s := figures.Section{ID: "scale", Title: "Many Tenants, many StorageBuckets", Text: text}
+	s.Figures = slices.Concat(f.fleetFigures(), f.limitFigures(), f.memoryFigures(), f.herdFigures())
+	s.Plots = slices.Concat(f.fleetPlots(), f.memoryPlots(), f.herdPlots())
+	return s
+}
+
+// bySize are the fleets of each size, the smallest size first.
+func (f *findings) bySize() [][]fleet {
+	groups := map[int][]fleet{}
+	for _, r := range f.fleets {
+		groups[r.n] = append(groups[r.n], r)
+	}
+	return slices.SortedFunc(maps.Values(groups), func(a, b []fleet) int { return cmp.Compare(a[0].n, b[0].n) })
+}
+
+// of is a value of each of some fleets.
+func of(fleets []fleet, value func(fleet) float64) []float64 {
+	var values []float64
+	for _, r := range fleets {
+		values = append(values, value(r))
+	}
+	return values
+}
+
+func (f *findings) fleetFigures() []figures.Figure {
+	var list []figures.Figure
+	for _, same := range f.bySize() {
+		n := same[0].n
+		id := func(what string) string { return fmt.Sprintf("W4.%s.%d", what, n) }
+		list = append(list,
+			figures.Figure{
+				ID: id("tenants"), Title: fmt.Sprintf("time for %d Tenants / time of the same writes alone", n),
+				Runs: of(same, func(r fleet) float64 { return r.ratio(len(f.shape)) }), Goal: figures.MedianAtMost(slower),
+				Note: "the same writes, as many at once, by a client that neither reads nor decides, before and after on the same API server",
+			},
+			figures.Figure{
+				ID: id("time"), Title: fmt.Sprintf("from the election to the last of %d Tenants Ready", n), Unit: "s",
+				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() }),
+			},
+			figures.Figure{
+				ID: id("each"), Title: fmt.Sprintf("the same for each of %d Tenants", n), Unit: "ms",
+				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() * 1000 / float64(r.n) }),
+			},
+			figures.Figure{
+				ID: id("alone"), Title: fmt.Sprintf("writes alone, before %d Tenants", n), Unit: "1/s",
+				Runs: of(same, func(r fleet) float64 { return r.before.rate() }),
+			},
+			figures.Figure{
+				ID: id("alone.after"), Title: fmt.Sprintf("writes alone, after %d Tenants", n), Unit: "1/s",
+				Runs: of(same, func(r fleet) float64 { return r.after.rate() }),
+			},
+			figures.Figure{
+				ID: id("writes"), Title: fmt.Sprintf("writes for each of %d Tenants, with events", n),
+				Runs: of(same, func(r fleet) float64 { return float64(r.spent.writes) / float64(r.n) }),
+				Goal: figures.Exactly(float64(len(f.shape))), Note: "held against those for one Tenant alone",
+			},
+			figures.Figure{
+				ID: id("reads"), Title: fmt.Sprintf("live reads while %d Tenants were made", n),
+				Runs: of(same, func(r fleet) float64 { return float64(r.spent.reads) }), Goal: figures.Exactly(0),
+			},
+			figures.Figure{
+				ID: id("conflicts"), Title: fmt.Sprintf("conflicts while %d Tenants were made", n),
+				Runs: of(same, func(r fleet) float64 { return float64(r.spent.conflicts) }),
+			},
+			figures.Figure{
+				ID: id("cpu"), Title: fmt.Sprintf("the operator's CPU time for each of %d Tenants", n), Unit: "ms",
+				Runs: of(same, func(r fleet) float64 { return r.cpu.Seconds() * 1000 / float64(r.n) }),
+			},
+		)
+	}
+	return list
+}
+
+// limitFigures are what users get who create Tenants while the operator leads.
+func (f *findings) limitFigures() []figures.Figure {
+	var list []figures.Figure
+	if f.online != nil {
+		list = append(list, figures.Figure{
+			ID: "W4.online", Title: fmt.Sprintf("from the first of %d creations to the last Ready, no limit", f.online.n), Unit: "s",
+			Runs: []float64{f.online.took.Seconds()},
+			Note: "the operator leads meanwhile, and who creates is on the same cores",
+		})
+	}
+	if f.limited != nil {
+		list = append(list,
+			figures.Figure{
+				ID: "W4.limited", Title: fmt.Sprintf("the same for %d, at the limits that ship", f.limited.n), Unit: "s",
+				Runs: []float64{f.limited.took.Seconds()},
+			},
+			figures.Figure{
+				ID: "W4.limited.writes", Title: "writes meanwhile, with events", Unit: "1/s",
+				Runs: []float64{float64(f.limited.spent.writes) / f.limited.took.Seconds()},
+				Note: "client-go counts each API group's version and each kind by itself",
+			},
+		)
+	}
+	return list
+}
+
+func (f *findings) memoryFigures() []figures.Figure {
+	if len(f.fleets) == 0 {
+		return nil
+	}
+	points := f.memoryPoints()
+	list := []figures.Figure{
+		{
+			ID: "M1.tenant", Title: "growth of the heap / growth of the objects that it has to hold",
+			Runs: []float64{slope(points.heapOverHeld)}, Goal: figures.MedianAtMost(heavier),
+			Note: "of a leader that found all Tenants made; what garbage collection found in use; by least squares over all fleets",
+		},
+		{ID: "M1.worked", Title: "the same of a leader that has just made them", Runs: []float64{slope(points.workedOverHeld)},
+			Note: "client-go keeps each event for six minutes, to count its repetitions"},
+		{ID: "M1.heap", Title: "heap for each Tenant", Unit: "B", Runs: []float64{slope(points.heap)}},
+		{ID: "M1.held", Title: "objects that it has to hold, for each Tenant", Unit: "B", Runs: []float64{slope(points.held)}},
+	}
+	for _, same := range f.bySize() {
+		list = append(list, figures.Figure{
+			ID: fmt.Sprintf("M1.resident.%d", same[0].n), Title: fmt.Sprintf("resident memory, %d Tenants just made", same[0].n), Unit: "B",
+			Runs: of(same, func(r fleet) float64 { return r.worked.resident }),
+		})
+	}
+	return list
+}
+
+// memoryPoints are the figures of all fleets over what they are held against.
+type memoryPoints struct {
+	heapOverHeld, workedOverHeld, heap, held []figures.Point
+}
+
+func (f *findings) memoryPoints() memoryPoints {
+	var p memoryPoints
+	for _, r := range f.fleets {
+		p.heapOverHeld = append(p.heapOverHeld, figures.Point{X: r.empty.held, Y: r.empty.heap}, figures.Point{X: r.known.held, Y: r.known.heap})
+		p.workedOverHeld = append(p.workedOverHeld, figures.Point{X: r.empty.held, Y: r.empty.heap}, figures.Point{X: r.worked.held, Y: r.worked.heap})
+		p.heap = append(p.heap, figures.Point{Y: r.empty.heap}, figures.Point{X: float64(r.members), Y: r.known.heap})
+		p.held = append(p.held, figures.Point{Y: r.empty.held}, figures.Point{X: float64(r.members), Y: r.known.held})
+	}
+	return p
+}
