@@ -27,6 +27,7 @@ import (
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
 	"leasehold.dev/test/performance/failover"
+	"leasehold.dev/test/performance/scale"
 	"leasehold.dev/test/performance/stage"
 	"leasehold.dev/test/performance/suite"
 )
@@ -39,6 +40,7 @@ func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 // measurements are all there are, in the order in which they are made: what is
 // exact comes first, and what the others would disturb most comes last.
 var measurements = []measurement{
+	{"scale", "12m", scale.Measure},
 	{"failover", "15m", failover.Measure},
 	{"suite", "8m", suite.Measure},
 }
