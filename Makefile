@@ -274,7 +274,7 @@ $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum
 	@cd hack/s3server && CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o $(@D)/ github.com/versity/versitygw/cmd/versitygw
 	@touch $@
 
-# Without what finds targets in clouds, which would be half of it.
+# Without what finds targets in clouds: 243 of 1,356 packages, and large ones.
 $(BIN)/monitoring/promtool: hack/monitoring/go.mod hack/monitoring/go.sum
 	@echo "promtool: building it of Prometheus $$(awk '$$1 == "github.com/prometheus/prometheus" {print $$2}' hack/monitoring/go.mod) from hack/monitoring (about 2 minutes on 2 cores the first time)" >&2
 	@mkdir -p $(@D)
