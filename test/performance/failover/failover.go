@@ -49,6 +49,7 @@ func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err e
 	defer func() {
 		section = m.section()
 		section.Took = b.Clock.Since(began)
+		err = errors.Join(err, m.keep())
 		if err != nil {
 			section.Failure = err.Error()
 		}
@@ -101,6 +102,8 @@ func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) erro
 	g.mu.Lock()
 	g.pairs = append(g.pairs, p)
 	g.mu.Unlock()
+	m.Say("failover: a control plane for %s with %s settings is there after %.0f s, making Tenants",
+		g.subject.name, g.setting.name, m.Clock.Since(began).Seconds())
 	if err := p.populate(ctx, m.plan.tenants); err != nil {
 		return fmt.Errorf("filling the control plane of %s with %s settings: %w\n%s", g.subject.name, g.setting.name, err, p.logs())
 	}

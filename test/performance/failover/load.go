@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +47,7 @@ func (l *load) run(ctx context.Context, every time.Duration) error {
 		}
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + l.tenants[l.next]}}
 		l.next = (l.next + 1) % len(l.tenants)
-		if err := l.client.Patch(ctx, binding, broken); err != nil && !errors.Is(err, context.Canceled) {
+		if err := l.client.Patch(ctx, binding, broken); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("breaking what the operator has made: %w", err)
 		}
 	}

@@ -20,7 +20,7 @@ const (
 	// pace is how often the operator has something to do, and hurry likewise while a
 	// leader is asked to go: between its last write and the next one's first is nothing
 	// shorter than that.
-	pace  = 100 * time.Millisecond
+	pace  = 200 * time.Millisecond
 	hurry = 20 * time.Millisecond
 	// trailing is how long after the end of all the API server may take to write it down.
 	trailing = 300 * time.Millisecond
