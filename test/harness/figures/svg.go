@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/dustin/go-humanize"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
@@ -37,6 +38,14 @@ var palette = []color.Color{
 var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{},
 }
+
+// dashes are for lines of so many points that no shape could be seen on them.
+var dashes = [][]vg.Length{
+	nil, {vg.Points(8), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)}, {vg.Points(14), vg.Points(4)},
+}
+
+// manyPoints are too many to be drawn one by one on a line.
+const manyPoints = 60
 
 func (p Plot) file() string { return p.Name + ".svg" }
 
@@ -79,7 +88,7 @@ func (p Plot) draw() (*plot.Plot, error) {
 	drawn.Title.Padding, drawn.Legend.Padding = margin, margin/2
 	drawn.Legend.Top, drawn.Legend.Left = true, true
 	for _, axis := range []*plot.Axis{&drawn.X, &drawn.Y} {
-		sans(&axis.Label.TextStyle.Font, 12)
+		sans(&axis.Label.TextStyle.Font, 11)
 		sans(&axis.Tick.Label.Font, 10)
 	}
 	grid := plotter.NewGrid()
@@ -110,14 +119,21 @@ func (p Plot) add(drawn *plot.Plot, s Series, i int) error {
 		return err
 	}
 	line.Color, line.Width = palette[i%len(palette)], vg.Points(1.5)
-	dots.GlyphStyle = draw.GlyphStyle{Color: palette[i%len(palette)], Shape: shapes[i%len(shapes)], Radius: vg.Points(3)}
-	if !s.Line {
+	// Where the colours begin again, the shapes are others.
+	shape := shapes[(i+i/len(palette))%len(shapes)]
+	dots.GlyphStyle = draw.GlyphStyle{Color: line.Color, Shape: shape, Radius: vg.Points(3)}
+	switch {
+	case !s.Line:
 		drawn.Add(dots)
 		drawn.Legend.Add(name, dots)
-		return nil
+	case len(points) > manyPoints:
+		line.Dashes = dashes[i%len(dashes)]
+		drawn.Add(line)
+		drawn.Legend.Add(name, line)
+	default:
+		drawn.Add(line, dots)
+		drawn.Legend.Add(name, line, dots)
 	}
-	drawn.Add(line, dots)
-	drawn.Legend.Add(name, line, dots)
 	return nil
 }
 
@@ -134,6 +150,7 @@ func (p Plot) drawable(points []Point) plotter.XYs {
 // scale lets the axis of values begin at zero, so that heights can be compared, or
 // at a power of ten.
 func (p Plot) scale(drawn *plot.Plot) {
+	drawn.X.Tick.Marker, drawn.Y.Tick.Marker = ticks{plot.DefaultTicks{}}, ticks{plot.DefaultTicks{}}
 	if math.IsInf(drawn.Y.Min, 0) {
 		// There is nothing to draw, and an axis has to be somewhere.
 		drawn.X.Min, drawn.X.Max, drawn.Y.Min, drawn.Y.Max = 0, 1, 0, 1
@@ -145,7 +162,26 @@ func (p Plot) scale(drawn *plot.Plot) {
 	}
 	drawn.Y.Min = math.Pow10(int(math.Floor(math.Log10(drawn.Y.Min))))
 	drawn.Y.Max = math.Pow10(int(math.Floor(math.Log10(drawn.Y.Max))) + 1)
-	drawn.Y.Scale, drawn.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	drawn.Y.Scale, drawn.Y.Tick.Marker = plot.LogScale{}, ticks{plot.LogTicks{Prec: -1}}
+}
+
+// ticks are those of another ticker, written shortly: 8 M and not 8000000.
+type ticks struct{ plot.Ticker }
+
+// Ticks is plot.Ticker.
+func (t ticks) Ticks(low, high float64) []plot.Tick {
+	all := t.Ticker.Ticks(low, high)
+	for i, tick := range all {
+		switch {
+		case tick.Label == "":
+		case math.Abs(tick.Value) < 10_000:
+			all[i].Label = digits(tick.Value)
+		default:
+			value, prefix := humanize.ComputeSI(tick.Value)
+			all[i].Label = digits(value) + " " + prefix
+		}
+	}
+	return all
 }
 
 func sans(f *font.Font, size vg.Length) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +183,8 @@ func TestPlots(t *testing.T) {
 		"NoNumbers":        {Plot{Series: []Series{{Name: "lost", Points: []Point{{X: math.NaN(), Y: 1}, {X: 1, Y: math.Inf(1)}}}}}, []string{"lost (2 not shown)"}},
 		"Below":            {Plot{Series: []Series{{Name: "below", Points: []Point{{X: 0, Y: -5}, {X: 0, Y: 5}}}}}, []string{"-5"}},
 		"MoreThanColours":  {Plot{Series: []Series{{Points: cloud}, {}, {}, {}, {}, {}, {}, {}, {Name: "ninth", Points: cloud}}}, []string{"ninth"}},
+		"Great":            {Plot{Series: []Series{{Points: []Point{{X: 0, Y: 8e6}, {X: 5000, Y: 4e6}}}}}, []string{"4 M", "5000"}},
+		"ALongLine":        {Plot{Series: []Series{{Name: "long", Line: true, Points: slices.Repeat(cloud, 100)}}}, []string{"long"}},
 		"Escaped":          {Plot{Title: "a < b & c"}, []string{"a < b & c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
