@@ -3,8 +3,10 @@ package allowance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"leasehold.dev/test/performance/gate/judge"
 	"leasehold.dev/test/performance/gate/row"
 )
 
@@ -26,7 +28,7 @@ func Parse(values []string) (all []Allowance, notices []string) {
 		beginning, reason, _ := strings.Cut(value, ": ")
 		a := Allowance{Beginning: strings.TrimSpace(strings.TrimSuffix(beginning, ":")), Reason: strings.TrimSpace(reason)}
 		if a.Beginning == "" || a.Reason == "" {
-			notices = append(notices, fmt.Sprintf("`%s: %s` allows nothing: write `%s: <beginning of a row's ID>: <reason>`", Trailer, value, Trailer))
+			notices = append(notices, fmt.Sprintf("`%s: %s` allows nothing: write `%s: <beginning of a row's ID>: <reason>`.", Trailer, value, Trailer))
 			continue
 		}
 		all = append(all, a)
@@ -36,24 +38,20 @@ func Parse(values []string) (all []Allowance, notices []string) {
 
 // Apply makes the rows that are worse and that the change speaks of allowed, with its
 // reason. It says which allowances were not needed.
-func Apply(all []Allowance, rows []row.Row) (notices []string) {
+func Apply(all []Allowance, found []judge.Finding) (notices []string) {
 	used := make([]bool, len(all))
-	for i := range rows {
-		if rows[i].Verdict != row.Worse {
-			continue
-		}
-		for n, a := range all {
-			if strings.HasPrefix(rows[i].ID, a.Beginning) {
-				used[n] = true
-				rows[i].Verdict = row.Allowed
-				rows[i].Reason = a.Reason
-				break
+	for _, f := range found {
+		for i := range f.Rows {
+			r := &f.Rows[i]
+			n := slices.IndexFunc(all, func(a Allowance) bool { return strings.HasPrefix(r.ID, a.Beginning) })
+			if r.Verdict == row.Worse && n >= 0 {
+				used[n], r.Verdict, r.Reason = true, row.Allowed, all[n].Reason
 			}
 		}
 	}
 	for n, a := range all {
 		if !used[n] {
-			notices = append(notices, fmt.Sprintf("`%s: %s` was not needed: nothing whose ID begins so is worse", Trailer, a.Beginning))
+			notices = append(notices, fmt.Sprintf("`%s: %s` was not needed: nothing whose ID begins so is worse.", Trailer, a.Beginning))
 		}
 	}
 	return notices

@@ -6,6 +6,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/performance/gate/allowance"
+	"leasehold.dev/test/performance/gate/judge"
 	"leasehold.dev/test/performance/gate/row"
 )
 
@@ -32,7 +33,7 @@ func TestApplyAllowsOnlyWhatIsWorseAndNamed(t *testing.T) {
 		{ID: "counts/a/read", Verdict: row.Same},
 		{ID: "counts/a/event", Verdict: row.Unclear, Reason: "not stable"},
 	}
-	notices := allowance.Apply([]allowance.Allowance{{"counts/a", "needed"}, {"counts/a/write", "again"}, {"times", "slow"}}, rows)
+	notices := allowance.Apply([]allowance.Allowance{{"counts/a", "needed"}, {"counts/a/write", "again"}, {"times", "slow"}}, []judge.Finding{{Rows: rows[:2]}, {Rows: rows[2:]}})
 	g.Expect(rows).To(Equal([]row.Row{
 		{ID: "counts/a/write", Verdict: row.Allowed, Reason: "needed"},
 		{ID: "counts/b/write", Verdict: row.Worse, Reason: "one more"},

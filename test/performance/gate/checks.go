@@ -1,0 +1,14 @@
+package main
+
+import (
+	"leasehold.dev/test/performance/gate/benchmarks"
+	"leasehold.dev/test/performance/gate/judge"
+	"leasehold.dev/test/performance/gate/learned"
+)
+
+// checks are all there are, those that are soon done first.
+func checks(o options, tolerances *learned.Tolerances) []judge.Check {
+	return []judge.Check{
+		{Name: "benchmarks", Run: benchmarks.Options{Rounds: 3 * o.rounds, Tolerances: tolerances}.Check},
+	}
+}
