@@ -162,6 +162,27 @@ perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator 
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
+# The commit to compare with, for example BASE=origin/main.
+BASE       ?=
+# More flags, for example GATE_FLAGS='-only counts' for one check, or GATE_FLAGS='-learn 20'.
+GATE_FLAGS ?=
+
+.PHONY: gate
+gate: needs-base needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare with BASE=<commit> and stop what is worse; the report is in artifacts/gate.
+	@$(GO) build -o $(TOOLS)/gate ./test/performance/gate
+	@exec $(TOOLS)/gate -base '$(BASE)' -dir $(ARTIFACTS)/gate -seed '$(SEED)' $(GATE_FLAGS)
+
+.PHONY: needs-base
+needs-base:
+	@git rev-parse --verify --quiet '$(BASE)^{commit}' >/dev/null || { echo "gate: BASE=$(BASE) names no commit that is known here: make gate BASE=origin/main compares with what is there" >&2; exit 2; }
+
+# How often the gate compares a checkout with itself; 0 leaves the planted regressions.
+GATE_RUNS ?= 20
+
+.PHONY: gate-proof
+gate-proof: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Prove the gate: it stops each planted regression, and GATE_RUNS times not a checkout by itself.
+	@GATE_RUNS='$(GATE_RUNS)' ARTIFACTS='$(abspath $(ARTIFACTS))' $(GO) test ./test/performance/gate/proof -count=1 -timeout=6h -v
+
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)

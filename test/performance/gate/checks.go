@@ -2,13 +2,19 @@ package main
 
 import (
 	"leasehold.dev/test/performance/gate/benchmarks"
+	"leasehold.dev/test/performance/gate/compatibility"
+	"leasehold.dev/test/performance/gate/costs"
 	"leasehold.dev/test/performance/gate/judge"
 	"leasehold.dev/test/performance/gate/learned"
+	"leasehold.dev/test/performance/gate/rights"
 )
 
 // checks are all there are, those that are soon done first.
 func checks(o options, tolerances *learned.Tolerances) []judge.Check {
 	return []judge.Check{
+		{Name: "rights", Run: rights.Check},
+		{Name: "compatibility", Run: compatibility.Check},
 		{Name: "benchmarks", Run: benchmarks.Options{Rounds: 3 * o.rounds, Tolerances: tolerances}.Check},
+		{Name: "counts", Run: costs.Options{Rounds: o.rounds, Tolerances: tolerances}.Check},
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
 	"leasehold.dev/test/performance/gate/allowance"
 	"leasehold.dev/test/performance/gate/judge"
@@ -135,7 +136,7 @@ func (g *run) compare(ctx context.Context, checks []judge.Check) (r *report.Repo
 	r = &report.Report{Base: p.Base.Commit, Head: p.Head.Commit, Named: o.base, Seed: o.seed}
 	r.Findings, err = judge.Judge(ctx, checks, p)
 	allowed, notices := allowance.Parse(trailers)
-	r.Notices = append(notices, allowance.Apply(allowed, r.Findings)...)
+	r.Notices = slices.Concat(notices, allowance.Apply(allowed, r.Findings))
 	r.Took = g.clock.Since(g.began)
 	return r, err
 }
@@ -200,7 +201,8 @@ func (g *run) learn(ctx context.Context, checks []judge.Check) (err error) {
 			}
 		}
 	}
-	g.tolerances.Learn(learned.Machine(), g.clock.Now().UTC().Format(time.DateOnly))
+	machine := figures.ThisMachine()
+	g.tolerances.Learn(fmt.Sprintf("%s, %d cores, %s", machine.System, machine.Cores, machine.Go), g.clock.Now().UTC().Format(time.DateOnly))
 	path := filepath.Join(g.options.root, g.options.tolerance)
 	g.say("what was learned is in %s", path)
 	return g.tolerances.Save(path)

@@ -101,8 +101,7 @@ func (p program) instead(other program) (overlay string, err error) {
 }
 
 func (p program) compile(ctx context.Context, tree, overlay string) (said []byte, err error) {
-	// Without the paths, packages that are the same in both trees are compiled once.
-	args := []string{"test", "-c", "-trimpath", "-o", p.path}
+	args := []string{"test", "-c", "-o", p.path}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

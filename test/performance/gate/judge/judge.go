@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"leasehold.dev/test/performance/gate/row"
@@ -67,11 +68,11 @@ func (f Finding) String() string {
 	if f.Err != "" {
 		return "could not be judged: " + f.Err
 	}
-	text := fmt.Sprintf("%d compared", len(f.Rows))
+	texts := []string{fmt.Sprintf("%d compared", len(f.Rows))}
 	for _, v := range []row.Verdict{row.Worse, row.Unclear, row.Allowed, row.Better, row.New, row.Gone} {
 		if n := len(f.Is(v)); n > 0 {
-			text += fmt.Sprintf(", %d %s", n, v)
+			texts = append(texts, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
