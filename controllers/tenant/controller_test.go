@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,31 @@ func TestADeletionIsToldOfOnce(t *testing.T) {
 				t.Errorf("deleted %d times and told %d times, want %d", deletions, told, tc.want)
 			}
 		})
+	}
+}
+
+// Only what the status lists can have been made, so of a Tenant on its way out only
+// that is asked for live: what is forgotten is not asked for in each pass again.
+func TestWhatIsForgottenIsNotAskedForAgain(t *testing.T) {
+	owner := tenant("a", deleted, asking("dev", "prod"), holding("a-prod"))
+	unseen := namespace("a-prod", markedBy(owner)) // by the cache
+	r, _ := deniedWorld(t, func(string) error { return nil }, owner)
+	var asked []string
+	r.Live = fakeBuilder(t, unseen).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			asked = append(asked, key.Name)
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	o, err := r.observe(t.Context(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"a-prod"}; !slices.Equal(asked, want) {
+		t.Errorf("asked the API server for %q, want %q", asked, want)
+	}
+	if len(o.namespaces) != 1 || o.namespaces["a-prod"] == nil {
+		t.Errorf("found %v, want a-prod, which the cache does not show", o.namespaces)
 	}
 }
 

@@ -54,6 +54,15 @@ func heldNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
+// listedNames are the names that the status records.
+func listedNames(t *v1beta1.Tenant) map[string]bool {
+	names := map[string]bool{}
+	for _, ns := range t.Status.Namespaces {
+		names[ns.Name] = true
+	}
+	return names
+}
+
 // validateNames returns what is wrong with the full names of the namespaces.
 // The CRD's rules say most of it at admission; it is said again here because
 // those rules cannot know the operator's namespace or a prefix that was never

@@ -58,14 +58,15 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 }
 
 func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader, o *observation) error {
-	wanted := wantedNames(o.tenant)
+	wanted, listed := wantedNames(o.tenant), listedNames(o.tenant)
 	for _, name := range heldNames(o.tenant) {
 		// A wanted namespace that the cache does not show yet is created under
 		// the precondition that it does not exist. One that is on its way out is
 		// forgotten for good when it is seen to be gone, so that is not left to
-		// a cache that may be late.
+		// a cache that may be late. What the status does not list was never made,
+		// or is forgotten already: names are declared before they are created.
 		ns, err := lookup.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		if err == nil && ns == nil && !wanted[name] {
+		if err == nil && ns == nil && !wanted[name] && listed[name] {
 			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {
