@@ -51,25 +51,24 @@ func Take(ctx context.Context, b stage.Bench) (_ []Phase, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.end(context.WithoutCancel(ctx))) }()
-	for _, act := range []func(context.Context) error{p.tenants} {
+	for _, act := range []act{p.tenants, p.buckets, p.views, p.fleet} {
 		if err := act(ctx); err != nil {
 			return nil, fmt.Errorf("counting: %w", err)
 		}
 	}
-	return p.count()
+	return p.phases()
 }
 
 // span is a phase before it is counted: where it lies in the audit log.
 type span struct {
-	name       string
+	phase
 	from, to   int
 	reconciles map[string]int
-	changes    int
 	took       time.Duration
 }
 
-// count reads the phases from what was recorded.
-func (p *play) count() ([]Phase, error) {
+// phases reads what the phases have cost from what was recorded.
+func (p *play) phases() ([]Phase, error) {
 	ledger, err := newLedger(p.events)
 	if err != nil {
 		return nil, err

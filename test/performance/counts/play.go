@@ -22,13 +22,16 @@ const (
 	poll     = 25 * time.Millisecond
 	// quiet is how long the operator has to have done nothing to be at rest: much
 	// longer than it puts a pass off when its cache is late (200 ms).
-	quiet = 700 * time.Millisecond
+	quiet = 500 * time.Millisecond
 )
 
 // elections are short, so that a leader that was killed has a successor soon.
 var elections = []string{
 	"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
 }
+
+// reconciles is the metric that counts passes.
+const reconciles = "controller_runtime_reconcile_total"
 
 // controllers are those of the operator, as its metrics name them.
 var controllers = []string{"tenant", "storagebucket", "markdownview"}
@@ -71,7 +74,10 @@ func begin(ctx context.Context, b stage.Bench) (_ *play, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, p.rest(ctx)
+	if err := p.rest(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.furnish(ctx)
 }
 
 func (p *play) end(ctx context.Context) error {
@@ -86,28 +92,44 @@ func (p *play) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// phase plays a part of the story that is counted, until the operator is at rest.
-func (p *play) phase(ctx context.Context, name string, changes int, acts ...func(context.Context) error) error {
-	p.bench.Say("counts: %s", name)
+// phase is a part of the story that is counted.
+type phase struct {
+	name    string
+	changes int // from outside
+	acts    []act
+}
+
+// play plays phases, with the operator at rest after each act.
+func (p *play) play(ctx context.Context, phases []phase) error {
+	for _, next := range phases {
+		if err := p.count(ctx, next); err != nil {
+			return fmt.Errorf("%s: %w", next.name, err)
+		}
+	}
+	return nil
+}
+
+func (p *play) count(ctx context.Context, next phase) error {
+	p.bench.Say("counts: %s", next.name)
 	began, from := p.bench.Clock.Now(), len(p.events)
 	before, err := p.reconciled(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
-	for _, act := range acts {
+	for _, act := range next.acts {
 		if err := act(ctx); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		if err := p.rest(ctx); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 	}
 	after, err := p.reconciled(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	p.spans = append(p.spans, span{
-		name: name, from: from, to: len(p.events), changes: changes,
+		phase: next, from: from, to: len(p.events),
 		reconciles: after.since(before), took: p.bench.Clock.Since(began),
 	})
 	return nil
@@ -176,7 +198,7 @@ func (p *play) reconciled(ctx context.Context) (passes, error) {
 		}
 		w := work{passes: map[string]int{}}
 		for _, c := range controllers {
-			w.passes[c] = int(metrics.Sum("controller_runtime_reconcile_total", map[string]string{"controller": c}))
+			w.passes[c] = int(metrics.Sum(reconciles, map[string]string{"controller": c}))
 			// A standby's queue is full of what it would do.
 			if metrics.Sum("leader_election_master_status", map[string]string{"name": stage.Lease}) == 1 {
 				w.queued += int(metrics.Sum("workqueue_depth", map[string]string{"name": c}) +

@@ -28,7 +28,7 @@ func (p *play) keep() (err error) {
 		}
 	}()
 	out, told := bufio.NewWriter(file), 0
-	for _, s := range append(p.spans, span{name: "the rest", from: len(p.events), to: len(p.events)}) {
+	for _, s := range append(p.spans, span{from: len(p.events), to: len(p.events)}) {
 		write(out, "not counted", p.events[told:s.from])
 		write(out, s.name, p.events[s.from:s.to])
 		told = s.to

@@ -119,7 +119,13 @@ func Args(p env.ReplicaPorts) []string {
 // admission answers.
 func (s *Stage) AwaitReady(ctx context.Context) error {
 	for _, r := range s.Installation.Replicas() {
-		if err := within(ctx, r.Name()+" to be ready", r.Ready); r.Running() && err != nil {
+		err := within(ctx, r.Name()+" to be ready", func(ctx context.Context) error {
+			if err := r.Ready(ctx); r.Running() {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
