@@ -40,7 +40,7 @@ func (l *ledger) tally(events []auditv1.Event) (counts, timed map[string]int) {
 		switch {
 		case !ok:
 		case e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict:
-			timed["conflict "+key]++
+			timed["conflict "+verbOf(e)+" "+resourceOf(e)]++
 		default:
 			counts[key]++
 			if l.effects[string(e.AuditID)] == history.Unchanged {

@@ -37,7 +37,8 @@ func (p *play) views(ctx context.Context) error {
 		{"markdownview.update.label", 1, []act{changing(p, v, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"example.com/a": "b"} })}},
 		{"markdownview.drift.content", 1, []act{changing(p, content, func(c *corev1.ConfigMap) { c.Data["one.md"] = "# Three\n" })}},
 		{"markdownview.drift.deleted", 1, []act{p.remove(address)}},
-		{"markdownview.delete", 1, []act{then(p.removeGone(v), p.gone(address))}},
+		// The garbage collector removes the three children.
+		{"markdownview.delete", 4, []act{then(p.removeGone(v), p.gone(address))}},
 	})
 }
 

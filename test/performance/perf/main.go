@@ -30,6 +30,7 @@ import (
 	"leasehold.dev/test/performance/scale"
 	"leasehold.dev/test/performance/stage"
 	"leasehold.dev/test/performance/suite"
+	"leasehold.dev/test/performance/writes"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.
@@ -40,6 +41,7 @@ func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 // measurements are all there are, in the order in which they are made: what is
 // exact comes first, and what the others would disturb most comes last.
 var measurements = []measurement{
+	{"writes", "4m", writes.Measure},
 	{"scale", "12m", scale.Measure},
 	{"failover", "15m", failover.Measure},
 	{"suite", "8m", suite.Measure},
