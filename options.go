@@ -123,8 +123,8 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 8, "How many StorageBuckets are probed at once.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr", "Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise, such as a Service range; may be repeated.")
 	f.Var(&o.denyCIDRs, "endpoint-deny-cidr", "Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
-	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server, on average.")
-	f.IntVar(&o.apiBurst, "kube-api-burst", 100, "Requests to the API server that may follow each other at once.")
+	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server for each kind of object, on average.")
+	f.IntVar(&o.apiBurst, "kube-api-burst", 100, "Requests to the API server for each kind of object that may follow each other at once.")
 }
 
 // validate finds everything that is wrong at once.
