@@ -32,6 +32,8 @@ const (
 	// calm is for how long nothing may be recorded for all to be at rest; the renewals
 	// of the Lease are not recorded.
 	calm = time.Second
+	// tries is how often what is still to come is waited for once more.
+	tries = 5
 )
 
 // unlimited takes the limits of the operator's client out of the way.
@@ -108,7 +110,9 @@ func (f *field) close(ctx context.Context, err *error) {
 }
 
 // settle returns when nothing has been written to the audit log for a while.
-func (f *field) settle(ctx context.Context) error {
+func (f *field) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
+
+func (f *field) settleFor(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), f.bench.Clock.Now()
 	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
 		info, err := os.Stat(f.Plane.AuditLog())
@@ -153,6 +157,20 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 	for _, e := range mine {
 		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict {
 			c.conflicts++
+		}
+	}
+	return c, nil
+}
+
+// costOf is the same when at least so many writes have been recorded, or nothing has been
+// for some seconds: events are sent beside all else, and may come late.
+func (f *field) costOf(ctx context.Context, from record.Bookmark, writes int) (c cost, err error) {
+	for range tries {
+		if err := f.settle(ctx); err != nil {
+			return c, err
+		}
+		if c, err = f.costSince(from); err != nil || c.writes >= writes {
+			return c, err
 		}
 	}
 	return c, nil

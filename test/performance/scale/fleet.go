@@ -82,7 +82,7 @@ func measureFleet(ctx context.Context, b stage.Bench, s shape, n int) (r fleet, 
 	if _, err := f.create(ctx, fleetCold, n); err != nil {
 		return r, err
 	}
-	if err := f.converge(ctx, eye, &r); err != nil {
+	if err := f.converge(ctx, eye, s, &r); err != nil {
 		return r, err
 	}
 	b.Say("%d Tenants: all Ready after %.1f s; looking at the memory", n, r.took.Seconds())
@@ -123,7 +123,7 @@ func (f *field) practise(ctx context.Context, s shape, fleet string, n int) (pac
 }
 
 // converge lets the replica lead and waits until the fleet is Ready.
-func (f *field) converge(ctx context.Context, eye *onlooker, r *fleet) error {
+func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
@@ -155,10 +155,7 @@ func (f *field) converge(ctx context.Context, eye *onlooker, r *fleet) error {
 		return err
 	}
 	r.cpu = after - before
-	if err := f.settle(ctx); err != nil {
-		return err
-	}
-	r.spent, err = f.costSince(from)
+	r.spent, err = f.costOf(ctx, from, r.n*len(s))
 	return err
 }
 
@@ -234,10 +231,7 @@ func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited
 	if r.took, err = f.swarm(ctx, n); err != nil {
 		return s, r, err
 	}
-	if err := f.settle(ctx); err != nil {
-		return s, r, err
-	}
-	r.spent, err = f.costSince(from)
+	r.spent, err = f.costOf(ctx, from, n*len(s))
 	return s, r, err
 }
 
@@ -262,7 +256,8 @@ func (f *field) model(ctx context.Context) (shape, error) {
 	if _, err := eye.await(ctx, "shape", 1); err != nil {
 		return nil, err
 	}
-	if err := f.settle(ctx); err != nil {
+	// An event that was missed here would be missing from all that follows.
+	if err := f.settleFor(ctx, tries*calm); err != nil {
 		return nil, err
 	}
 	events, err := f.eventsSince(from)

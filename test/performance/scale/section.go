@@ -128,7 +128,7 @@ func (f *findings) limitFigures() []figures.Figure {
 			figures.Figure{
 				ID: "W4.limited.writes", Title: "writes meanwhile, with events", Unit: "1/s",
 				Runs: []float64{float64(f.limited.spent.writes) / f.limited.took.Seconds()},
-				Note: "client-go counts each API group's version and each kind by itself",
+				Note: "client-go limits the requests for each kind of object by themselves, so that all together are more than --kube-api-qps",
 			},
 		)
 	}
