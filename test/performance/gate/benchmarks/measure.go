@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -12,9 +13,13 @@ import (
 	"golang.org/x/tools/benchmark/parse"
 )
 
-// iterations is how often a function is called in a round. A number, and not a time,
-// so that what is counted is counted of the same work.
-const iterations = 100
+// What is counted is counted of the same work each time. What is timed is timed for
+// less than the machine lets a process run, and often: the best of it was disturbed by
+// nobody, even where others want the machine.
+var (
+	counting = []string{"-test.benchtime=100x"}
+	timing   = []string{"-test.benchtime=1ms", "-test.count=10"}
+)
 
 // key names a benchmark and the size that it was run at.
 type key struct {
@@ -48,22 +53,33 @@ func (r results) add(k key, f figures) {
 	r[k] = f
 }
 
-// run runs all benchmarks of a program once.
+// counted and timed leave of what was measured what it was measured for.
+func counted(f figures) figures { return figures{f.allocs, f.bytes, math.Inf(1)} }
+func timed(f figures) figures   { return figures{math.MaxUint64, math.MaxUint64, f.nanoseconds} }
+
+// run runs all benchmarks of a program, to count and to time.
 func (p program) run(ctx context.Context, into results) error {
-	// #nosec G204 -- the program was just compiled here.
-	command := exec.CommandContext(ctx, p.path, "-test.run=^$", "-test.bench=.", "-test.cpu=1", "-test.timeout=5m",
-		fmt.Sprintf("-test.benchtime=%dx", iterations))
-	command.Dir = p.dir
-	said, err := command.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("running the benchmarks of %s in %s: %w\n%s", p.pkg, p.dir, err, said)
+	for _, way := range []struct {
+		flags []string
+		part  func(figures) figures
+	}{{counting, counted}, {timing, timed}} {
+		flags := append([]string{"-test.run=^$", "-test.bench=.", "-test.cpu=1", "-test.timeout=5m"}, way.flags...)
+		command := exec.CommandContext(ctx, p.path, flags...) // #nosec G204 -- the program was just compiled here
+		command.Dir = p.dir
+		said, err := command.CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("running the benchmarks of %s in %s: %w\n%s", p.pkg, p.dir, err, said)
+		}
+		if err := into.read(p.pkg, said, way.part); err != nil {
+			return err
+		}
 	}
-	return into.read(p.pkg, said)
+	return nil
 }
 
 var sized = regexp.MustCompile(`^Benchmark(.+?)(?:/n=(\d+))?$`)
 
-func (r results) read(pkg string, said []byte) error {
+func (r results) read(pkg string, said []byte, part func(figures) figures) error {
 	all, err := parse.ParseSet(bytes.NewReader(said))
 	if err != nil {
 		return fmt.Errorf("reading the benchmarks of %s: %w", pkg, err)
@@ -83,7 +99,7 @@ func (r results) read(pkg string, said []byte) error {
 			if run.Measured&parse.AllocsPerOp == 0 {
 				return fmt.Errorf("reading the benchmarks of %s: %s does not call b.ReportAllocs", pkg, name)
 			}
-			r.add(k, figures{run.AllocsPerOp, run.AllocedBytesPerOp, run.NsPerOp})
+			r.add(k, part(figures{run.AllocsPerOp, run.AllocedBytesPerOp, run.NsPerOp}))
 		}
 	}
 	return nil
