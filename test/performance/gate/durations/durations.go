@@ -104,6 +104,7 @@ func newComparison(ctx context.Context, p row.Pair, packages []pkg) (*comparison
 // compare runs all tests of a package in both trees, and those again that look slower.
 func (c *comparison) compare(ctx context.Context, folder string) ([]row.Row, error) {
 	began := c.Bench.Clock.Now()
+	c.Bench.Say("durations: compiling and running the tests of %s in both trees", folder)
 	base, missing, err := c.base.Compile(ctx, "./"+folder)
 	if err != nil {
 		return nil, err

@@ -112,6 +112,7 @@ func (r *runner) pkg(ctx context.Context, folder string, specs []Spec) ([]row.Ro
 	if budget <= 0 {
 		return untried(specs, fmt.Sprintf("not run, as the %s for all packages were used up: %s", total/r.share, r.replay(folder, specs...))), nil
 	}
+	r.Bench.Say("flakes: compiling the tests of %s", folder)
 	tests, problem, err := r.tree.Compile(ctx, "./"+folder)
 	if err != nil || problem != "" {
 		return r.judge(folder, specs, testrun.Outcome{Problem: problem}, budget), err
