@@ -54,7 +54,7 @@ func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err e
 			section.Failure = err.Error()
 		}
 	}()
-	b.Say("failover: building the peer, the same operator with the election of controller-runtime")
+	b.Say("building the peer, the same operator with the election of controller-runtime")
 	peer, remove, err := buildPeer(ctx, b.Checkout)
 	if err != nil {
 		return section, err
@@ -102,12 +102,12 @@ func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) erro
 	g.mu.Lock()
 	g.pairs = append(g.pairs, p)
 	g.mu.Unlock()
-	m.Say("failover: a control plane for %s with %s settings is there after %.0f s, making Tenants",
+	m.Say("a control plane for %s with %s settings is there after %.0f s, making Tenants",
 		g.subject.name, g.setting.name, m.Clock.Since(began).Seconds())
 	if err := p.populate(ctx, m.plan.tenants); err != nil {
 		return fmt.Errorf("filling the control plane of %s with %s settings: %w\n%s", g.subject.name, g.setting.name, err, p.logs())
 	}
-	m.Say("failover: two replicas of %s with %s settings and %d Tenants are there after %.0f s",
+	m.Say("two replicas of %s with %s settings and %d Tenants are there after %.0f s",
 		g.subject.name, g.setting.name, m.plan.tenants, m.Clock.Since(began).Seconds())
 	return nil
 }
@@ -135,7 +135,7 @@ func (m *bench) each(do func(*group, *pair) error) error {
 
 // rest counts the election's requests.
 func (m *bench) rest(ctx context.Context) error {
-	m.Say("failover: counting what the election asks for in %s of rest", m.plan.idle)
+	m.Say("counting what the election asks for in %s of rest", m.plan.idle)
 	return m.each(func(g *group, p *pair) error {
 		rate, err := p.rest(ctx, m.plan.idle)
 		if err != nil {
@@ -181,11 +181,11 @@ func (g *group) work(ctx context.Context, p *pair, say func(string, ...any)) boo
 	defer g.mu.Unlock()
 	if err != nil {
 		g.failures = append(g.failures, fmt.Errorf("trial %d: %w", n, err))
-		say("failover: %s, %s settings, %s, %d of %d: FAILED, see the end", g.subject.name, g.setting.name, w, n, len(g.losses))
+		say("%s, %s settings, %s, %d of %d: FAILED, see the end", g.subject.name, g.setting.name, w, n, len(g.losses))
 		return true
 	}
 	g.handovers[w] = append(g.handovers[w], h)
-	say("failover: %s, %s settings, %s, %d of %d: another one worked after %.1f s%s",
+	say("%s, %s settings, %s, %d of %d: another one worked after %.1f s%s",
 		g.subject.name, g.setting.name, w, n, len(g.losses), h.first.Sub(h.at).Seconds(), zombies(h))
 	return true
 }

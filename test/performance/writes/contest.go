@@ -39,7 +39,7 @@ func contend(ctx context.Context, b stage.Bench) (_ figures.Figure, err error) {
 		tenants, lasts = 5, time.Second
 	}
 	f := figures.Figure{ID: "W5", Title: "writes refused as Conflict or AlreadyExists, of 1000", Goal: figures.AtMost(1)}
-	b.Say("writes: %d editors of %d Tenants", editors, tenants)
+	b.Say("%d editors of %d Tenants", editors, tenants)
 	s, err := stage.Start(ctx, b.Checkout, stage.Options{Replicas: 2})
 	if err != nil {
 		return f, fmt.Errorf("setting the stage for editors: %w", err)

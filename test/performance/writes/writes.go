@@ -48,7 +48,7 @@ func play(ctx context.Context, b stage.Bench) (runs [][]counts.Phase, err error)
 		n = 1
 	}
 	for run := range n {
-		b.Say("writes: story %d of %d", run+1, n)
+		b.Say("story %d of %d", run+1, n)
 		bench := b
 		bench.Dir = filepath.Join(b.Dir, "story-"+strconv.Itoa(run+1))
 		phases, err := counts.Take(ctx, bench)
