@@ -80,6 +80,7 @@ func (p *play) converge(ctx context.Context, size int) error {
 // restart has all replicas end and starts two others, which look more often.
 func (p *play) restart(ctx context.Context) error {
 	replicas := p.stage.Installation.Replicas()
+	p.killed = replicas
 	errs := make([]error, len(replicas))
 	var ended sync.WaitGroup
 	for n, r := range replicas {
@@ -111,6 +112,7 @@ func (p *play) failOver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.killed = append(p.killed, leader)
 	leader.Kill()
 	if _, err := leader.Wait(ctx); err != nil {
 		return fmt.Errorf("waiting for %s to be dead: %w", leader.Name(), err)

@@ -1,11 +1,14 @@
 package counts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,11 +26,22 @@ func named(namespace, name string) metav1.ObjectMeta {
 // create makes an object.
 func (p *play) create(o client.Object) act {
 	return func(ctx context.Context) error {
-		if err := p.stage.Client.Create(ctx, o); err != nil {
+		if err := p.admitted(ctx, func() error { return p.stage.Client.Create(ctx, o) }); err != nil {
 			return fmt.Errorf("creating %s: %w", o.GetName(), err)
 		}
 		return nil
 	}
+}
+
+// admitted asks again while admission does not answer, as may be on a machine that
+// is busy with other things. Nothing has been stored then.
+func (p *play) admitted(ctx context.Context, ask func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(context.Context) (bool, error) {
+		last = ask()
+		return !apierrors.IsInternalError(last), nil
+	})
+	return cmp.Or(last, err)
 }
 
 // createReady makes one of our objects and waits until it is Ready.
@@ -41,7 +55,7 @@ func changing[T client.Object](p *play, o T, f func(T)) act {
 				return err
 			}
 			f(o)
-			return p.stage.Client.Update(ctx, o)
+			return p.admitted(ctx, func() error { return p.stage.Client.Update(ctx, o) })
 		})
 		if err != nil {
 			return fmt.Errorf("changing %s: %w", o.GetName(), err)

@@ -25,9 +25,10 @@ const (
 	quiet = 500 * time.Millisecond
 )
 
-// elections are short, so that a leader that was killed has a successor soon.
+// elections are short, so that a leader that was killed has a successor soon, and
+// long enough for a leader on a machine that is busy with other things to renew.
 var elections = []string{
-	"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
+	"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",
 }
 
 // reconciles is the metric that counts passes.
@@ -41,6 +42,8 @@ type play struct {
 	bench stage.Bench
 	stage *stage.Stage
 	s3    *env.S3Server
+	// killed are the replicas that the story itself has ended.
+	killed []*env.Replica
 
 	// events is all of the audit log up to the bookmark.
 	events   []auditv1.Event
@@ -185,12 +188,15 @@ type work struct {
 // passes are the replicas that run, by name.
 type passes map[string]work
 
-// reconciled asks all replicas that run.
+// reconciled asks all replicas; it is an error if one has ended that was not to.
 func (p *play) reconciled(ctx context.Context) (passes, error) {
 	all := passes{}
 	for _, r := range p.stage.Installation.Replicas() {
-		if !r.Running() {
+		if slices.Contains(p.killed, r) {
 			continue
+		}
+		if !r.Running() {
+			return nil, fmt.Errorf("%s has ended by itself, so what is counted would be of its end too:\n%s", r.Name(), r.LogTail(5))
 		}
 		metrics, err := stage.ReadMetrics(ctx, r)
 		if err != nil {

@@ -186,8 +186,11 @@ func (s *Stage) Stop(ctx context.Context) error {
 func within(ctx context.Context, what string, ask func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
+		err := ask(ctx)
+		if err == nil || ctx.Err() == nil {
+			last = err // what the end of the time has cut short says nothing
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, last))
