@@ -53,6 +53,8 @@ func (p gate) judge(t *testing.T, name, head string, flags ...string) (*report.R
 	args := slices.Concat([]string{"-root", ".", "-base", "HEAD", "-head", head, "-dir", dir}, flags)
 	command := exec.CommandContext(t.Context(), p.path, args...)
 	command.Dir, command.Stderr = root, t.Output()
+	// Tests that the gate runs are not to prove it.
+	command.Env = append(os.Environ(), runs+"=")
 	said, err := command.Output()
 	t.Logf("%s", said)
 	var ended *exec.ExitError
