@@ -199,6 +199,10 @@ func (g *run) learn(ctx context.Context, checks []judge.Check) (err error) {
 			if f.Err != "" {
 				return fmt.Errorf("comparing the base with itself: %s: %s", f.Check, f.Err)
 			}
+			// Of a time, this is what is learned here. A count should never be among them.
+			for _, r := range slices.Concat(f.Is(row.Worse), f.Is(row.Unclear)) {
+				g.say("learning: %s is %s, though both are the same: %s and %s: %s", r.ID, r.Verdict, r.Base, r.Head, r.Reason)
+			}
 		}
 	}
 	machine := figures.ThisMachine()

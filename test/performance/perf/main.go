@@ -115,13 +115,13 @@ func perf(ctx context.Context, args []string, output io.Writer) error {
 	if err := forget(o.dir, measurements); err != nil {
 		return err
 	}
-	s := &session{clock: clock.RealClock{}, output: output, dir: o.dir, strict: o.strict}
-	s.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: s.clock.Now(), Machine: figures.ThisMachine()}
-	s.say("building %s", o.root)
+	c := &campaign{clock: clock.RealClock{}, output: output, dir: o.dir, strict: o.strict}
+	c.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: c.clock.Now(), Machine: figures.ThisMachine()}
+	c.say("building %s", o.root)
 	checkout, err := stage.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
 	if err != nil {
 		return err
 	}
-	s.report.Commit = checkout.Commit
-	return s.run(ctx, o.chosen, checkout)
+	c.report.Commit = checkout.Commit
+	return c.run(ctx, o.chosen, checkout)
 }

@@ -56,9 +56,9 @@ func TestWhatItEndsWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSession(t, io.Discard)
-			s.report.Quick, s.strict = tc.quick, tc.strict
-			err := s.run(t.Context(), tc.chosen, stage.Checkout{})
+			c := newCampaign(t, io.Discard)
+			c.report.Quick, c.strict = tc.quick, tc.strict
+			err := c.run(t.Context(), tc.chosen, stage.Checkout{})
 			if got := program.ExitCode(err, errMissed); got != tc.want {
 				t.Errorf("ends with %d, want %d: %v", got, tc.want, err)
 			}
@@ -66,21 +66,21 @@ func TestWhatItEndsWith(t *testing.T) {
 	}
 }
 
-func newSession(t *testing.T, output io.Writer) *session {
+func newCampaign(t *testing.T, output io.Writer) *campaign {
 	t.Helper()
 	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
-	return &session{clock: clock, output: output, dir: t.TempDir(), report: figures.Report{Seed: 7, Started: clock.Now()}}
+	return &campaign{clock: clock, output: output, dir: t.TempDir(), report: figures.Report{Seed: 7, Started: clock.Now()}}
 }
 
 func TestOneThatBreaksOffDoesNotKeepTheOthers(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var said bytes.Buffer
-	s := newSession(t, &said)
-	clock := s.clock.(*testclock.FakeClock)
-	g.Expect(s.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, stage.Checkout{})).NotTo(Succeed())
+	c := newCampaign(t, &said)
+	clock := c.clock.(*testclock.FakeClock)
+	g.Expect(c.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, stage.Checkout{})).NotTo(Succeed())
 
-	report := written(t, s.dir)
+	report := written(t, c.dir)
 	g.Expect(report.Seed).To(BeEquivalentTo(7))
 	g.Expect(report.Took).To(Equal(2 * time.Second))
 	g.Expect(report.Sections).To(HaveLen(3))
@@ -89,14 +89,14 @@ func TestOneThatBreaksOffDoesNotKeepTheOthers(t *testing.T) {
 	g.Expect(report.Sections[2].ID).To(Equal("third"))
 	g.Expect(said.String()).To(And(
 		ContainSubstring("[    0s] first: run 1\n"), ContainSubstring("[    1s] third: run 1\n"),
-		ContainSubstring("missed: third"), ContainSubstring(filepath.Join(s.dir, "report.md")),
+		ContainSubstring("missed: third"), ContainSubstring(filepath.Join(c.dir, "report.md")),
 	))
 }
 
 func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := newSession(t, io.Discard)
+	c := newCampaign(t, io.Discard)
 	ctx, interrupt := context.WithCancel(t.Context())
 	breaksOff := measurement{"second", "1s", func(ctx context.Context, _ stage.Bench) (figures.Section, error) {
 		interrupt()
@@ -107,9 +107,9 @@ func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
 		t.Error("the third was begun")
 		return figures.Section{}, nil
 	}}
-	err := s.run(ctx, []measurement{fails("first", nil), breaksOff, never}, stage.Checkout{})
+	err := c.run(ctx, []measurement{fails("first", nil), breaksOff, never}, stage.Checkout{})
 	g.Expect(program.ExitCode(err, errMissed)).To(Equal(2))
-	report := written(t, s.dir)
+	report := written(t, c.dir)
 	g.Expect(report.Sections[0].Failure).To(BeEmpty())
 	g.Expect(report.Sections[1].Figures).To(HaveLen(1))
 	g.Expect(report.Sections[1].Failure).To(ContainSubstring("canceled"))
@@ -119,15 +119,15 @@ func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
 func TestEachHasABenchOfItsOwn(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	s := newSession(t, io.Discard)
-	s.report.Quick = true
+	c := newCampaign(t, io.Discard)
+	c.report.Quick = true
 	var got stage.Bench
 	m := measurement{"one", "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
 		got = b
 		return figures.Section{}, nil
 	}}
-	g.Expect(s.run(t.Context(), []measurement{m}, stage.Checkout{Commit: "0123abc"})).To(Succeed())
-	g.Expect(got.Dir).To(Equal(filepath.Join(s.dir, "one")))
+	g.Expect(c.run(t.Context(), []measurement{m}, stage.Checkout{Commit: "0123abc"})).To(Succeed())
+	g.Expect(got.Dir).To(Equal(filepath.Join(c.dir, "one")))
 	g.Expect(got).To(And(HaveField("Seed", uint64(7)), HaveField("Quick", true), HaveField("Checkout.Commit", "0123abc")))
 }
 

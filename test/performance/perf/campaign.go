@@ -24,8 +24,8 @@ type measurement struct {
 	measure func(context.Context, stage.Bench) (figures.Section, error)
 }
 
-// session is one run of several measurements.
-type session struct {
+// campaign is one run of several measurements.
+type campaign struct {
 	clock  clock.WithTicker
 	output io.Writer
 	dir    string
@@ -37,42 +37,42 @@ type session struct {
 // run makes the measurements one after the other, as each wants the machine for
 // itself. One that fails does not keep the others from being made; who breaks off
 // keeps what was measured until then.
-func (s *session) run(ctx context.Context, chosen []measurement, checkout stage.Checkout) error {
+func (c *campaign) run(ctx context.Context, chosen []measurement, checkout stage.Checkout) error {
 	var errs []error
 	for i, m := range chosen {
-		s.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
-		s.report.Sections = append(s.report.Sections, s.measure(ctx, m, checkout))
-		s.report.Took = s.clock.Since(s.report.Started)
+		c.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
+		c.report.Sections = append(c.report.Sections, c.measure(ctx, m, checkout))
+		c.report.Took = c.clock.Since(c.report.Started)
 		// Each time, so that little is lost whatever happens.
-		errs = append(errs, figures.Write(s.dir, s.report))
+		errs = append(errs, figures.Write(c.dir, c.report))
 	}
-	fmt.Fprintln(s.output)
-	errs = append(errs, s.report.WriteTable(s.output))
-	fmt.Fprintf(s.output, "\nthe report is in %s, for machines in %s beside it\n", filepath.Join(s.dir, figures.MarkdownFile), figures.JSONFile)
-	return errors.Join(program.Undone(errors.Join(append(errs, broken(s.report))...)), s.missed())
+	fmt.Fprintln(c.output)
+	errs = append(errs, c.report.WriteTable(c.output))
+	fmt.Fprintf(c.output, "\nthe report is in %s, for machines in %s beside it\n", filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
+	return errors.Join(program.Undone(errors.Join(append(errs, broken(c.report))...)), c.missed())
 }
 
 // measure makes one of them, unless all is over.
-func (s *session) measure(ctx context.Context, m measurement, checkout stage.Checkout) figures.Section {
-	began := s.clock.Now()
+func (c *campaign) measure(ctx context.Context, m measurement, checkout stage.Checkout) figures.Section {
+	began := c.clock.Now()
 	section, err := figures.Section{}, ctx.Err()
 	if err == nil {
 		section, err = m.measure(ctx, stage.Bench{
-			Checkout: checkout, Dir: filepath.Join(s.dir, m.id), Seed: s.report.Seed, Quick: s.report.Quick, Clock: s.clock,
-			Say: func(format string, args ...any) { s.say(m.id+": "+format, args...) },
+			Checkout: checkout, Dir: filepath.Join(c.dir, m.id), Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
+			Say: func(format string, args ...any) { c.say(m.id+": "+format, args...) },
 		})
 	}
-	section.ID, section.Took = m.id, s.clock.Since(began)
+	section.ID, section.Took = m.id, c.clock.Since(began)
 	if err != nil {
 		section.Failure = err.Error()
-		s.say("%s: broke off: %v", m.id, err)
+		c.say("%s: broke off: %v", m.id, err)
 	}
 	return section
 }
 
 // say tells who waits, and since when.
-func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.output, "[%6s] %s\n", s.clock.Since(s.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
+func (c *campaign) say(format string, args ...any) {
+	fmt.Fprintf(c.output, "[%6s] %s\n", c.clock.Since(c.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
 // broken is nil if all that was asked for was measured.
@@ -85,8 +85,8 @@ func broken(r figures.Report) error {
 
 // missed is nil if all goals are kept, or nobody asked for that. A quick run has too
 // few figures to miss one.
-func (s *session) missed() error {
-	if n := len(s.report.Missed()); n > 0 && s.strict && !s.report.Quick {
+func (c *campaign) missed() error {
+	if n := len(c.report.Missed()); n > 0 && c.strict && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
 	}
 	return nil
