@@ -103,7 +103,12 @@ func (p *pair) populate(ctx context.Context, n int) error {
 			Namespaces: []v1beta1.NamespaceSuffix{"dev"}, Admins: []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
 		}}
 		p.load.tenants = append(p.load.tenants, t.Name)
-		all.Go(func() error { return p.stage.Client.Create(ctx, t) })
+		// A replica that has just lost the Lease, on a busy machine, takes its webhooks with it.
+		all.Go(func() error {
+			return p.await(ctx, "admission of "+t.Name, patience, func(ctx context.Context) error {
+				return client.IgnoreAlreadyExists(p.stage.Client.Create(ctx, t.DeepCopy()))
+			})
+		})
 	}
 	if err := all.Wait(); err != nil {
 		return fmt.Errorf("making Tenants: %w", err)
