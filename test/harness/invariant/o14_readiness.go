@@ -66,9 +66,13 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 		}
 	}
 	const clock = "15:04:05.000"
+	leads := b.beganToLead(life)
 	for _, path := range paths {
 		at, known := synced[path]
 		switch {
+		case !warm[path] && !leads.IsZero() && asked[path].After(leads):
+			// What only a leader follows is no part of being ready, and the election may
+			// come a moment before the first answer.
 		case asked[path].After(ready):
 			if warm[path] {
 				b.broken("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
@@ -82,6 +86,16 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 	if len(paths) == 0 {
 		b.doubt("replica %s was ready at %s, and what it follows was not recorded", life.Name, ready.Format(clock))
 	}
+}
+
+// beganToLead is when a process had the Lease for the first time; zero if it never had.
+func (b *bench) beganToLead(life history.Replica) time.Time {
+	for _, t := range b.History.Terms(b.Operator.Lease) {
+		if t.Holder == life.Name && life.During(t.At) {
+			return t.At
+		}
+	}
+	return time.Time{}
 }
 
 // judgeServed looks at the handshake that was tried as soon as it was ready.

@@ -72,10 +72,21 @@ func TestHonestReadiness(t *testing.T) {
 		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
 	warm := func(o *invariant.Operator) { o.Warm = true }
+	leads := func(from float64) step {
+		return step{func(s *story) {
+			holds("b").tell(s)
+			s.now = second(from)
+			holds("a").tell(s)
+		}}
+	}
 	check(t, invariant.HonestReadiness, map[string]row{
 		"ByTheBook":    {history: start(down, notYet, followed, parts, ready, serves), change: warm, want: invariant.Held, says: []string{"1 checked"}},
 		"NoWebhooks":   {history: start(down, followed, ready), want: invariant.Held},
 		"TooEarly":     {history: start(followed, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
+		"OfALeader":    {history: start(leads(4), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Held},
+		"OfALeaderYet": {history: start(leads(4), followed, follows("/parts", 4.9, 6), ready), change: warm, want: invariant.Broken},
+		"BeforeItLed":  {history: start(leads(4), followed, follows("/others", 3, 6), ready), change: warm, want: invariant.Broken},
+		"AnotherLed":   {history: start(holds("b"), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Broken},
 		"NeverTold":    {history: start(followed, follows("/parts", 2, 0), ready), want: invariant.Broken, says: []string{"never told all of /parts"}},
 		"SecondTry":    {history: start(followed, follows("/parts", 2, 0), follows("/parts", 3, 4), ready), want: invariant.Held},
 		"AskedAgain":   {history: start(followed, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
