@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/env"
@@ -140,18 +139,7 @@ func (p *play) count(ctx context.Context, next phase) error {
 
 // await asks until there is no error.
 func (p *play) await(ctx context.Context, what string, ask func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
-		err := ask(ctx)
-		if err == nil || ctx.Err() == nil {
-			last = err // what the end of the time has cut short says nothing
-		}
-		return err == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, last))
-	}
-	return nil
+	return stage.Await(ctx, poll, patience, what, ask)
 }
 
 // rest waits until the operator has nothing to do and has done nothing for a while:

@@ -11,7 +11,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,7 +104,7 @@ func (p *pair) populate(ctx context.Context, n int) error {
 		p.load.tenants = append(p.load.tenants, t.Name)
 		// A replica that has just lost the Lease, on a busy machine, takes its webhooks with it.
 		all.Go(func() error {
-			return p.await(ctx, "admission of "+t.Name, patience, func(ctx context.Context) error {
+			return stage.Await(ctx, poll, patience, "admission of "+t.Name, func(ctx context.Context) error {
 				return client.IgnoreAlreadyExists(p.stage.Client.Create(ctx, t.DeepCopy()))
 			})
 		})
@@ -113,7 +112,7 @@ func (p *pair) populate(ctx context.Context, n int) error {
 	if err := all.Wait(); err != nil {
 		return fmt.Errorf("making Tenants: %w", err)
 	}
-	return p.await(ctx, "all Tenants to be Ready", patience, func(ctx context.Context) error {
+	return stage.Await(ctx, poll, patience, "all Tenants to be Ready", func(ctx context.Context) error {
 		var list v1beta1.TenantList
 		if err := p.stage.Client.List(ctx, &list); err != nil {
 			return err
@@ -160,7 +159,7 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rate float64, er
 // is renewed, and returns who leads.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	before := ""
-	err = p.await(ctx, "two replicas and a Lease that is renewed", patience, func(ctx context.Context) error {
+	err = stage.Await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
 		for _, r := range p.stage.Installation.Replicas() {
 			if err := p.revive(r); err != nil {
 				return err
@@ -231,17 +230,4 @@ func (p *pair) pass(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// await asks until there is no error.
-func (*pair) await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
-		last = ask(ctx)
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, last))
-	}
-	return nil
 }

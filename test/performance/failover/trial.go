@@ -114,7 +114,7 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape)
 			return nil
 		}
 	}
-	err := p.await(ctx, "a write of another leader", p.setting.lease+2*p.setting.poll()+patience/4, func(context.Context) error {
+	err := stage.Await(ctx, poll, p.setting.lease+2*p.setting.poll()+patience/4, "a write of another leader", func(context.Context) error {
 		return tape.wrote(l.leader)
 	})
 	if err := errors.Join(err, healed()); err != nil {

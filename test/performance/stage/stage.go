@@ -184,8 +184,14 @@ func (s *Stage) Stop(ctx context.Context) error {
 
 // within asks until there is no error, for as long as anything here may take.
 func within(ctx context.Context, what string, ask func(context.Context) error) error {
+	return Await(ctx, poll, patience, what, ask)
+}
+
+// Await asks every so often until there is no error, for at most the limit. The error
+// says what was waited for, and what was wrong the last time.
+func Await(ctx context.Context, every, limit time.Duration, what string, ask func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, poll, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {
 		err := ask(ctx)
 		if err == nil || ctx.Err() == nil {
 			last = err // what the end of the time has cut short says nothing
