@@ -34,7 +34,11 @@ func coverage(s *subject) row.Row {
 		}
 	}
 	for _, e := range s.examples {
-		strike(all, "", e.kept.Object)
+		eachValue("", e.kept.Object, func(field string, _ any) {
+			if _, asked := all[field]; asked {
+				all[field] = false
+			}
+		})
 	}
 	without := slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(field string) bool { return !all[field] })
 	tried := fmt.Sprintf("%d of %d fields", len(all)-len(without), len(all))
@@ -54,20 +58,19 @@ func paths(all map[string]bool, field string, s apiextensionsv1.JSONSchemaProps)
 	}
 }
 
-// strike marks all fields that a value has as seen.
-func strike(all map[string]bool, field string, value any) {
-	if _, asked := all[field]; asked {
-		all[field] = false
-	}
+// eachValue calls visit for a value and for all below it, each with its field's path.
+// What is in a map is visited twice: by its key, and as one of all that may be there.
+func eachValue(field string, value any, visit func(field string, value any)) {
+	visit(field, value)
 	switch value := value.(type) {
 	case map[string]any:
 		for name, below := range value {
-			strike(all, join(field, name), below)
-			strike(all, field+"{}", below)
+			eachValue(join(field, name), below, visit)
+			eachValue(field+"{}", below, visit)
 		}
 	case []any:
 		for _, below := range value {
-			strike(all, field+"[]", below)
+			eachValue(field+"[]", below, visit)
 		}
 	}
 }

@@ -168,17 +168,6 @@ func decoded(j apiextensionsv1.JSON) any {
 }
 
 // remember adds the values of an example to the corpus.
-func remember(corpus map[string][]any, field string, value any) {
-	corpus[field] = append(corpus[field], value)
-	switch value := value.(type) {
-	case map[string]any:
-		for name, below := range value {
-			remember(corpus, join(field, name), below)
-			remember(corpus, field+"{}", below)
-		}
-	case []any:
-		for _, below := range value {
-			remember(corpus, field+"[]", below)
-		}
-	}
+func remember(corpus map[string][]any, example map[string]any) {
+	eachValue("", example, func(field string, value any) { corpus[field] = append(corpus[field], value) })
 }

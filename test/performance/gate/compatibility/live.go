@@ -120,7 +120,7 @@ func (s *subject) fill(ctx context.Context, b stage.Bench, c client.Client, samp
 	g := &generator{rand: rand.New(rand.NewPCG(b.Seed, seed.Sum64())), corpus: map[string][]any{}}
 	for _, sample := range slices.Concat(samples, more) {
 		if sample.GroupVersionKind() == s.kind() {
-			remember(g.corpus, "", sample.Object)
+			remember(g.corpus, sample.Object)
 		}
 	}
 	for _, sample := range samples {
