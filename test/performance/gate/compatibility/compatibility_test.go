@@ -8,27 +8,17 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/performance/gate/compatibility"
 	"leasehold.dev/test/performance/gate/row"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/gate/row/rowtest"
 )
 
 const root = "../../../.."
 
 func check(t *testing.T, base, head string) map[string]row.Row {
 	t.Helper()
-	rows, err := compatibility.Check(t.Context(), row.Pair{
-		Base: stage.Checkout{Dir: base}, Head: stage.Checkout{Dir: head},
-		Bench: stage.Bench{Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf},
-	})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	byID := map[string]row.Row{}
-	for _, r := range rows {
-		byID[r.ID] = r
-	}
-	return byID
+	return rowtest.Check(t, compatibility.Check, base, head)
 }
 
 func TestACheckoutIsCompatibleWithItself(t *testing.T) {

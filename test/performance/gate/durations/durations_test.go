@@ -7,11 +7,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/performance/gate/durations"
 	"leasehold.dev/test/performance/gate/row"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/gate/row/rowtest"
 )
 
 // waits is a package whose function is as slow as it is made; once is the name of a
@@ -67,16 +66,7 @@ func tree(t *testing.T, wait, head string) string {
 
 func check(t *testing.T, base, head string) map[string]row.Row {
 	t.Helper()
-	rows, err := durations.Check(t.Context(), row.Pair{
-		Base: stage.Checkout{Dir: base}, Head: stage.Checkout{Dir: head},
-		Bench: stage.Bench{Dir: t.TempDir(), Quick: true, Clock: clock.RealClock{}, Say: t.Logf},
-	})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	byID := map[string]row.Row{}
-	for _, r := range rows {
-		byID[r.ID] = r
-	}
-	return byID
+	return rowtest.Check(t, durations.Check, base, head)
 }
 
 func TestATestThatBecameMuchSlowerIsFound(t *testing.T) {

@@ -8,11 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/performance/gate/flakes"
 	"leasehold.dev/test/performance/gate/row"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/gate/row/rowtest"
 )
 
 // files are those of a tree by path.
@@ -147,16 +146,7 @@ func TestElsewhere(t *testing.T) { t.Skip("asks for more than there is") }
 
 func check(t *testing.T, base, head files) map[string]row.Row {
 	t.Helper()
-	rows, err := flakes.Check(t.Context(), row.Pair{
-		Base: stage.Checkout{Dir: base.tree(t)}, Head: stage.Checkout{Dir: head.tree(t)},
-		Bench: stage.Bench{Dir: t.TempDir(), Quick: true, Clock: clock.RealClock{}, Say: t.Logf},
-	})
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	byID := map[string]row.Row{}
-	for _, r := range rows {
-		byID[r.ID] = r
-	}
-	return byID
+	return rowtest.Check(t, flakes.Check, base.tree(t), head.tree(t))
 }
 
 func TestATestThatDoesNotAlwaysPassIsFound(t *testing.T) {
