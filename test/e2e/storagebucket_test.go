@@ -125,7 +125,7 @@ func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	}
 }
 
-// many is how many buckets are asked for while the leader dies.
+// many is how many buckets are asked for, at the least, while the leader dies.
 const many = 40
 
 func TestManagedBuckets(t *testing.T) {
@@ -165,19 +165,24 @@ func TestManagedBuckets(t *testing.T) {
 		Feature())
 }
 
-// killWhileMaking asks for one bucket after the other, and kills the leader when
-// it has made some; it is asked on for as long as that takes, so that it dies in
-// the midst of its work.
+// killWhileMaking has one bucket made, asks for many more, and kills the leader
+// meanwhile; it asks on for as long as that takes, and for one when there is no
+// leader. So it dies in the midst of its work, however fast it is.
 func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.StorageBucket) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	died := make(chan error, 1)
-	dead := false
-	for i := 0; i < many || !dead; i++ {
-		b := s.managed(fmt.Sprintf("managed-%d", i))
+	ask := func() *v1beta1.StorageBucket {
+		b := s.managed(fmt.Sprintf("managed-%d", len(buckets)))
 		buckets = append(buckets, b)
 		g.Expect(shared.client.Create(ctx, b)).To(Succeed())
-		if i == many/4 {
+		return b
+	}
+	ready(ctx, g, ask(), metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+
+	died := make(chan error, 1)
+	for dead := false; len(buckets) < many || !dead; {
+		ask()
+		if len(buckets) == many/4 {
 			go func() { died <- shared.cluster.Signal(ctx, leader, operatorContainer, syscall.SIGKILL) }()
 		}
 		select {
@@ -187,6 +192,7 @@ func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.
 		default:
 		}
 	}
+	ask()
 	made := map[v1beta1.BucketProvisioning]int{}
 	for _, b := range buckets {
 		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
