@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,6 +34,9 @@ import (
 const (
 	tickInterval      = 10 * time.Second // a tick only wakes the look at what is due
 	inventoryInterval = 30 * time.Second
+	// memoryShare of the container's memory limit is used before garbage is collected
+	// more eagerly. It is less than what the alert LeaseholdMemory warns of.
+	memoryShare = 0.8
 )
 
 func main() {
@@ -46,6 +50,9 @@ func main() {
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
 	logger := ctrl.Log.WithName("main")
+	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
+		logger.Info("garbage is collected without regard to a memory limit", "reason", err.Error())
+	}
 
 	// Nothing but the exit may follow: the Lease has been given back, and whatever
 	// still runs here would run beside the next leader.

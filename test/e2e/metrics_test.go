@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +68,7 @@ func TestMetrics(t *testing.T) {
 			g.Expect(status).To(Equal(http.StatusForbidden))
 		})).
 		Assess("are shown to those with it, and have our series", both(func(ctx context.Context, g *WithT, metrics *metricsClient, leads bool) {
+			memory := memoryLimit(ctx, g)
 			right := token(ctx, g, reader)
 			// A refusal from before the right was there is remembered for a while.
 			g.Eventually(func(g Gomega) {
@@ -74,6 +77,8 @@ func TestMetrics(t *testing.T) {
 				g.Expect(status).To(Equal(http.StatusOK))
 				g.Expect(series(text, "leasehold_objects")).NotTo(BeEmpty())
 				g.Expect(series(text, "controller_runtime_webhook_requests_total")).NotTo(BeEmpty())
+				// Garbage is collected in time, however much the fleet has grown.
+				g.Expect(text).To(ContainSubstring(fmt.Sprintf("\ngo_gc_gomemlimit_bytes %v\n", math.Floor(0.8*memory))))
 				master := "0"
 				if leads {
 					master = "1"
@@ -82,6 +87,16 @@ func TestMetrics(t *testing.T) {
 			}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(poll).Should(Succeed())
 		})).
 		Feature())
+}
+
+// memoryLimit is that of the operator's container, in bytes.
+func memoryLimit(ctx context.Context, g *WithT) float64 {
+	pods, err := shared.pods(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pods).NotTo(BeEmpty())
+	i := slices.IndexFunc(pods[0].Spec.Containers, func(c corev1.Container) bool { return c.Name == operatorContainer })
+	g.Expect(i).NotTo(Equal(-1), "no container %s in %s", operatorContainer, pods[0].Name)
+	return pods[0].Spec.Containers[i].Resources.Limits.Memory().AsApproximateFloat64()
 }
 
 // series are the lines of a metric.
