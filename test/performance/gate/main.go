@@ -189,27 +189,38 @@ func (g *run) learn(ctx context.Context, checks []judge.Check) (err error) {
 	if err != nil {
 		return err
 	}
-	for n := range g.options.learn {
-		g.say("learning: comparison %d of %d", n+1, g.options.learn)
+	made, err := g.repeat(ctx, checks, p)
+	if made == 0 {
+		return err
+	}
+	// It is kept when it broke off, too: it took hours.
+	machine := figures.ThisMachine()
+	g.tolerances.Learn(fmt.Sprintf("%s, %d cores, %s", machine.System, machine.Cores, machine.Go), g.clock.Now().UTC().Format(time.DateOnly))
+	path := filepath.Join(g.options.root, g.options.tolerance)
+	g.say("what was learned by %d comparisons is in %s", made, path)
+	return errors.Join(err, g.tolerances.Save(path))
+}
+
+// repeat compares as often as is to be learned from, and returns how often it has.
+func (g *run) repeat(ctx context.Context, checks []judge.Check, p row.Pair) (made int, err error) {
+	for made < g.options.learn {
+		g.say("learning: comparison %d of %d", made+1, g.options.learn)
 		found, err := judge.Judge(ctx, checks, p)
 		if err != nil {
-			return err
+			return made, err
 		}
 		for _, f := range found {
 			if f.Err != "" {
-				return fmt.Errorf("comparing the base with itself: %s: %s", f.Check, f.Err)
+				return made, fmt.Errorf("comparing the base with itself: %s: %s", f.Check, f.Err)
 			}
 			// Of a time, this is what is learned here. A count should never be among them.
 			for _, r := range slices.Concat(f.Is(row.Worse), f.Is(row.Unclear)) {
 				g.say("learning: %s is %s, though both are the same: %s and %s: %s", r.ID, r.Verdict, r.Base, r.Head, r.Reason)
 			}
 		}
+		made++
 	}
-	machine := figures.ThisMachine()
-	g.tolerances.Learn(fmt.Sprintf("%s, %d cores, %s", machine.System, machine.Cores, machine.Go), g.clock.Now().UTC().Format(time.DateOnly))
-	path := filepath.Join(g.options.root, g.options.tolerance)
-	g.say("what was learned is in %s", path)
-	return g.tolerances.Save(path)
+	return made, nil
 }
 
 func namesOf(all []judge.Check) []string {
