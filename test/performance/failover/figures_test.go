@@ -53,7 +53,7 @@ func TestFigures(t *testing.T) {
 		"F3.refused.pause.stock": {[]float64{7}, figures.Told},
 		"F4.cut.stock":           {[]float64{0.8}, figures.Met},
 		"F4.pause.stock":         {[]float64{9}, figures.Met},
-		"F5.kill.stock":          {[]float64{15, 15}, figures.Met},
+		"F5.kill.stock":          {[]float64{15, 15}, figures.Told},
 		"F5.refused.stock":       {[]float64{2, 2}, figures.Told},
 		"F6.stock":               {[]float64{1.6}, figures.Met},
 		"F7.stock":               {[]float64{1}, figures.Missed},

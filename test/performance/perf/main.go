@@ -1,7 +1,7 @@
 // Command perf measures the operator of this checkout, and the harness that proves
 // it, and writes a report. `make perf` runs it.
 //
-//	perf                       everything, about half an hour
+//	perf                       everything, about 50 minutes
 //	perf -only scale,suite     some of it
 //	perf -quick                as little as shows that the measurements work
 //	perf -strict               ends with 1 if a figure does not keep its goal

@@ -136,6 +136,8 @@ func (f *field) bookmark() (record.Bookmark, error) { return record.End(f.Plane.
 // cost is what the operator asked of the API server.
 type cost struct {
 	writes, reads, conflicts int
+	// first is when it received the first of the writes; zero if there is none.
+	first time.Time
 }
 
 // eventsSince is what the audit log has after the bookmark.
@@ -153,7 +155,13 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 		return cost{}, err
 	}
 	mine := record.Select(events, record.User(stage.User), record.Not(record.InNamespace(stage.Namespace)), record.Not(ofWebhooks))
-	c := cost{writes: len(record.Writes(mine, stage.User)), reads: len(record.Select(mine, record.Verb("get", "list")))}
+	writes := record.Writes(mine, stage.User)
+	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
+	for _, e := range writes {
+		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
+			c.first = at
+		}
+	}
 	for _, e := range mine {
 		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict {
 			c.conflicts++

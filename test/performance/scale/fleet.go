@@ -31,6 +31,8 @@ type fleet struct {
 	took  time.Duration
 	ready []time.Duration
 	spent cost
+	// first is from the election to the operator's first write.
+	first time.Duration
 	// cpu is what the operator's process took of the cores.
 	cpu time.Duration
 	// empty is before there was any Tenant, worked right after all were made, known of a
@@ -156,6 +158,7 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 	}
 	r.cpu = after - before
 	r.spent, err = f.costOf(ctx, from, r.n*len(s))
+	r.first = r.spent.first.Sub(began)
 	return err
 }
 

@@ -16,6 +16,8 @@ const (
 	slower = 1.15
 	// heavier is how much more than the objects alone the operator's heap may take.
 	heavier = 1.3
+	// prompt is how many milliseconds a warm standby may take to do something when it leads.
+	prompt = 20
 	// fuller is how much more than the mean the busiest stretch after a restart may see.
 	// As fast as they can be asked, all buckets would come in a few of the stretches.
 	fuller = 1.5
@@ -74,6 +76,11 @@ func (f *findings) fleetFigures() []figures.Figure {
 			figures.Figure{
 				ID: id("time"), Title: fmt.Sprintf("from the election to the last of %d Tenants Ready", n), Unit: "s",
 				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() }),
+			},
+			figures.Figure{
+				ID: fmt.Sprintf("F5.%d", n), Title: fmt.Sprintf("from the election to the first write, %d Tenants in the caches", n), Unit: "ms",
+				Runs: of(same, func(r fleet) float64 { return r.first.Seconds() * 1000 }), Goal: figures.MedianAtMost(prompt),
+				Note: "from when the replica asks for the Lease to when the API server receives the write",
 			},
 			figures.Figure{
 				ID: id("each"), Title: fmt.Sprintf("the same for each of %d Tenants", n), Unit: "ms",
