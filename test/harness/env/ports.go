@@ -1,42 +1,83 @@
 package env
 
 import (
-	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"sync"
 )
 
-// taken remembers the ports that were handed out, so that none is handed out
-// twice by this process, not even one whose owner has not bound it yet.
-var taken = struct {
-	sync.Mutex
-	ports map[int]bool
-}{ports: map[int]bool{}}
+// blockSize is how many ports a block has, its marker among them.
+const blockSize = 200
 
-// freePorts returns n ports of 127.0.0.1 that nothing listens on. They are free
-// at this moment; a program that wants one binds it soon.
-func freePorts(n int) (ports []int, err error) {
-	taken.Lock()
-	defer taken.Unlock()
-	// Held until all are found: the system gives each out once.
-	var held []net.Listener
-	defer func() {
-		for _, listener := range held {
-			err = errors.Join(err, listener.Close())
+// pool has the ports of this process. They are below those that systems give to
+// outgoing connections, of which a control plane has many: one of those could have the
+// port before the program that is to listen there, or while that program is restarted.
+var pool = portPool{first: 15_000, last: 29_999}
+
+// freePorts returns n ports of 127.0.0.1 that nothing listens on. None is handed out
+// twice, nor to two processes, before all have been.
+func freePorts(n int) ([]int, error) { return pool.free(n) }
+
+// portPool hands out the ports of blocks that no other process takes: whoever has a block
+// listens on its first port, the marker, for as long as it lives.
+type portPool struct {
+	first, last int
+
+	mu      sync.Mutex
+	markers []int
+	held    []net.Listener
+	// handed is how many ports of these blocks were handed out or passed over, in this round.
+	handed int
+}
+
+func (p *portPool) free(n int) ([]int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var free []int
+	for range p.last - p.first {
+		if len(free) == n {
+			return free, nil
 		}
-	}()
-	for len(ports) < n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("finding a free port: %w", err)
+		port, ok := p.next()
+		if !ok {
+			break
 		}
-		held = append(held, listener)
-		port := listener.Addr().(*net.TCPAddr).Port
-		if !taken.ports[port] {
-			taken.ports[port] = true
-			ports = append(ports, port)
+		if listener, err := listen(port); err == nil {
+			if err := listener.Close(); err != nil {
+				return nil, fmt.Errorf("finding a free port: %w", err)
+			}
+			free = append(free, port)
 		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("finding %d free ports from %d to %d: others listen there, or have the blocks", n, p.first, p.last)
+}
+
+// next is the port that was handed out longest ago, or never.
+func (p *portPool) next() (port int, ok bool) {
+	const ports = blockSize - 1
+	if p.handed == len(p.markers)*ports && !p.claim() {
+		p.handed = 0
+	}
+	if len(p.markers) == 0 {
+		return 0, false
+	}
+	port = p.markers[p.handed/ports] + 1 + p.handed%ports
+	p.handed++
+	return port, true
+}
+
+// claim takes one more block, if there is one.
+func (p *portPool) claim() bool {
+	for marker := p.first; marker+blockSize-1 <= p.last; marker += blockSize {
+		if listener, err := listen(marker); err == nil {
+			p.markers, p.held = append(p.markers, marker), append(p.held, listener)
+			return true
+		}
+	}
+	return false
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }

@@ -92,17 +92,3 @@ func TestReplicaNeedsItsServiceAccount(t *testing.T) {
 	})
 	g.Expect(err).To(MatchError(ContainSubstring("requesting a token of ServiceAccount nobody-made-it")))
 }
-
-func TestFreePortsAreNotHandedOutTwice(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	seen := map[int]bool{}
-	for range 50 {
-		ports, err := freePorts(3)
-		g.Expect(err).NotTo(HaveOccurred())
-		for _, port := range ports {
-			g.Expect(seen[port]).To(BeFalse(), "port %d", port)
-			seen[port] = true
-		}
-	}
-}
