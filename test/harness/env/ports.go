@@ -25,8 +25,7 @@ type portPool struct {
 	first, last int
 
 	mu      sync.Mutex
-	markers []int
-	held    []net.Listener
+	markers []net.Listener
 	// handed is how many ports of these blocks were handed out or passed over, in this round.
 	handed int
 }
@@ -62,7 +61,8 @@ func (p *portPool) next() (port int, ok bool) {
 	if len(p.markers) == 0 {
 		return 0, false
 	}
-	port = p.markers[p.handed/ports] + 1 + p.handed%ports
+	marker := p.markers[p.handed/ports].Addr().(*net.TCPAddr).Port
+	port = marker + 1 + p.handed%ports
 	p.handed++
 	return port, true
 }
@@ -71,7 +71,7 @@ func (p *portPool) next() (port int, ok bool) {
 func (p *portPool) claim() bool {
 	for marker := p.first; marker+blockSize-1 <= p.last; marker += blockSize {
 		if listener, err := listen(marker); err == nil {
-			p.markers, p.held = append(p.markers, marker), append(p.held, listener)
+			p.markers = append(p.markers, listener)
 			return true
 		}
 	}

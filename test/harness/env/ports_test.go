@@ -64,7 +64,7 @@ func testPool(t *testing.T, first, last int) *portPool {
 	t.Helper()
 	p := &portPool{first: first, last: last}
 	t.Cleanup(func() {
-		for _, marker := range p.held {
+		for _, marker := range p.markers {
 			_ = marker.Close() // nothing hangs on it
 		}
 	})
