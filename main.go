@@ -26,6 +26,7 @@ import (
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
+	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
@@ -37,6 +38,8 @@ const (
 	// memoryShare of the container's memory limit is used before garbage is collected
 	// more eagerly. It is less than what the alert LeaseholdMemory warns of.
 	memoryShare = 0.8
+	// debugPath is beside the metrics. The ClusterRole debug-reader grants it.
+	debugPath = "/debug/leasehold"
 )
 
 func main() {
@@ -96,11 +99,11 @@ func run(ctx context.Context, o *options) error {
 func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *health.Progress) error {
 	// Each controller has a ticker of its own: a channel has one reader.
 	ticker := func(interval time.Duration) (<-chan event.GenericEvent, error) {
-		t := runners.NewTicker(interval, clock.RealClock{})
-		if err := mgr.Add(t); err != nil {
+		run, ticks := runners.Ticks(interval, clock.RealClock{})
+		if err := mgr.Add(run); err != nil {
 			return nil, fmt.Errorf("adding a ticker: %w", err)
 		}
-		return t.Events(), nil
+		return ticks, nil
 	}
 	inventory, err := runners.NewInventory(metrics.Registry, mgr.GetClient(), inventoryInterval, clock.RealClock{},
 		runners.CountByReady("Tenant",
@@ -162,13 +165,19 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 	}
 	return errors.Join(
 		tenant.SetupWebhookWithManager(mgr, o.tenants()),
-		markdownview.SetupWebhookWithManager(mgr, o.markdownViews()))
+		markdownview.SetupWebhookWithManager(mgr))
 }
 
-// addChecks is the list of what /healthz and /readyz ask, each by its name.
+// addChecks is the list of what /healthz and /readyz ask, each by its name, and the page
+// that shows the state behind them.
 func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
 	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
 		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects(), markdownview.WatchedObjects()))}
+	admins := access.New(mgr.GetClient(), o.adminRight(), clock.RealClock{})
+	if err := mgr.Add(admins); err != nil {
+		return fmt.Errorf("adding the review of the right to bind the admins' role: %w", err)
+	}
+	readyz["tenant-admin-role"] = admins.Check
 	if o.enableWebhooks {
 		// A whole TLS handshake with ourselves: it fails until there is a certificate.
 		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()
@@ -180,5 +189,9 @@ func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
 	errs = append(errs,
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddHealthzCheck("workers", progress.Check))
+	// Without the filter that authorizes requests the page would be open to all.
+	if o.metricsSecure {
+		errs = append(errs, mgr.AddMetricsServerExtraHandler(debugPath, health.Page(o.podName, mgr.Elected(), progress)))
+	}
 	return errors.Join(errs...)
 }

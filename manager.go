@@ -1,20 +1,23 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers"
+	"leasehold.dev/runners/bulkhead"
 	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/servingcert"
@@ -38,15 +41,24 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme: newScheme(),
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         markdownview.CacheByObject(),
-		},
+	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate, leaving))
+	if err != nil {
+		return nil, fmt.Errorf("building the manager: %w", err)
+	}
+	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
+	return mgr, nil
+}
+
+// managerOptions is what the flags make of the manager. The log of every runnable names
+// the replica as the Lease does, so log lines show which of two containers of a Pod wrote them.
+func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source, leaving *drain.Drain) ctrl.Options {
+	logger := ctrl.Log.WithValues("replica", lock.Identity())
+	return ctrl.Options{
+		Scheme:                 newScheme(),
+		Cache:                  controllers.CacheOptions(o.markdownViews()),
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          leaving.Webhooks(webhook.NewServer(o.webhooks(certificate))),
+		WebhookServer:          leaving.Webhooks(bulkhead.Webhooks(webhook.NewServer(o.webhooks(certificate)))),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,
@@ -67,12 +79,10 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 			// A call that hangs ends before /healthz has the Pod restarted for it.
 			ReconciliationTimeout: o.stuckAfter / 2,
 		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("building the manager: %w", err)
+
+		Logger:      logger,
+		BaseContext: func() context.Context { return log.IntoContext(context.Background(), logger) },
 	}
-	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
-	return mgr, nil
 }
 
 func newScheme() *runtime.Scheme {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -19,6 +21,7 @@ import (
 	"leasehold.dev/controllers/markdownview"
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
+	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/servingcert"
 )
 
@@ -47,9 +50,9 @@ type options struct {
 	viewSyncPeriod                     time.Duration
 	workers                            int
 
-	probeTick             time.Duration
-	probeWorkers          int
-	allowCIDRs, denyCIDRs prefixes
+	probeTick, removalGrace             time.Duration
+	probeWorkers                        int
+	allowCIDRs, denyCIDRs, serviceCIDRs prefixes
 
 	apiQPS   float64
 	apiBurst int
@@ -123,6 +126,8 @@ func (o *options) bindWork(f *flag.FlagSet) {
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 8, "How many StorageBuckets are probed at once.")
 	f.Var(&o.allowCIDRs, "endpoint-allow-cidr", "Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise, such as a Service range; may be repeated.")
 	f.Var(&o.denyCIDRs, "endpoint-deny-cidr", "Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
+	f.Var(&o.serviceCIDRs, "service-cidr", "Service range of the cluster, into which no endpoint may lead; may be repeated, and replaces what the API server lists. Where neither says, all private addresses are refused.")
+	f.DurationVar(&o.removalGrace, "bucket-removal-grace-period", 10*time.Minute, "How long managed buckets that cannot be removed keep their namespace from being deleted; then they are kept.")
 	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server for each kind of object, on average.")
 	f.IntVar(&o.apiBurst, "kube-api-burst", 100, "Requests to the API server for each kind of object that may follow each other at once.")
 }
@@ -146,7 +151,7 @@ func (o *options) validate() error {
 		"--leader-elect-renew-deadline %s must be longer than 1.2 times --leader-elect-retry-period %s, or one try decides",
 		o.renewDeadline, o.retryPeriod)
 	// A leader cut off from the API server goes on for as long as this.
-	require(o.leaseDuration >= o.renewDeadline+o.retryPeriod && o.leaseDuration > o.renewDeadline,
+	require(o.leaseDuration >= o.renewDeadline+o.retryPeriod,
 		"--leader-elect-lease-duration %s must not be shorter than --leader-elect-renew-deadline %s plus "+
 			"--leader-elect-retry-period %s, or a second leader could start before the first has stopped",
 		o.leaseDuration, o.renewDeadline, o.retryPeriod)
@@ -162,6 +167,7 @@ func (o *options) validate() error {
 	require(o.workers > 0, "--max-concurrent-reconciles %d must be positive", o.workers)
 	require(o.probeTick > 0, "--probe-tick-interval %s must be positive", o.probeTick)
 	require(o.probeWorkers > 0, "--max-concurrent-probes %d must be positive", o.probeWorkers)
+	require(o.removalGrace >= 0, "--bucket-removal-grace-period %s must not be negative", o.removalGrace)
 	require(o.apiQPS > 0, "--kube-api-qps %g must be positive", o.apiQPS)
 	require(o.apiBurst > 0, "--kube-api-burst %d must be positive", o.apiBurst)
 	require(o.adminClusterRole != "", "--tenant-admin-cluster-role must not be empty")
@@ -188,11 +194,25 @@ func (o *options) tenants() tenant.Options {
 	}
 }
 
+// adminRight is the right to bind the ClusterRole of the Tenants' admins, which config/rbac
+// grants for one role by its name.
+func (o *options) adminRight() access.Right {
+	return access.Right{
+		ResourceAttributes: authorizationv1.ResourceAttributes{
+			Group: rbacv1.GroupName, Resource: "clusterroles", Verb: "bind", Name: o.adminClusterRole,
+		},
+		Remedy: fmt.Sprintf("add %q to the resourceNames beside bind in config/rbac/manager_role.yaml, "+
+			"or change --tenant-admin-cluster-role", o.adminClusterRole),
+	}
+}
+
 func (o *options) storageBuckets() storagebucket.Options {
 	return storagebucket.Options{
 		MaxConcurrentReconciles: o.probeWorkers,
 		AllowCIDRs:              o.allowCIDRs,
 		DenyCIDRs:               o.denyCIDRs,
+		ServiceCIDRs:            o.serviceCIDRs,
+		RemovalGrace:            o.removalGrace,
 	}
 }
 

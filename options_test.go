@@ -5,10 +5,15 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/yaml"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -51,74 +56,167 @@ func TestOptionsFlagBeatsEnvironment(t *testing.T) {
 	}
 }
 
-func TestOptionsRefused(t *testing.T) {
-	cases := map[string]struct {
-		args []string
-		want string
+// Each rule refuses what is one step outside, with a message that names the flag, and
+// accepts what is one step inside.
+func TestOptionsRules(t *testing.T) {
+	const beyond = "a second leader could start before the first has stopped"
+	for name, tc := range map[string]struct {
+		want            string
+		outside, inside [][]string
 	}{
-		"NoNamespace":    {[]string{"--leader-election-namespace="}, "set POD_NAMESPACE or --leader-election-namespace"},
-		"NoLeaseName":    {[]string{"--leader-election-id="}, "--leader-election-id must not be empty"},
-		"LeaseFraction":  {[]string{"--leader-elect-lease-duration=15500ms"}, "must be whole seconds"},
-		"LeaseTooShort":  {[]string{"--leader-elect-lease-duration=0s"}, "must be whole seconds, at least 1s"},
-		"RenewTooLong":   {[]string{"--leader-elect-renew-deadline=14s"}, "a second leader could start before the first has stopped"},
-		"RetryTooLong":   {[]string{"--leader-elect-retry-period=9s"}, "longer than 1.2 times"},
-		"RetryZero":      {[]string{"--leader-elect-retry-period=0s"}, "--leader-elect-retry-period 0s must be positive"},
-		"ShutdownDelay":  {[]string{"--shutdown-delay-duration=-1s"}, "--shutdown-delay-duration -1s must not be negative"},
-		"Shutdown":       {[]string{"--graceful-shutdown-timeout=0s"}, "--graceful-shutdown-timeout 0s must be positive"},
-		"Stuck":          {[]string{"--stuck-after=-1s"}, "--stuck-after -1s must be positive"},
-		"Sync":           {[]string{"--tenant-sync-period=0"}, "--tenant-sync-period 0s must be positive"},
-		"NoViewer":       {[]string{"--default-viewer-image="}, "--default-viewer-image must not be empty"},
-		"ViewerImage":    {[]string{"--default-viewer-image=Upper:case"}, `--default-viewer-image "Upper:case": the name of an image must be like`},
-		"ViewSync":       {[]string{"--markdownview-sync-period=0"}, "--markdownview-sync-period 0s must be positive"},
-		"ProbeTick":      {[]string{"--probe-tick-interval=0"}, "--probe-tick-interval 0s must be positive"},
-		"ProbeWorkers":   {[]string{"--max-concurrent-probes=0"}, "--max-concurrent-probes 0 must be positive"},
-		"AllowNoRange":   {[]string{"--endpoint-allow-cidr=10.0.0.1"}, `"10.0.0.1" is no range of addresses such as 10.0.0.0/8`},
-		"DenyMapped":     {[]string{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}, "write it as one of IPv4"},
-		"DenyNoRange":    {[]string{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}, `"example.com" is no range of addresses`},
-		"Workers":        {[]string{"--max-concurrent-reconciles=0"}, "--max-concurrent-reconciles 0 must be positive"},
-		"QPS":            {[]string{"--kube-api-qps=0"}, "--kube-api-qps 0 must be positive"},
-		"Burst":          {[]string{"--kube-api-burst=0"}, "--kube-api-burst 0 must be positive"},
-		"AdminRole":      {[]string{"--tenant-admin-cluster-role="}, "--tenant-admin-cluster-role must not be empty"},
-		"SecurityLevel":  {[]string{"--tenant-pod-security-level=lax"}, `"lax" must be privileged, baseline, restricted or empty`},
-		"Port":           {[]string{"--webhook-port=70000"}, "--webhook-port 70000 must be between"},
-		"WebhookSecret":  {[]string{"--webhook-secret="}, "--webhook-secret and --webhook-service must be set"},
-		"Argument":       {[]string{"run"}, `unexpected argument "run"`},
-		"UnknownFlag":    {[]string{"--no-such-flag"}, "no-such-flag"},
-		"SeveralAtOnce1": {[]string{"--kube-api-burst=0", "--stuck-after=0s"}, "--kube-api-burst"},
-		"SeveralAtOnce2": {[]string{"--kube-api-burst=0", "--stuck-after=0s"}, "--stuck-after"},
-	}
-	for name, tc := range cases {
+		"Namespace": {"set POD_NAMESPACE or --leader-election-namespace",
+			[][]string{{"--leader-election-namespace="}}, [][]string{{"--leader-election-namespace=a"}}},
+		"LeaseName": {"--leader-election-id must not be empty",
+			[][]string{{"--leader-election-id="}}, [][]string{{"--leader-election-id=a"}}},
+		"LeaseSeconds": {"must be whole seconds, at least 1s",
+			[][]string{
+				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"}, {"--leader-elect-lease-duration=0s"},
+				{"--leader-elect-lease-duration=999ms", "--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms"},
+			},
+			[][]string{
+				{"--leader-elect-lease-duration=16s"},
+				{"--leader-elect-lease-duration=1s", "--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms"},
+			}},
+		"LeaseOutlastsLeader": {beyond,
+			[][]string{{"--leader-elect-lease-duration=11s"}, {"--leader-elect-renew-deadline=13000000001ns"}, {"--leader-elect-retry-period=5000000001ns"}},
+			[][]string{{"--leader-elect-lease-duration=12s"}, {"--leader-elect-renew-deadline=13s"}, {"--leader-elect-retry-period=5s"}}},
+		"RenewTwice": {"longer than 1.2 times",
+			[][]string{{"--leader-elect-renew-deadline=2400ms"}, {"--leader-elect-retry-period=9s"}},
+			[][]string{{"--leader-elect-renew-deadline=2400000001ns"}}},
+		"Retry": {"--leader-elect-retry-period 0s must be positive",
+			[][]string{{"--leader-elect-retry-period=0s"}}, [][]string{{"--leader-elect-retry-period=1ns"}}},
+		"ShutdownDelay": {"--shutdown-delay-duration -1ns must not be negative",
+			[][]string{{"--shutdown-delay-duration=-1ns"}}, [][]string{{"--shutdown-delay-duration=0s"}}},
+		"Shutdown": {"--graceful-shutdown-timeout 0s must be positive",
+			[][]string{{"--graceful-shutdown-timeout=0s"}}, [][]string{{"--graceful-shutdown-timeout=1ns"}}},
+		"Stuck":    {"--stuck-after 0s must be positive", [][]string{{"--stuck-after=0s"}}, [][]string{{"--stuck-after=1ns"}}},
+		"Sync":     {"--tenant-sync-period 0s must be positive", [][]string{{"--tenant-sync-period=0"}}, [][]string{{"--tenant-sync-period=1ns"}}},
+		"ViewSync": {"--markdownview-sync-period 0s must be positive", [][]string{{"--markdownview-sync-period=0"}}, [][]string{{"--markdownview-sync-period=1ns"}}},
+		"NoViewer": {"--default-viewer-image must not be empty", [][]string{{"--default-viewer-image="}}, [][]string{{"--default-viewer-image=a"}}},
+		"ViewerImage": {`--default-viewer-image "Upper:case": the name of an image must be like`,
+			[][]string{{"--default-viewer-image=Upper:case"}}, [][]string{{"--default-viewer-image=lower:Case"}}},
+		"ProbeTick":    {"--probe-tick-interval 0s must be positive", [][]string{{"--probe-tick-interval=0"}}, [][]string{{"--probe-tick-interval=1ns"}}},
+		"ProbeWorkers": {"--max-concurrent-probes 0 must be positive", [][]string{{"--max-concurrent-probes=0"}}, [][]string{{"--max-concurrent-probes=1"}}},
+		"Workers":      {"--max-concurrent-reconciles 0 must be positive", [][]string{{"--max-concurrent-reconciles=0"}}, [][]string{{"--max-concurrent-reconciles=1"}}},
+		"QPS":          {"must be positive", [][]string{{"--kube-api-qps=0"}, {"--kube-api-qps=NaN"}}, [][]string{{"--kube-api-qps=0.1"}}},
+		"Burst":        {"--kube-api-burst 0 must be positive", [][]string{{"--kube-api-burst=0"}}, [][]string{{"--kube-api-burst=1"}}},
+		"AdminRole":    {"--tenant-admin-cluster-role must not be empty", [][]string{{"--tenant-admin-cluster-role="}}, [][]string{{"--tenant-admin-cluster-role=a"}}},
+		"SecurityLevel": {"must be privileged, baseline, restricted or empty",
+			[][]string{{"--tenant-pod-security-level=Baseline"}, {"--tenant-pod-security-level= "}},
+			[][]string{{"--tenant-pod-security-level="}, {"--tenant-pod-security-level=privileged"}, {"--tenant-pod-security-level=restricted"}}},
+		"Port": {"must be between 1 and 65535",
+			[][]string{{"--webhook-port=0"}, {"--webhook-port=65536"}},
+			[][]string{{"--webhook-port=1"}, {"--webhook-port=65535"}, {"--webhook-port=0", "--enable-webhooks=false"}}},
+		"WebhookSecret": {"--webhook-secret and --webhook-service must be set",
+			[][]string{{"--webhook-secret="}, {"--webhook-service="}},
+			[][]string{{"--webhook-secret=", "--webhook-service=", "--webhook-cert-path=/certs"}, {"--webhook-secret=", "--enable-webhooks=false"}}},
+		"AllowRange": {`"10.0.0.1" is no range of addresses such as 10.0.0.0/8`,
+			[][]string{{"--endpoint-allow-cidr=10.0.0.1"}}, [][]string{{"--endpoint-allow-cidr=10.0.0.1/32"}}},
+		"DenyRange": {`"example.com" is no range of addresses`,
+			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}}, [][]string{{"--endpoint-deny-cidr=10.0.0.0/8, fd00::/8"}}},
+		"DenyMapped": {"write it as one of IPv4",
+			[][]string{{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}}, [][]string{{"--endpoint-deny-cidr=64:ff9b::/96"}}},
+		"ServiceRange": {`"10.96.0.0" is no range of addresses`,
+			[][]string{{"--service-cidr=10.96.0.0"}}, [][]string{{"--service-cidr=10.96.0.0/12"}}},
+		"RemovalGrace": {"--bucket-removal-grace-period -1ns must not be negative",
+			[][]string{{"--bucket-removal-grace-period=-1ns"}}, [][]string{{"--bucket-removal-grace-period=0s"}}},
+		"Argument": {`unexpected argument "run"`, [][]string{{"run"}, {"--leader-elect", "run"}}, [][]string{{"--leader-elect"}}},
+		"Flag":     {"no-such-flag", [][]string{{"--no-such-flag"}}, [][]string{{"--zap-log-level=debug", "--zap-devel", "--kubeconfig=/kubeconfig"}}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			quiet(t)
-			_, err := parseOptions(tc.args, inPod)
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("parseOptions(%q) = %v, want an error with %q", tc.args, err, tc.want)
+			stderr(t)
+			for _, args := range tc.outside {
+				if _, err := parseOptions(args, inPod); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("parseOptions(%q) = %v, want an error with %q", args, err, tc.want)
+				}
+			}
+			for _, args := range tc.inside {
+				if _, err := parseOptions(args, inPod); err != nil {
+					t.Errorf("parseOptions(%q) = %v, want nil", args, err)
+				}
 			}
 		})
 	}
 }
 
-func TestOptionsAccepted(t *testing.T) {
-	cases := map[string][]string{
-		"Hasty":          {"--leader-elect-lease-duration=2s", "--leader-elect-renew-deadline=1500ms", "--leader-elect-retry-period=300ms"},
-		"NoWebhooks":     {"--enable-webhooks=false", "--webhook-port=0", "--webhook-secret="},
-		"OwnCertificate": {"--webhook-cert-path=/certs", "--webhook-secret="},
-		"NoLevel":        {"--tenant-pod-security-level="},
-		"Logging":        {"--zap-log-level=debug", "--zap-devel"},
-		"Kubeconfig":     {"--kubeconfig=/kubeconfig"},
+func TestOptionsReportEveryProblem(t *testing.T) {
+	_, err := parseOptions([]string{"--kube-api-burst=0", "--stuck-after=0s"}, inPod)
+	if err == nil || !strings.Contains(err.Error(), "--kube-api-burst") || !strings.Contains(err.Error(), "--stuck-after") {
+		t.Errorf("parseOptions() = %v, want both problems", err)
 	}
-	for name, args := range cases {
-		t.Run(name, func(t *testing.T) {
-			if _, err := parseOptions(args, inPod); err != nil {
-				t.Errorf("parseOptions(%q) = %v", args, err)
+}
+
+var update = flag.Bool("update", false, "write docs/flags.txt anew")
+
+// docs/flags.txt is what --help prints: every flag with its default.
+func TestFlagsGolden(t *testing.T) {
+	printed := stderr(t)
+	if _, err := parseOptions([]string{"--help"}, environment()); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("parseOptions(--help) = %v, want flag.ErrHelp", err)
+	}
+	got, err := os.ReadFile(printed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "docs/flags.txt"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
+		t.Errorf("--help is not %s (-want +got); if it is meant to change, run\n  go test . -update\n%s", golden, diff)
+	}
+}
+
+// What config/ renders to starts a manager: its arguments parse, and they are valid.
+func TestShippedArgumentsAreValid(t *testing.T) {
+	for overlay, want := range map[string]timing{
+		"default":     {15 * time.Second, 10 * time.Second, 2 * time.Second},
+		"certmanager": {15 * time.Second, 10 * time.Second, 2 * time.Second},
+		"e2e":         {6 * time.Second, 4 * time.Second, time.Second},
+	} {
+		t.Run(overlay, func(t *testing.T) {
+			o, err := parseOptions(shippedArguments(t, overlay), inPod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := (timing{o.leaseDuration, o.renewDeadline, o.retryPeriod}); got != want || !o.leaderElect {
+				t.Errorf("elects %t with %+v, want %+v", o.leaderElect, got, want)
 			}
 		})
 	}
+}
+
+// timing are the three durations of an election.
+type timing struct{ lease, renew, retry time.Duration }
+
+// shippedArguments are those of the Deployment in the golden file of an overlay, which
+// test/manifests holds against config/.
+func shippedArguments(t *testing.T, overlay string) []string {
+	t.Helper()
+	rendered, err := os.ReadFile("test/manifests/testdata/golden/" + overlay + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(rendered), "---\n") {
+		var d appsv1.Deployment
+		if err := yaml.Unmarshal([]byte(document), &d); err == nil && d.Kind == "Deployment" {
+			return d.Spec.Template.Spec.Containers[0].Args
+		}
+	}
+	t.Fatalf("the golden file of %s has no Deployment", overlay)
+	return nil
 }
 
 func TestRangesOfEndpoints(t *testing.T) {
 	o, err := parseOptions([]string{
 		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=192.0.2.0/24",
+		"--service-cidr=10.96.0.0/12", "--service-cidr=fd00:96::/112",
 	}, inPod)
 	if err != nil {
 		t.Fatal(err)
@@ -130,15 +228,14 @@ func TestRangesOfEndpoints(t *testing.T) {
 	if got := prefixes(buckets.DenyCIDRs); got.String() != "192.0.2.0/24" {
 		t.Errorf("denied: %s", got.String())
 	}
+	if got := prefixes(buckets.ServiceCIDRs); got.String() != "10.96.0.0/12,fd00:96::/112" {
+		t.Errorf("Service ranges: %s", got.String())
+	}
+	if buckets.RemovalGrace != 10*time.Minute {
+		t.Errorf("a grace of %s, want 10m", buckets.RemovalGrace)
+	}
 	if buckets.MaxConcurrentReconciles != 8 || o.probeTick != time.Second {
 		t.Errorf("%d workers, a tick of %s, want 8 and 1s", buckets.MaxConcurrentReconciles, o.probeTick)
-	}
-}
-
-func TestHelpIsNoFailure(t *testing.T) {
-	quiet(t)
-	if _, err := parseOptions([]string{"--help"}, inPod); !errors.Is(err, flag.ErrHelp) {
-		t.Errorf("parseOptions(--help) = %v, want flag.ErrHelp", err)
 	}
 }
 
@@ -201,14 +298,15 @@ func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
 	}
 }
 
-// quiet drops the usage that the flag package prints.
-func quiet(t *testing.T) {
+// stderr sends what the flag package prints to a file, whose name it returns.
+func stderr(t *testing.T) string {
 	t.Helper()
-	stderr := os.Stderr
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	before := os.Stderr
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	os.Stderr = null
-	t.Cleanup(func() { os.Stderr = stderr; _ = null.Close() })
+	os.Stderr = file
+	t.Cleanup(func() { os.Stderr = before; _ = file.Close() })
+	return file.Name()
 }

@@ -8,22 +8,23 @@ import (
 
 	"go.uber.org/goleak"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"leasehold.dev/runners"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTickerTicksOnceAnInterval(t *testing.T) {
+func TestTicksComeOnceAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		ticker := runners.NewTicker(10*time.Second, clock.RealClock{})
+		run, ticks := runners.Ticks(10*time.Second, clock.RealClock{})
 		done := make(chan error, 1)
-		go func() { done <- ticker.Start(ctx) }()
+		go func() { done <- run(ctx) }()
 
 		began := time.Now()
 		for i := 1; i <= 3; i++ {
-			<-ticker.Events()
+			<-ticks
 			if got, want := time.Since(began), time.Duration(i)*10*time.Second; got != want {
 				t.Errorf("tick %d came after %s, want %s", i, got, want)
 			}
@@ -35,37 +36,37 @@ func TestTickerTicksOnceAnInterval(t *testing.T) {
 	})
 }
 
-func TestTickerMergesTicksNobodyTakes(t *testing.T) {
+func TestTicksMergeWithoutAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ticker := runners.NewTicker(time.Second, clock.RealClock{})
-		go func() { _ = ticker.Start(ctx) }()
+		run, ticks := runners.Ticks(time.Second, clock.RealClock{})
+		go func() { _ = run(ctx) }()
 
 		<-time.After(time.Hour)
 		synctest.Wait()
-		if got := len(ticker.Events()); got != 1 {
+		if got := len(ticks); got != 1 {
 			t.Fatalf("%d ticks wait after an hour without a reader, want 1", got)
 		}
-		<-ticker.Events()
+		<-ticks
 		began := time.Now()
-		<-ticker.Events()
+		<-ticks
 		if got := time.Since(began); got > time.Second {
 			t.Errorf("the next tick came after %s, want at most one interval", got)
 		}
 	})
 }
 
-func TestTickerStopsWithAFullChannel(t *testing.T) {
+func TestTicksStopWithAFullChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		ticker := runners.NewTicker(time.Second, clock.RealClock{})
+		run, ticks := runners.Ticks(time.Second, clock.RealClock{})
 		done := make(chan error, 1)
-		go func() { done <- ticker.Start(ctx) }()
+		go func() { done <- run(ctx) }()
 
 		<-time.After(5 * time.Second)
 		synctest.Wait()
-		if len(ticker.Events()) == 0 {
+		if len(ticks) == 0 {
 			t.Fatal("the channel is empty, want it full before the stop")
 		}
 		cancel()
@@ -79,8 +80,10 @@ func TestTickerStopsWithAFullChannel(t *testing.T) {
 	})
 }
 
-func TestTickerRunsOnTheLeaderOnly(t *testing.T) {
-	if !runners.NewTicker(time.Second, clock.RealClock{}).NeedLeaderElection() {
-		t.Error("NeedLeaderElection() = false, want true")
+// The manager runs what has no choice of its own on the leader only.
+func TestTicksLeaveTheChoiceToTheManager(t *testing.T) {
+	run, _ := runners.Ticks(time.Second, clock.RealClock{})
+	if _, chooses := any(run).(manager.LeaderElectionRunnable); chooses {
+		t.Error("the runnable chooses where it runs, want the manager's default")
 	}
 }

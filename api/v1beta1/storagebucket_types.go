@@ -115,14 +115,14 @@ type StorageBucketSpec struct {
 	BucketName string `json:"bucketName,omitempty"`
 
 	// endpoint is the URL of the S3 service, such as https://s3.example.com. It
-	// is dialled from where the operator runs; addresses of the operator's own
-	// surroundings are refused, see the operator's flags --endpoint-allow-cidr
-	// and --endpoint-deny-cidr.
+	// is dialled from where the operator runs; addresses of the cluster itself
+	// are refused, see the operator's flags --endpoint-allow-cidr,
+	// --endpoint-deny-cidr and --service-cidr.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && self.matches('^https?://') && url(self).getHostname() != ''",message="endpoint must be a URL that starts with http:// or https:// and names a host"
-	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$')",message="endpoint must name a host of letters, digits, '.', '-' and '_', or an address, and if a port, then one of 1 to 65535"
+	// +kubebuilder:validation:XValidation:rule="!isURL(self) || self.contains('@') || (self.matches('^[a-zA-Z]+://([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]])(:[1-9][0-9]{0,4})?([/?#].*)?$') && (url(self).getPort() == '' || int(url(self).getPort()) <= 65535))",message="endpoint must name a host of letters, digits, '.', '-' and '_', or an address, and if a port, then one of 1 to 65535"
 	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment"
 	Endpoint string `json:"endpoint,omitempty"`
 

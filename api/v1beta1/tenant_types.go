@@ -106,8 +106,8 @@ type TenantNamespace struct {
 	UID types.UID `json:"uid,omitempty"`
 
 	// reason says in one word how the namespace stands: Reconciled, Pending,
-	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden or
-	// ReconcileFailed.
+	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden,
+	// AdmissionDenied, QuotaExceeded, InvalidSpec or ReconcileFailed.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -198,6 +198,8 @@ const (
 	ReasonChildConflict        = "ChildConflict"
 	ReasonAdminRoleNotFound    = "AdminRoleNotFound"
 	ReasonRBACForbidden        = "RBACForbidden"
+	ReasonAdmissionDenied      = "AdmissionDenied"
+	ReasonQuotaExceeded        = "QuotaExceeded"
 	ReasonInvalidSpec          = "InvalidSpec"
 	ReasonReconcileFailed      = "ReconcileFailed"
 	ReasonDeleting             = "Deleting"

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -59,7 +62,7 @@ func (res *result) blocked() bool {
 // act carries the plan out. One child that fails does not stop the others, but
 // for this: no viewer is made or changed while the content is not ours, as it
 // would show a stranger's.
-func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
+func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want children) *result {
 	res := &result{outcomes: map[kind]outcome{}}
 	for _, s := range p.steps {
 		if s.kind == deployment && !in(res.outcomes[configMap], inPlace, created, changed) {
@@ -69,7 +72,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 			}
 			continue
 		}
-		out, err := r.actOn(ctx, o, s)
+		out, err := r.actOn(ctx, o, s, want)
 		res.outcomes[s.kind] = out
 		switch {
 		case s.verb == conflict:
@@ -87,7 +90,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 }
 
 // actOn carries out one step.
-func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) (outcome, error) {
+func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, want children) (outcome, error) {
 	switch s.verb {
 	case keep:
 		return inPlace, nil
@@ -100,14 +103,25 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) (outcome
 	var err error
 	switch s.kind {
 	case configMap:
-		wrote, err = write(ctx, r.Client, &r.own.configMaps, s, o.configMap, o.want.configMap,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.configMap.ObjectMetaApplyConfiguration })
+		wrote, err = write(ctx, r, &r.own.configMaps, s, o.configMap, &corev1.ConfigMap{}, want.configMap,
+			func() *metav1ac.ObjectMetaApplyConfiguration { return want.configMap.ObjectMetaApplyConfiguration },
+			func(live *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+				owned, err := corev1ac.ExtractConfigMap(live, string(apply.FieldOwner))
+				if err != nil {
+					return nil, err
+				}
+				return bareConfigMap(live, owned.Data, want.configMap.Data), nil
+			})
 	case deployment:
-		wrote, err = write(ctx, r.Client, &r.own.deployments, s, o.deployment, o.want.deployment,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.deployment.ObjectMetaApplyConfiguration })
+		wrote, err = write(ctx, r, &r.own.deployments, s, o.deployment, &appsv1.Deployment{}, want.deployment,
+			func() *metav1ac.ObjectMetaApplyConfiguration { return want.deployment.ObjectMetaApplyConfiguration },
+			func(live *appsv1.Deployment) (*appsv1.Deployment, error) {
+				return bareDeployment(live, want.deployment, s.differs), nil
+			})
 	default: // service
-		wrote, err = write(ctx, r.Client, &r.own.services, s, o.service, o.want.service,
-			func() *metav1ac.ObjectMetaApplyConfiguration { return o.want.service.ObjectMetaApplyConfiguration })
+		wrote, err = write(ctx, r, &r.own.services, s, o.service, &corev1.Service{}, want.service,
+			func() *metav1ac.ObjectMetaApplyConfiguration { return want.service.ObjectMetaApplyConfiguration },
+			func(live *corev1.Service) (*corev1.Service, error) { return bareService(live, want.service), nil })
 	}
 	switch {
 	case err != nil:
@@ -123,28 +137,28 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step) (outcome
 
 // write makes the child where there is none, and else changes exactly the one
 // that was judged. An apply that changes nothing is none: an admission webhook of
-// somebody else's may put back its own value each time.
+// others may put back its own value each time.
 func write[D apply.Configuration[D], L interface {
 	client.Object
 	comparable
-}](ctx context.Context, c client.Client, own *ownwrites.Floor, s step, live L, desired D, stored func() *metav1ac.ObjectMetaApplyConfiguration) (wrote bool, err error) {
+}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, s step, live, into L, desired D,
+	stored func() *metav1ac.ObjectMetaApplyConfiguration, bareOf func(L) (L, error),
+) (wrote bool, err error) {
 	var none L
 	before := ""
 	if live != none {
 		before = live.GetResourceVersion()
 	}
-	if s.bare != nil {
-		if err := apply.Patch(ctx, c, s.bare, live); err != nil {
+	if s.foreign {
+		if live, err = prune(ctx, r, own, live, into, bareOf); err != nil {
 			return false, err
 		}
-		own.Wrote(s.bare)
-		live = s.bare.(L)
 	}
 	switch {
 	case live == none:
-		err = apply.Create(ctx, c, desired)
+		err = apply.Create(ctx, r.Client, desired)
 	case s.differs:
-		err = apply.Update(ctx, c, live, desired)
+		err = apply.Update(ctx, r.Client, live, desired)
 	default:
 		return live.GetResourceVersion() != before, nil
 	}
@@ -155,6 +169,30 @@ func write[D apply.Configuration[D], L interface {
 	own.Wrote(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: *is.Namespace, Name: *is.Name, ResourceVersion: *is.ResourceVersion}})
 	return *is.ResourceVersion != before, nil
+}
+
+// prune takes what is of others out of the child that was judged, and returns the child as
+// it is then. It reads the child in full, as the cache does not hold its contents.
+func prune[L interface {
+	client.Object
+	comparable
+}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, judged, into L, bareOf func(L) (L, error)) (L, error) {
+	var none L
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(judged), into); err != nil && !apierrors.IsNotFound(err) {
+		return none, fmt.Errorf("reading it in full: %w", err)
+	}
+	if into.GetUID() != judged.GetUID() || into.GetResourceVersion() != judged.GetResourceVersion() {
+		return none, apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
+	}
+	bare, err := bareOf(into)
+	if err != nil || bare == none {
+		return into, err
+	}
+	if err := apply.Patch(ctx, r.Client, bare, into); err != nil {
+		return none, err
+	}
+	own.Wrote(bare)
+	return bare, nil
 }
 
 func in[T comparable](one T, of ...T) bool { return slices.Contains(of, one) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,10 @@ import (
 // watch tells: the cache holds only what carries our label.
 const askAgain = 30 * time.Second
 
+// maxContents is how many reconciles may hold the content of a view at once, each of them
+// several copies of it. The others wait.
+const maxContents = 2
+
 // Reconciler makes the world agree with a MarkdownView. Make it with New.
 type Reconciler struct {
 	Client client.Client
@@ -45,6 +50,8 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 
 	available *prometheus.GaugeVec
+	// contents has a place for each reconcile that holds the content of a view.
+	contents *semaphore.Weighted
 	// looks holds when each view, by key, was last reconciled by this process.
 	looks sync.Map
 	// own are this process's last writes, by kind.
@@ -80,12 +87,10 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if p.writes() {
-		if err := r.stillWanted(ctx, v); err != nil {
-			return ctrl.Result{}, err
-		}
+	res, err := r.carryOut(ctx, o, p)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
-	res := r.act(ctx, o, p)
 	notes.Emit(r.Recorder, v, corrections(o, p, res))
 	if res.leaving {
 		return ctrl.Result{}, nil
@@ -108,18 +113,35 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	return ctrl.Result{}, nil
 }
 
-// stillWanted makes sure of the view before something is made or changed for it: a
-// cache that is late would have us put back what the garbage collector removes, or
-// roll out what the view showed before.
-func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) error {
+// carryOut reads what the view shows, which the cache does not hold, and acts on the plan.
+// A plan that changes nothing needs no contents.
+func (r *Reconciler) carryOut(ctx context.Context, o *observation, p plan) (*result, error) {
+	if !p.writes() {
+		return r.act(ctx, o, p, children{}), nil
+	}
+	if err := r.contents.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("waiting to read the content: %w", err)
+	}
+	defer r.contents.Release(1)
+	live, err := r.stillWanted(ctx, o.view)
+	if err != nil {
+		return nil, err
+	}
+	return r.act(ctx, o, p, render(live, r.Options.DefaultViewerImage)), nil
+}
+
+// stillWanted makes sure of the view before something is made or changed for it, and returns
+// it in full. A cache that is late would have us put back what the garbage collector
+// removes, or roll out what the view showed before.
+func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
 	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading markdownview: %w", err)
+		return nil, fmt.Errorf("reading markdownview: %w", err)
 	case live == nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero():
-		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
+		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
 	}
-	return nil
+	return live, nil
 }
 
 // report writes the status if it changed, and then records what that was worth.

@@ -3,6 +3,7 @@ package markdownview
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +66,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.Reconciler = &Reconciler{
 		Client: w.client, Live: w.client, Recorder: events.NewFakeRecorder(100), available: available,
 		Options: Options{DefaultViewerImage: defaultImage, SyncPeriod: time.Minute}, Clock: testingclock.NewFakePassiveClock(epoch),
+		contents: semaphore.NewWeighted(maxContents),
 	}
 	return w
 }
@@ -79,7 +82,7 @@ func (w *world) status(t *testing.T) v1beta1.MarkdownViewStatus {
 
 // What a child that fails does to the others is told by which were tried.
 func TestOneChildThatFails(t *testing.T) {
-	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("quota"))
+	refused := apierrors.NewInternalError(errors.New("etcd"))
 	leaving := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("namespace is being terminated"))
 	leaving.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "x", errors.New("changed"))
@@ -125,6 +128,44 @@ func TestOneChildThatFails(t *testing.T) {
 				t.Errorf("%d events, want some only where a status was written", told)
 			}
 		})
+	}
+}
+
+// A new view costs one live read, of its content.
+func TestLiveReadsOfANewView(t *testing.T) {
+	w := newWorld(t, view())
+	var reads []string
+	w.Live = interceptor.NewClient(w.client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			reads = append(reads, fmt.Sprintf("%T", into))
+			return c.Get(ctx, key, into, opts...)
+		},
+	})
+	if _, err := w.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"*v1beta1.MarkdownView"}, reads); diff != "" {
+		t.Errorf("live reads (-want +got):\n%s", diff)
+	}
+	if len(w.writes) != 4 {
+		t.Errorf("writes %v, want three children and the status", w.writes)
+	}
+}
+
+// No watch shows the end of what is in the way, so a blocked view is reconciled again soon,
+// and not after the sync period.
+func TestABlockedViewIsReconciledAgainSoon(t *testing.T) {
+	stranger := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: viewerPrefix + "book"}}
+	known := func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 }
+	for period, want := range map[time.Duration]time.Duration{10 * time.Minute: 30 * time.Second, 5 * time.Second: 5 * time.Second} {
+		w := newWorld(t, view(known), stranger.DeepCopy())
+		w.Options.SyncPeriod = period
+		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != want {
+			t.Errorf("with a period of %s: got %v, %v, want another look after %s", period, result, err, want)
+		}
+		if got := told(w.status(t)); got["Stalled"] != "True ChildConflict" {
+			t.Errorf("it must be blocked: %v", got)
+		}
 	}
 }
 

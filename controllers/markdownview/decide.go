@@ -1,17 +1,13 @@
 package markdownview
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/api/v1beta1"
 )
 
 // kind is the kind of a child.
@@ -41,86 +37,73 @@ type step struct {
 	verb verb
 	// differs: a field that we apply is not as it is to be.
 	differs bool
-	// bare is the child without what others have put into it; nil if that is nothing.
-	bare client.Object
+	// foreign: others have put something into it that an apply leaves there.
+	foreign bool
 }
 
-// plan is the decision of one pass.
+// plan is the decision of one reconcile.
 type plan struct {
-	// invalid: the spec is wrong; nothing is done until it is mended.
-	invalid field.ErrorList
+	// invalid is why nothing is done until the spec is mended; "" if it is valid.
+	invalid string
 	// steps in the order in which they are taken.
 	steps []step
 }
 
 // decide turns what was observed into what is to be done. It is pure. It fails
-// only where the record of who set which field cannot be read.
+// only where the record of field owners cannot be read.
 func decide(o *observation) (plan, error) {
-	if errs := validate(o.view); len(errs) > 0 {
-		return plan{invalid: errs}, nil
+	if o.want.Invalid != "" {
+		return plan{invalid: o.want.Invalid}, nil
 	}
 	content := step{kind: configMap, name: contentPrefix + o.view.Name, verb: create}
 	viewer := step{kind: deployment, name: viewerPrefix + o.view.Name, verb: create}
 	address := step{kind: service, name: viewerPrefix + o.view.Name, verb: create}
+	var err error
 	if o.configMap != nil {
-		owned, err := corev1ac.ExtractConfigMap(o.configMap, string(apply.FieldOwner))
-		if err != nil {
-			return plan{}, unreadable(content, err)
-		}
-		if bare := bareConfigMap(o.configMap, owned, o.want.configMap); bare != nil {
-			content.bare = bare
-		}
-		content.judge(o, o.configMap, !equality.Semantic.DeepEqual(owned, o.want.configMap))
+		d, digestErr := actualConfigMap(o.configMap)
+		err = errors.Join(err, content.judge(o.view, o.configMap, d, o.want.ConfigMap, digestErr))
 	}
 	if o.deployment != nil {
-		owned, err := appsv1ac.ExtractDeployment(o.deployment, string(apply.FieldOwner))
-		if err != nil {
-			return plan{}, unreadable(viewer, err)
-		}
-		differs := !equality.Semantic.DeepEqual(owned, o.want.deployment)
-		if bare := bareDeployment(o.deployment, o.want.deployment, differs); bare != nil {
-			viewer.bare = bare
-		}
-		viewer.judge(o, o.deployment, differs)
+		d, digestErr := actualDeployment(o.deployment)
+		err = errors.Join(err, viewer.judge(o.view, o.deployment, d, o.want.Deployment, digestErr))
 	}
 	if o.service != nil {
-		owned, err := corev1ac.ExtractService(o.service, string(apply.FieldOwner))
-		if err != nil {
-			return plan{}, unreadable(address, err)
-		}
-		if bare := bareService(o.service, o.want.service); bare != nil {
-			address.bare = bare
-		}
-		address.judge(o, o.service, !equality.Semantic.DeepEqual(owned, o.want.service))
+		d, digestErr := actualService(o.service)
+		err = errors.Join(err, address.judge(o.view, o.service, d, o.want.Service, digestErr))
+	}
+	if err != nil {
+		return plan{}, err
 	}
 	return plan{steps: []step{content, viewer, address}}, nil
 }
 
-// judge is the decision table for a child that exists. What differs is told by
-// the fields that we were the last to apply: a field that somebody else has
-// changed or removed is ours no longer, and one that the API server has defaulted
-// never was.
-func (s *step) judge(o *observation, live metav1.Object, differs bool) {
-	s.differs = differs
-	switch whose := belongs(o.view, live); {
+// judge is the decision table for a child that exists. Whether it differs is known by
+// the fields that we were the last to apply: a field that others have changed or
+// removed is ours no longer, and one that the API server has defaulted never was.
+func (s *step) judge(v *v1beta1.MarkdownView, live metav1.Object, is actual, want string, err error) error {
+	if err == nil && is.Unreadable != "" {
+		err = errors.New(is.Unreadable)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the field owners of %s %s: %w", s.kind, s.name, err)
+	}
+	s.differs, s.foreign = is.Applied != want, is.Foreign
+	switch whose := belongs(v, live); {
 	case whose == predecessor:
 		s.verb = wait
 	case whose == foreign:
 		s.verb = conflict
 	case live.GetDeletionTimestamp() != nil:
 		s.verb = wait
-	case differs || s.bare != nil:
+	case s.differs || s.foreign:
 		s.verb = update
 	default:
 		s.verb = keep
 	}
+	return nil
 }
 
 // writes reports whether the plan makes or changes a child.
 func (p plan) writes() bool {
 	return slices.ContainsFunc(p.steps, func(s step) bool { return s.verb == create || s.verb == update })
-}
-
-func unreadable(s step, err error) error {
-	return fmt.Errorf("reading who set the fields of %s %s: %w", s.kind, s.name, err)
 }

@@ -3,11 +3,8 @@ package markdownview
 import (
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/controllers/internal/apply"
 )
@@ -50,11 +47,11 @@ func TestDecide(t *testing.T) {
 		}, [3]verb{keep, conflict, keep}},
 		"other content wanted": {func(o *observation) {
 			o.view.Spec.Markdowns["a.md"] = "other"
-			o.want = render(o.view, defaultImage)
+			o.want = asked(t, o.view)
 		}, [3]verb{update, update, keep}},
 		"other replicas wanted": {func(o *observation) {
 			o.view.Spec.Replicas = 3
-			o.want = render(o.view, defaultImage)
+			o.want = asked(t, o.view)
 		}, [3]verb{keep, update, keep}},
 		"fields defaulted by the API server": {func(o *observation) {
 			o.deployment.Spec.ProgressDeadlineSeconds = new(int32(600))
@@ -76,9 +73,10 @@ func TestDecide(t *testing.T) {
 }
 
 func TestDecideDoesNothingForWhatIsWrong(t *testing.T) {
-	p := decided(t, &observation{view: view(showing(nil))})
-	if len(p.invalid) == 0 || len(p.steps) != 0 || p.writes() {
-		t.Errorf("got %d errors and %d steps, want some errors and no step", len(p.invalid), len(p.steps))
+	v := view(showing(nil))
+	p := decided(t, &observation{view: v, want: asked(t, v)})
+	if p.invalid == "" || len(p.steps) != 0 || p.writes() {
+		t.Errorf("got %q and %d steps, want an error and no step", p.invalid, len(p.steps))
 	}
 }
 
@@ -96,7 +94,8 @@ func TestDecideTellsWhatItCannotRead(t *testing.T) {
 
 func TestPruneLeavesWhatIsOurs(t *testing.T) {
 	o := applied(t, view())
-	if bareDeployment(o.deployment, o.want.deployment, false) != nil || bareService(o.service, o.want.service) != nil {
+	want := render(o.view, defaultImage)
+	if bareDeployment(o.deployment, want.deployment, false) != nil || bareService(o.service, want.service) != nil {
 		t.Fatal("something of ours was found to be another's")
 	}
 	pod := &o.deployment.Spec.Template.Spec
@@ -105,62 +104,18 @@ func TestPruneLeavesWhatIsOurs(t *testing.T) {
 	pod.Containers[0].Ports = append(pod.Containers[0].Ports, corev1.ContainerPort{Name: "other", ContainerPort: 1})
 	o.service.Spec.Ports[0].Port = 81
 
-	inTheWay := bareDeployment(o.deployment, o.want.deployment, true)
+	inTheWay := bareDeployment(o.deployment, want.deployment, true)
 	if got := inTheWay.Spec.Template.Spec; len(got.Containers[0].Ports) != 1 || len(got.Containers) != 2 || len(got.Volumes) != 3 {
 		t.Errorf("while ours differ: %d ports, %d containers, %d volumes, want 1, 2, 3", len(got.Containers[0].Ports), len(got.Containers), len(got.Volumes))
 	}
-	bare := bareDeployment(o.deployment, o.want.deployment, false)
+	bare := bareDeployment(o.deployment, want.deployment, false)
 	if got := bare.Spec.Template.Spec; len(got.Containers[0].Ports) != 1 || len(got.Containers) != 1 || len(got.Volumes) != 2 {
 		t.Errorf("%d ports, %d containers, %d volumes, want 1, 1, 2", len(got.Containers[0].Ports), len(got.Containers), len(got.Volumes))
 	}
-	if ports := bareService(o.service, o.want.service).Spec.Ports; len(ports) != 1 || ports[0].Port != 80 {
+	if ports := bareService(o.service, want.service).Spec.Ports; len(ports) != 1 || ports[0].Port != 80 {
 		t.Errorf("the Service's ports %v, want 80: it must have one", ports)
 	}
 	if len(pod.Containers) != 2 || o.service.Spec.Ports[0].Port != 81 {
 		t.Error("what was observed must not be changed")
 	}
 }
-
-func TestKeepOwnFields(t *testing.T) {
-	o := applied(t, view())
-	want := len(o.deployment.ManagedFields)
-	o.deployment.ManagedFields = append(o.deployment.ManagedFields,
-		metav1.ManagedFieldsEntry{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply},
-		metav1.ManagedFieldsEntry{Manager: string(apply.FieldOwner), Operation: metav1.ManagedFieldsOperationUpdate})
-	kept, err := keepOwnFields(o.deployment)
-	if err != nil || len(kept.(*appsv1.Deployment).ManagedFields) != want {
-		t.Fatalf("kept %v (%v), want %d of them", o.deployment.ManagedFields, err, want)
-	}
-	if got := verbs(decided(t, o)); got != [3]verb{keep, keep, keep} {
-		t.Errorf("from what the cache keeps: %v, want nothing to do", got)
-	}
-	if same, err := keepOwnFields("a tombstone"); err != nil || same != "a tombstone" {
-		t.Errorf("got %v, %v", same, err)
-	}
-}
-
-// What the cache leaves out would be taken for absent.
-func TestCacheHoldsTheChildren(t *testing.T) {
-	o := applied(t, view())
-	kinds := 0
-	for object, by := range CacheByObject() {
-		var child client.Object
-		switch object.(type) {
-		case *corev1.ConfigMap:
-			child = o.configMap
-		case *appsv1.Deployment:
-			child = o.deployment
-		case *corev1.Service:
-			child = o.service
-		}
-		if by.Label == nil || !by.Label.Matches(labelSet(child)) || by.Label.Matches(labelSet(&corev1.ConfigMap{})) {
-			t.Errorf("%T: the selector %v takes in too little or too much", object, by.Label)
-		}
-		kinds++
-	}
-	if kinds != 3 {
-		t.Errorf("%d kinds, want 3", kinds)
-	}
-}
-
-func labelSet(o client.Object) labels.Set { return o.GetLabels() }

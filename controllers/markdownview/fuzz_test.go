@@ -44,10 +44,7 @@ func fuzzView(f *testing.F, check func(*testing.T, *v1beta1.MarkdownView)) {
 func FuzzValidate(f *testing.F) {
 	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
 		old := v.DeepCopy()
-		w := &Webhook{DefaultViewerImage: defaultImage}
-		if err := w.Default(t.Context(), v); err != nil {
-			t.Fatal(err)
-		}
+		w := &Webhook{}
 		_, createErr := w.ValidateCreate(t.Context(), v)
 		if _, err := w.ValidateUpdate(t.Context(), v, v); err != nil {
 			t.Errorf("an update that changes nothing is refused: %v", err)

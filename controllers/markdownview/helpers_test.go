@@ -64,6 +64,16 @@ func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
 }
 
+// asked is the digest of what a view asks for.
+func asked(t testing.TB, v *v1beta1.MarkdownView) desired {
+	t.Helper()
+	d, err := desiredBy(v, defaultImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // applied is what is observed when all that a view is to have is there.
 func applied(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
@@ -75,7 +85,7 @@ func applied(t testing.TB, v *v1beta1.MarkdownView) *observation {
 			t.Fatal(err)
 		}
 	}
-	o := &observation{view: v, before: *v.Status.DeepCopy(), want: render(v, defaultImage),
+	o := &observation{view: v, before: *v.Status.DeepCopy(), want: asked(t, v),
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
 	for name, into := range map[string]client.Object{"markdowns-": o.configMap, "viewer-": o.deployment} {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: name + v.Name}, into); err != nil {

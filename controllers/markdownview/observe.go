@@ -19,8 +19,8 @@ type observation struct {
 	view *v1beta1.MarkdownView
 	// before is the view's status as it was read.
 	before v1beta1.MarkdownViewStatus
-	// want is what the view is to have.
-	want children
+	// want is the digest of what the view is to have.
+	want desired
 	// What exists under the children's names, whosever it is; nil if nothing does.
 	configMap  *corev1.ConfigMap
 	deployment *appsv1.Deployment
@@ -29,18 +29,27 @@ type observation struct {
 
 // observe reads the world, from the cache where that is enough.
 func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*observation, error) {
-	o := &observation{view: v, before: *v.Status.DeepCopy(), want: render(v, r.Options.DefaultViewerImage)}
+	o := &observation{view: v, before: *v.Status.DeepCopy()}
+	var err error
+	if o.want, err = desiredBy(v, r.Options.DefaultViewerImage); err != nil {
+		return nil, err
+	}
 	content := client.ObjectKey{Namespace: v.Namespace, Name: contentPrefix + v.Name}
 	viewer := client.ObjectKey{Namespace: v.Namespace, Name: viewerPrefix + v.Name}
 	cache := r.own.views.Reader(client.ObjectKeyFromObject(v), r.Client, r.Live)
-	var err error
-	if o.configMap, err = observeChild(ctx, cache, r.Live, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {
+	// A view that has never been reconciled has no children. Where there is something of
+	// their name, creating them is refused, and the next reconcile reads it.
+	live := r.Live
+	if v.Status.ObservedGeneration == 0 {
+		live = nil
+	}
+	if o.configMap, err = observeChild(ctx, cache, live, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {
 		return nil, fmt.Errorf("reading configmap %s: %w", content.Name, err)
 	}
-	if o.deployment, err = observeChild(ctx, cache, r.Live, &r.own.deployments, viewer, &appsv1.Deployment{}); err != nil {
+	if o.deployment, err = observeChild(ctx, cache, live, &r.own.deployments, viewer, &appsv1.Deployment{}); err != nil {
 		return nil, fmt.Errorf("reading deployment %s: %w", viewer.Name, err)
 	}
-	if o.service, err = observeChild(ctx, cache, r.Live, &r.own.services, viewer, &corev1.Service{}); err != nil {
+	if o.service, err = observeChild(ctx, cache, live, &r.own.services, viewer, &corev1.Service{}); err != nil {
 		return nil, fmt.Errorf("reading service %s: %w", viewer.Name, err)
 	}
 	return o, nil
@@ -49,14 +58,14 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 // observeChild asks the API server where the cache does not know. The cache holds
 // only what carries our label, so what is not in it may well exist: a
 // stranger's object, or ours with its label taken off. Nor may it show our own
-// last write yet.
+// last write yet. It does not ask where live is nil.
 func observeChild[T interface {
 	client.Object
 	comparable
 }](ctx context.Context, cache, live client.Reader, own *ownwrites.Floor, key client.ObjectKey, into T) (T, error) {
 	var none T
 	child, err := lookup.Get(ctx, cache, key, into)
-	if err != nil || (child != none && !own.Behind(child)) {
+	if err != nil || live == nil || (child != none && !own.Behind(child)) {
 		return child, err
 	}
 	return lookup.Get(ctx, live, key, into)

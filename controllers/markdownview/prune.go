@@ -1,12 +1,15 @@
 package markdownview
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 )
 
 // An apply leaves in a map or a list what others have put there. Of the maps and
@@ -16,16 +19,13 @@ import (
 
 // bareConfigMap is the ConfigMap without keys of others. Keys that are ours and
 // not wanted any more are the apply's to drop.
-func bareConfigMap(live *corev1.ConfigMap, owned, want *corev1ac.ConfigMapApplyConfiguration) *corev1.ConfigMap {
-	bare := live.DeepCopy()
-	for key := range live.Data {
-		_, isOwned := owned.Data[key]
-		_, isWanted := want.Data[key]
-		if !isOwned && !isWanted {
-			delete(bare.Data, key)
-		}
+func bareConfigMap(live *corev1.ConfigMap, ours ...map[string]string) *corev1.ConfigMap {
+	isForeign := func(key, _ string) bool {
+		return !slices.ContainsFunc(ours, func(data map[string]string) bool { _, found := data[key]; return found })
 	}
-	bare.BinaryData = nil
+	bare := &corev1.ConfigMap{
+		TypeMeta: live.TypeMeta, ObjectMeta: *live.ObjectMeta.DeepCopy(), Immutable: live.Immutable, Data: maps.Clone(live.Data)}
+	maps.DeleteFunc(bare.Data, isForeign)
 	if len(bare.Data) == len(live.Data) && len(live.BinaryData) == 0 {
 		return nil
 	}
@@ -37,29 +37,30 @@ func bareConfigMap(live *corev1.ConfigMap, owned, want *corev1ac.ConfigMapApplyC
 // the patch might be refused; ports are what an apply might be refused for.
 func bareDeployment(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration, differs bool) *appsv1.Deployment {
 	bare := live.DeepCopy()
-	pod, wanted := &bare.Spec.Template.Spec, want.Spec.Template.Spec
-	viewer := wanted.Containers[0]
+	pod, wanted := &bare.Spec.Template.Spec, podOf(want)
 	pruned := false
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		if c.Name != *viewer.Name {
+		at := slices.IndexFunc(wanted.Containers, func(w corev1ac.ContainerApplyConfiguration) bool { return ptr.Deref(w.Name, "") == c.Name })
+		if at < 0 {
 			continue
 		}
+		viewer := wanted.Containers[at]
 		pruned = keepOnly(&c.Ports, viewer.Ports, func(p corev1.ContainerPort, w corev1ac.ContainerPortApplyConfiguration) bool {
-			return p.ContainerPort == *w.ContainerPort && p.Protocol == *w.Protocol
+			return p.ContainerPort == ptr.Deref(w.ContainerPort, 0) && p.Protocol == ptr.Deref(w.Protocol, "")
 		})
 		if !differs {
 			pruned = keepOnly(&c.VolumeMounts, viewer.VolumeMounts, func(m corev1.VolumeMount, w corev1ac.VolumeMountApplyConfiguration) bool {
-				return m.MountPath == *w.MountPath
+				return m.MountPath == ptr.Deref(w.MountPath, "")
 			}) || pruned
 		}
 	}
 	if !differs {
 		pruned = keepOnly(&pod.Containers, wanted.Containers, func(c corev1.Container, w corev1ac.ContainerApplyConfiguration) bool {
-			return c.Name == *w.Name
+			return c.Name == ptr.Deref(w.Name, "")
 		}) || pruned
 		pruned = keepOnly(&pod.Volumes, wanted.Volumes, func(v corev1.Volume, w corev1ac.VolumeApplyConfiguration) bool {
-			return v.Name == *w.Name
+			return v.Name == ptr.Deref(w.Name, "")
 		}) || pruned
 	}
 	if !pruned {
@@ -68,17 +69,31 @@ func bareDeployment(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfi
 	return bare
 }
 
+// podOf is the Pod that a configuration asks for. What was extracted from a Deployment of
+// which others have taken all fields asks for none.
+func podOf(want *appsv1ac.DeploymentApplyConfiguration) corev1ac.PodSpecApplyConfiguration {
+	if want.Spec == nil || want.Spec.Template == nil || want.Spec.Template.Spec == nil {
+		return corev1ac.PodSpecApplyConfiguration{}
+	}
+	return *want.Spec.Template.Spec
+}
+
 // bareService is the Service without ports of others. There has to be one: it is
 // ours.
 func bareService(live *corev1.Service, want *corev1ac.ServiceApplyConfiguration) *corev1.Service {
-	bare, ours := live.DeepCopy(), want.Spec.Ports[0]
-	if !keepOnly(&bare.Spec.Ports, want.Spec.Ports, func(p corev1.ServicePort, w corev1ac.ServicePortApplyConfiguration) bool {
-		return p.Port == *w.Port && p.Protocol == *w.Protocol
+	bare, ports := live.DeepCopy(), []corev1ac.ServicePortApplyConfiguration(nil)
+	if want.Spec != nil {
+		ports = want.Spec.Ports
+	}
+	if !keepOnly(&bare.Spec.Ports, ports, func(p corev1.ServicePort, w corev1ac.ServicePortApplyConfiguration) bool {
+		return p.Port == ptr.Deref(w.Port, 0) && p.Protocol == ptr.Deref(w.Protocol, "")
 	}) {
 		return nil
 	}
-	if len(bare.Spec.Ports) == 0 {
-		bare.Spec.Ports = []corev1.ServicePort{{Name: *ours.Name, Protocol: *ours.Protocol, Port: *ours.Port, TargetPort: *ours.TargetPort}}
+	if len(bare.Spec.Ports) == 0 && len(ports) > 0 {
+		ours := ports[0]
+		bare.Spec.Ports = []corev1.ServicePort{{Name: ptr.Deref(ours.Name, ""), Protocol: ptr.Deref(ours.Protocol, ""),
+			Port: ptr.Deref(ours.Port, 0), TargetPort: ptr.Deref(ours.TargetPort, intstr.IntOrString{})}}
 	}
 	return bare
 }

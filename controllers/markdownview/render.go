@@ -140,8 +140,8 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 	return c
 }
 
-// imageOf is the viewer's image. The webhook writes the default into the spec;
-// where it did not run, the same default holds.
+// imageOf is the viewer's image. The default is never written into the spec, so another
+// default of the operator reaches all views that name no image.
 func imageOf(v *v1beta1.MarkdownView, defaultImage string) string {
 	if v.Spec.ViewerImage != "" {
 		return v.Spec.ViewerImage
@@ -177,8 +177,16 @@ func urlOf(v *v1beta1.MarkdownView) string {
 // hash. Lengths are hashed too, so that no text can pass for a border.
 func contentHash(files map[string]string) string {
 	h := sha256.New()
+	var chunk [4 << 10]byte // a text is not copied as a whole: this is done for each change of each view
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(h, "%d:%s%d:%s", len(name), name, len(files[name]), files[name])
+		for _, text := range []string{name, files[name]} {
+			fmt.Fprintf(h, "%d:", len(text))
+			for text != "" {
+				n := copy(chunk[:], text)
+				h.Write(chunk[:n])
+				text = text[n:]
+			}
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

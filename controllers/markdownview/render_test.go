@@ -129,3 +129,11 @@ func TestChildrenCarryTheirMarks(t *testing.T) {
 		t.Errorf("owner %v", owner)
 	}
 }
+
+// The page is served throughout a rollout.
+func TestViewersAreRolledWithoutAGap(t *testing.T) {
+	strategy := deploymentFor(t, view()).Spec.Strategy
+	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 || strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
+		t.Errorf("the strategy is %+v, want one more viewer first and none less", strategy)
+	}
+}

@@ -7,16 +7,14 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -28,7 +26,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/pass"
 	"leasehold.dev/controllers/internal/schedule"
 )
@@ -56,30 +53,6 @@ func WatchedObjects() []client.Object {
 	return []client.Object{&v1beta1.MarkdownView{}, &corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}}
 }
 
-// CacheByObject keeps of ConfigMaps, Deployments and Services only what the
-// operator has made, and of who set their fields only what it set itself: that
-// is how it is told whether a child differs. It has to be in the manager's cache
-// options. Who wants to read others reads them from the API server.
-func CacheByObject() map[client.Object]cache.ByObject {
-	made := cache.ByObject{
-		Label:     labels.SelectorFromSet(labels.Set{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}),
-		Transform: keepOwnFields,
-	}
-	return map[client.Object]cache.ByObject{&corev1.ConfigMap{}: made, &appsv1.Deployment{}: made, &corev1.Service{}: made}
-}
-
-// keepOwnFields drops what others have set from an object's managed fields.
-func keepOwnFields(in any) (any, error) {
-	o, err := meta.Accessor(in)
-	if err != nil {
-		return in, nil //nolint:nilerr // a tombstone, which has no fields
-	}
-	o.SetManagedFields(slices.DeleteFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager != string(apply.FieldOwner) || e.Operation != metav1.ManagedFieldsOperationApply
-	}))
-	return in, nil
-}
-
 // New makes a Reconciler that works through the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	available, err := newAvailable(ctrlmetrics.Registry)
@@ -88,7 +61,7 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	r := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-markdownview"),
-		Options: o, Clock: o.Clock, available: available,
+		Options: o, Clock: o.Clock, available: available, contents: semaphore.NewWeighted(maxContents),
 	}
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
@@ -146,7 +119,6 @@ func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 // an error, and the cache fails only while it is being stopped.
 func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.MarkdownViewList
-	// Nothing here is changed, and the contents are large.
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing markdownviews")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/notes"
 )
 
@@ -67,13 +68,13 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	case run.seen:
 		status.Replicas, status.AvailableReplicas = run.replicas, run.available
 	}
-	if len(p.invalid) == 0 {
+	if p.invalid == "" {
 		status.Selector, status.URL = selectorText(v), ""
 		if in(res.outcomes[service], inPlace, created, changed) {
 			status.URL = urlOf(v)
 		}
 		if in(res.outcomes[configMap], inPlace, created, changed) {
-			status.ContentHash = o.want.hash
+			status.ContentHash = o.want.Content
 		}
 	}
 	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, v.Generation, now, c) }
@@ -121,8 +122,8 @@ func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Con
 // Its reason is "" where there is none.
 func trouble(p plan, res *result, run rollout) (bad metav1.Condition, stalled bool) {
 	switch {
-	case len(p.invalid) > 0:
-		bad.Reason, bad.Message = v1beta1.ReasonInvalidSpec, p.invalid.ToAggregate().Error()
+	case p.invalid != "":
+		bad.Reason, bad.Message = v1beta1.ReasonInvalidSpec, p.invalid
 		stalled = true
 	case len(res.foreign) > 0:
 		bad.Reason = v1beta1.ReasonChildConflict
@@ -130,6 +131,10 @@ func trouble(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 		stalled = true
 	case len(res.errs) > 0:
 		bad.Reason, bad.Message = v1beta1.ReasonReconcileFailed, res.errs[0].Error()
+		// The message of a denial names the policy, webhook or quota, which others can change.
+		if by := denial.Of(res.errs[0]); by.Kind != denial.None {
+			bad.Reason, stalled = by.Reason(), by.Kind == denial.RBAC
+		}
 	case run.exceeded != "":
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled, "the viewers do not come up: "+run.exceeded
 		stalled = true
@@ -188,7 +193,7 @@ func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) 
 // and content, and were not any more.
 func corrections(o *observation, p plan, res *result) []notes.Note {
 	degraded := conditions.Find(o.before.Conditions, v1beta1.ConditionDegraded)
-	settled := o.before.ObservedGeneration == o.view.Generation && o.before.ContentHash == o.want.hash &&
+	settled := o.before.ObservedGeneration == o.view.Generation && o.before.ContentHash == o.want.Content &&
 		degraded.Status == metav1.ConditionFalse
 	var list []notes.Note
 	for _, s := range p.steps {

@@ -1,6 +1,7 @@
 package markdownview
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -8,8 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/conditions"
@@ -33,6 +35,14 @@ func unseen(o *observation) { o.deployment.Generation = 4 }
 
 func well() *result {
 	return &result{outcomes: map[kind]outcome{configMap: inPlace, deployment: inPlace, service: inPlace}}
+}
+
+// refused is that the API server answered 403 to the write of the Service.
+func refused(text string) func(*result, *plan) {
+	return func(r *result, _ *plan) {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "viewer-book", errors.New(text))
+		r.outcomes[service], r.errs = failed, []error{fmt.Errorf("writing Service viewer-book: %w", err)}
+	}
 }
 
 // told is the conditions as "Type=Status Reason", sorted as they are.
@@ -81,8 +91,11 @@ func TestSummarize(t *testing.T) {
 		"a failure": {rolled(2, 2, done), func(r *result, _ *plan) {
 			r.outcomes[configMap], r.outcomes[deployment], r.errs = failed, withheld, []error{fmt.Errorf("boom")}
 		}, is("False ReconcileFailed", up, "True ReconcileFailed")},
+		"a missing right":   {rolled(2, 2, done), refused(`User "x" cannot patch resource "services"`), is("False RBACForbidden", up, "True RBACForbidden", "True RBACForbidden")},
+		"a used up quota":   {rolled(2, 2, done), refused("exceeded quota: team, requested: count/services=1"), is("False QuotaExceeded", up, "True QuotaExceeded")},
+		"a plugin's denial": {rolled(2, 2, done), refused("not here"), is("False AdmissionDenied", up, "True AdmissionDenied")},
 		"a wrong spec": {rolled(2, 2, done), func(r *result, p *plan) {
-			r.outcomes, p.steps, p.invalid = nil, nil, field.ErrorList{field.Required(markdownsPath, "x")}
+			r.outcomes, p.steps, p.invalid = nil, nil, "x"
 		}, is("False InvalidSpec", up, "True InvalidSpec", "True InvalidSpec")},
 	} {
 		t.Run(reason, func(t *testing.T) {
@@ -112,7 +125,7 @@ func TestSummarizeKeepsWhatItDoesNotKnow(t *testing.T) {
 	o := applied(t, view())
 	rolled(2, 2, "NewReplicaSetAvailable")(o)
 	o.before = summarize(o, plan{}, well(), epoch)
-	if o.before.AvailableReplicas != 2 || o.before.Replicas != 2 || o.before.URL == "" || o.before.Selector == "" || o.before.ContentHash != o.want.hash {
+	if o.before.AvailableReplicas != 2 || o.before.Replicas != 2 || o.before.URL == "" || o.before.Selector == "" || o.before.ContentHash != o.want.Content {
 		t.Fatalf("got %+v", o.before)
 	}
 	t.Run("while the Deployment controller has not looked", func(t *testing.T) {
@@ -187,7 +200,7 @@ func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
 	p := plan{steps: []step{{kind: configMap, name: "m", verb: update}, {kind: deployment, name: "d", verb: create}, {kind: service, name: "s", verb: keep}}}
 	res := &result{outcomes: map[kind]outcome{configMap: changed, deployment: created, service: inPlace}}
 	settled := func() *observation {
-		o := &observation{view: view(), want: children{hash: "h"}}
+		o := &observation{view: view(), want: desired{Content: "h"}}
 		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h"}
 		conditions.Set(&o.before.Conditions, 2, epoch, condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
 		return o
@@ -198,7 +211,7 @@ func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
 	}{
 		"all was right":          {func(*observation) {}, []string{"configmap m had been changed and was put right", "deployment d was gone and was made anew"}},
 		"the spec has changed":   {func(o *observation) { o.view.Generation = 3 }, nil},
-		"the hash is new":        {func(o *observation) { o.want.hash = "i" }, nil},
+		"the hash is new":        {func(o *observation) { o.want.Content = "i" }, nil},
 		"it was in trouble":      {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
 		"it was never looked at": {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
 	} {

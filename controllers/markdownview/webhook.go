@@ -18,40 +18,23 @@ import (
 // There is no webhook for DELETE: deleting a MarkdownView needs nobody's consent.
 // The scale subresource does not come by here either; its limits are in the schema.
 //
-// +kubebuilder:webhook:path=/mutate-leasehold-dev-v1beta1-markdownview,mutating=true,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=markdownviews,verbs=create;update,versions=v1beta1,name=mmarkdownview.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-markdownview,mutating=false,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=markdownviews,verbs=create;update,versions=v1beta1,name=vmarkdownview.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 
-// SetupWebhookWithManager adds the defaulting and validating webhooks. They
-// answer on every replica, by looking at nothing but what they are sent.
-func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
-	w := &Webhook{DefaultViewerImage: o.DefaultViewerImage}
-	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithDefaulter(w).WithValidator(w).Complete()
+// SetupWebhookWithManager adds the validating webhook. It answers on every replica from
+// nothing but the request. No webhook writes the default image into a spec: there, no later
+// default of the operator would replace it.
+func SetupWebhookWithManager(mgr ctrl.Manager) error {
+	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).Complete()
 	if err != nil {
-		return fmt.Errorf("adding markdownview webhooks: %w", err)
+		return fmt.Errorf("adding markdownview webhook: %w", err)
 	}
 	return nil
 }
 
-// Webhook defaults and validates MarkdownViews. It makes no requests and renders
-// nothing.
-type Webhook struct {
-	// DefaultViewerImage is put where there is no image.
-	DefaultViewerImage string
-}
+// Webhook validates MarkdownViews. It makes no requests and renders nothing.
+type Webhook struct{}
 
-var (
-	_ admission.Defaulter[*v1beta1.MarkdownView] = &Webhook{}
-	_ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
-)
-
-// Default names the viewer's image, so that it stays what it is when the
-// operator's default changes.
-func (w *Webhook) Default(_ context.Context, v *v1beta1.MarkdownView) error {
-	if v.Spec.ViewerImage == "" {
-		v.Spec.ViewerImage = w.DefaultViewerImage
-	}
-	return nil
-}
+var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
 // ValidateCreate refuses what is wrong, all of it at once, and warns of what is
 // probably not meant.

@@ -13,16 +13,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-func TestDefault(t *testing.T) {
-	w := &Webhook{DefaultViewerImage: defaultImage}
-	for given, want := range map[string]string{"": defaultImage, "own:1": "own:1"} {
-		v := view(image(given))
-		if err := w.Default(t.Context(), v); err != nil || v.Spec.ViewerImage != want {
-			t.Errorf("%q became %q (%v), want %q", given, v.Spec.ViewerImage, err, want)
-		}
-	}
-}
-
 func TestCreateTellsAllAtOnce(t *testing.T) {
 	_, err := (&Webhook{}).ValidateCreate(t.Context(), view(showing(files{"a/b": ""}), replicas(9), image(" ")))
 	if !apierrors.IsInvalid(err) {

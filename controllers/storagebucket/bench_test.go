@@ -24,7 +24,7 @@ func fleet(n int) []*v1beta1.StorageBucket {
 		b := &v1beta1.StorageBucket{}
 		b.Namespace, b.Name, b.UID, b.Generation = "ns", fmt.Sprintf("b%05d", i), types.UID(fmt.Sprintf("uid-%05d", i)), 1
 		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3}
-		b.Status = summarize(b, look{probed: benched, succeeded: benched}, observation{secretVersion: "7"}, action{}, good, benched)
+		b.Status = summarize(b, probeState{probed: benched, succeeded: benched}, observation{secretVersion: "7"}, action{}, good, benched)
 		list[i] = b
 	}
 	return list
@@ -42,7 +42,7 @@ func atSizes(b *testing.B, run func(*testing.B, int)) {
 // BenchmarkDue is what a tick asks of each bucket.
 func BenchmarkDue(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
-		var known looks
+		var known probeStates
 		all := fleet(n)
 		for _, bucket := range all {
 			known.of(bucket, benched)
@@ -55,8 +55,8 @@ func BenchmarkDue(b *testing.B) {
 	})
 }
 
-// BenchmarkLanes is a fleet behind one endpoint, where all but a few wait.
-func BenchmarkLanes(b *testing.B) {
+// BenchmarkEndpointLimiter is a fleet behind one endpoint, where all but a few are parked.
+func BenchmarkEndpointLimiter(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
 		const endpoint = "https://s3.example.com"
 		requests := make([]reconcile.Request, n)
@@ -64,15 +64,39 @@ func BenchmarkLanes(b *testing.B) {
 			requests[i].Namespace, requests[i].Name = "ns", fmt.Sprintf("b%05d", i)
 		}
 		for b.Loop() {
-			l, inside := newLanes(8), 0
-			for _, who := range requests {
-				if l.enter(endpoint, who) {
-					inside++
+			l := newEndpointLimiter(8)
+			var granted []reconcile.Request
+			l.wake = func(r reconcile.Request) { granted = append(granted, r) }
+			for _, r := range requests {
+				if l.Acquire(r, endpoint, false) {
+					granted = append(granted, r)
 				}
 			}
-			for range inside {
-				l.leave(endpoint, true, true)
+			for len(granted) > 0 {
+				r := granted[0]
+				granted = granted[1:]
+				l.Acquire(r, endpoint, false)
+				l.Release(r, outcomePrompt)
 			}
+		}
+	})
+}
+
+// BenchmarkEndpointLimiterBlackHoles is a namespace whose endpoints never answer,
+// beside one whose endpoint does.
+func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
+	atSizes(b, func(b *testing.B, n int) {
+		l := newEndpointLimiter(8)
+		for i := range n {
+			r := reconcile.Request{}
+			r.Namespace, r.Name = "dark", fmt.Sprintf("b%05d", i)
+			l.Acquire(r, fmt.Sprintf("http://dark:%d", i), false)
+		}
+		good := reconcile.Request{}
+		good.Namespace, good.Name = "ns", "good"
+		for b.Loop() {
+			l.Acquire(good, "https://s3.example.com", true)
+			l.Release(good, outcomePrompt)
 		}
 	})
 }
@@ -80,7 +104,7 @@ func BenchmarkLanes(b *testing.B) {
 func BenchmarkSummarize(b *testing.B) {
 	bucket := fleet(1)[0]
 	now := benched.Add(time.Minute)
-	l := look{probed: now, succeeded: now}
+	l := probeState{probed: now, succeeded: now}
 	b.ReportAllocs()
 	for b.Loop() {
 		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, good, now)
@@ -93,7 +117,7 @@ func BenchmarkSummarize(b *testing.B) {
 func BenchmarkSummarizeFailure(b *testing.B) {
 	bucket := fleet(1)[0]
 	now := benched.Add(time.Minute)
-	l := look{probed: now, succeeded: benched, failures: 3}
+	l := probeState{probed: now, succeeded: benched, failures: 3}
 	result := failed(v1beta1.ReasonProbeTimeout)
 	bucket.Status.LastProbeTime = new(metav1.NewTime(benched))
 	b.ReportAllocs()

@@ -36,56 +36,74 @@ type Reconciler struct {
 	Clock    clock.PassiveClock
 	// Rules say which addresses may be dialled.
 	Rules func(context.Context) (s3.Rules, error)
+	// RemovalGrace is how long buckets may keep a namespace from being deleted.
+	RemovalGrace time.Duration
 
 	metrics *metrics
-	looks   looks
-	lanes   *lanes
+	states  probeStates
+	limiter *endpointLimiter
 	// own are this process's writes to StorageBuckets.
 	own pass.Memory
 }
 
-// Reconcile makes one pass over one StorageBucket.
+// Reconcile reconciles one StorageBucket.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if r.limiter.Granted(req) {
+		defer r.limiter.Return(req) // in case there is nothing to probe any more
+	}
 	return pass.Over(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
-		r.looks.forget(req.NamespacedName)
+		r.states.forget(req.NamespacedName)
 		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
-	}, r.pass)
+	}, r.reconcile)
 }
 
-func (r *Reconciler) pass(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
 	if !b.DeletionTimestamp.IsZero() {
 		return r.finish(ctx, b)
 	}
-	if err := r.guard(ctx, b); err != nil {
-		return ctrl.Result{}, err
+	state := r.states.of(b, r.Clock.Now())
+	if state.due(b).After(r.Clock.Now()) {
+		return ctrl.Result{}, r.report(ctx, b, state)
 	}
-	look := r.looks.of(b, r.Clock.Now())
-	if look.due(b).After(r.Clock.Now()) {
-		return ctrl.Result{}, r.report(ctx, b, look)
-	}
-	if !r.lanes.enter(b.Spec.Endpoint, requestFor(b)) {
+	if !r.acquire(b) {
 		return ctrl.Result{}, nil
 	}
 	found, acted, err := r.visit(ctx, b)
+	state = r.states.of(b, r.Clock.Now())
 	if err != nil {
-		look.hindered = r.Clock.Now()
-		r.looks.store(b, look)
+		state.failed = r.Clock.Now()
+		r.states.store(b, state)
 		return ctrl.Result{}, err
 	}
 	result := judge(found, acted)
 	r.metrics.saw(b, found, result)
-	look = look.after(result, b.Generation, r.Clock.Now())
-	look.unwritten = &report{found, acted}
-	r.looks.store(b, look)
-	return ctrl.Result{}, r.report(ctx, b, look)
+	state = state.after(found, result, b.Generation, r.Clock.Now())
+	state.unwritten = &report{found, acted}
+	r.states.store(b, state)
+	return ctrl.Result{}, r.report(ctx, b, state)
 }
 
-// visit asks the endpoint, does what follows from its answer, and leaves its
-// lane.
+// acquire takes a slot at the endpoint of a bucket, which has to be released.
+func (r *Reconciler) acquire(b *v1beta1.StorageBucket) bool {
+	return r.limiter.Acquire(requestFor(b), b.Spec.Endpoint, r.states.of(b, r.Clock.Now()).last == outcomePrompt)
+}
+
+// release returns the slot, and records how fast the endpoint answered.
+func (r *Reconciler) release(b *v1beta1.StorageBucket, shown outcome) {
+	if shown != outcomeUnknown {
+		state := r.states.of(b, r.Clock.Now())
+		state.last = shown
+		r.states.store(b, state)
+	}
+	r.limiter.Release(requestFor(b), shown)
+}
+
+// visit probes the bucket, does what follows from the result, and releases the slot.
 func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found observation, acted action, err error) {
-	defer func() {
-		r.lanes.leave(b.Spec.Endpoint, found.took > 0, found.verdict.Reason != v1beta1.ReasonProbeTimeout)
-	}()
+	defer func() { r.release(b, shownBy(found, judge(found, acted))) }()
+	if err := r.guard(ctx, b); err != nil {
+		return found, acted, err
+	}
 	way, err := r.connect(ctx, b)
 	if err != nil {
 		return found, acted, err
@@ -116,13 +134,13 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 // report writes what the last probe found, if that was not written yet and is
 // worth a write, and records events. Where the write fails, the next pass writes
 // and does not ask the bucket again.
-func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look look) error {
-	if look.unwritten == nil {
+func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, state probeState) error {
+	if state.unwritten == nil {
 		return nil
 	}
-	found, acted := look.unwritten.found, look.unwritten.acted
+	found, acted := state.unwritten.found, state.unwritten.acted
 	before := b.DeepCopy()
-	b.Status = summarize(b, look, found, acted, judge(found, acted), r.Clock.Now())
+	b.Status = summarize(b, state, found, acted, judge(found, acted), r.Clock.Now())
 	if worthWriting(before.Status, b.Status) {
 		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
@@ -130,8 +148,8 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, look 
 	} else {
 		b.Status = before.Status
 	}
-	look.unwritten = nil
-	r.looks.store(b, look)
+	state.unwritten = nil
+	r.states.store(b, state)
 	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
 	return nil
 }

@@ -66,7 +66,7 @@ func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *
 	}
 	w.Reconciler = &Reconciler{
 		Client: w.stored, Live: w.stored, Recorder: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
-		lanes: newLanes(8),
+		limiter: newEndpointLimiter(8),
 		Rules: func(context.Context) (s3.Rules, error) {
 			return s3.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, nil
 		},
@@ -187,7 +187,7 @@ func TestWhatHindersUsIsTriedByTheQueueAlone(t *testing.T) {
 func TestAClockThatWasWrongStopsNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{2 * time.Minute, 365 * 24 * time.Hour} {
 		b := bucket("b", probedAt(epoch.Add(ahead)))
-		if due := (&looks{}).of(b, epoch).due(b); due.After(epoch.Add(time.Minute)) {
+		if due := (&probeStates{}).of(b, epoch).due(b); due.After(epoch.Add(time.Minute)) {
 			t.Errorf("probed %s in the future: due at %s, want within a period", ahead, due)
 		}
 		after := *b.Status.DeepCopy()
@@ -214,7 +214,7 @@ func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
 	if _, b = w.pass(t); len(b.Status.Conditions) > maxConditions || conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Type == "" {
 		t.Errorf("conditions %v, want Ready among at most %d", b.Status.Conditions, maxConditions)
 	}
-	if got := (look{failures: math.MaxInt32}).after(bad, 0, epoch).failures; got != math.MaxInt32 {
+	if got := (probeState{failures: math.MaxInt32}).after(observation{}, bad, 0, epoch).failures; got != math.MaxInt32 {
 		t.Errorf("%d failures", got)
 	}
 }

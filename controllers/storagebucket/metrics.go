@@ -14,6 +14,15 @@ type metrics struct {
 	probes   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	up       *prometheus.GaugeVec
+	retained *prometheus.CounterVec
+}
+
+// retainReasons are the reasons for which a bucket can be kept although
+// deletionPolicy is Delete.
+var retainReasons = []string{
+	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials,
+	v1beta1.ReasonAccessDenied, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonEndpointUnreachable,
+	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
 }
 
 // newMetrics makes the metrics and registers them.
@@ -32,6 +41,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "leasehold_storagebucket_up",
 			Help: "1 if the last probe of a StorageBucket succeeded, else 0.",
 		}, []string{"namespace", "name"}),
+		retained: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "leasehold_storagebucket_retained_buckets_total",
+			Help: "Buckets that were kept although deletionPolicy is Delete, by why: a reason of the Ready condition.",
+		}, []string{"reason"}),
 	}
 	var err error
 	if m.probes, err = metric.Register(registry, m.probes); err != nil {
@@ -40,8 +53,17 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	if m.duration, err = metric.Register(registry, m.duration); err != nil {
 		return nil, err
 	}
-	m.up, err = metric.Register(registry, m.up)
-	return m, err
+	if m.up, err = metric.Register(registry, m.up); err != nil {
+		return nil, err
+	}
+	if m.retained, err = metric.Register(registry, m.retained); err != nil {
+		return nil, err
+	}
+	// A counter that begins at its first increment hides it from increase().
+	for _, reason := range retainReasons {
+		m.retained.WithLabelValues(reason)
+	}
+	return m, nil
 }
 
 // saw counts a probe and how it went.

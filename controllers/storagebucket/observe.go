@@ -25,6 +25,8 @@ type observation struct {
 	owner owner
 	// took is how long the probe took; zero where nothing was sent.
 	took time.Duration
+	// lacking is that a Secret or a ConfigMap, or what it should have, is not there.
+	lacking bool
 }
 
 // connection is the way to a bucket, or the reason why there is none.
@@ -32,6 +34,14 @@ type connection struct {
 	client        *s3.Client // nil if there is no way
 	secretVersion string
 	verdict       s3.Verdict // why not
+	// lost: a Secret or ConfigMap that the spec refers to does not exist.
+	lost    bool
+	lacking bool // see observation
+}
+
+// lacks is the connection that is missing something that the spec refers to.
+func lacks(secretVersion, reason, message string) *connection {
+	return &connection{secretVersion: secretVersion, verdict: s3.Verdict{Reason: reason, Message: message}, lacking: true}
 }
 
 func (c *connection) close() {
@@ -50,28 +60,29 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 		return nil, fmt.Errorf("reading secret %s: %w", name, err)
 	}
 	if secret == nil {
-		return &connection{verdict: s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound,
-			Message: fmt.Sprintf("there is no Secret %s in this namespace", name)}}, nil
-	}
-	way := &connection{secretVersion: secret.ResourceVersion}
-	credentials, missing := credentialsIn(secret)
-	if missing != "" {
-		way.verdict = s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound,
-			Message: fmt.Sprintf("Secret %s has no usable value for the key %s", name, missing)}
+		way := lacks("", v1beta1.ReasonCredentialsNotFound, fmt.Sprintf("there is no Secret %s in this namespace", name))
+		way.lost = true
 		return way, nil
 	}
-	roots, problem, err := r.roots(ctx, b)
+	credentials, missing := credentialsIn(secret)
+	if missing != "" {
+		return lacks(secret.ResourceVersion, v1beta1.ReasonCredentialsNotFound,
+			fmt.Sprintf("Secret %s has no usable value for the key %s", name, missing)), nil
+	}
+	roots, problem, lost, err := r.roots(ctx, b)
 	if err != nil {
 		return nil, err
 	}
 	if problem != "" {
-		way.verdict = s3.Verdict{Reason: v1beta1.ReasonTLSVerificationFailed, Message: problem}
+		way := lacks(secret.ResourceVersion, v1beta1.ReasonTLSVerificationFailed, problem)
+		way.lost = lost
 		return way, nil
 	}
 	rules, err := r.Rules(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("learning which addresses may not be dialled: %w", err)
 	}
+	way := &connection{secretVersion: secret.ResourceVersion}
 	way.client, err = s3.New(s3.Target{
 		Endpoint:    b.Spec.Endpoint,
 		Region:      b.Spec.Region,
@@ -109,29 +120,29 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 }
 
 // roots are the certificates that the spec refers to, nil if it refers to none,
-// or what is wrong with them.
-func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, err error) {
+// or what is wrong with them, and whether that is that the ConfigMap is lost.
+func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, lost bool, err error) {
 	ref := b.Spec.CABundleRef
 	if ref == nil {
-		return nil, "", nil
+		return nil, "", false, nil
 	}
 	bundle, err := lookup.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("reading config map %s: %w", ref.Name, err)
+		return nil, "", false, fmt.Errorf("reading config map %s: %w", ref.Name, err)
 	case bundle == nil:
-		return nil, fmt.Sprintf("there is no ConfigMap %s in this namespace", ref.Name), nil
+		return nil, fmt.Sprintf("there is no ConfigMap %s in this namespace", ref.Name), true, nil
 	}
 	roots = x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(bundle.Data[ref.Key])) {
-		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s", ref.Name, ref.Key), nil
+		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s", ref.Name, ref.Key), false, nil
 	}
-	return roots, "", nil
+	return roots, "", false, nil
 }
 
 // observe probes the bucket and, where it is managed, asks whose it is.
 func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way *connection) observation {
-	found := observation{verdict: way.verdict, secretVersion: way.secretVersion}
+	found := observation{verdict: way.verdict, secretVersion: way.secretVersion, lacking: way.lacking}
 	if way.client == nil {
 		return found
 	}

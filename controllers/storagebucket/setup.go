@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -33,6 +34,11 @@ type Options struct {
 	AllowCIDRs []netip.Prefix
 	// DenyCIDRs may not be dialled, whatever AllowCIDRs says.
 	DenyCIDRs []netip.Prefix
+	// ServiceCIDRs are the cluster's Service ranges; without them the API server
+	// lists them.
+	ServiceCIDRs []netip.Prefix
+	// RemovalGrace is how long buckets may keep a namespace from being deleted.
+	RemovalGrace time.Duration
 	// Ticks wake the look at what is due. Without them only what is new or has
 	// changed is probed.
 	Ticks <-chan event.GenericEvent
@@ -58,13 +64,14 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	near := &surroundings{
-		live: mgr.GetAPIReader(), host: hostOf(mgr.GetConfig().Host), clock: o.Clock,
+	cluster := &clusterCIDRs{
+		live: mgr.GetAPIReader(), host: hostOf(mgr.GetConfig().Host), clock: o.Clock, services: o.ServiceCIDRs,
 		rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs},
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),
-		Clock: o.Clock, Rules: near.current, metrics: m, lanes: newLanes(o.MaxConcurrentReconciles),
+		Clock: o.Clock, Rules: cluster.current, RemovalGrace: o.RemovalGrace, metrics: m,
+		limiter: newEndpointLimiter(o.MaxConcurrentReconciles),
 	}, nil
 }
 
@@ -79,7 +86,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	b = b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.lanes.call = queue.Add
+		r.limiter.wake = queue.Add
 		return nil
 	}))
 	if o.Ticks != nil {
@@ -91,8 +98,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// due are the buckets whose probe is due. One that was not met yet has its first
-// pass before it anyway.
+// due returns the buckets whose probe is due. One that was not met yet is queued for
+// its first reconcile anyway.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.StorageBucketList
 	// Nothing is changed here, and a copy of all of them each tick would cost more
@@ -106,8 +113,8 @@ func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Reque
 	now := r.Clock.Now()
 	for i := range list.Items {
 		b := &list.Items[i]
-		at, met := r.looks.when(b)
-		if met && b.DeletionTimestamp.IsZero() && !at.After(now) && !r.lanes.aside(b.Spec.Endpoint, requestFor(b)) {
+		at, met := r.states.when(b)
+		if met && b.DeletionTimestamp.IsZero() && !at.After(now) && !r.limiter.Pending(requestFor(b)) {
 			requests = append(requests, requestFor(b))
 		}
 	}

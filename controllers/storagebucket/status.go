@@ -38,13 +38,13 @@ func judge(found observation, acted action) s3.Verdict {
 }
 
 // summarize is the status after a pass. It is pure.
-func summarize(b *v1beta1.StorageBucket, l look, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
+func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()
-	status.LastProbeTime = new(metav1.NewTime(l.probed))
-	if !l.succeeded.IsZero() {
-		status.LastSuccessTime = new(metav1.NewTime(l.succeeded))
+	status.LastProbeTime = new(metav1.NewTime(s.probed))
+	if !s.succeeded.IsZero() {
+		status.LastSuccessTime = new(metav1.NewTime(s.succeeded))
 	}
-	status.ConsecutiveFailures = l.failures
+	status.ConsecutiveFailures = s.failures
 	status.ObservedSecretResourceVersion = found.secretVersion
 	if acted.provisioning != "" {
 		status.Provisioning = acted.provisioning
@@ -55,7 +55,7 @@ func summarize(b *v1beta1.StorageBucket, l look, found observation, acted action
 			return c.Type != v1beta1.ConditionReady && c.Type != v1beta1.ConditionStalled
 		})
 	}
-	setReady(&status, b.Generation, now, ready(b, l.failures, result))
+	setReady(&status, b.Generation, now, ready(b, s.failures, result))
 	status.ObservedGeneration = b.Generation
 	return status
 }

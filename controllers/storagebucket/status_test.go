@@ -39,7 +39,7 @@ func TestDecide(t *testing.T) {
 // story tells the pass after pass of one bucket, as far as the status is concerned.
 type story struct {
 	b      *v1beta1.StorageBucket
-	l      look
+	l      probeState
 	now    time.Time
 	writes int
 	events []string
@@ -47,7 +47,7 @@ type story struct {
 
 func (s *story) probe(result s3.Verdict) metav1.Condition {
 	s.now = s.now.Add(time.Minute)
-	s.l = s.l.after(result, s.b.Generation, s.now)
+	s.l = s.l.after(observation{}, result, s.b.Generation, s.now)
 	before := s.b.Status
 	after := summarize(s.b, s.l, observation{secretVersion: "7"}, action{}, result, s.now)
 	if worthWriting(before, after) {

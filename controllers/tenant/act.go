@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,6 +24,8 @@ type outcome struct {
 	uid    types.UID // of the namespace that is ours; "" if none
 	reason string    // a reason of the API; "" when the name can be forgotten
 	detail string    // for people; may be empty
+	// advice takes the place of what the reason generally advises; may be empty.
+	advice string
 }
 
 // result is how a pass ended.
@@ -40,24 +43,22 @@ type result struct {
 	wrote bool
 	// events are what happened to single objects.
 	events []notes.Note
-	// bound are the namespaces in which a right could not be taken away.
-	bound map[string]bool
+	// bound holds, by namespace, why a right in it could not be taken away.
+	bound map[string]error
 	// released: a Tenant on its way out holds nothing any more.
 	released bool
 }
 
 // act carries the plan out. One namespace that fails does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
-	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]bool{}}
-	if len(p.invalid) > 0 {
-		return res
-	}
+	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]error{}}
 	// Rights go before marks: whatever we die at, what is still marked is found
 	// again, while a right left in an unmarked namespace would not be.
 	for _, binding := range p.strays {
-		if err := r.deleteChild(ctx, res, binding); err != nil {
-			res.note(err, fmt.Sprintf("deleting role binding %s/%s", binding.Namespace, binding.Name))
-			res.bound[binding.Namespace] = true
+		if err := r.removeBinding(ctx, res, binding); err != nil {
+			err = fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
+			res.note(err, "taking rights away")
+			res.bound[binding.Namespace] = err
 		}
 	}
 	for _, ns := range p.disown {
@@ -98,19 +99,21 @@ func (res *result) note(err error, doing string) {
 
 // actOn carries out one step.
 func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
-	switch s.verb {
+	switch s.action {
 	case create:
 		return r.createNamespace(ctx, o, s, res)
 	case keep:
 		return r.keepNamespace(ctx, o, s, res)
+	case restrict:
+		return outcome{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o, o.bindings[s.name], res)
 	case wait:
 		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}, nil
 	case conflict:
-		return outcome{reason: v1beta1.ReasonNamespaceConflict}, nil
+		return outcome{reason: v1beta1.ReasonNamespaceConflict, advice: handover(o.tenant, s.live)}, nil
 	case remove:
-		return r.removeNamespace(ctx, s, res)
+		return r.removeNamespace(ctx, o.tenant, s, res)
 	case release:
-		return r.releaseNamespace(ctx, o.tenant, s, res)
+		return r.releaseNamespace(ctx, o, s, res)
 	default: // forget
 		return outcome{}, nil
 	}
@@ -133,8 +136,11 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
 	want := namespaceMarks(o.tenant, r.Options.PodSecurityLevel)
 	live := s.live.DeepCopy()
-	if want.owner == nil && ownerIndex(o.tenant, live) >= 0 {
-		disown(o.tenant, live)
+	// A Tenant that is gone would have the garbage collector delete the namespace, and
+	// an object can have one controller only.
+	if removeOwners(live, func(ref metav1.OwnerReference) bool {
+		return isPredecessor(o.tenant, ref) || want.owner == nil && ref.UID == o.tenant.UID
+	}) {
 		if err := apply.Patch(ctx, r.Client, live, s.live); err != nil {
 			return out, err
 		}
@@ -149,9 +155,11 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	return out, r.ensureBinding(ctx, o, s.name, o.bindings[s.name], res)
 }
 
-func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (outcome, error) {
+// removeNamespace deletes a namespace, on what the API server shows: a stale cache may
+// show it from before it was given to another Tenant or orphaned.
+func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
-	// A late cache shows for a while what is on its way out, or gone: that was told of.
+	// A stale cache shows what is terminating or gone, and that was reported already.
 	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
 	if err != nil {
 		return out, fmt.Errorf("reading namespace %s: %w", s.name, err)
@@ -159,56 +167,16 @@ func (r *Reconciler) removeNamespace(ctx context.Context, s step, res *result) (
 	if live == nil || live.UID != s.live.UID || !live.DeletionTimestamp.IsZero() {
 		return out, nil
 	}
-	if err := apply.Delete(ctx, r.Client, s.live); err != nil {
+	if actionFor(false, false, live, ownsNamespace(t, heldSet(t), live), leavingPolicy(t, live)) != remove {
+		return out, apierrors.NewConflict(corev1.Resource("namespaces"), s.name, errors.New("it was given away or orphaned"))
+	}
+	if err := apply.DeleteUnchanged(ctx, r.Client, live); err != nil {
 		return out, err
 	}
 	res.wrote = true
 	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleted namespace %s", s.name), s.name))
 	r.metrics.removed.Inc()
 	return out, nil
-}
-
-// releaseNamespace takes the marks off; the binding went before as a stray.
-func (r *Reconciler) releaseNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
-	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonPending}
-	if res.bound[s.name] {
-		return out, nil // keep the marks until the right is gone
-	}
-	bare := s.live.DeepCopy()
-	if !unmark(t, bare) {
-		return outcome{}, nil
-	}
-	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
-		return out, client.IgnoreNotFound(err)
-	}
-	res.wrote = true
-	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceRetained, "Release", "let go of namespace %s and kept it", s.name), s.name))
-	r.metrics.removed.Inc()
-	return outcome{}, nil
-}
-
-// disownForeign takes a false owner reference off a namespace that is not the
-// Tenant's, so that the garbage collector does not delete it with the Tenant.
-func (r *Reconciler) disownForeign(ctx context.Context, t *v1beta1.Tenant, ns *corev1.Namespace) error {
-	bare := ns.DeepCopy()
-	disown(t, bare)
-	return client.IgnoreNotFound(apply.Patch(ctx, r.Client, bare, ns))
-}
-
-// finish lets go of what is left when every namespace is gone or released.
-func (r *Reconciler) finish(ctx context.Context, o *observation, res *result) {
-	for _, out := range res.outcomes {
-		if out.reason != "" {
-			return
-		}
-	}
-	if o.reader != nil && ownsChild(o.tenant, o.reader) {
-		res.note(r.deleteChild(ctx, res, o.reader), "deleting cluster role "+o.reader.Name)
-	}
-	if o.readerBinding != nil && ownsChild(o.tenant, o.readerBinding) {
-		res.note(r.deleteChild(ctx, res, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
-	}
-	res.released = len(res.errs) == 0 && res.retry == nil
 }
 
 func (r *Reconciler) deleteChild(ctx context.Context, res *result, child client.Object) error {

@@ -49,7 +49,7 @@ func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
 		"to delete a namespace":  {[]client.Object{tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "delete"},
 		"to let a namespace go":  {[]client.Object{tenant("a", retaining, deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "patch"},
 		"to let the Tenant go":   {[]client.Object{tenant("a", deleted)}, "patch"},
-		"to report a bad name":   {[]client.Object{tenant("a", asking("Dev"))}, "status"},
+		"to report a bad name":   {[]client.Object{tenant("a", asking("Dev"))}, "apply"},
 		"to let the admins read": {[]client.Object{tenant("a", asking("dev")), namespace("a-dev")}, "apply"},
 	} {
 		t.Run(wanting, func(t *testing.T) {
@@ -78,6 +78,8 @@ func TestADeletionIsToldOfOnce(t *testing.T) {
 	leaving, anew := cached.DeepCopy(), cached.DeepCopy()
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: epoch}, []string{"example.com/held"}
 	anew.UID = "another"
+	given := namespace("a-dev", markedBy(tenant("b")))
+	orphaned := namespace("a-dev", markedBy(owner), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })
 	for is, tc := range map[string]struct {
 		live []client.Object
 		want int
@@ -86,6 +88,8 @@ func TestADeletionIsToldOfOnce(t *testing.T) {
 		"leaving":    {[]client.Object{leaving}, 0},
 		"gone":       {nil, 0},
 		"made again": {[]client.Object{anew}, 0},
+		"given away": {[]client.Object{given}, 0},
+		"orphaned":   {[]client.Object{orphaned}, 0},
 	} {
 		t.Run(is, func(t *testing.T) {
 			deletions := 0
@@ -137,11 +141,44 @@ func TestWhatIsForgottenIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
+// A stale cache shows claims that were taken back, and shows some that are new: the API
+// server decides what is reported as foreign.
+func TestForeignIsWhatTheAPIServerShows(t *testing.T) {
+	owner := tenant("a", asking("dev"))
+	claims, bare := namespace("x", markedBy(owner)), namespace("x")
+	anew := namespace("x", markedBy(tenant("b")))
+	for is, tc := range map[string]struct {
+		cached, live *corev1.Namespace
+		want         int
+	}{
+		"claiming":                 {claims, claims, 1},
+		"bare again":               {claims, bare, 0},
+		"gone":                     {claims, nil, 0},
+		"claiming another by now":  {claims, anew, 0},
+		"not seen by the cache":    {bare, claims, 0},
+		"bare in both":             {bare, bare, 0},
+		"claiming another in both": {anew, anew, 0},
+	} {
+		t.Run(is, func(t *testing.T) {
+			w := newWorld(t, owner.DeepCopy())
+			if tc.live != nil {
+				w.must(w.live.Create(t.Context(), tc.live.DeepCopy()))
+			}
+			w.cache = indexed(t, owner.DeepCopy(), tc.cached.DeepCopy()).Build()
+			o, err := w.r.observe(t.Context(), owner)
+			w.must(err)
+			if len(o.foreign) != tc.want {
+				t.Errorf("foreign: %v, want %d", namesOf(o.foreign), tc.want)
+			}
+		})
+	}
+}
+
 // deniedWorld is a Reconciler whose every write is answered by refuse.
 func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	builder := fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
+	builder := indexed(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 				return refuse("apply")
@@ -156,16 +193,6 @@ func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client
 				return refuse(sub)
 			},
 		})
-	claims := func(o client.Object) []string {
-		var uids []string
-		for _, uid := range claimedTenants(o) {
-			uids = append(uids, string(uid))
-		}
-		return uids
-	}
-	for _, o := range []client.Object{&corev1.Namespace{}, &rbacv1.RoleBinding{}} {
-		builder = builder.WithIndex(o, indexClaims, claims)
-	}
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)

@@ -11,29 +11,30 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// verb is what is to be done with one namespace.
-type verb string
+// action is what a reconcile does with one namespace.
+type action string
 
 const (
-	create   verb = "create"   // asked for, does not exist
-	keep     verb = "keep"     // asked for and ours: put marks and binding right
-	wait     verb = "wait"     // on its way out; nothing can be done in it
-	conflict verb = "conflict" // asked for, exists, and is not ours
-	remove   verb = "remove"   // ours, no longer asked for, policy Delete
-	release  verb = "release"  // ours, no longer asked for, policy Retain
-	forget   verb = "forget"   // no longer asked for, and gone or never ours
+	create   action = "create"   // in the spec, does not exist
+	keep     action = "keep"     // in the spec and ours: correct ownership metadata and binding
+	restrict action = "restrict" // ours under a name that is refused: only take rights away
+	wait     action = "wait"     // ours and terminating; nothing can be done in it
+	conflict action = "conflict" // in the spec, exists, and is not ours
+	remove   action = "remove"   // ours, no longer in the spec, policy Delete
+	release  action = "release"  // ours, no longer in the spec, policy Retain
+	forget   action = "forget"   // refused or no longer in the spec, and gone or never ours
 )
 
 // step is the decision about one namespace.
 type step struct {
-	name string
-	verb verb
-	live *corev1.Namespace // nil if it does not exist
+	name   string
+	action action
+	live   *corev1.Namespace // nil if it does not exist
 }
 
 // plan is the decision of one pass.
 type plan struct {
-	// invalid: the names are wrong; nothing is done until the spec is mended.
+	// invalid is what is wrong with names of the spec. They are not created.
 	invalid field.ErrorList
 	// deleting: the Tenant is on its way out.
 	deleting bool
@@ -50,26 +51,25 @@ type plan struct {
 func decide(o *observation, operatorNamespace string) plan {
 	t := o.tenant
 	p := plan{deleting: !t.DeletionTimestamp.IsZero()}
+	var refused map[string]bool
 	if !p.deleting {
-		if p.invalid = validateNames(t, operatorNamespace); len(p.invalid) > 0 {
-			return p
-		}
+		refused, p.invalid = refusedNames(t, operatorNamespace)
 	}
 	held := heldNames(t)
 	slices.Sort(held)
-	wanted, listed := wantedNames(t), map[string]bool{}
-	for _, name := range held {
-		listed[name] = true
-	}
+	wanted, listed := wantedNames(t, refused), heldSet(t)
 	keeps := map[string]bool{}
 	for _, name := range held {
 		live := o.namespaces[name]
 		ours := live != nil && ownsNamespace(t, listed, live)
-		s := step{name: name, live: live, verb: verbFor(wanted[name], live, ours, leavingPolicy(t, live))}
-		// A namespace that is to be created may be there, where the cache is late; if it
-		// is not, neither is a binding in it.
-		keeps[name] = s.verb == create || s.verb == keep || s.verb == wait || s.verb == remove
+		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, leavingPolicy(t, live))}
+		// A namespace to create may exist where the cache is stale. If it does not,
+		// there is no binding in it either.
+		keeps[name] = slices.Contains([]action{create, keep, restrict, wait, remove}, s.action)
 		p.steps = append(p.steps, s)
+		if live != nil && !ours && ownerIndex(t, live) >= 0 {
+			p.disown = append(p.disown, live)
+		}
 	}
 	p.strays = strays(o, p.steps, keeps)
 	for _, ns := range o.foreign {
@@ -91,17 +91,23 @@ func strays(o *observation, steps []step, keeps map[string]bool) []*rbacv1.RoleB
 	}
 	for _, s := range steps {
 		binding := o.bindings[s.name]
-		if s.verb == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding) {
+		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding, o.holders[s.name]) {
 			out = append(out, binding)
 		}
 	}
 	return out
 }
 
-// verbFor is the decision table for one namespace.
-func verbFor(wanted bool, live *corev1.Namespace, ours bool, policy v1beta1.NamespaceDeletionPolicy) verb {
+// actionFor is the decision table for one namespace.
+func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v1beta1.NamespaceDeletionPolicy) action {
 	terminating := live != nil && !live.DeletionTimestamp.IsZero()
 	switch {
+	case refused && ours && !terminating:
+		return restrict
+	case refused && ours:
+		return wait
+	case refused:
+		return forget
 	case wanted && live == nil:
 		return create
 	case wanted && !ours:
@@ -148,7 +154,7 @@ func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 func (p plan) creates() []string {
 	var names []string
 	for _, s := range p.steps {
-		if s.verb == create {
+		if s.action == create {
 			names = append(names, s.name)
 		}
 	}

@@ -88,6 +88,7 @@ func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
 func TestDecide(t *testing.T) {
 	a := tenant("a")
 	other := tenant("b")
+	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
 	for reason, tc := range map[string]struct {
 		o    *observation
 		want string
@@ -137,12 +138,28 @@ func TestDecide(t *testing.T) {
 		"a dropped one that lost its owner reference is removed all the same": {
 			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)),
 				namespace("a-old", markedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:keep a-old:remove"},
+		"one that is not ours is a conflict also while it terminates": {
+			observed(a, namespace("a-dev", terminating)), "a-dev:conflict"},
+		"one of another tenant is a conflict also while it terminates": {
+			observed(a, namespace("a-dev", markedBy(other), terminating)), "a-dev:conflict"},
+		"one under a name that is refused keeps only rights that were given": {
+			observed(tenant("a", asking("system"), prefix("kube-"), holding("kube-system")), namespace("kube-system")), "kube-system:restrict"},
+		"one under a name that is refused is waited for while it terminates": {
+			observed(tenant("a", asking("system"), prefix("kube-"), holding("kube-system")), namespace("kube-system", terminating)), "kube-system:wait"},
+		"one of a stranger under a name that is refused is left alone": {
+			observed(tenant("a", asking("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
+		"a name that is refused does not hold up the others": {
+			observed(tenant("a", asking("dev", "Bad"), holding("a-old")), namespace("a-old", markedBy(a))), "a-Bad:forget a-dev:create a-old:remove"},
+		"one that an administrator handed over after a restore is kept": {
+			observed(a, namespace("a-dev", markedBy(former), func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
+		"one of a former tenant of the same name is a conflict": {
+			observed(a, namespace("a-dev", markedBy(former))), "a-dev:conflict"},
 		"a deleted tenant with bad names still lets go": {
 			observed(tenant("a", deleted, asking("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
 	} {
 		var got []string
 		for _, s := range decide(tc.o, "leasehold-system").steps {
-			got = append(got, fmt.Sprintf("%s:%s", s.name, s.verb))
+			got = append(got, fmt.Sprintf("%s:%s", s.name, s.action))
 		}
 		if strings.Join(got, " ") != tc.want {
 			t.Errorf("%s: got %q, want %q", reason, strings.Join(got, " "), tc.want)
@@ -164,8 +181,8 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		"a prefix that is no DNS label": {tenant("a", asking("x"), prefix("A_")), "lower case"},
 	} {
 		p := decide(observed(tc.tenant), "leasehold-system")
-		if len(p.invalid) == 0 || len(p.steps) > 0 {
-			t.Errorf("%s: accepted, with %d steps", reason, len(p.steps))
+		if len(p.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
+			t.Errorf("%s: accepted, with steps %v", reason, p.steps)
 			continue
 		}
 		if msg := p.invalid.ToAggregate().Error(); !strings.Contains(msg, tc.want) {
@@ -226,6 +243,22 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 	p := decide(o, "")
 	if len(p.disown) != 1 || p.disown[0] != victim {
 		t.Errorf("disown = %v, want just the victim: an annotation does no harm", namesOf(p.disown))
+	}
+
+	// A listed name is no protection: the namespace is a stranger's all the same.
+	planted := namespace("a-prod", func(ns *corev1.Namespace) {
+		ns.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: a.UID}}
+	})
+	for state, with := range map[string]func(*v1beta1.Tenant){
+		"asked for": asking("prod"),
+		"no longer asked": func(x *v1beta1.Tenant) {
+			x.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-prod", Reason: v1beta1.ReasonNamespaceConflict}}
+		},
+		"being deleted": func(x *v1beta1.Tenant) { asking("prod")(x); deleted(x) },
+	} {
+		if got := decide(observed(tenant("a", with), planted), "").disown; len(got) != 1 || got[0] != planted {
+			t.Errorf("%s: disown = %v, want the listed namespace in conflict", state, namesOf(got))
+		}
 	}
 	if len(p.steps) != 1 {
 		t.Errorf("a claim must not become a step: %v", p.steps)

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/denial"
 )
 
 // foreignError is the error for an object that exists and is not the Tenant's.
@@ -15,6 +16,32 @@ type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; remove it, and the operator will make its own", e.kind, e.name)
+}
+
+// bindError is the error for a role that the operator may not bind the admins to.
+type bindError struct {
+	role string
+	err  error
+}
+
+// Error leaves out the answer of the API server, which lists every rule of the role.
+func (e bindError) Error() string {
+	return fmt.Sprintf("the operator lacks the right bind on ClusterRole %s, so binding the admins to it is forbidden; "+
+		"add %s to the resourceNames beside bind in the operator's ClusterRole (config/rbac/manager_role.yaml), "+
+		"or change the flag --tenant-admin-cluster-role", e.role, e.role)
+}
+
+func (e bindError) Unwrap() error { return e.err }
+
+// handover explains how an administrator gives a namespace to the Tenant that belonged
+// to a Tenant of the same name before, as after a restore; "" where none did.
+func handover(t *v1beta1.Tenant, ns *corev1.Namespace) string {
+	if !isOrphaned(t, ns) || isControlledByOther(t, ns) || !ns.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("namespace %s belonged to a former Tenant %s (UID %s); if both were restored from a backup, an administrator hands it over: "+
+		"kubectl annotate namespace %s --overwrite %s=%s",
+		ns.Name, t.Name, ns.Annotations[v1beta1.AnnotationTenantUID], ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
 // reasonFor names a failure.
@@ -25,11 +52,11 @@ func reasonFor(err error) string {
 		return v1beta1.ReasonChildConflict
 	case terminatingCause(err):
 		return v1beta1.ReasonNamespaceTerminating
-	case apierrors.IsForbidden(err):
-		return v1beta1.ReasonRBACForbidden
-	default:
-		return v1beta1.ReasonReconcileFailed
 	}
+	if reason := denial.Of(err).Reason(); reason != "" {
+		return reason
+	}
+	return v1beta1.ReasonReconcileFailed
 }
 
 // terminatingCause: the API server refused because the namespace is on its way

@@ -58,16 +58,16 @@ func FuzzDecide(f *testing.F) {
 		}
 		p := decide(o, "leasehold-system")
 		for _, s := range p.steps {
-			acts := s.verb == create || s.verb == keep
+			acts := s.action == create || s.action == keep
 			if acts && (reserved(s.name) || s.name == "leasehold-system" || len(validation.IsDNS1123Label(s.name)) > 0) {
-				t.Fatalf("%s on %q", s.verb, s.name)
+				t.Fatalf("%s on %q", s.action, s.name)
 			}
-			if s.verb == create && !x.DeletionTimestamp.IsZero() {
+			if s.action == create && !x.DeletionTimestamp.IsZero() {
 				t.Fatalf("create %q for a Tenant on its way out", s.name)
 			}
 			stranger := s.live != nil && s.live.Annotations == nil && recordedAs(x, s.name) != string(s.live.UID)
-			if stranger && (s.verb == remove || s.verb == release || s.verb == keep) {
-				t.Fatalf("%s on %q, which is a stranger's", s.verb, s.name)
+			if stranger && (s.action == remove || s.action == release || s.action == keep) {
+				t.Fatalf("%s on %q, which is a stranger's", s.action, s.name)
 			}
 		}
 		res := ended()

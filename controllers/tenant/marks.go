@@ -82,11 +82,11 @@ func namespaceConfig(name string, m marks) *corev1ac.NamespaceApplyConfiguration
 		WithLabels(m.labels).WithAnnotations(m.annotations).WithOwnerReferences(m.ownerConfig()...)
 }
 
-// unmark takes the Tenant's marks off a namespace in memory and reports whether
+// unmark takes the Tenant's marks, and owner references to its predecessors, off a namespace in memory and reports whether
 // there were any. The pod-security level stays: taking it away would loosen
 // what may run there.
 func unmark(t *v1beta1.Tenant, ns *corev1.Namespace) bool {
-	had := disown(t, ns)
+	had := removeOwners(ns, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID || isPredecessor(t, ref) })
 	if ns.Labels[v1beta1.LabelTenant] == t.Name {
 		delete(ns.Labels, v1beta1.LabelTenant)
 		had = true
@@ -105,12 +105,22 @@ func unmark(t *v1beta1.Tenant, ns *corev1.Namespace) bool {
 // disown takes owner references to the Tenant off an object in memory and
 // reports whether there were any.
 func disown(t *v1beta1.Tenant, o metav1.Object) bool {
-	had := false
-	for i := ownerIndex(t, o); i >= 0; i = ownerIndex(t, o) {
-		o.SetOwnerReferences(slices.Delete(o.GetOwnerReferences(), i, i+1))
-		had = true
+	return removeOwners(o, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
+}
+
+// removeOwners takes the owner references that match off an object in memory and
+// reports whether there were any.
+func removeOwners(o metav1.Object, matches func(metav1.OwnerReference) bool) bool {
+	refs := o.GetOwnerReferences()
+	kept := slices.DeleteFunc(slices.Clone(refs), matches)
+	if len(kept) == len(refs) {
+		return false
 	}
-	return had
+	if len(kept) == 0 {
+		kept = nil
+	}
+	o.SetOwnerReferences(kept)
+	return true
 }
 
 // ownerIndex is the place of the first owner reference to the Tenant, -1 if none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -54,42 +55,71 @@ func heldNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// listedNames are the names that the status records.
-func listedNames(t *v1beta1.Tenant) map[string]bool {
-	names := map[string]bool{}
+// heldSet is heldNames as a set.
+func heldSet(t *v1beta1.Tenant) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range heldNames(t) {
+		set[name] = true
+	}
+	return set
+}
+
+// listedNames are the names that the status records, with the UID that it records, or "".
+func listedNames(t *v1beta1.Tenant) map[string]types.UID {
+	names := map[string]types.UID{}
 	for _, ns := range t.Status.Namespaces {
-		names[ns.Name] = true
+		names[ns.Name] = ns.UID
 	}
 	return names
 }
 
 // validateNames returns what is wrong with the full names of the namespaces.
-// The CRD's rules say most of it at admission; it is said again here because
-// those rules cannot know the operator's namespace or a prefix that was never
-// written, and because the reconciler relies on it whatever admission did.
 func validateNames(t *v1beta1.Tenant, operatorNamespace string) field.ErrorList {
+	_, errs := refusedNames(t, operatorNamespace)
+	return errs
+}
+
+// refusedNames returns the full names of the spec that may not be used, and why.
+// The CRD's rules cover most of it at admission. They cannot know the operator's
+// namespace or a prefix that was never written, and the reconciler relies on the
+// names whatever admission did.
+func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool, field.ErrorList) {
 	var errs field.ErrorList
+	refused := map[string]bool{}
 	path := field.NewPath("spec", "namespaces")
-	for i, name := range namespaceNames(t) {
-		at, suffix := path.Index(i), string(t.Spec.Namespaces[i])
-		if reserved(name) {
-			errs = append(errs, field.Invalid(at, suffix, fmt.Sprintf(
-				"the namespace would be called %q, and 'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name", name)))
-			continue
-		}
-		if name == operatorNamespace {
-			errs = append(errs, field.Invalid(at, suffix, fmt.Sprintf(
-				"the namespace would be called %q, which is the operator's own; choose another name", name)))
-			continue
-		}
-		for _, msg := range validation.IsDNS1123Label(name) {
-			errs = append(errs, field.Invalid(at, suffix, fmt.Sprintf("the namespace would be called %q: %s", name, msg)))
+	names := namespaceNames(t)
+	for i, name := range names {
+		for _, message := range refusals(name, operatorNamespace) {
+			refused[name] = true
+			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]),
+				fmt.Sprintf("the namespace would be called %q%s", name, message)))
 		}
 	}
 	if n := len(heldNames(t)); n > v1beta1.MaxStatusNamespaces {
 		errs = append(errs, field.TooMany(path, n, v1beta1.MaxStatusNamespaces))
+		listed := listedNames(t) // these have a place in the status already
+		for _, name := range names {
+			if _, isListed := listed[name]; !isListed {
+				refused[name] = true
+			}
+		}
 	}
-	return errs
+	return refused, errs
+}
+
+// refusals returns why a namespace may not have this name.
+func refusals(name, operatorNamespace string) []string {
+	switch {
+	case reserved(name):
+		return []string{", and 'default' and names that start with 'kube-' or 'openshift-' are reserved; choose another name"}
+	case name == operatorNamespace:
+		return []string{", which is the operator's own; choose another name"}
+	}
+	var messages []string
+	for _, message := range validation.IsDNS1123Label(name) {
+		messages = append(messages, ": "+message)
+	}
+	return messages
 }
 
 func reserved(name string) bool {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -23,6 +24,9 @@ type observation struct {
 	namespaces map[string]*corev1.Namespace
 	// bindings are the admins' RoleBindings, by namespace, under our name.
 	bindings map[string]*rbacv1.RoleBinding
+	// holders are the UIDs of other living Tenants that ask for or hold a namespace, by
+	// its name; only of Tenants that its binding in bindings claims.
+	holders map[string]map[types.UID]bool
 	// marked are all RoleBindings that carry the Tenant's UID, wherever they are.
 	marked []*rbacv1.RoleBinding
 	// foreign namespaces claim to be the Tenant's and are in neither spec nor status.
@@ -42,11 +46,13 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 		before:     *t.Status.DeepCopy(),
 		namespaces: map[string]*corev1.Namespace{},
 		bindings:   map[string]*rbacv1.RoleBinding{},
+		holders:    map[string]map[types.UID]bool{},
 	}
 	reader := r.own.Reader(client.ObjectKeyFromObject(t), r.Client, r.Live)
 	for _, step := range []func(context.Context, client.Reader, *observation) error{
 		r.observeNamespaces, // first: the others look only into these
 		r.observeBindings,
+		r.observeHolders, // after the bindings: only their claims matter
 		r.observeForeign,
 		r.observeRoles,
 	} {
@@ -58,15 +64,18 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 }
 
 func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader, o *observation) error {
-	wanted, listed := wantedNames(o.tenant), listedNames(o.tenant)
+	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
+	wanted, listed := wantedNames(o.tenant, refused), listedNames(o.tenant)
 	for _, name := range heldNames(o.tenant) {
-		// A wanted namespace that the cache does not show yet is created under
-		// the precondition that it does not exist. One that is on its way out is
-		// forgotten for good when it is seen to be gone, so that is not left to
-		// a cache that may be late. What the status does not list was never made,
-		// or is forgotten already: names are declared before they are created.
+		// A wanted namespace that the cache does not show yet is created under the
+		// precondition that it does not exist. Two things cannot be taken back, so a
+		// stale cache must not decide them: to forget a name that is not wanted, and
+		// to declare one anew, which drops the UID that proves whose it is. What the
+		// status does not list was never made, or is forgotten already: names are
+		// declared before they are created.
+		uid, isListed := listed[name]
 		ns, err := lookup.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		if err == nil && ns == nil && !wanted[name] && listed[name] {
+		if err == nil && ns == nil && isListed && (!wanted[name] || uid != "") {
 			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {
@@ -96,6 +105,35 @@ func (r *Reconciler) observeBindings(ctx context.Context, reader client.Reader, 
 	}
 	for i := range list.Items {
 		o.marked = append(o.marked, &list.Items[i])
+	}
+	return nil
+}
+
+// observeHolders finds the other Tenants that a binding in one of the namespaces
+// claims and that have a part in that namespace. Each is read from the API server:
+// a stale cache must not keep rights alive for a Tenant that is gone. A Tenant that
+// the cache does not show yet is missed, and its claim does not count.
+func (r *Reconciler) observeHolders(ctx context.Context, reader client.Reader, o *observation) error {
+	for name, binding := range o.bindings {
+		claimed := foreignClaims(o.tenant, binding)
+		if len(claimed) == 0 {
+			continue
+		}
+		var list v1beta1.TenantList
+		if err := reader.List(ctx, &list, client.MatchingFields{indexHolds: name}); err != nil {
+			return fmt.Errorf("listing tenants that hold namespace %s: %w", name, err)
+		}
+		o.holders[name] = map[types.UID]bool{}
+		for _, other := range list.Items {
+			if !slices.Contains(claimed, other.UID) {
+				continue
+			}
+			live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(&other), &v1beta1.Tenant{})
+			if err != nil {
+				return fmt.Errorf("reading tenant %s: %w", other.Name, err)
+			}
+			o.holders[name][other.UID] = live != nil && live.UID == other.UID && slices.Contains(heldNames(live), name)
+		}
 	}
 	return nil
 }
@@ -142,15 +180,15 @@ func (r *Reconciler) observeRoles(ctx context.Context, reader client.Reader, o *
 	return nil
 }
 
-// wantedNames are the full names that are to exist: none once the Tenant is
-// being deleted.
-func wantedNames(t *v1beta1.Tenant) map[string]bool {
+// wantedNames are the full names that must exist, without those that are refused:
+// none once the Tenant is being deleted.
+func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
 	wanted := map[string]bool{}
 	if !t.DeletionTimestamp.IsZero() {
 		return wanted
 	}
 	for _, name := range namespaceNames(t) {
-		wanted[name] = true
+		wanted[name] = !refused[name]
 	}
 	return wanted
 }

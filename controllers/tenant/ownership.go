@@ -54,9 +54,14 @@ func claimsOf(o metav1.Object) claims {
 	return c
 }
 
-// ownsNamespace decides whether the namespace is the Tenant's.
+// ownsNamespace decides whether the namespace is the Tenant's. A controller that was
+// a Tenant of the same name is gone, as names are unique, and does not count: after
+// a restore the mark alone hands a namespace over.
 func ownsNamespace(t *v1beta1.Tenant, listed map[string]bool, ns metav1.Object) bool {
 	c := claimsOf(ns)
+	if !isControlledByOther(t, ns) {
+		c.controllerUID = ""
+	}
 	c.listed = listed[ns.GetName()]
 	for _, recorded := range t.Status.Namespaces {
 		if recorded.Name == ns.GetName() {
@@ -77,15 +82,50 @@ func ownsChild(t *v1beta1.Tenant, child metav1.Object) bool {
 	return owns(t.UID, c)
 }
 
-// ownsBinding decides whether the admins' RoleBinding in a namespace that is
-// the Tenant's may be written. There the name is reserved: a binding that has
-// lost its marks is put right, since otherwise an admin could strip them and
-// keep rights that were taken away. One that another controller or another
-// Tenant has marked is left alone.
-func ownsBinding(t *v1beta1.Tenant, binding metav1.Object) bool {
-	c := claimsOf(binding)
-	c.recordedUID = c.objectUID
-	return owns(t.UID, c)
+// ownsReader decides whether a ClusterRole or ClusterRoleBinding under the name that
+// is made of the Tenant's is its own. A restored one of a predecessor is: it grants
+// the same rights, to the Tenant of that name.
+func ownsReader(t *v1beta1.Tenant, child metav1.Object) bool {
+	return ownsChild(t, child) || isOrphaned(t, child) && !isControlledByOther(t, child)
+}
+
+// ownsBinding decides whether the admins' RoleBinding in a namespace that is the
+// Tenant's may be written or deleted. There the name is reserved: the role admin
+// lets tenants edit RoleBindings, so neither a stripped nor a forged mark may keep
+// rights alive. The one exception is a claim of a holder: another living Tenant
+// that asks for or holds the namespace, as during a handover.
+func ownsBinding(t *v1beta1.Tenant, binding metav1.Object, holders map[types.UID]bool) bool {
+	return !slices.ContainsFunc(foreignClaims(t, binding), func(uid types.UID) bool { return holders[uid] })
+}
+
+// foreignClaims returns the UIDs, other than the Tenant's, that an object carries as
+// its mark and its controller.
+func foreignClaims(t *v1beta1.Tenant, o metav1.Object) []types.UID {
+	c := claimsOf(o)
+	return slices.DeleteFunc([]types.UID{c.markUID, c.controllerUID}, func(uid types.UID) bool {
+		return uid == "" || uid == t.UID
+	})
+}
+
+// isPredecessor reports whether an owner reference names a former Tenant of the
+// Tenant's name. As names are unique, that one does not exist any more.
+func isPredecessor(t *v1beta1.Tenant, ref metav1.OwnerReference) bool {
+	isTenant := ref.APIVersion == tenantKind.GroupVersion().String() && ref.Kind == tenantKind.Kind
+	return isTenant && ref.Name == t.Name && ref.UID != t.UID
+}
+
+// isControlledByOther reports whether an object has a controller that is neither the
+// Tenant nor a predecessor.
+func isControlledByOther(t *v1beta1.Tenant, o metav1.Object) bool {
+	ref := metav1.GetControllerOf(o)
+	return ref != nil && ref.UID != t.UID && !isPredecessor(t, *ref)
+}
+
+// isOrphaned reports whether an object carries the marks of a former Tenant of the
+// Tenant's name, as after a restore of both from a backup, which gives new UIDs.
+func isOrphaned(t *v1beta1.Tenant, o metav1.Object) bool {
+	uid := types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
+	return uid != "" && uid != t.UID && o.GetLabels()[v1beta1.LabelTenant] == t.Name
 }
 
 // claimsTenant reports whether an object says, by annotation or by any owner

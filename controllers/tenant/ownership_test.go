@@ -82,17 +82,28 @@ func TestPlantedOwnerReferenceIsNoOwnership(t *testing.T) {
 func TestOwnsBinding(t *testing.T) {
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
 	stranger := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}
+	controlled := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger, tenantKind)}}
+	marked := func(uid string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: uid}}
+	}
 	for name, tc := range map[string]struct {
-		meta metav1.ObjectMeta
-		want bool
+		meta    metav1.ObjectMeta
+		holders map[types.UID]bool
+		want    bool
 	}{
-		"stripped of all marks, in our namespace": {metav1.ObjectMeta{}, true},
-		"marked ours":                 {metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}}, true},
-		"marked by another tenant":    {metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: "uid-b"}}, false},
-		"controlled by somebody else": {metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger, tenantKind)}}, false},
+		"stripped of all marks":                   {metav1.ObjectMeta{}, nil, true},
+		"marked ours":                             {marked("uid-a"), nil, true},
+		"forged mark":                             {marked("x"), nil, true},
+		"mark of a Tenant without a part in it":   {marked("uid-b"), map[types.UID]bool{"uid-c": true}, true},
+		"mark of a Tenant that is gone":           {marked("uid-b"), map[types.UID]bool{"uid-b": false}, true},
+		"mark of a living holder":                 {marked("uid-b"), map[types.UID]bool{"uid-b": true}, false},
+		"controlled by an object of another kind": {controlled, nil, true},
+		"controlled by a Tenant that is gone":     {controlled, map[types.UID]bool{"uid-b": false}, true},
+		"controlled by a living holder":           {controlled, map[types.UID]bool{"uid-b": true}, false},
+		"holder, not the Tenant, has a right":     {marked("uid-a"), map[types.UID]bool{"uid-b": true}, true},
 	} {
 		tc.meta.UID = "uid-binding"
-		if got := ownsBinding(tenant, &tc.meta); got != tc.want {
+		if got := ownsBinding(tenant, &tc.meta, tc.holders); got != tc.want {
 			t.Errorf("%s: ownsBinding = %v, want %v", name, got, tc.want)
 		}
 	}

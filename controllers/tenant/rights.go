@@ -2,6 +2,8 @@ package tenant
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -11,6 +13,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/notes"
 )
 
@@ -19,51 +22,116 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	// A binding to a role that does not exist grants nothing and would hide
 	// that the role is missing.
 	if !o.adminRoleExists {
-		return nil
+		return r.restrictBinding(ctx, o, live, res)
 	}
 	t, want, roleRef := o.tenant, childMarks(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
-	if live != nil {
-		if !ownsBinding(t, live) {
-			return foreignError{"role binding", namespace + "/" + live.Name}
-		}
-		if live.RoleRef == roleRef && equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.on(live) {
-			return nil
-		}
-		if live.RoleRef != roleRef { // immutable: it has to be made anew
-			if err := r.deleteChild(ctx, res, live); err != nil {
-				return err
-			}
-			live = nil
-		}
-	}
 	desired := rbacv1ac.RoleBinding(adminBindingName, namespace).
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRoleRef(roleRefConfig(r.Options.AdminClusterRole)).WithSubjects(subjectConfigs(t)...)
-	if err := r.applyChild(ctx, desired, live); err != nil {
-		return err
+	var err error
+	switch {
+	case live == nil:
+		err = apply.Create(ctx, r.Client, desired)
+	case !ownsBinding(t, live, o.holders[namespace]):
+		return foreignError{"role binding", namespace + "/" + live.Name}
+	case live.RoleRef != roleRef:
+		err = r.replaceBinding(ctx, o, live, desired, res)
+	case equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.on(live):
+		return nil
+	default:
+		err = r.correctBinding(ctx, t, live, desired)
+	}
+	if err != nil {
+		return explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
 	if settled(o, namespace) {
 		res.events = append(res.events, about(notes.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-			"role binding %s/%s had been changed and was put back", namespace, adminBindingName), namespace))
+			"role binding %s/%s differed from what this Tenant asks for and was corrected", namespace, adminBindingName), namespace))
 	}
 	return nil
 }
 
-// settled: the namespace and its binding were right when this spec was last
-// looked at, so that a difference now is somebody else's doing.
+// correctBinding applies what the binding must be. An object has one controller only,
+// so another one goes first.
+func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration) error {
+	own := live.DeepCopy()
+	if removeOwners(own, func(ref metav1.OwnerReference) bool {
+		return ref.Controller != nil && *ref.Controller && ref.UID != t.UID
+	}) {
+		if err := apply.Patch(ctx, r.Client, own, live); err != nil {
+			return fmt.Errorf("removing a controller of role binding %s/%s: %w", live.Namespace, live.Name, err)
+		}
+	}
+	return apply.Update(ctx, r.Client, own, desired)
+}
+
+// replaceBinding makes a binding anew, as its role is immutable. The old one goes only
+// when the API server would allow the new one. Where it would not, the old one stays,
+// without the subjects that are not admins any more.
+func (r *Reconciler) replaceBinding(
+	ctx context.Context, o *observation, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration, res *result,
+) error {
+	trial := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
+		RoleRef:    clusterRoleRef(r.Options.AdminClusterRole), Subjects: subjects(o.tenant),
+	}
+	if refused := apply.TryCreate(ctx, r.Client, trial); refused != nil {
+		if err := r.restrictBinding(ctx, o, live, res); err != nil {
+			return err
+		}
+		return refused
+	}
+	if err := r.removeBinding(ctx, res, live); err != nil {
+		return err
+	}
+	return apply.Create(ctx, r.Client, desired)
+}
+
+// restrictBinding takes away the rights of subjects that are not admins any more, and
+// gives none. It is for when the binding cannot become what it must be.
+func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding, res *result) error {
+	if live == nil {
+		return nil
+	}
+	if !ownsBinding(o.tenant, live, o.holders[live.Namespace]) {
+		return foreignError{"role binding", live.Namespace + "/" + live.Name}
+	}
+	admins := subjects(o.tenant)
+	left := slices.DeleteFunc(slices.Clone(live.Subjects), func(s rbacv1.Subject) bool {
+		return !slices.Contains(admins, s)
+	})
+	switch len(left) {
+	case len(live.Subjects):
+		return nil
+	case 0:
+		return r.removeBinding(ctx, res, live)
+	}
+	restricted := live.DeepCopy()
+	restricted.Subjects = left
+	if err := apply.Patch(ctx, r.Client, restricted, live); err != nil {
+		return fmt.Errorf("restricting role binding %s/%s: %w", live.Namespace, live.Name, explain(err, live.RoleRef.Name))
+	}
+	res.wrote = true
+	return nil
+}
+
+// explain names the right that is missing where the API server refused to bind a role.
+func explain(err error, role string) error {
+	var explained bindError
+	if denial.Of(err).Kind != denial.Grant || errors.As(err, &explained) {
+		return err
+	}
+	return bindError{role, err}
+}
+
+// settled reports whether the namespace and its binding were right for this spec, so
+// that a difference now has another cause than the spec.
 func settled(o *observation, namespace string) bool {
 	return o.before.ObservedGeneration == o.tenant.Generation &&
 		slices.ContainsFunc(o.before.Namespaces, func(ns v1beta1.TenantNamespace) bool {
 			return ns.Name == namespace && ns.Reason == v1beta1.ReasonReconciled
 		})
-}
-
-func (r *Reconciler) applyChild(ctx context.Context, desired *rbacv1ac.RoleBindingApplyConfiguration, live *rbacv1.RoleBinding) error {
-	if live == nil {
-		return apply.Create(ctx, r.Client, desired)
-	}
-	return apply.Update(ctx, r.Client, live, desired)
 }
 
 // ensureReader lets the admins read their own Tenant, by a ClusterRole and a
@@ -84,7 +152,13 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRoleRef(roleRefConfig(name)).WithSubjects(subjectConfigs(t)...)
 	live := o.readerBinding
-	if live != nil && ownsChild(t, live) && live.RoleRef != clusterRoleRef(name) {
+	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) {
+		trial := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "leasehold-tenant-reader-"}, RoleRef: clusterRoleRef(name), Subjects: subjects(t),
+		}
+		if err := apply.TryCreate(ctx, r.Client, trial); err != nil {
+			return fmt.Errorf("trying cluster role binding %s: %w", name, err)
+		}
 		if err := r.deleteChild(ctx, res, live); err != nil {
 			return err
 		}
@@ -106,7 +180,7 @@ func ensureClusterChild[L interface {
 	switch {
 	case live == none:
 		err = apply.Create(ctx, r.Client, desired)
-	case !ownsChild(t, live):
+	case !ownsReader(t, live):
 		return foreignError{kind, live.GetName()}
 	case right(live):
 		return nil

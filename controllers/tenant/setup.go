@@ -86,6 +86,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
 	b := ctrl.NewControllerManagedBy(mgr).Named("tenant").WithOptions(options).
 		For(&v1beta1.Tenant{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, finalizerLost))).
+		Watches(&v1beta1.Tenant{}, handler.EnqueueRequestsFromMapFunc(r.tenantsSharing), builder.WithPredicates(deletion)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfNamespace)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfBinding)).
 		Watches(&rbacv1.ClusterRole{}, handler.EnqueueRequestsFromMapFunc(r.tenantsOfRole)).
@@ -99,6 +100,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
+// deletion passes the end of an object.
+var deletion = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	UpdateFunc:  func(event.UpdateEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
 // finalizerLost lets a Tenant through that somebody took our finalizer off.
 var finalizerLost = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -108,6 +116,16 @@ var finalizerLost = predicate.Funcs{
 		return slices.Contains(e.ObjectOld.GetFinalizers(), v1beta1.TenantFinalizer) &&
 			!slices.Contains(e.ObjectNew.GetFinalizers(), v1beta1.TenantFinalizer)
 	},
+}
+
+// tenantsSharing returns the Tenants that ask for or hold a namespace of a Tenant that
+// is gone: its claims there do not count any more.
+func (r *Reconciler) tenantsSharing(ctx context.Context, o client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range heldNames(o.(*v1beta1.Tenant)) {
+		requests = append(requests, r.tenantsHolding(ctx, name)...)
+	}
+	return requests
 }
 
 // tenantsOfNamespace: those that hold or ask for it, and those it claims.

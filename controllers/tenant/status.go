@@ -46,12 +46,10 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	t := o.tenant
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
-	if len(p.invalid) == 0 {
-		status.Namespaces = nil
-		for _, out := range res.outcomes {
-			if out.reason != "" {
-				setNamespace(&status, v1beta1.TenantNamespace{Name: out.name, UID: out.uid, Reason: out.reason})
-			}
+	status.Namespaces = nil
+	for _, out := range res.outcomes {
+		if out.reason != "" {
+			setNamespace(&status, v1beta1.TenantNamespace{Name: out.name, UID: out.uid, Reason: out.reason})
 		}
 	}
 	ready, stalled := verdict(o, p, res)
@@ -62,10 +60,10 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 	}
-	if names := namesOf(o.foreign); len(names) > 0 {
+	if names := namesOf(slices.Concat(o.foreign, p.disown)); len(names) > 0 {
 		conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
-			Message: namespacesText(names) + " claimed to belong to this Tenant without being in its spec; nothing in them was touched but the false owner reference"})
+			Message: namespacesText(names) + " falsely claimed to belong to this Tenant; the operator changes nothing there but takes off the false owner reference"})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
 	}
@@ -82,6 +80,8 @@ var trouble = []struct {
 	{v1beta1.ReasonNamespaceConflict, true, "%s: what exists under that name does not belong to this Tenant; delete it, or drop the name from spec.namespaces"},
 	{v1beta1.ReasonChildConflict, true, ""},
 	{v1beta1.ReasonRBACForbidden, true, ""},
+	{v1beta1.ReasonAdmissionDenied, false, ""},
+	{v1beta1.ReasonQuotaExceeded, false, ""},
 	{v1beta1.ReasonReconcileFailed, false, ""},
 	{v1beta1.ReasonNamespaceTerminating, false, "waiting for %s to go away"},
 	{v1beta1.ReasonPending, false, "working on %s"},
@@ -96,32 +96,19 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(v1beta1.ReasonInvalidSpec, conditions.Bounded(p.invalid.ToAggregate().Error())), true
 	}
 	for _, kind := range trouble {
-		var names, details []string
-		for _, out := range append(slices.Clone(res.outcomes), res.reader) {
-			if out.reason != kind.reason {
-				continue
-			}
-			if out.name != "" {
-				names = append(names, out.name)
-			}
-			if out.detail != "" {
-				details = append(details, out.detail)
-			}
-		}
-		if len(names)+len(details) == 0 {
+		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.outcomes), res.reader))
+		if !found {
 			continue
 		}
-		reason, message := kind.reason, strings.Join(details, "; ")
-		if kind.message != "" {
-			message = strings.TrimSuffix(fmt.Sprintf(kind.message, namespacesText(names))+": "+message, ": ")
-		}
+		reason := kind.reason
 		if p.deleting && !kind.stalled {
 			reason = v1beta1.ReasonDeleting
 		}
 		return no(reason, conditions.Bounded(message)), kind.stalled
 	}
 	if len(res.errs) > 0 {
-		return no(v1beta1.ReasonReconcileFailed, conditions.Bounded(res.errs[0].Error())), false
+		reason := reasonFor(res.errs[0])
+		return no(reason, conditions.Bounded(res.errs[0].Error())), reason == v1beta1.ReasonRBACForbidden
 	}
 	if p.deleting {
 		return no(v1beta1.ReasonDeleting, "letting go of the last rights"), false
@@ -131,6 +118,34 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
 		Message: namespacesText(namesHeld(res.outcomes)) + " as asked for"}, false
+}
+
+// describe puts the outcomes of one reason into a message; found is false if there are
+// none. Advice of an outcome takes the place of the general one.
+func describe(reason, general string, outcomes []outcome) (message string, found bool) {
+	var names, details, advice []string
+	for _, out := range outcomes {
+		switch {
+		case out.reason != reason:
+			continue
+		case out.advice != "":
+			advice = append(advice, out.advice)
+		case out.name != "":
+			names = append(names, out.name)
+		}
+		found = true
+		if out.detail != "" {
+			details = append(details, out.detail)
+		}
+	}
+	message = strings.Join(details, "; ")
+	if general != "" && len(names) > 0 {
+		message = strings.TrimSuffix(fmt.Sprintf(general, namespacesText(names))+": "+message, ": ")
+	}
+	if message != "" {
+		advice = slices.Insert(advice, 0, message)
+	}
+	return strings.Join(advice, "; "), found
 }
 
 // about makes a note be about a namespace, beside the Tenant.
@@ -203,7 +218,7 @@ func namesOf(namespaces []*corev1.Namespace) []string {
 		names = append(names, ns.Name)
 	}
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 // namesHeld are the names that the Tenant goes on with: not those that can be

@@ -3,6 +3,7 @@ package tenant
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,91 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// order is that in which reasons are reported: of two, the one that comes first hides the
+// other. Those that only a person can mend come before those that time mends.
+var order = []string{
+	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
+	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
+	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending, v1beta1.ReasonReconciled,
+}
+
+func TestPairsOfReasons(t *testing.T) {
+	if len(trouble) != len(order)-1 {
+		t.Fatalf("%d reasons are trouble, and %d are tested", len(trouble), len(order)-1)
+	}
+	a := tenant("a")
+	for _, deletingNow := range []bool{false, true} {
+		for i, first := range order {
+			for j, second := range order {
+				outcomes := []outcome{
+					{name: "x", reason: first, detail: "detail-of-x"}, {name: "y", reason: second, detail: "detail-of-y"}}
+				want, stalled, named := order[min(i, j)], min(i, j) < 3, "x"
+				if j < i {
+					named = "y"
+				}
+				switch {
+				case deletingNow && !stalled:
+					want = v1beta1.ReasonDeleting
+				case want == v1beta1.ReasonReconciled:
+					named = ""
+				}
+				p := plan{deleting: deletingNow}
+				status := summarize(observed(a), p, ended(outcomes...), epoch)
+				ready := conditions.Find(status.Conditions, v1beta1.ConditionReady)
+				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
+					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status, ready.Reason, want)
+				}
+				if got := meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled); got != stalled {
+					t.Errorf("%s and %s, deleting %t: stalled %t, want %t", first, second, deletingNow, got, stalled)
+				}
+				if min(i, j) < len(order)-1 && !strings.Contains(ready.Message, "detail-of-"+named) {
+					t.Errorf("%s and %s, deleting %t: %q does not describe %s", first, second, deletingNow, ready.Message, named)
+				}
+				if len(status.Namespaces) != 2 {
+					t.Errorf("%s and %s: listed %+v, want both", first, second, status.Namespaces)
+				}
+			}
+		}
+	}
+}
+
+func TestConflictAdvisesAHandoverWhereOneIsPossible(t *testing.T) {
+	a := tenant("a")
+	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
+	ctrlBy := func(ref metav1.OwnerReference) func(*corev1.Namespace) {
+		return func(ns *corev1.Namespace) { ns.OwnerReferences = []metav1.OwnerReference{ref} }
+	}
+	const command = "kubectl annotate namespace a-dev --overwrite leasehold.dev/tenant-uid=uid-a"
+	for name, tc := range map[string]struct {
+		ns     *corev1.Namespace
+		advice bool
+	}{
+		"a stranger's":                          {namespace("a-dev"), false},
+		"a predecessor's":                       {namespace("a-dev", markedBy(former), ctrlBy(metav1.OwnerReference{})), true},
+		"a predecessor's, with owner reference": {namespace("a-dev", markedBy(former)), true},
+		"a predecessor's that is terminating":   {namespace("a-dev", markedBy(former), terminating), false},
+		"a predecessor's, controlled by another": {namespace("a-dev", markedBy(former),
+			ctrlBy(*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace")))), false},
+		"another Tenant's": {namespace("a-dev", markedBy(tenant("b"))), false},
+	} {
+		o := observed(a, tc.ns)
+		p := decide(o, "")
+		r, _ := deniedWorld(t, func(string) error { return nil })
+		ready := conditions.Find(summarize(o, p, r.act(t.Context(), o, p), epoch).Conditions, v1beta1.ConditionReady)
+		if ready.Reason != v1beta1.ReasonNamespaceConflict || strings.Contains(ready.Message, command) != tc.advice ||
+			strings.Contains(ready.Message, "delete it") == tc.advice {
+			t.Errorf("%s: %s: %s", name, ready.Reason, ready.Message)
+		}
+		// What is advised must work.
+		if handed := tc.ns.DeepCopy(); tc.advice {
+			handed.Annotations[v1beta1.AnnotationTenantUID] = string(a.UID)
+			if got := decide(observed(a, handed), "").steps[0].action; got != keep {
+				t.Errorf("%s: after the command the namespace is to %s, want %s", name, got, keep)
+			}
+		}
+	}
+}
+
 func TestSummarizeIsStable(t *testing.T) {
 	a := tenant("a")
 	o := observed(a)
@@ -104,7 +190,7 @@ func TestSummarizeForgetsAndUnstalls(t *testing.T) {
 	}
 }
 
-func TestInvalidSpecIsLeftAlone(t *testing.T) {
+func TestNamesThatAreRefusedAreNotCreated(t *testing.T) {
 	var many []v1beta1.NamespaceSuffix
 	for i := range 64 {
 		many = append(many, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
@@ -112,10 +198,14 @@ func TestInvalidSpecIsLeftAlone(t *testing.T) {
 	a := tenant("a", asking(many...), prefix("kube-"))
 	o := observed(a)
 	p := decide(o, "")
-	// A Reconciler without a client: any attempt to write would panic.
-	res := (&Reconciler{}).act(t.Context(), o, p)
-	if res.wrote || len(res.outcomes) > 0 {
-		t.Errorf("something was done for a spec that cannot be acted on: %+v", res)
+	var written []string
+	r, _ := deniedWorld(t, func(what string) error { written = append(written, what); return nil })
+	res := r.act(t.Context(), o, p)
+	if !slices.Equal(written, []string{"apply", "apply"}) {
+		t.Errorf("wrote %q, want only the right of the admins to read their Tenant", written)
+	}
+	if got := summarize(o, p, res, epoch).Namespaces; len(got) > 0 {
+		t.Errorf("names that were not created are listed: %+v", got)
 	}
 	ready := conditions.Find(summarize(o, p, res, epoch).Conditions, v1beta1.ConditionReady)
 	if ready.Reason != v1beta1.ReasonInvalidSpec || len(ready.Message) > 910 {
@@ -123,11 +213,15 @@ func TestInvalidSpecIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestInvalidSpecKeepsWhatIsHeld(t *testing.T) {
-	a := tenant("a", holding("a-dev"))
-	p := plan{invalid: field.ErrorList{field.Required(field.NewPath("spec"), "x")}}
-	if got := summarize(observed(a), p, ended(), epoch); len(got.Namespaces) != 1 {
-		t.Errorf("a spec that cannot be acted on must not make the operator forget its namespaces: %+v", got.Namespaces)
+func TestNamesThatAreRefusedStayListedWhereTheyAreOurs(t *testing.T) {
+	a := tenant("a", asking("system"), prefix("kube-"), holding("kube-system"))
+	o := observed(a, namespace("kube-system"))
+	r, _ := deniedWorld(t, func(string) error { return nil })
+	p := decide(o, "")
+	got := summarize(o, p, r.act(t.Context(), o, p), epoch).Namespaces
+	want := []v1beta1.TenantNamespace{{Name: "kube-system", UID: "uid-kube-system", Reason: v1beta1.ReasonInvalidSpec}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
 }
 

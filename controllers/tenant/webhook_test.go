@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -18,15 +20,18 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
-	t.Helper()
+// scheme is made once: that takes longer than most tests.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
+		utilruntime.Must(add(scheme))
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	return scheme
+})
+
+func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
+	return fake.NewClientBuilder().WithScheme(scheme()).WithObjects(objects...).
 		WithIndex(&v1beta1.Tenant{}, indexHolds, func(o client.Object) []string { return heldNames(o.(*v1beta1.Tenant)) })
 }
 
@@ -56,6 +61,7 @@ func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 func TestValidateCreate(t *testing.T) {
 	holder := tenant("team-a", asking("x"), prefix("team-a-"))
 	leavingOne := tenant("b", holding("b-old"))
+	ending := tenant("ending", asking("end"), deleted, retaining)
 	for reason, tc := range map[string]struct {
 		tenant  *v1beta1.Tenant
 		err     string
@@ -64,6 +70,7 @@ func TestValidateCreate(t *testing.T) {
 		"free names":                        {tenant: tenant("c")},
 		"a name another asks for":           {tenant: tenant("team", asking("a-x"), prefix("team-")), err: "namespace team-a-x is held by Tenant team-a"},
 		"a name another still holds":        {tenant: tenant("d", asking("old"), prefix("b-")), err: "namespace b-old is held by Tenant b"},
+		"a name of one being deleted":       {tenant: tenant("f", asking("end"), prefix("ending-")), err: "namespace ending-end is held by Tenant ending"},
 		"the operator's own":                {tenant: tenant("d", asking("system"), prefix("leasehold-")), err: "the operator's own"},
 		"reserved, should the CRD be older": {tenant: tenant("d", asking("system"), prefix("kube-")), err: "reserved"},
 		"a namespace that exists":           {tenant: tenant("e", asking("taken")), warning: "namespace e-taken exists and does not belong"},
@@ -71,7 +78,7 @@ func TestValidateCreate(t *testing.T) {
 			x.Spec.Namespaces = append(x.Spec.Namespaces, "Bad")
 		}), err: "held by Tenant team-a"},
 	} {
-		w := webhook(t, holder, leavingOne, namespace("e-taken"))
+		w := webhook(t, holder, leavingOne, ending, namespace("e-taken"))
 		warnings, err := w.ValidateCreate(t.Context(), tc.tenant)
 		switch {
 		case tc.err == "" && err != nil:
@@ -99,7 +106,7 @@ func TestValidateUpdate(t *testing.T) {
 		"no change":       {old: old, tenant: old.DeepCopy()},
 		"a suffix more":   {old: old, tenant: tenant("a", asking("dev", "prod", "test"))},
 		"dropped, Delete": {old: old, tenant: tenant("a", asking("dev")), warnings: []string{"namespace a-prod will be deleted with everything in it"}},
-		"dropped, Retain": {old: old, tenant: tenant("a", asking("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' rights"}},
+		"dropped, Retain": {old: old, tenant: tenant("a", asking("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
 		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", asking("dev", "a-x"), prefix("team-")),
 			err: "held by Tenant team-a"},
 		"an old sin is not judged again": {old: tenant("a", asking("a-x"), prefix("team-")),

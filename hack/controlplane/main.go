@@ -4,7 +4,8 @@
 //	<out>/<kubernetes version>-<os>-<arch>/{etcd,kube-apiserver,...}
 //
 // and keeps <out>/current pointing at that folder, so that others find it
-// without knowing the version. Two runs at the same time are safe: one builds,
+// without knowing the version. With -minor it builds what the folder of that name
+// pins, and the link is <out>/<minor>. Two runs at the same time are safe: one builds,
 // the other waits for it. A run with nothing to do only compares a stamp.
 //
 // Run it in this folder: go run . -out ../../bin/controlplane
@@ -46,19 +47,20 @@ const heartbeat = 15 * time.Second
 
 func main() {
 	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
+	minor := flag.String("minor", "", "minor version of Kubernetes that has a folder here, as in 1.31; empty is the default version")
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
 	// What is heard of signals ends with this process.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if err := run(ctx, *out, *goCmd, os.Stderr); err != nil {
+	if err := run(ctx, *out, *goCmd, *minor, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
 		os.Exit(1)
 	}
 }
 
 // run makes sure that every program is built under out and says on log what it does.
-func run(ctx context.Context, out, goCmd string, log io.Writer) error {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && minor == "" {
 		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n", assets)
 		return nil
 	}
@@ -69,7 +71,7 @@ func run(ctx context.Context, out, goCmd string, log io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("resolving %s: %w", out, err)
 	}
-	plan, err := newPlan(out, goCmd)
+	plan, err := newPlan(out, goCmd, minor)
 	if err != nil {
 		return err
 	}
@@ -107,8 +109,8 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	if err := writeAtomically(filepath.Join(p.dir, stampFile), []byte(p.stamp)); err != nil {
 		return fmt.Errorf("writing the stamp: %w", err)
 	}
-	if err := p.link(); err != nil {
-		return fmt.Errorf("linking the current folder: %w", err)
+	if err := p.relink(); err != nil {
+		return fmt.Errorf("linking the folder: %w", err)
 	}
 	fmt.Fprintf(log, "controlplane: done in %.0f s\n", time.Since(began).Seconds())
 	return nil
@@ -121,6 +123,7 @@ func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.W
 	defer func() { _ = os.Remove(unfinished) }() // gone after the rename; left over only by a failure
 
 	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags(p.version), "-o", unfinished, prog.pkg)
+	cmd.Dir = p.module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var said strings.Builder

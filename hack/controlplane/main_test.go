@@ -44,7 +44,7 @@ func setup(t *testing.T) (out, goCmd string, built func() []string) {
 func TestSecondRunBuildsNothing(t *testing.T) {
 	out, goCmd, built := setup(t)
 	for range 2 {
-		if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
+		if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	errs := make([]error, len(logs))
 	for i := range logs {
 		logs[i].said = make(chan struct{})
-		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, &logs[i]) })
+		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, "", &logs[i]) })
 	}
 	for i := range logs {
 		<-logs[i].said
@@ -106,7 +106,7 @@ func (a *announced) Write(p []byte) (int, error) {
 func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
-	err := run(t.Context(), out, goCmd, &bytes.Buffer{})
+	err := run(t.Context(), out, goCmd, "", &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "building kubectl") || !strings.Contains(err.Error(), "broken on purpose") {
 		t.Fatalf("error %v does not say what failed and how", err)
 	}
@@ -116,7 +116,7 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	}
 	t.Setenv("BREAK", "")
 	before := len(built())
-	if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
+	if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(built()) - before; got != len(programs) {
@@ -128,11 +128,44 @@ func TestOwnAssetsAreHonoured(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
 	var log bytes.Buffer
-	if err := run(t.Context(), out, goCmd, &log); err != nil {
+	if err := run(t.Context(), out, goCmd, "", &log); err != nil {
 		t.Fatal(err)
 	}
 	if len(built()) > 0 || !strings.Contains(log.String(), "/somewhere/else") {
 		t.Errorf("built %v and said %q", built(), log.String())
+	}
+}
+
+// Another minor version is built beside the default one, which stays current.
+func TestMinorVersion(t *testing.T) {
+	out, goCmd, built := setup(t)
+	for range 2 {
+		for _, minor := range []string{"", "1.31"} {
+			if err := run(t.Context(), out, goCmd, minor, &bytes.Buffer{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, want := len(built()), 2*len(programs); got != want {
+		t.Errorf("built %d programs, want %d: %v", got, want, built())
+	}
+	for link, prefix := range map[string]string{currentLink: "v1.36.", "1.31": "v1.31."} {
+		if target, err := os.Readlink(filepath.Join(out, link)); err != nil || !strings.HasPrefix(target, prefix) {
+			t.Errorf("%s points at %q (%v), want %s", link, target, err, prefix)
+		}
+	}
+	err := run(t.Context(), out, goCmd, "1.20", &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "1.31") {
+		t.Errorf("%v, want the versions that there are", err)
+	}
+}
+
+// A version that is asked for is built although other binaries are set.
+func TestMinorVersionBeatsOwnAssets(t *testing.T) {
+	out, goCmd, built := setup(t)
+	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
+	if err := run(t.Context(), out, goCmd, "1.31", &bytes.Buffer{}); err != nil || len(built()) != len(programs) {
+		t.Errorf("built %v (%v), want all programs", built(), err)
 	}
 }
 

@@ -21,26 +21,36 @@ const (
 	kubernetesModule = "k8s.io/kubernetes"
 	// stampFile holds what the binaries beside it were built from.
 	stampFile = ".stamp"
-	// currentLink always points at the folder that was built last.
+	// currentLink points at the folder of the default version.
 	currentLink = "current"
 )
 
 // plan is what is to be built, where, and what it is built from.
 type plan struct {
 	goCmd   string
+	module  string // folder of the go.mod that pins the version
+	link    string // name of the link to dir, beside it
 	version string // of Kubernetes, as in v1.36.3
 	out     string // folder of all versions
 	dir     string // folder of this version, below out
 	stamp   string // changes when a rebuild is needed
 }
 
-// newPlan reads go.mod and go.sum of the working directory.
-func newPlan(out, goCmd string) (*plan, error) {
-	mod, err := os.ReadFile("go.mod")
+// newPlan reads the go.mod and go.sum that pin the minor version: those of the
+// folder of its name, or of the working directory for the default one.
+func newPlan(out, goCmd, minor string) (*plan, error) {
+	module, link := ".", currentLink
+	if minor != "" {
+		module, link = minor, minor
+	}
+	mod, err := os.ReadFile(filepath.Join(module, "go.mod"))
+	if errors.Is(err, os.ErrNotExist) && minor != "" {
+		return nil, fmt.Errorf("no modules are pinned for Kubernetes %s: hack/controlplane has the folders %s", minor, pinned())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the pinned modules: %w", err)
 	}
-	sum, err := os.ReadFile("go.sum")
+	sum, err := os.ReadFile(filepath.Join(module, "go.sum"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the module checksums: %w", err)
 	}
@@ -55,12 +65,26 @@ func newPlan(out, goCmd string) (*plan, error) {
 	dir := fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
 	return &plan{
 		goCmd:   goCmd,
+		module:  module,
+		link:    link,
 		version: version,
 		out:     out,
 		dir:     filepath.Join(out, dir),
 		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n",
 			sha256.Sum256(mod), sha256.Sum256(sum), runtime.Version(), strings.Join(names, " "), ldflags(version)),
 	}, nil
+}
+
+// pinned names the minor versions that have a folder.
+func pinned() string {
+	files, err := filepath.Glob("*/go.mod")
+	if err != nil || len(files) == 0 {
+		return "of none"
+	}
+	for i := range files {
+		files[i] = filepath.Dir(files[i])
+	}
+	return strings.Join(files, ", ")
 }
 
 // requiredVersion finds the version of module in the text of a go.mod.
@@ -106,20 +130,20 @@ func (p *plan) finished() bool {
 			return false
 		}
 	}
-	target, err := os.Readlink(filepath.Join(p.out, currentLink))
+	target, err := os.Readlink(filepath.Join(p.out, p.link))
 	return err == nil && target == filepath.Base(p.dir)
 }
 
-// link points out/current at this version; relative, so that the tree can move.
-func (p *plan) link() error {
-	fresh := filepath.Join(p.out, "."+currentLink)
+// relink points the link at this version; relative, so that the tree can move.
+func (p *plan) relink() error {
+	fresh := filepath.Join(p.out, "."+p.link)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := os.Symlink(filepath.Base(p.dir), fresh); err != nil {
 		return err
 	}
-	return os.Rename(fresh, filepath.Join(p.out, currentLink))
+	return os.Rename(fresh, filepath.Join(p.out, p.link))
 }
 
 func writeAtomically(path string, content []byte) error {

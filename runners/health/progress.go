@@ -13,8 +13,9 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/runners/fairqueue"
 )
 
 var _ healthz.Checker = (*Progress)(nil).Check
@@ -42,16 +43,12 @@ func NewProgress(stuckAfter time.Duration, c clock.PassiveClock) *Progress {
 	return &Progress{stuckAfter: stuckAfter, clock: c, queues: map[string]*observedQueue{}}
 }
 
-// NewQueue is for controller.Options.NewQueue. It builds the priority queue that
-// controller-runtime builds by default and watches it. A nil Progress builds the
-// queue and watches nothing.
+// NewQueue is for controller.Options.NewQueue. It builds a fair queue and observes
+// it. A nil Progress builds the queue and observes nothing.
 func (p *Progress) NewQueue(
 	controller string, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	queue := priorityqueue.New(controller, func(o *priorityqueue.Opts[reconcile.Request]) {
-		o.Log = log.Log.WithValues("controller", controller)
-		o.RateLimiter = limiter
-	})
+	queue := fairqueue.New(controller, limiter)
 	if p == nil {
 		return queue
 	}
@@ -78,6 +75,31 @@ func (p *Progress) Check(*http.Request) error {
 		}
 	}
 	return errors.Join(stuck...)
+}
+
+// Controller is the state of one controller's queue and workers.
+type Controller struct {
+	Name string `json:"name"`
+	// Working is true once a worker has taken work: not on a standby.
+	Working bool `json:"working"`
+	// Queued items wait for a worker.
+	Queued int `json:"queued"`
+	// Running reconciles, the oldest of them since OldestSeconds.
+	Running       int     `json:"running"`
+	OldestSeconds float64 `json:"oldestSeconds"`
+	// Started is how many reconciles have begun in this process.
+	Started uint64 `json:"started"`
+}
+
+// Controllers returns the state of each controller, by name.
+func (p *Progress) Controllers() []Controller {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	controllers := []Controller{}
+	for _, name := range slices.Sorted(maps.Keys(p.queues)) {
+		controllers = append(controllers, p.queues[name].state(name))
+	}
+	return controllers
 }
 
 // observedQueue notes when workers take and finish items. The controller calls
@@ -156,6 +178,17 @@ func (q *observedQueue) check(stuckAfter time.Duration) error {
 			waited.Round(time.Second), stuckAfter, queued)
 	}
 	return nil
+}
+
+func (q *observedQueue) state(name string) Controller {
+	queued := q.Len()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := Controller{Name: name, Working: q.working, Queued: queued, Running: len(q.taken), Started: q.count}
+	if _, since, ok := q.oldest(); ok {
+		c.OldestSeconds = q.clock.Since(since).Seconds()
+	}
+	return c
 }
 
 // oldest returns the item that a worker has held for the longest time.

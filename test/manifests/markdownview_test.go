@@ -21,22 +21,7 @@ import (
 // for the kind is not asked about its subresources.
 func TestMarkdownViewDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "markdownviews.leasehold.dev")
-	if crd.Spec.Scope != apiextensionsv1.NamespaceScoped {
-		t.Errorf("scope is %s, want Namespaced", crd.Spec.Scope)
-	}
-	names := crd.Spec.Names
-	if diff := gocmp.Diff([][]string{{"leasehold"}, {"mdv"}}, [][]string{names.Categories, names.ShortNames}); diff != "" {
-		t.Errorf("categories and short names (-want +got):\n%s", diff)
-	}
 	version := crd.Spec.Versions[0]
-	want := &apiextensionsv1.CustomResourceSubresources{
-		Status: &apiextensionsv1.CustomResourceSubresourceStatus{},
-		Scale: &apiextensionsv1.CustomResourceSubresourceScale{
-			SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas", LabelSelectorPath: new(".status.selector")},
-	}
-	if diff := gocmp.Diff(want, version.Subresources); diff != "" {
-		t.Errorf("subresources (-want +got):\n%s", diff)
-	}
 	replicas := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["replicas"]
 	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas || ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
 		t.Errorf("replicas from %v to %v, want from %d to %d",

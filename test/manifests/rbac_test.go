@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // grant is one role that the manager's ServiceAccount holds. Namespace is empty
@@ -59,21 +57,7 @@ func grants(t *testing.T, objects []object) []grant {
 	return held
 }
 
-// A change of the manager's rights must show as a change of the golden file.
-func TestManagerRightsGolden(t *testing.T) {
-	var got bytes.Buffer
-	for _, g := range grants(t, render(t, "default")) {
-		document, err := yaml.Marshal(g)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got.WriteString("---\n")
-		got.Write(document)
-	}
-	compareGolden(t, "manager-role.golden.yaml", got.Bytes())
-}
-
-// The golden file can be updated without a thought; these cannot.
+// The golden files can be updated without a thought; these cannot.
 func TestManagerRightsAreNarrow(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {

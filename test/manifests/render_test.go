@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -37,7 +40,51 @@ type object interface {
 // Go types where there are any: an unknown or repeated field fails the test.
 func render(t *testing.T, dir string) []object {
 	t.Helper()
-	return decode(t, kustomize(t, filepath.Join("..", "..", "config", dir)))
+	return decode(t, renderedOverlay(t, dir))
+}
+
+var (
+	renderingsMu sync.Mutex
+	renderings   = map[string][]byte{} // by directory; config/ does not change under a test
+)
+
+// renderedOverlay returns what kustomize makes of config/<dir>. A component is rendered
+// as users apply it: with config/default.
+func renderedOverlay(t *testing.T, dir string) []byte {
+	t.Helper()
+	renderingsMu.Lock()
+	defer renderingsMu.Unlock()
+	if _, done := renderings[dir]; !done {
+		path := filepath.Join("..", "..", "config", dir)
+		if dir == "fencing/off" {
+			path = withComponent(t, path)
+		}
+		renderings[dir] = kustomize(t, path)
+	}
+	return renderings[dir]
+}
+
+// withComponent writes an overlay of config/default with the component.
+func withComponent(t *testing.T, component string) string {
+	t.Helper()
+	dir := t.TempDir()
+	from := func(path string) string {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		relative, err := filepath.Rel(dir, absolute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return relative
+	}
+	overlay := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n",
+		from(filepath.Join("..", "..", "config", "default")), from(component))
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // kustomize builds dir with the version that hack/tools pins.
@@ -69,15 +116,7 @@ func decode(t *testing.T, rendered []byte) []object {
 	strict := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 
 	var objects []object
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(rendered)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, document := range separate(t, rendered) {
 		obj, _, err := strict.Decode(document, nil, nil)
 		if runtime.IsNotRegisteredError(err) { // kinds of other projects
 			foreign := &unstructured.Unstructured{}
@@ -88,6 +127,24 @@ func decode(t *testing.T, rendered []byte) []object {
 			t.Fatalf("decoding: %v\n%s", err, document)
 		}
 		objects = append(objects, obj.(object))
+	}
+	return objects
+}
+
+// separate returns the documents of rendered.
+func separate(t *testing.T, rendered []byte) [][]byte {
+	t.Helper()
+	var separated [][]byte
+	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(rendered)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return separated
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		separated = append(separated, document)
 	}
 }
 

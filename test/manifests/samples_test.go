@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -44,24 +43,6 @@ func TestSamples(t *testing.T) {
 	for _, kind := range []v1beta1.SubjectKind{v1beta1.SubjectUser, v1beta1.SubjectGroup, v1beta1.SubjectServiceAccount} {
 		if !kinds[kind] {
 			t.Errorf("no sample shows an admin of kind %s", kind)
-		}
-	}
-}
-
-func TestCustomResourceDefinition(t *testing.T) {
-	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
-	if crd.Spec.Scope != apiextensionsv1.ClusterScoped {
-		t.Errorf("scope is %s, want Cluster", crd.Spec.Scope)
-	}
-	if diff := gocmp.Diff([]string{"leasehold"}, crd.Spec.Names.Categories); diff != "" {
-		t.Errorf("categories (-want +got):\n%s", diff)
-	}
-	if len(crd.Spec.Names.ShortNames) != 0 {
-		t.Errorf("short names %v: those of Tenant are taken by other projects", crd.Spec.Names.ShortNames)
-	}
-	for _, version := range crd.Spec.Versions {
-		if version.Subresources == nil || version.Subresources.Status == nil {
-			t.Errorf("%s has no status subresource", version.Name)
 		}
 	}
 }

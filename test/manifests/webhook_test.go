@@ -67,7 +67,6 @@ func TestWebhookEntries(t *testing.T) {
 	expect("mtenant.leasehold.dev", mutate, "tenant", fail, admissionregistrationv1.Create)
 	expect("vtenant.leasehold.dev", validate, "tenant", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
 	expect("vtenant-delete.leasehold.dev", validate, "tenant", ignore, admissionregistrationv1.Delete)
-	expect("mmarkdownview.leasehold.dev", mutate, "markdownview", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
 	expect("vmarkdownview.leasehold.dev", validate, "markdownview", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
 
 	for _, dir := range []string{"default", "certmanager"} {

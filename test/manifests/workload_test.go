@@ -1,8 +1,6 @@
 package manifests
 
 import (
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,30 +63,6 @@ func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	}
 }
 
-// The manager's own parser must take every argument that is shipped.
-func TestArgumentsAreKnownToTheManager(t *testing.T) {
-	for _, dir := range []string{"default", "certmanager"} {
-		t.Run(dir, func(t *testing.T) {
-			args := manager(t, deployment(t, dir)).Args
-			if out, err := managerHelp(t, args); err != nil {
-				t.Errorf("the manager refuses %v: %v\n%s", args, err, out)
-			}
-			if _, err := managerHelp(t, append(slices.Clone(args), "--no-such-flag")); err == nil {
-				t.Error("the manager takes a flag that does not exist: the check checks nothing")
-			}
-		})
-	}
-}
-
-// managerHelp runs the manager so far that it has parsed args, and no further.
-func managerHelp(t *testing.T, args []string) (string, error) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append(append([]string{"run", "."}, args...), "--help")...)
-	cmd.Dir = filepath.Join("..", "..")
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
 // A Pod is killed after its grace period, which begins with the preStop sleep; the
 // manager needs all of its own before that, or it keeps the Lease.
 func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
@@ -121,35 +95,49 @@ func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 	}
 }
 
-func TestProbesAndEnvironment(t *testing.T) {
+// A replica that is ready keeps its place until its successor is ready, and a replica that
+// is not ready never keeps a node from being drained.
+func TestReplicasAreReplacedWithoutAGap(t *testing.T) {
 	d := deployment(t, "default")
-	container := manager(t, d)
-	if replicas := *d.Spec.Replicas; replicas != 2 {
-		t.Errorf("%d replicas, want 2", replicas)
+	if replicas := *d.Spec.Replicas; replicas != 2 || !slices.Contains(manager(t, d).Args, "--leader-elect") {
+		t.Errorf("%d replicas with %v, want 2 that elect a leader", replicas, manager(t, d).Args)
 	}
-	if !slices.Contains(container.Args, "--leader-elect") {
-		t.Error("two replicas without leader election")
+	rolling := d.Spec.Strategy.RollingUpdate
+	if unavailable, surge := rolling.MaxUnavailable.IntValue(), rolling.MaxSurge.IntValue(); unavailable != 0 || surge != 1 {
+		t.Errorf("maxUnavailable is %d and maxSurge %d, want 0 and 1", unavailable, surge)
 	}
-	type probe struct {
-		Path          string
-		Initial, Each int32
+	budget := one[*policyv1.PodDisruptionBudget](t, render(t, "default"), deploymentName)
+	if budget.Spec.MinAvailable.IntValue() != 1 || budget.Spec.MaxUnavailable != nil {
+		t.Errorf("the disruption budget keeps %v available, want 1", budget.Spec.MinAvailable)
 	}
-	of := func(p *corev1.Probe) probe {
-		return probe{p.HTTPGet.Path, p.InitialDelaySeconds, p.PeriodSeconds}
+	if eviction := budget.Spec.UnhealthyPodEvictionPolicy; eviction == nil || *eviction != policyv1.AlwaysAllow {
+		t.Errorf("unhealthyPodEvictionPolicy is %v: two replicas that are not ready could never be evicted", eviction)
 	}
-	if diff := gocmp.Diff(probe{"/healthz", 15, 20}, of(container.LivenessProbe)); diff != "" {
-		t.Errorf("liveness probe (-want +got):\n%s", diff)
+}
+
+// Metrics name every bucket and page, so the cluster's network lets in only those
+// namespaces that an administrator has labelled.
+func TestMetricsAreReachedFromLabelledNamespacesOnly(t *testing.T) {
+	network := one[*networkingv1.NetworkPolicy](t, render(t, "network-policy"), deploymentName)
+	if !slices.Equal(network.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+		t.Errorf("the policy is about %v, want Ingress", network.Spec.PolicyTypes)
 	}
-	if diff := gocmp.Diff(probe{"/readyz", 5, 10}, of(container.ReadinessProbe)); diff != "" {
-		t.Errorf("readiness probe (-want +got):\n%s", diff)
+	found := false
+	for _, rule := range network.Spec.Ingress {
+		if len(rule.Ports) == 0 {
+			t.Errorf("the rule %v opens every port", rule)
+		}
+		if !slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == 8443 }) {
+			continue
+		}
+		found = true
+		want := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"metrics": "enabled"}}}}
+		if diff := gocmp.Diff(want, rule.From); diff != "" {
+			t.Errorf("metrics are open to (-want +got):\n%s", diff)
+		}
 	}
-	env := map[string]string{}
-	for _, e := range container.Env {
-		env[e.Name] = e.ValueFrom.FieldRef.FieldPath
-	}
-	want := map[string]string{"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
-	if diff := gocmp.Diff(want, env); diff != "" {
-		t.Errorf("environment (-want +got):\n%s", diff)
+	if !found {
+		t.Error("the metrics are open to no namespace")
 	}
 }
 
@@ -165,11 +153,7 @@ func TestSelectorsMeetThePods(t *testing.T) {
 			t.Errorf("%s selects %v (%v), which the Pods are not: %v", what, s, err, pod)
 		}
 	}
-	budget := one[*policyv1.PodDisruptionBudget](t, objects, deploymentName)
-	meets("the disruption budget", budget.Spec.Selector)
-	if budget.Spec.MinAvailable.IntValue() != 1 {
-		t.Errorf("the disruption budget keeps %v available, want 1", budget.Spec.MinAvailable)
-	}
+	meets("the disruption budget", one[*policyv1.PodDisruptionBudget](t, objects, deploymentName).Spec.Selector)
 	for _, term := range template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
 		meets("the anti-affinity", term.PodAffinityTerm.LabelSelector)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -64,4 +65,29 @@ func rejudge(t *testing.T, path string) (broken []string) {
 		t.Errorf("the run was %s and is now %s", r.Result, result)
 	}
 	return broken
+}
+
+// The clean runs of our operator break nothing, compared with each other: a promise that
+// finds something in them raises false alarms.
+func TestCleanRunsBreakNothing(t *testing.T) {
+	g := NewWithT(t)
+	found, err := report.Find(cmp.Or(os.Getenv("HISTORIES"), filepath.Join("testdata", "runs")))
+	g.Expect(err).NotTo(HaveOccurred())
+	judged := 0
+	for _, path := range found {
+		r, err := report.Load(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		if r.Result != invariant.Held && os.Getenv("HISTORIES") == "" {
+			continue // what is kept here and did not hold is of a wrong operator
+		}
+		for i, h := range r.References {
+			for _, v := range invariant.Judge(invariant.Case{History: h, References: r.References, Operator: r.Operator}) {
+				judged++
+				if v.Result == invariant.Broken {
+					t.Errorf("clean run %d of %s: %s", i+1, r.Name, v)
+				}
+			}
+		}
+	}
+	g.Expect(judged).To(BeNumerically(">", 0))
 }

@@ -8,6 +8,7 @@ package apply
 
 import (
 	"context"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,10 @@ const FieldOwner = client.FieldOwner("leasehold")
 // Server-side apply has no other way to say "must not exist".
 const absent = "1"
 
+// otherUID is in the message of the Conflict that a failed UID precondition gives. The
+// API server has no other sign for it.
+const otherUID = "Precondition failed: UID in precondition: "
+
 // Configuration is an apply configuration of a kind with metadata.
 type Configuration[T any] interface {
 	runtime.ApplyConfiguration
@@ -37,6 +42,13 @@ type Configuration[T any] interface {
 // On success desired holds what the API server stored.
 func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T) error {
 	return c.Apply(ctx, desired.WithResourceVersion(absent), FieldOwner, client.ForceOwnership)
+}
+
+// TryCreate reports by its error whether the API server would refuse to create o. The
+// request is a dry run and changes nothing. o has a generateName, so that an object of
+// its name is no obstacle.
+func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
+	return c.Create(ctx, o, client.DryRunAll, FieldOwner)
 }
 
 // Update applies desired over live. It returns a Conflict error when the stored
@@ -62,9 +74,21 @@ func PatchStatus(ctx context.Context, c client.Client, changed, base client.Obje
 // name is left alone. An object that is gone already is a success.
 func Delete(ctx context.Context, c client.Client, live client.Object) error {
 	uid := live.GetUID()
-	err := c.Delete(ctx, live, client.Preconditions{UID: &uid})
-	// A UID mismatch means that live itself is gone.
-	if apierrors.IsConflict(err) {
+	return gone(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
+}
+
+// DeleteUnchanged is Delete for an object that may belong to another owner since it was
+// judged. It returns a Conflict error when the stored object is no longer at live's version.
+func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
+	uid, version := live.GetUID(), live.GetResourceVersion()
+	return gone(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}
+
+// gone turns the errors of a delete that mean that the object is gone into none.
+func gone(err error) error {
+	// Another UID under the name means that live itself is gone. Any other conflict means
+	// that the object may still be there.
+	if apierrors.IsConflict(err) && strings.Contains(err.Error(), otherUID) {
 		return nil
 	}
 	return client.IgnoreNotFound(err)

@@ -63,12 +63,15 @@ func TestWritesCarryTheirPreconditions(t *testing.T) {
 func TestDeleteIsOfThisObjectOnly(t *testing.T) {
 	resource := schema.GroupResource{Resource: "namespaces"}
 	boom := errors.New("boom")
+	otherObject := errors.New("Precondition failed: UID in precondition: u, UID in object meta: v")
+	changed := apierrors.NewConflict(resource, "a", errors.New("the object has been modified; please apply your changes to the latest version"))
 	for reason, tc := range map[string]struct {
 		answer, want error
 	}{
 		"deleted":                            {nil, nil},
 		"gone already":                       {apierrors.NewNotFound(resource, "a"), nil},
-		"made anew under the same name":      {apierrors.NewConflict(resource, "a", boom), nil},
+		"made anew under the same name":      {apierrors.NewConflict(resource, "a", otherObject), nil},
+		"another conflict":                   {changed, changed},
 		"refused":                            {boom, boom},
 		"forbidden is not taken for success": {apierrors.NewForbidden(resource, "a", boom), apierrors.NewForbidden(resource, "a", boom)},
 	} {
@@ -86,6 +89,21 @@ func TestDeleteIsOfThisObjectOnly(t *testing.T) {
 		if uid != "u" {
 			t.Errorf("%s: the delete was for UID %q, want the object's own", reason, uid)
 		}
+	}
+}
+
+func TestDeleteUnchangedIsOfThisVersionOnly(t *testing.T) {
+	var got metav1.Preconditions
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, "a", errors.New("Precondition failed: ResourceVersion in precondition: 7"))
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+			got = *(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
+			return conflict
+		},
+	}).Build()
+	err := DeleteUnchanged(t.Context(), c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}})
+	if !apierrors.IsConflict(err) || got.UID == nil || *got.UID != "u" || got.ResourceVersion == nil || *got.ResourceVersion != "7" {
+		t.Errorf("got %v under the preconditions %+v, want a Conflict under UID and version", err, got)
 	}
 }
 

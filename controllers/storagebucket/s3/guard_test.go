@@ -8,9 +8,9 @@ import (
 
 func TestRulesCheck(t *testing.T) {
 	rules := Rules{
-		Near:  prefixes("10.96.0.0/12", "192.0.2.7/32", "fd00:96::/112"),
-		Allow: prefixes("127.0.0.8/29", "10.96.5.0/24", "10.1.0.0/16"),
-		Deny:  prefixes("10.1.1.0/24", "127.0.0.15/32", "203.0.113.0/24"),
+		Cluster: prefixes("10.96.0.0/12", "192.0.2.7/32", "fd00:96::/112"),
+		Allow:   prefixes("127.0.0.8/29", "10.96.5.0/24", "10.1.0.0/16"),
+		Deny:    prefixes("10.1.1.0/24", "127.0.0.15/32", "203.0.113.0/24"),
 	}
 	for address, allowed := range map[string]bool{
 		// What an endpoint may be.
@@ -37,6 +37,87 @@ func TestRulesCheck(t *testing.T) {
 		_, refused := errors.AsType[*ForbiddenError](err)
 		if refused == allowed || (err != nil) == allowed {
 			t.Errorf("%s: %v, want allowed: %t", address, err, allowed)
+		}
+	}
+}
+
+// Each range has its first and last address refused, and its neighbours on both
+// sides allowed.
+func TestRulesCheck_edges(t *testing.T) {
+	// A range without a neighbour below or above has "".
+	for _, edge := range []struct{ below, first, last, above string }{
+		{"", "0.0.0.0", "0.255.255.255", "1.0.0.0"},
+		{"126.255.255.255", "127.0.0.0", "127.255.255.255", "128.0.0.0"},
+		{"169.253.255.255", "169.254.0.0", "169.254.255.255", "169.255.0.0"},
+		{"100.63.255.255", "100.64.0.0", "100.127.255.255", "100.128.0.0"},
+		{"168.63.129.15", "168.63.129.16", "168.63.129.16", "168.63.129.17"},
+		{"192.0.0.191", "192.0.0.192", "192.0.0.192", "192.0.0.193"},
+		{"223.255.255.255", "224.0.0.0", "255.255.255.255", ""},
+		{"fd00:ec1:ffff:ffff:ffff:ffff:ffff:ffff", "fd00:ec2::", "fd00:ec2:ffff:ffff:ffff:ffff:ffff:ffff", "fd00:ec3::"},
+		{"fd20:ce::253", "fd20:ce::254", "fd20:ce::254", "fd20:ce::255"},
+		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe80::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ff00::"},
+		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
+		// The cluster's own.
+		{"9.255.255.255", "10.0.0.0", "10.0.0.255", "10.0.1.0"},
+		{"fd00:96::", "fd00:96::1:0", "fd00:96::1:ffff", "fd00:96::2:0"},
+	} {
+		rules := Rules{Cluster: prefixes("10.0.0.0/24", "fd00:96::1:0/112")}
+		for _, inside := range []string{edge.first, edge.last} {
+			if err := rules.Check(netip.MustParseAddr(inside)); err == nil {
+				t.Errorf("%s is allowed", inside)
+			}
+		}
+		for _, outside := range []string{edge.below, edge.above} {
+			if outside == "" || outside == "ff00::" {
+				continue
+			}
+			if err := rules.Check(netip.MustParseAddr(outside)); err != nil {
+				t.Errorf("%s: %v", outside, err)
+			}
+		}
+	}
+}
+
+// An IPv6 address that stands for an IPv4 address is refused with it, and not
+// where one bit of the form is wrong or the IPv4 address may be dialled.
+func TestRulesCheck_embedded(t *testing.T) {
+	for address, allowed := range map[string]bool{
+		// ISATAP: 169.254.169.254, 127.0.0.1, 192.168.1.5.
+		"2001:db8::5efe:a9fe:a9fe": false, "2001:db8:1:2:200:5efe:7f00:1": false, "2001:db8::100:5efe:7f00:1": false,
+		"2001:db8::300:5efe:7f00:1": false, "fd12:3456::5efe:169.254.169.254": false,
+		"2001:db8::5efe:c0a8:105": true, "2001:db8::400:5efe:7f00:1": true, "2001:db8::1:5efe:7f00:1": true,
+		"2001:db8::5eff:7f00:1": true, "2001:db8::5ffe:7f00:1": true,
+		// Teredo: the server, and the client with its bits inverted.
+		"2001:0:a9fe:a9fe:0:0:3f57:fefa": false, "2001:0:c0a8:105:0:0:80ff:fffe": false, "2001:0:c0a8:105:8000:f227:5601:5601": false,
+		"2001:0:c0a8:105:0:0:3f57:fefa": true, "2001:1:c0a8:105:0:0:80ff:fffe": true, "2000:ffff:a9fe:a9fe:0:0:80ff:fffe": true,
+		// NAT64 by a prefix of a network's own: of 96, 64, 56 and 48 bits.
+		"64:ff9b:1::7f00:1": false, "64:ff9b:1:0:7f:0:100:0": false, "64:ff9b:1:7f:0:1::": false, "64:ff9b:1:7f00:0:100::": false,
+		"64:ff9b:1::c0a8:105": true, "64:ff9b:1:0:c0:a801:500:0": true, "64:ff9b:2::7f00:1": true, "64:ff9b:0:ffff::7f00:1": true,
+		// NAT64, 6to4, IPv4-compatible and IPv4-translated.
+		"64:ff9b::7f00:1": false, "64:ff9b::1:7f00:1": true, "2002:7f00:1::": false, "2002:c0a8:105::": true, "2003:7f00:1::": true,
+		"::7f00:1": false, "::1:7f00:1": true, "::ffff:0:7f00:1": false, "::fffe:0:7f00:1": true, "::ffff:1:7f00:1": true,
+	} {
+		if err := (Rules{}).Check(netip.MustParseAddr(address)); (err == nil) != allowed {
+			t.Errorf("%s: %v, want allowed: %t", address, err, allowed)
+		}
+	}
+}
+
+func TestRulesCheck_servicesUnknown(t *testing.T) {
+	rules := Rules{ServicesUnknown: true, Allow: prefixes("10.1.0.0/16"), Deny: prefixes("10.1.1.0/24"), Cluster: prefixes("10.9.9.9/32")}
+	type refusal struct{ refused, unknown bool }
+	for address, want := range map[string]refusal{
+		"9.255.255.255": {}, "10.0.0.0": {true, true}, "10.255.255.255": {true, true}, "11.0.0.0": {},
+		"172.15.255.255": {}, "172.16.0.0": {true, true}, "172.31.255.255": {true, true}, "172.32.0.0": {},
+		"192.167.255.255": {}, "192.168.0.0": {true, true}, "192.168.255.255": {true, true}, "192.169.0.0": {},
+		"fbff:ffff::": {}, "fc00::": {true, true}, "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": {true, true}, "fe00::": {},
+		"::ffff:10.96.0.10": {true, true}, "64:ff9b::a60:a": {true, true}, "2001:db8::5efe:a60:a": {true, true},
+		// What is refused or allowed otherwise is so here too.
+		"127.0.0.1": {true, false}, "10.9.9.9": {true, false}, "10.1.2.3": {}, "10.1.1.3": {true, false}, "100.64.0.1": {true, false},
+	} {
+		forbidden, refused := errors.AsType[*ForbiddenError](rules.Check(netip.MustParseAddr(address)))
+		if got := (refusal{refused, refused && forbidden.ServicesUnknown}); got != want {
+			t.Errorf("%s: %+v, want %+v", address, got, want)
 		}
 	}
 }

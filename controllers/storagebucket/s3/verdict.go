@@ -38,13 +38,17 @@ var messages = map[string]string{
 	v1beta1.ReasonRegionMismatch:      "the bucket is in another region than spec.region",
 	v1beta1.ReasonEndpointUnreachable: "no connection to the endpoint",
 	v1beta1.ReasonEndpointForbidden: "the endpoint leads to an address that the operator may not dial: loopback, link-local, " +
-		"multicast, the API server, a Service, or one denied by the operator's flags; its flag --endpoint-allow-cidr can allow it",
+		"multicast, 100.64.0.0/10, the API server, a Service, or one denied by the operator's flags; its flag --endpoint-allow-cidr can allow it",
 	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or there is no TLS of version 1.2 or later; spec.caBundleRef can name its certificate authority",
 	v1beta1.ReasonProbeTimeout:          "the endpoint did not answer in time",
 	v1beta1.ReasonServerError:           "the endpoint did not answer as an S3 service does",
 	v1beta1.ReasonThrottled:             "the endpoint asks for fewer requests",
 	v1beta1.ReasonBucketNotEmpty:        "there are objects in the bucket, and it is never emptied",
 }
+
+// servicesUnknown is the message where the guard can only guess.
+const servicesUnknown = "the endpoint leads to a private address, which could be a Service's: the API server does not list the Service ranges; " +
+	"the operator's flag --service-cidr can name them, or --endpoint-allow-cidr can allow the address"
 
 // Succeeded is the verdict on a bucket that can be used.
 func Succeeded() Verdict { return verdict(v1beta1.ReasonProbeSucceeded) }
@@ -59,6 +63,9 @@ func verdictOn(err error, handshakeFailed bool) Verdict {
 	}
 	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		return verdictOnAnswer(answer)
+	}
+	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok && forbidden.ServicesUnknown {
+		return Verdict{v1beta1.ReasonEndpointForbidden, servicesUnknown}
 	}
 	return verdict(withoutAnswer(err, handshakeFailed))
 }

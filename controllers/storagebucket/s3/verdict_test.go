@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestVerdictOn(t *testing.T) {
 		"204":               {answer(204, "NoSuchBucket", ""), v1beta1.ReasonServerError},
 		"not empty":         {answer(409, "BucketNotEmpty", ""), v1beta1.ReasonBucketNotEmpty},
 		"wrapped":           {fmt.Errorf("asking: %w", answer(403, "AccessDenied", "")), v1beta1.ReasonAccessDenied},
-		"forbidden":         {sent(&net.OpError{Op: "dial", Err: &ForbiddenError{netip.MustParseAddr("127.0.0.1")}}), v1beta1.ReasonEndpointForbidden},
+		"forbidden":         {sent(&net.OpError{Op: "dial", Err: &ForbiddenError{Address: netip.MustParseAddr("127.0.0.1")}}), v1beta1.ReasonEndpointForbidden},
 		"out of time":       {sent(context.DeadlineExceeded), v1beta1.ReasonProbeTimeout},
 		"reading too long":  {sent(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), v1beta1.ReasonProbeTimeout},
 		"refused":           {sent(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), v1beta1.ReasonEndpointUnreachable},
@@ -73,6 +74,19 @@ func TestVerdictOn(t *testing.T) {
 				t.Error("no message")
 			}
 		})
+	}
+}
+
+func TestVerdictOn_servicesUnknown(t *testing.T) {
+	for unknown, flag := range map[bool]string{true: "--service-cidr", false: "--endpoint-allow-cidr"} {
+		refused := &net.OpError{Op: "dial", Err: &ForbiddenError{Address: netip.MustParseAddr("10.96.0.10"), ServicesUnknown: unknown}}
+		got := verdictOn(&url.Error{Op: "Head", Err: refused}, false)
+		if got.Reason != v1beta1.ReasonEndpointForbidden || !strings.Contains(got.Message, flag) {
+			t.Errorf("unknown %t: %+v, want EndpointForbidden and a word of %s", unknown, got, flag)
+		}
+		if !unknown && strings.Contains(got.Message, "--service-cidr") {
+			t.Errorf("the Service ranges are known, and the message asks for them: %s", got.Message)
+		}
 	}
 }
 

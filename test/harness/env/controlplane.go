@@ -148,6 +148,9 @@ func (c *ControlPlane) configure(o Options) error {
 	c.auditLog = filepath.Join(c.dir, "audit.log")
 	// The only member waits this long, a second by default, before it elects itself.
 	etcd.Configure().Set("heartbeat-interval", "10").Set("election-timeout", "50")
+	for name, values := range o.EtcdArgs {
+		etcd.Configure().Set(name, values...)
+	}
 	args := server.Configure()
 	args.Set("audit-policy-file", policy)
 	args.Set("audit-log-path", c.auditLog)

@@ -39,6 +39,9 @@ type Options struct {
 	// dashes. A flag given here replaces the default one.
 	APIServerArgs map[string][]string
 
+	// EtcdArgs are more flags of etcd, in the same way.
+	EtcdArgs map[string][]string
+
 	// Controllers are the ones kube-controller-manager runs, by its own names
 	// for them. Empty: DefaultControllers.
 	Controllers []string

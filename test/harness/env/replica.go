@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -144,13 +145,19 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 
 // Restart starts the program again after it has ended, as a kubelet restarts a
 // container: same Pod, same token, same ports. It is an error if it still runs.
-func (r *Replica) Restart() error {
+func (r *Replica) Restart() error { return r.RestartWith() }
+
+// RestartWith is Restart with more arguments, after those that the replica has. The
+// next Restart is without them.
+func (r *Replica) RestartWith(args ...string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.process != nil && r.process.running() {
 		return fmt.Errorf("starting replica %s: it is running already", r.options.Name)
 	}
-	process, err := r.watchdog.start(r.spec)
+	program := r.spec
+	program.args = slices.Concat(program.args, args)
+	process, err := r.watchdog.start(program)
 	if err != nil {
 		return fmt.Errorf("starting replica %s: %w", r.options.Name, err)
 	}

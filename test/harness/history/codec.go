@@ -32,6 +32,7 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
 	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })
 	slices.SortStableFunc(h.Followed, func(a, b Following) int { return a.Asked.Compare(b.Asked) })
+	slices.SortStableFunc(h.Decisions, func(a, b Decision) int { return a.At.Compare(b.At) })
 }
 
 // Two total orders in which what is certainly before comes before: by when it may

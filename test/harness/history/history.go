@@ -40,6 +40,11 @@ type History struct {
 	Replicas []Replica         `json:"replicas,omitempty"`
 	Probes   []Probe           `json:"probes,omitempty"`
 	Followed []Following       `json:"followed,omitempty"`
+	// Decisions are the answers that a scenario expects of admission and authorization.
+	Decisions []Decision `json:"decisions,omitempty"`
+	// Hostile are the namespaces from which the scenario's attacks come, whether there
+	// was one in this run or not.
+	Hostile []string `json:"hostile,omitempty"`
 }
 
 // Has reports whether one of the sources was listening.
@@ -60,6 +65,26 @@ type Fault struct {
 	Detail string `json:"detail,omitempty"`
 	// Touched are objects that were changed or deleted as part of it.
 	Touched []Key `json:"touched,omitempty"`
+	// Denies says that the fault took rights of the operator away: what is forbidden to
+	// it meanwhile is the fault's doing.
+	Denies bool `json:"denies,omitempty"`
+	// Attack says that it was a hostile user.
+	Attack bool `json:"attack,omitempty"`
+}
+
+// Decision is an answer of the API server to whether a user may do something: an
+// access review, or a request that a step has made.
+type Decision struct {
+	// Step is the scenario's step that expects it.
+	Step string `json:"step"`
+	// During is the fault that was active; "" is none.
+	During string `json:"during,omitempty"`
+	// Action is who does what, with names of this run.
+	Action string `json:"action"`
+	// Want is the answer that is expected, Allowed the one that came.
+	Want    bool      `json:"want"`
+	Allowed bool      `json:"allowed"`
+	At      time.Time `json:"at"`
 }
 
 // Void returns the faults that did not happen. A run that has any proves nothing.
@@ -75,6 +100,10 @@ type Mark struct {
 	Converged bool      `json:"converged"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended"`
+	// Acted is when users did something for the last time before, and Reached when
+	// what is desired was reached after that; zero: it was not, or it is not known.
+	Acted   time.Time `json:"acted,omitzero"`
+	Reached time.Time `json:"reached,omitzero"`
 	// Span goes from the version that was the last when it began to one that was
 	// stored after its end: what is between them happened during it.
 	Span

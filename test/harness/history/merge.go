@@ -30,6 +30,8 @@ func (h *History) Merge(o *History) {
 	h.Replicas = append(h.Replicas, o.Replicas...)
 	h.Probes = append(h.Probes, o.Probes...)
 	h.Followed = append(h.Followed, o.Followed...)
+	h.Decisions = append(h.Decisions, o.Decisions...)
+	h.Hostile = append(h.Hostile, o.Hostile...)
 	h.mergeVersions(o.Versions)
 	h.Sort()
 }

@@ -16,6 +16,8 @@ const (
 	Work Question = "work"
 	// Resources asks for what the process uses.
 	Resources Question = "resources"
+	// Memory asks for how much memory it uses, which is never the same twice.
+	Memory Question = "memory"
 )
 
 // Answer is what was said to a Question.
@@ -34,7 +36,7 @@ const (
 	Idle Answer = "idle"
 )
 
-// Figures of Work and Resources.
+// Figures of Work, Resources and Memory.
 const (
 	// Finished is how many pieces of work the process has finished so far.
 	Finished = "finished"
@@ -43,6 +45,10 @@ const (
 	Goroutines = "goroutines"
 	Files      = "files"
 	Watches    = "watches"
+	// Heap is the heap after the last garbage collection, as far as the process shows
+	// it, and Resident what the system has given to the process. Both are in bytes.
+	Heap     = "heap"
+	Resident = "resident"
 )
 
 // Probe is an answer that was given once or several times in a row.

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +31,22 @@ func (o Operator) concerns(h *history.History) func(*history.Life) bool {
 		return !known || written[life.UID] || slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.marks(life) })
 	}
 }
+
+// owned tells the objects of a history that are somebody's: those that the operator
+// has to do with, and those that a person has made. What the cluster makes of them by
+// itself has other names in each run.
+func (o Operator) owned(h *history.History) func(*history.Life) bool {
+	concerns, made := o.concerns(h), map[types.UID]bool{}
+	for _, r := range h.Requests {
+		if r.Made && r.Done() && r.UID != "" && isPerson(r.User) {
+			made[r.UID] = true
+		}
+	}
+	return func(life *history.Life) bool { return concerns(life) || made[life.UID] }
+}
+
+// isPerson reports whether a user is neither part of the cluster nor a ServiceAccount.
+func isPerson(user string) bool { return !strings.HasPrefix(user, "system:") }
 
 // marks reports whether an object was ever marked as a child of the kind.
 func (k Kind) marks(life *history.Life) bool {

@@ -10,7 +10,7 @@ var EndState = Invariant{
 		if !b.needs(history.Watch) {
 			return
 		}
-		b.compared(func(m history.Mark, got state, found []difference) {
+		b.compared(Operator.concerns, func(m history.Mark, got state, found []difference) {
 			b.checked += max(1, len(got))
 			for _, d := range found {
 				b.broken("at %q %s", m.Name, d.text)

@@ -14,6 +14,7 @@ import (
 // SingleWriter compares the version of each write with the Lease's.
 var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
+	everywhere: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
 		"and nobody takes the Lease from another before that one gave it back or let it expire",
 	judge: judgeSingleWriter,

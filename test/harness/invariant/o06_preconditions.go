@@ -9,7 +9,8 @@ import (
 // Preconditions looks at what deletions and updates demand of the object.
 var Preconditions = Invariant{
 	ID: "O6", Name: "preconditions",
-	Promise: "the operator deletes an object by its UID and replaces one at the version that it has seen, never by name alone",
+	everywhere: true,
+	Promise:    "the operator deletes an object by its UID and replaces one at the version that it has seen, never by name alone",
 	judge: func(b *bench) {
 		if !b.needs(history.Audit) {
 			return

@@ -12,7 +12,7 @@ import (
 var HonestStatus = Invariant{
 	ID: "O10", Name: "honest status",
 	Promise: "a status never speaks of a generation that is not there yet, nor goes back; a condition's time moves when its status does and only then; " +
-		"and nothing says Ready that is not as desired",
+		"and no version, in passing or at rest, says Ready of what is not as desired",
 	judge: judgeHonestStatus,
 }
 
@@ -25,13 +25,16 @@ func judgeHonestStatus(b *bench) {
 			for i := range life.Versions {
 				b.checked++
 				b.judgeStatus(life, life.Versions[i])
+				b.judgeAgreement(k, life, life.Versions[i])
 				if i > 0 && b.adjacent(life, life.Versions[i-1], life.Versions[i]) {
 					b.judgeStep(life, life.Versions[i-1], life.Versions[i])
 				}
 			}
+			b.judgeFlips(k, life)
 		}
 	}
 	b.judgeReady()
+	b.judgeBecomesReady()
 }
 
 // judgeStatus looks at one version by itself.
@@ -128,7 +131,7 @@ func (b *bench) judgeReady() {
 	if len(b.References) == 0 {
 		return // then only what a status says by itself is judged
 	}
-	b.compared(func(m history.Mark, _ state, found []difference) {
+	b.compared(Operator.concerns, func(m history.Mark, _ state, found []difference) {
 		normal := b.History.Normal()
 		for _, k := range b.Operator.Kinds {
 			for _, life := range b.index.Lives(k.Resource) {

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 
 	"leasehold.dev/test/harness/history"
@@ -24,11 +25,13 @@ var Progress = Invariant{
 			replica, subresource string
 			key                  history.Key
 		}
-		refused := map[line]int{}
+		refused, terms := map[line]int{}, b.History.Terms(b.Operator.Lease)
 		requests := slices.Clone(b.History.Requests)
 		slices.SortStableFunc(requests, func(x, y history.Request) int { return x.Received.Compare(y.Received) })
 		for _, r := range requests {
-			if !b.ours(r) || !r.Write() || b.electing(r) {
+			// A right that is missing comes back without the operator's doing. A replica that
+			// does not lead is refused by a fence for as long as another one leads.
+			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden && (b.denied(r) || isFenced(terms, r)) {
 				continue
 			}
 			b.checked++
@@ -45,4 +48,10 @@ var Progress = Invariant{
 			}
 		}
 	},
+}
+
+// isFenced reports whether a request came from a replica that certainly did not hold the Lease.
+func isFenced(terms []history.Term, r history.Request) bool {
+	leaders := history.HeldDuring(terms, r.Span)
+	return len(leaders) > 0 && !slices.Contains(leaders, r.Replica)
 }

@@ -3,6 +3,7 @@ package invariant
 import (
 	"net/http"
 	"slices"
+	"time"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -10,7 +11,8 @@ import (
 // Rights looks for what the operator was not allowed to do.
 var Rights = Invariant{
 	ID: "O13", Name: "rights",
-	Promise: "the rights that the operator ships with are enough, in any namespace: nothing that it asks for is forbidden or unknown",
+	everywhere: true,
+	Promise:    "the rights that the operator ships with are enough, in any namespace: nothing that it asks for is forbidden or unknown",
 	judge: func(b *bench) {
 		if !b.needs(history.Audit) {
 			return
@@ -24,11 +26,20 @@ var Rights = Invariant{
 			}
 			b.checked++
 			switch {
-			case r.Forbidden, r.Code == http.StatusUnauthorized:
+			case r.Forbidden && !b.denied(r), r.Code == http.StatusUnauthorized:
 				b.broken("%s: it has no right to that", r)
 			case r.Code == http.StatusNotFound && slices.Contains([]string{"list", "watch"}, r.Verb):
 				b.broken("%s: there is no such resource", r)
 			}
 		}
 	},
+}
+
+// denied reports whether a request was made while a fault had taken rights away. The
+// API server's authorizer learns of a right some moments after it is stored.
+func (b *bench) denied(r history.Request) bool {
+	const learned = 2 * time.Second
+	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+		return f.Denies && f.Happened > 0 && !r.Received.Before(f.Began) && !r.Received.After(f.Ended.Add(learned))
+	})
 }

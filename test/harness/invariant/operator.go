@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,6 +57,9 @@ type Child struct {
 	Controlled bool `json:"controlled,omitempty"`
 	// Awaited: the finalizer stays until it is gone.
 	Awaited bool `json:"awaited,omitempty"`
+	// Settled are paths in its status, as in status.readyReplicas, that are as at rest
+	// whenever its owner says Ready. So is all outside of metadata and status.
+	Settled []string `json:"settled,omitempty"`
 }
 
 // Field is a condition on a field of an object.
@@ -90,6 +94,13 @@ type Limits struct {
 	Goroutines int `json:"goroutines,omitempty"`
 	Files      int `json:"files,omitempty"`
 	Watches    int `json:"watches,omitempty"`
+	// Heap and Resident are how many bytes a replica may have at rest on top of one and
+	// a half times as many as in clean runs.
+	Heap     resource.Quantity `json:"heap,omitzero"`
+	Resident resource.Quantity `json:"resident,omitzero"`
+	// Late is how much later what is desired may be reached elsewhere while one
+	// namespace attacks.
+	Late metav1.Duration `json:"late,omitzero"`
 }
 
 // on reports whether the field has its value.

@@ -12,20 +12,27 @@ import (
 func TestProgress(t *testing.T) {
 	t1 := thing()
 	conflict := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Reason = "Conflict" })
+	forbidden := asks("a", "patch", t1, history.Refused, 403)
 	status := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Subresource = "status" })
 	check(t, invariant.Progress, map[string]row{
-		"Writes":      {history: tell(writes("a", t1)), want: invariant.Held},
-		"AFew":        {history: tell(conflict, conflict, conflict, writes("a", t1)), want: invariant.Held},
-		"AgainLater":  {history: tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict), want: invariant.Held},
-		"OfEach":      {history: tell(conflict, status, conflict, status, conflict, status, asks("b", "patch", t1, history.Refused, 409)), want: invariant.Held},
-		"TooMany":     {history: tell(conflict, conflict, conflict, conflict), want: invariant.Broken, says: []string{"patch of things.example.com ns/t by replica a", "(Conflict)", "3 times before, in a row"}},
-		"OneOfUs":     {history: tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict), want: invariant.Held},
-		"ElseOfUs":    {history: tell(conflict, conflict, conflict, writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict), want: invariant.Broken},
-		"OthersWrite": {history: tell(conflict, conflict, conflict, writes("alice", t1), conflict), want: invariant.Broken},
-		"Users":       {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409)), want: invariant.Held},
-		"NoLimit":     {history: tell(conflict), change: func(o *invariant.Operator) { o.Limits.InARow = 0 }, want: invariant.Inconclusive, says: []string{"no limit"}},
-		"Nothing":     {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
-		"NotRecorded": {history: tell(conflict, conflict, conflict, conflict, without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},
+		"Writes":       {history: tell(writes("a", t1)), want: invariant.Held},
+		"AFew":         {history: tell(conflict, conflict, conflict, writes("a", t1)), want: invariant.Held},
+		"AgainLater":   {history: tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict), want: invariant.Held},
+		"OfEach":       {history: tell(conflict, status, conflict, status, conflict, status, asks("b", "patch", t1, history.Refused, 409)), want: invariant.Held},
+		"TooMany":      {history: tell(conflict, conflict, conflict, conflict), want: invariant.Broken, says: []string{"patch of things.example.com ns/t by replica a", "(Conflict)", "3 times before, in a row"}},
+		"TakenAway":    {history: tell(writes("a", t1), denying(second(0), second(1)), forbidden, forbidden, forbidden, forbidden), want: invariant.Held},
+		"GivenBack":    {history: tell(writes("a", t1), denying(second(-9), second(-3)), forbidden, forbidden, forbidden, forbidden), want: invariant.Broken},
+		"ElseMissing":  {history: tell(writes("a", t1), denying(second(0), second(1)), conflict, conflict, conflict, conflict), want: invariant.Broken},
+		"Fenced":       {history: tell(writes("a", t1), holds("b"), forbidden, forbidden, forbidden, forbidden), want: invariant.Held},
+		"FencedToo":    {history: tell(writes("a", t1), holds("b"), conflict, conflict, conflict, conflict), want: invariant.Broken},
+		"LeaderDenied": {history: tell(writes("a", t1), holds("b"), holds("a"), forbidden, forbidden, forbidden, forbidden), want: invariant.Broken},
+		"OneOfUs":      {history: tell(conflict, conflict, conflict, writes("b", t1), conflict, conflict, conflict), want: invariant.Held},
+		"ElseOfUs":     {history: tell(conflict, conflict, conflict, writes("b", t1, func(r *history.Request) { r.Subresource = "status" }), conflict), want: invariant.Broken},
+		"OthersWrite":  {history: tell(conflict, conflict, conflict, writes("alice", t1), conflict), want: invariant.Broken},
+		"Users":        {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409)), want: invariant.Held},
+		"NoLimit":      {history: tell(conflict), change: func(o *invariant.Operator) { o.Limits.InARow = 0 }, want: invariant.Inconclusive, says: []string{"no limit"}},
+		"Nothing":      {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"NotRecorded":  {history: tell(conflict, conflict, conflict, conflict, without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},
 	})
 }
 
@@ -60,10 +67,20 @@ func TestRights(t *testing.T) {
 		"MayNotRead":   {history: tell(asks("a", "watch", t1, history.Read, 403, forbidden)), want: invariant.Broken},
 		"WhoAreYou":    {history: tell(asks("a", "get", t1, history.Read, 401)), want: invariant.Broken},
 		"NoSuchKind":   {history: tell(asks("a", "watch", t1, history.Read, 404)), want: invariant.Broken, says: []string{"no such resource"}},
+		"TakenAway":    {history: tell(writes("a", t1), denying(second(0), second(0.3)), asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Held},
+		"GivenBack":    {history: tell(writes("a", t1), denying(second(-9), second(-3)), asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Broken},
+		"NotTakenAway": {history: tell(writes("a", t1), denying(second(0), second(0.3)), changes(func(s *story) { s.Faults[0].Happened = 0 }), asks("a", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Broken},
 		"UserMayNot":   {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden)), want: invariant.Held},
 		"InDefault":    {history: tell(writes("a", t1)), change: func(o *invariant.Operator) { o.Lease.Namespace = "default" }, want: invariant.Inconclusive, says: []string{"namespace default"}},
 		"NothingAsked": {history: tell(changes(func(s *story) { s.Requests = nil })), want: invariant.Inconclusive},
 		"NotRecorded":  {history: tell(asks("a", "get", t1, history.Read, 401), without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},
+	})
+}
+
+// denying is a fault that takes rights away for a time.
+func denying(from, to time.Time) step {
+	return changes(func(s *story) {
+		s.Faults = append(s.Faults, history.Fault{Name: "no right", Happened: 1, Began: from, Ended: to, Denies: true})
 	})
 }
 
@@ -104,10 +121,15 @@ func TestAllJudgeALifeByTheBook(t *testing.T) {
 	steps := append(life(), changes(func(s *story) {
 		s.Marks[0].Things = []history.Thing{{Name: "bucket", Owner: "u1"}}
 		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", Span: history.At(105)}}
+		s.Decisions = []history.Decision{{Step: "look", Action: "alice may look", Want: true, Allowed: true}}
+		s.Faults = []history.Fault{{Name: "attack", Happened: 1, Attack: true}}
+		for i := range s.Marks {
+			s.Marks[i].Acted, s.Marks[i].Reached = s.Marks[i].Began.Add(-time.Second), s.Marks[i].Began
+		}
 	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9), answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50))
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)}, Operator: operator()}
 	seen := map[string]bool{}
-	c.Operator.Limits.Goroutines = 10
+	c.Operator.Limits.Goroutines, c.Operator.Limits.Late.Duration = 10, time.Second
 	for _, i := range invariant.All() {
 		if v := i.Judge(c); v.Result != invariant.Held {
 			t.Errorf("%s", v)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/test/harness/history"
@@ -181,5 +182,31 @@ func TestResources(t *testing.T) {
 		"Incomparable": {history: run(uses(60, 20, 9, 11)), references: []*history.History{run()}, change: limits, want: invariant.Inconclusive, says: []string{"do not say how many goroutines"}},
 		"NobodyAsked":  {history: tell(lives(1, 0), rests("end"), uses(500, 90, 20, 0.3)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"[probes]"}},
 		"NoRest":       {history: tell(probed(), lives(1, 0), uses(500, 90, 20, 2)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"nothing happened"}},
+	})
+}
+
+func TestMemory(t *testing.T) {
+	limits := func(o *invariant.Operator) {
+		o.Limits.Heap, o.Limits.Resident = resource.MustParse("100"), resource.MustParse("1000")
+	}
+	uses := func(heap, resident, at float64) step {
+		return answers(history.Memory, "", at, at, func(p *history.Probe) {
+			p.Figures = map[string]float64{history.Heap: heap, history.Resident: resident}
+		})
+	}
+	// The mark lasts from the tenth second to the twelfth.
+	run := func(steps ...step) *history.History {
+		all := append([]step{probed(), lives(1, 0), changes(func(s *story) { s.now = second(10) }), rests("end")}, steps...)
+		return tell(all...)
+	}
+	clean := []*history.History{run(uses(180, 3000, 11)), run(uses(200, 4000, 11))}
+	check(t, invariant.Resources, map[string]row{
+		"AsBefore":        {history: run(uses(200, 4000, 11)), references: clean, change: limits, want: invariant.Held, says: []string{"2 checked"}},
+		"AllThatMayBe":    {history: run(uses(400, 7000, 11)), references: clean, change: limits, want: invariant.Held},
+		"HeapTooLarge":    {history: run(uses(401, 7000, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"401 heap", "at most 200, and 200 more"}},
+		"ResidentTooMuch": {history: run(uses(400, 7001, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"7001 resident"}},
+		"IsGivenBack":     {history: run(uses(900, 9000, 10.5), uses(400, 7000, 11.5)), references: clean, change: limits, want: invariant.Held},
+		"NoLimit":         {history: run(uses(900, 9000, 11)), references: clean, want: invariant.Inconclusive},
+		"OneLimit":        {history: run(uses(900, 9000, 11)), references: clean, change: func(o *invariant.Operator) { o.Limits.Heap = resource.MustParse("600") }, want: invariant.Held},
 	})
 }

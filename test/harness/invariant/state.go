@@ -21,13 +21,20 @@ type entry struct {
 // state is everything the operator has to do with, by what the scenario calls it.
 type state map[string]entry
 
+// scope tells which objects of a history are looked at.
+type scope func(Operator, *history.History) func(*history.Life) bool
+
 // stateAt is the state at a mark; nil if the history has no mark of this name.
-func stateAt(h *history.History, o Operator, mark string) state {
+func stateAt(h *history.History, o Operator, mark string, of scope) state {
 	i := slices.IndexFunc(h.Marks, func(m history.Mark) bool { return m.Name == mark })
 	if i < 0 {
 		return nil
 	}
-	index := h.Index()
+	return stateIn(h, h.Index(), o, h.Marks[i], of)
+}
+
+// stateIn is the state when a mark ended, be it one of the history's or another.
+func stateIn(h *history.History, index *history.Index, o Operator, mark history.Mark, of scope) state {
 	var uids []string
 	for _, life := range index.All() {
 		if life.UID != "" {
@@ -36,9 +43,9 @@ func stateAt(h *history.History, o Operator, mark string) state {
 	}
 	normal, known := h.Normal(), strings.NewReplacer(uids...)
 	text := func(s string) string { return normal.Replace(known.Replace(s)) }
-	s, concerns := state{}, o.concerns(h)
+	s, concerns := state{}, of(o, h)
 	for _, life := range index.All() {
-		now := at(life, h.Marks[i])
+		now := at(life, mark)
 		if now == nil || !concerns(life) {
 			continue
 		}
@@ -184,18 +191,21 @@ func orAbsent(value string, there bool) string {
 
 // compared calls judge with what differs at each mark at which all was at rest, and
 // says so if there is nothing to compare with.
-func (b *bench) compared(judge func(m history.Mark, got state, found []difference)) {
+func (b *bench) compared(of scope, judge func(m history.Mark, got state, found []difference)) {
 	if len(b.References) < 2 {
 		b.doubt("there are %d clean runs to compare with; what differs by itself shows in two", len(b.References))
 		return
 	}
+	touched := b.touched()
 	for _, m := range b.History.Marks {
 		if !m.Converged {
 			continue
 		}
+		got := stateAt(b.History, b.Operator, m.Name, of)
 		var clean []state
 		for _, h := range b.References {
-			if s := stateAt(h, b.Operator, m.Name); s != nil {
+			if s := stateAt(h, b.Operator, m.Name, of); s != nil {
+				s.complete(got, stateAt(h, b.Operator, m.Name, Operator.owned), touched)
 				clean = append(clean, s)
 			}
 		}
@@ -203,7 +213,16 @@ func (b *bench) compared(judge func(m history.Mark, got state, found []differenc
 			b.doubt("%q is in %d clean runs; what differs by itself shows in two", m.Name, len(clean))
 			continue
 		}
-		got := stateAt(b.History, b.Operator, m.Name)
 		judge(m, got, differences(got, clean))
+	}
+}
+
+// complete adds to the state of a clean run what a person made and a fault of the run that is
+// judged touched: by repairing it the operator has to do with it there, and not here.
+func (s state) complete(got, wide state, touched map[string]bool) {
+	for key := range got {
+		if e, made := wide[key]; made && touched[key] {
+			s[key] = e
+		}
 	}
 }

@@ -56,6 +56,20 @@ type Case struct {
 	Operator   Operator
 }
 
+// outside is the case without what is in hostile namespaces.
+func (c Case) outside() Case {
+	if len(c.History.Hostile) == 0 {
+		return c
+	}
+	c.History = c.History.Outside(c.History.Hostile)
+	references := make([]*history.History, len(c.References))
+	for i, h := range c.References {
+		references[i] = h.Outside(h.Hostile)
+	}
+	c.References = references
+	return c
+}
+
 // Invariant is one promise.
 type Invariant struct {
 	// ID is its number, such as O5, Name a word for tables.
@@ -63,10 +77,16 @@ type Invariant struct {
 	// Promise is what is promised, in one sentence.
 	Promise string
 	judge   func(*bench)
+	// everywhere: what is in hostile namespaces is judged too. It costs others
+	// something only where O19 sees it, and how it fares is the attacker's affair.
+	everywhere bool
 }
 
 // Judge judges a case. It changes nothing in it.
 func (i Invariant) Judge(c Case) Verdict {
+	if !i.everywhere {
+		c = c.outside()
+	}
 	b := &bench{Case: c, index: c.History.Index()}
 	i.judge(b)
 	if b.checked == 0 {
@@ -90,6 +110,7 @@ func All() []Invariant {
 	return []Invariant{
 		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
 		HonestStatus, Progress, EventBudget, Rights, HonestReadiness, HonestLiveness, Shutdown, Resources,
+		Isolation, Decisions,
 	}
 }
 
@@ -104,8 +125,11 @@ func Judge(c Case) []Verdict {
 
 // Sum says what became of a run as a whole. A promise that is broken is broken,
 // whatever was to go wrong; one that could not be judged counts if it is among
-// those that must be.
+// those that must be. After an attack, what it may cost others is among those.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
+	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
+		must = append(slices.Clone(must), Isolation.ID)
+	}
 	result := Held
 	if len(h.Void()) > 0 {
 		result = Void

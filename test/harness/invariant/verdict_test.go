@@ -8,6 +8,7 @@ import (
 )
 
 func TestSum(t *testing.T) {
+	attack := history.Fault{Name: "f", Happened: 1, Attack: true}
 	happened, not := history.Fault{Name: "f", Happened: 1}, history.Fault{Name: "f"}
 	verdicts := func(o1, o2 invariant.Result) []invariant.Verdict {
 		return []invariant.Verdict{{Invariant: "O1", Result: o1}, {Invariant: "O2", Result: o2}}
@@ -22,6 +23,8 @@ func TestSum(t *testing.T) {
 		"Undecided":           {happened, verdicts(invariant.Inconclusive, invariant.Held), invariant.Inconclusive},
 		"NotWhatItIsAbout":    {happened, verdicts(invariant.Held, invariant.Inconclusive), invariant.Held},
 		"BrokenAndUndecided":  {happened, verdicts(invariant.Inconclusive, invariant.Broken), invariant.Broken},
+		"CostUndecided":       {attack, append(verdicts(invariant.Held, invariant.Held), invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Inconclusive},
+		"NoAttack":            {happened, append(verdicts(invariant.Held, invariant.Held), invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Held},
 		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
 		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
 		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Broken},

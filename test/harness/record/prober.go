@@ -43,12 +43,19 @@ type Figures struct {
 	// Goroutines and Files are how many the process has.
 	Goroutines string `json:"goroutines,omitempty"`
 	Files      string `json:"files,omitempty"`
+	// Heap grows with the heap that is left after a garbage collection, and Resident is
+	// what the system has given to the process, both in bytes.
+	Heap     string `json:"heap,omitempty"`
+	Resident string `json:"resident,omitempty"`
 }
 
 // ControllerRuntime are the names that controller-runtime gives to what it counts.
 var ControllerRuntime = Figures{
 	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Finished: "controller_runtime_reconcile_total",
 	Goroutines: "go_goroutines", Files: "process_open_fds",
+	// The goal of the next collection follows from what the last one has left. The heap
+	// itself also has what is garbage by now.
+	Heap: "go_memstats_next_gc_bytes", Resident: "process_resident_memory_bytes",
 }
 
 // Target is a replica that answers. An address is a host and a port; what has none is
@@ -215,7 +222,7 @@ func (p *Prober) figures(ctx context.Context) {
 	}
 	families, err := p.metrics(ctx)
 	if err != nil {
-		p.interrupted(history.Work, history.Resources)
+		p.interrupted(history.Work, history.Resources, history.Memory)
 		return
 	}
 	names := p.target.Figures
@@ -230,18 +237,30 @@ func (p *Prober) figures(ctx context.Context) {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, work)
 	}
-	used := history.Probe{Question: history.Resources, Figures: map[string]float64{}}
-	for figure, name := range map[string]string{history.Goroutines: names.Goroutines, history.Files: names.Files} {
-		if value, known := sum(families, name); known {
-			used.Figures[figure] = value
-		}
-	}
+	used := history.Probe{Question: history.Resources, Figures: known(families, map[string]string{
+		history.Goroutines: names.Goroutines, history.Files: names.Files,
+	})}
 	if p.target.Watches != nil {
 		used.Figures[history.Watches] = float64(p.target.Watches())
 	}
 	if len(used.Figures) > 0 {
 		p.note(ctx, used)
 	}
+	memory := known(families, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
+	if len(memory) > 0 {
+		p.note(ctx, history.Probe{Question: history.Memory, Figures: memory})
+	}
+}
+
+// known are the figures whose metrics there are.
+func known(families map[string]*dto.MetricFamily, names map[string]string) map[string]float64 {
+	figures := map[string]float64{}
+	for figure, name := range names {
+		if value, there := sum(families, name); there {
+			figures[figure] = value
+		}
+	}
+	return figures
 }
 
 func (p *Prober) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {

@@ -78,6 +78,10 @@ controller_runtime_reconcile_total{controller="a",result="success"} 3
 controller_runtime_reconcile_total{controller="a",result="error"} 4
 # TYPE go_goroutines gauge
 go_goroutines 42
+# TYPE go_memstats_next_gc_bytes gauge
+go_memstats_next_gc_bytes 1e+06
+# TYPE process_resident_memory_bytes gauge
+process_resident_memory_bytes 2e+06
 `
 
 func TestProberKeepsWhatChanges(t *testing.T) {
@@ -114,6 +118,7 @@ func TestProberKeepsWhatChanges(t *testing.T) {
 	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.Nothing))
 	p.Stop()
 	g.Expect(of(history.Resources)()).To(HaveLen(2), "the same again is one")
+	g.Expect(of(history.Memory)()).To(HaveLen(2))
 	for _, probe := range p.Since(time.Time{}) {
 		g.Expect(probe.Replica).To(Equal("r-1"))
 		g.Expect(probe.Last).To(BeTemporally(">=", probe.First))
@@ -122,6 +127,8 @@ func TestProberKeepsWhatChanges(t *testing.T) {
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Finished: 7}))
 		case history.Resources:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Goroutines: 42, history.Watches: 7}), "of files it says nothing")
+		case history.Memory:
+			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Heap: 1e6, history.Resident: 2e6}))
 		case history.Ready:
 			if probe.Answer == history.No {
 				g.Expect(probe.Detail).To(Equal("500: said by /readyz"))

@@ -32,10 +32,14 @@ const (
 // is not reached in time is for the invariants; an error is the harness's own.
 func (t *trial) drive(ctx context.Context, s scenario.Scenario) ([]history.Mark, error) {
 	var marks []history.Mark
+	t.users.known = s.Users
 	for i, step := range s.Steps {
 		err := t.armed.step(ctx, i)
 		if step.Acts() {
 			t.acted = append(t.acted, t.prover.clock.Now())
+			if step.Attack == nil {
+				t.standing = nil
+			}
 		}
 		switch {
 		case err != nil:
@@ -46,8 +50,14 @@ func (t *trial) drive(ctx context.Context, s scenario.Scenario) ([]history.Mark,
 			}
 		case step.Wait != nil:
 			_, err = t.reach(ctx, within(step.Wait.Within), *step.Wait)
+		case step.May != nil:
+			err = t.expects(ctx, step)
+		case step.Attack != nil:
+			if t.armed.attacks(i) {
+				err = t.attack(ctx, step)
+			}
 		default:
-			err = t.act(ctx, step)
+			err = t.outcome(step, t.act(ctx, step))
 		}
 		if err != nil {
 			return marks, fmt.Errorf("doing step %d %s of scenario %s: %w", i+1, step.Name, s.Name, err)
@@ -63,15 +73,28 @@ func within(d metav1.Duration) time.Duration {
 	return d.Duration
 }
 
-// act does what a user does, who tries again: while replicas die, admission may
-// not answer.
+// act does what a user does. What the user makes is removed after the run.
 func (t *trial) act(ctx context.Context, step scenario.Step) error {
+	c, err := t.clientOf(ctx, step)
+	if err != nil {
+		return err
+	}
+	if step.Apply != nil {
+		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(t.touched, ref) {
+			t.touched = append(t.touched, ref)
+		}
+	}
+	return t.persist(ctx, c, step)
+}
+
+// persist tries again what a user does: while replicas die, admission may not answer.
+func (t *trial) persist(ctx context.Context, c client.Client, step scenario.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
-		last = t.try(ctx, step)
-		if apierrors.IsInvalid(last) || apierrors.IsBadRequest(last) || apierrors.IsForbidden(last) {
+		last = t.try(ctx, c, step)
+		if refused(last) {
 			return false, last // it will not become right
 		}
 		return last == nil, nil
@@ -82,24 +105,21 @@ func (t *trial) act(ctx context.Context, step scenario.Step) error {
 	return err
 }
 
-func (t *trial) try(ctx context.Context, step scenario.Step) error {
+func (t *trial) try(ctx context.Context, c client.Client, step scenario.Step) error {
 	switch {
 	case step.Apply != nil:
 		o := &unstructured.Unstructured{Object: step.Apply}
-		if ref := refOf(o); !slices.Contains(t.touched, ref) {
-			t.touched = append(t.touched, ref)
-		}
-		return t.prover.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), user, client.ForceOwnership)
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), user, client.ForceOwnership)
 	case step.Patch != nil:
 		body, err := json.Marshal(step.Patch.Merge)
 		if err != nil {
 			return fmt.Errorf("encoding the patch of %s: %w", step.Patch.Object, err)
 		}
-		return t.prover.client.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
+		return c.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
 	case step.External != nil:
 		return t.external(ctx, step)
 	case step.Delete != nil:
-		return client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(*step.Delete)))
+		return client.IgnoreNotFound(c.Delete(ctx, objectOf(*step.Delete)))
 	}
 	return errors.New("the step has no action")
 }

@@ -94,6 +94,14 @@ func (t *trial) meetExternal(ctx context.Context, s scenario.Scenario) error {
 			t.older[thing] = true
 		}
 	}
+	holes, err := t.holes.name(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	if t.open = maps.Clone(t.open); t.open == nil {
+		t.open = map[string]string{}
+	}
+	maps.Copy(t.open, holes)
 	known := t.fillings()
 	for _, name := range wanted {
 		if _, known := known[name]; !known {

@@ -229,11 +229,11 @@ func TestARunKnowsWhatIsOutside(t *testing.T) {
 	g.Expect(mark.Things).To(Equal([]history.Thing{{Name: "thing-1", Owner: "u1"}}))
 
 	t.Log("others change it by steps")
-	g.Expect(run.try(t.Context(), scenario.Step{External: map[string]string{"put": "x"}})).To(Succeed())
+	g.Expect(run.try(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).To(Succeed())
 	g.Expect(d.done).To(Equal([]string{"put x"}))
-	g.Expect(run.try(t.Context(), scenario.Step{External: map[string]string{"paint": "x"}})).To(MatchError("no such change"))
+	g.Expect(run.try(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"paint": "x"}})).To(MatchError("no such change"))
 	bare := &trial{prover: &Prover{clock: clock.RealClock{}}}
-	g.Expect(bare.try(t.Context(), scenario.Step{External: map[string]string{"put": "x"}})).To(MatchError(ContainSubstring("nothing outside")))
+	g.Expect(bare.try(t.Context(), bare.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).To(MatchError(ContainSubstring("nothing outside")))
 	g.Expect(bare.look(t.Context(), &mark)).To(Succeed())
 	g.Expect(bare.calls(&history.History{}).Recorded).To(BeEmpty())
 }

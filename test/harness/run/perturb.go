@@ -44,6 +44,8 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.StartRace:       {arm: raceStart},
 	scenario.WorldMoves:      {arm: moveWorld},
 	scenario.OutsideFails:    {arm: failOutside, met: failedOutside},
+	scenario.Changed:         {arm: changeInstallation},
+	scenario.Hostile:         {arm: armAttack},
 }
 
 // armed is a plan's fault at work in one run. It is set up at every replica: which
@@ -60,10 +62,16 @@ type armed struct {
 	begins []chan struct{}
 	// limit is for how long is waited for what the operator is to do.
 	limit time.Duration
+	// rollout is for how long a replica with another flag may take to be ready.
+	rollout time.Duration
 	// tidies are done when all has ended, before it is told what happened.
 	tidies []func() error
 	// before is what has to be done before each step begins.
 	before map[int]func(ctx context.Context) error
+	// trial is the run; it is known when the first step begins.
+	trial *trial
+	// background takes what goes on beside the scenario until the run ends.
+	background chan func(context.Context)
 
 	mu sync.Mutex
 	// lasting are the faults that have begun and end by themselves. Nothing is at
@@ -91,7 +99,7 @@ func (p *Prover) arm(ctx context.Context, s scenario.Scenario, plan scenario.Pla
 	}
 	ctx, end := context.WithCancel(ctx)
 	a := &armed{
-		prover: p, plan: plan, names: names, end: end, limit: recovery, scenario: s, before: map[int]func(context.Context) error{},
+		prover: p, plan: plan, names: names, end: end, limit: recovery, rollout: rolloutWithin, scenario: s, before: map[int]func(context.Context) error{},
 	}
 	for range s.Steps {
 		a.begins = append(a.begins, make(chan struct{}))
@@ -244,6 +252,7 @@ func (a *armed) result() history.Fault {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
+			f.Denies, f.Attack = happened.Denies, happened.Attack
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}

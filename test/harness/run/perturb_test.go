@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,6 +25,9 @@ import (
 // eventually is how long a test waits for what takes well under a second.
 const eventually = 30 * time.Second
 
+// unreadyFlag is one with which no worker becomes ready.
+const unreadyFlag = "--role=unbound"
+
 // worker is a process that lives until it is ended.
 type worker struct {
 	name   string
@@ -41,9 +45,16 @@ type worker struct {
 
 func newWorker(name string) *worker { return &worker{name: name, gone: make(chan int, 1), starts: 1} }
 
-func (w *worker) Name() string                { return w.name }
-func (w *worker) Ready(context.Context) error { return nil }
-func (w *worker) LogTail(int) string          { return "" }
+func (w *worker) Name() string       { return w.name }
+func (w *worker) LogTail(int) string { return "" }
+
+// Ready fails with a flag that says so.
+func (w *worker) Ready(context.Context) error {
+	if slices.Contains(w.unlike.args, unreadyFlag) {
+		return errors.New("a right is missing")
+	}
+	return nil
+}
 
 // Owns is that a worker's connections come from an address of its name.
 func (w *worker) Owns(address string) bool { return address == w.name }

@@ -18,6 +18,7 @@ import (
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/scenario"
 )
 
 const (
@@ -57,6 +58,8 @@ type Subject struct {
 	// Previous is the program of another version, from which is upgraded. Empty: the
 	// same program.
 	Previous string
+	// Changes are what may change in its installation while it runs.
+	Changes []Change
 }
 
 // Options say what is proved.
@@ -79,6 +82,7 @@ type Prover struct {
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
 	launch       launch
+	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
 	auditLog     string
@@ -122,6 +126,7 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if p.client, err = client.New(config, client.Options{}); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	p.impersonate = p.impersonateUser
 	if p.dynamic, err = dynamic.NewForConfig(p.plane.Config()); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}

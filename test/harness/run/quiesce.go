@@ -27,7 +27,10 @@ const pause = time.Second
 func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Mark, error) {
 	mark := history.Mark{Name: name}
 	var err error
-	if mark.Converged, err = t.rest(ctx, q); err != nil {
+	if len(t.acted) > 0 {
+		mark.Acted = t.acted[len(t.acted)-1]
+	}
+	if mark.Converged, mark.Reached, err = t.rest(ctx, q); err != nil {
 		return mark, err
 	}
 	if mark.From, err = t.prover.storeVersion(ctx); err != nil {
@@ -50,29 +53,42 @@ func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (h
 }
 
 // rest waits for what is desired, for the end of faults, and for the operator to
-// have nothing to do. It reports whether what is desired was reached in time.
-func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, err error) {
-	if converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil || t.armed == nil {
+// have nothing to do. It reports whether and when what is desired was reached in time.
+func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, reached time.Time, err error) {
+	if converged, reached, err = t.converge(ctx, q); err != nil || t.armed == nil {
 		if err == nil {
 			err = t.settled(ctx, q, t.prover.clock.Now().Add(-pause))
 		}
-		return converged, err
+		return converged, reached, err
 	}
 	// A fault begins at a request: it may have been met while the state that it led to
 	// was seen already.
 	for again := true; again && err == nil; again = t.armed.busy() {
+		busy := t.armed.busy()
 		if err := t.armed.resting(ctx); err != nil {
-			return false, err
+			return false, reached, err
 		}
 		// What a fault did last may have undone it.
-		if converged, err = t.reach(ctx, within(q.Within), q.Until...); err != nil {
-			return false, err
+		var at time.Time
+		if converged, at, err = t.converge(ctx, q); err != nil {
+			return false, reached, err
+		}
+		if busy || reached.IsZero() || !converged {
+			reached = at
 		}
 		// Who leads since a moment has written nothing yet, and is about to: it has a
 		// pause more than others.
 		err = t.settled(ctx, q, t.prover.clock.Now().Add(pause))
 	}
-	return converged, err
+	return converged, reached, err
+}
+
+// converge waits for what is desired, and reports whether and when it was reached.
+func (t *trial) converge(ctx context.Context, q scenario.Quiesce) (converged bool, at time.Time, err error) {
+	if converged, err = t.reach(ctx, within(q.Within), q.Until...); converged {
+		at = t.prover.clock.Now()
+	}
+	return converged, at, err
 }
 
 func (t *trial) settled(ctx context.Context, q scenario.Quiesce, last time.Time) error {
@@ -93,7 +109,7 @@ func (t *trial) settle(ctx context.Context, last, until time.Time) error {
 		}
 		from = end
 		for _, user := range t.prover.subject.Promises.Users {
-			for _, e := range record.Writes(events, user, record.Not(t.renewal())) {
+			for _, e := range record.Writes(events, user, record.Not(t.renewal()), record.Not(t.inHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
 				}
@@ -106,6 +122,11 @@ func (t *trial) settle(ctx context.Context, last, until time.Time) error {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)
 	}
 	return nil
+}
+
+// inHostile wants requests about what is in a hostile namespace, which need not rest.
+func (t *trial) inHostile(e auditv1.Event) bool {
+	return e.ObjectRef != nil && slices.Contains(t.hostile, e.ObjectRef.Namespace)
 }
 
 // renewal wants requests about the Lease.

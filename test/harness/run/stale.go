@@ -69,14 +69,19 @@ func (a *armed) outdate(ctx context.Context, r *replica, refusal fault.Answer, b
 				i.Heal()
 			}
 		}()
-		_, met := a.asked(ctx, r, killed, func(asked fault.Request) bool { return asked.Query.Get("resourceVersion") == anyVersion })
-		if !met {
+		if _, met := a.asked(ctx, r, killed, func(fault.Request) bool { return true }); !met {
 			return
 		}
 		a.wait(ctx, staleFor)
+		// A client that lists the newest version has no answer that is old and legal.
+		found := fmt.Sprintf("listed %s at the newest version, and then found what is new late", a.plan.Target.Path)
+		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.Request) bool {
+			return request.Rule == a.ruleName() && !request.Received.Before(killed) && request.Query.Get("resourceVersion") == anyVersion
+		}) {
+			found = fmt.Sprintf("found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth)
+		}
 		a.noted(history.Fault{
-			Replica: r.process.Name(), Began: killed, Ended: a.now(),
-			Detail: fmt.Sprintf("all replicas were killed, and found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth),
+			Replica: r.process.Name(), Began: killed, Ended: a.now(), Detail: "all replicas were killed, and " + found,
 		})
 	})
 }

@@ -111,8 +111,8 @@ func TestStaleStartsHeedSelectors(t *testing.T) {
 	g.Expect(list).To(And(ContainSubstring(`"ours"`), ContainSubstring(`"theirs"`)))
 }
 
-// A client that lists what is now is not made stale.
-func TestStartsThatTakeNoOldVersionAreVoid(t *testing.T) {
+// A client that lists the newest version cannot be given an old list. It meets late watches.
+func TestStartsThatTakeNoOldVersionMeetLateWatches(t *testing.T) {
 	g := NewWithT(t)
 	n := newNews(t)
 	resource := thingKind.GroupVersion().WithResource("things")
@@ -122,7 +122,17 @@ func TestStartsThatTakeNoOldVersionAreVoid(t *testing.T) {
 	g.Eventually(n.clock.HasWaiters, eventually).Should(BeTrue())
 	n.clock.Step(newsFor)
 	g.Eventually(func() int { _, kills := n.workers[1].counts(); return kills }, eventually).Should(Equal(1))
-	code, _ := n.get(t, "?limit=500")
+	code, _ := n.get(t, "?watch=true&sendInitialEvents=true")
+	g.Expect(code).To(Equal(http.StatusInternalServerError))
+	code, list := n.get(t, "?limit=500")
 	g.Expect(code).To(Equal(http.StatusOK))
-	g.Expect(void(t, a)).To(ContainSubstring("did not ask for " + collection))
+	g.Expect(list).To(BeEmpty(), "the API server answers")
+	g.Eventually(func() []history.Fault {
+		n.clock.Step(staleFor)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.happenings
+	}, eventually).Should(ConsistOf(HaveField("Detail", ContainSubstring("listed "+collection+" at the newest version"))))
+	g.Expect(a.disarm()).To(Succeed(), "though the other has not asked")
+	g.Expect(a.result().Happened).To(Equal(1))
 }

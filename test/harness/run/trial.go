@@ -33,6 +33,15 @@ type trial struct {
 	acted []time.Time
 	// armed is what goes wrong; nil in a clean run.
 	armed *armed
+	users userClients
+	// standing are the steps with an access that is still expected, and decisions what
+	// was answered so far.
+	standing  []scenario.Step
+	decisions []history.Decision
+	// holes are the black holes that the scenario's values name.
+	holes blackHoles
+	// hostile are the namespaces from which attacks come.
+	hostile []string
 }
 
 // begin waits for replicas that are well and begins to record.
@@ -77,15 +86,18 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
 	}
 	defer t.watcher.Stop()
+	defer func() { err = errors.Join(err, t.holes.close()) }()
 	filled, err := s.Fill(t.fillings())
 	if err != nil {
 		return nil, nil, err
 	}
+	t.hostile = filled.Hostile()
 	var faults []history.Fault
 	if plan != nil {
 		if t.armed, err = p.arm(ctx, filled, *plan, t.names); err != nil {
 			return nil, nil, err
 		}
+		t.armed.trial = t
 	}
 	marks, err := t.drive(ctx, filled)
 	if t.armed != nil {
@@ -99,7 +111,7 @@ func (p *Prover) run(ctx context.Context, s scenario.Scenario, plan *scenario.Pl
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
-	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Marks: marks})
+	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Marks: marks, Decisions: t.decisions, Hostile: t.hostile})
 	h.Merge(p.told(t.began))
 	h.Merge(t.calls(h))
 	return t, h, t.clear(ctx)
@@ -159,7 +171,7 @@ func (t *trial) clear(ctx context.Context) error {
 func (t *trial) observed(h *history.History) scenario.Observed {
 	return scenario.Observed{
 		Writes: t.writes(h), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
-		Calls: t.observedCalls(h),
+		Calls: t.observedCalls(h), Changes: t.prover.changes(),
 	}
 }
 

@@ -31,6 +31,8 @@ type Observed struct {
 	News []News
 	// Unelected says that it is known how a replica acts without being elected.
 	Unelected bool
+	// Changes are those that the subject's installation may see.
+	Changes []Change
 }
 
 // derivation is what plans are derived from.
@@ -53,6 +55,8 @@ var derivations = []func(d *derivation) []Plan{
 	atNews,
 	worldMoves,
 	outsideFails,
+	installationChanges,
+	attacks,
 }
 
 // Plans derives what can go wrong from what was seen in clean runs. What was seen

@@ -58,6 +58,8 @@ var variants = map[Perturbation][]string{
 	StartRace:       append(texts(raceCodes), NoAnswer),
 	Elsewhere:       {""},
 	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
+	Changed:         {FlagChange, RuleChange, WebhookChange, DefinitionChange},
+	Hostile:         {""},
 	OutsideFails:    append([]string{OutsideDieAfter, OutsideDieBefore, OutsideLose, OutsideSlow}, texts(outsideCodes)...),
 }
 

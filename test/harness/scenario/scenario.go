@@ -21,6 +21,8 @@ type Scenario struct {
 	Must []string `json:"must,omitempty"`
 	// Perturbations are those that are tried, by ID. Empty: all.
 	Perturbations []Perturbation `json:"perturbations,omitempty"`
+	// Users are those that steps name in As. All others act as an administrator.
+	Users []User `json:"users,omitempty"`
 
 	Steps []Step `json:"steps"`
 }
@@ -29,6 +31,12 @@ type Scenario struct {
 type Step struct {
 	// Name tells the step apart in messages. A Quiesce has to have one.
 	Name string `json:"name,omitempty"`
+	// As is the name of the user who acts, in apply, patch, delete and attack. Empty: an
+	// administrator.
+	As string `json:"as,omitempty"`
+	// Refused says that the API server refuses the step, or may. It is for apply, patch
+	// and delete.
+	Refused Refusal `json:"refused,omitempty"`
 	// Apply is an object that a user applies, with force.
 	Apply map[string]any `json:"apply,omitempty"`
 	Patch *Patch         `json:"patch,omitempty"`
@@ -39,6 +47,10 @@ type Step struct {
 	// External is a change that somebody else makes outside the cluster: what is
 	// done, and to what. Which changes there are is the external system's to say.
 	External map[string]string `json:"external,omitempty"`
+	// May is a question of who may do what, with the answer that is expected.
+	May *Access `json:"may,omitempty"`
+	// Attack is what a hostile user does. It is part of the plans of Hostile only.
+	Attack *Attack `json:"attack,omitempty"`
 }
 
 // Change is what the step changes outside the cluster; "" and "" if it does not.
@@ -125,9 +137,10 @@ func (s Scenario) Validate() error {
 			errs = append(errs, fmt.Errorf("no perturbation is called %q", p))
 		}
 	}
+	errs = append(errs, s.validateUsers())
 	marks := map[string]bool{}
 	for i, step := range s.Steps {
-		if err := step.validate(); err != nil {
+		if err := errors.Join(step.validate(), s.validateUserOf(step)); err != nil {
 			errs = append(errs, fmt.Errorf("step %d %s: %w", i+1, step.Name, err))
 		}
 		if step.Quiesce == nil {
@@ -160,10 +173,19 @@ func (s Step) validate() error {
 	note(s.Wait != nil, "wait")
 	note(s.Quiesce != nil, "quiesce")
 	note(s.External != nil, "external")
+	note(s.May != nil, "may")
+	note(s.Attack != nil, "attack")
 	if len(actions) != 1 {
 		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
 	}
+	if s.Refused != "" && s.Apply == nil && s.Patch == nil && s.Delete == nil {
+		return errors.New("refused is for apply, patch and delete")
+	}
 	switch {
+	case s.May != nil:
+		return s.May.validate()
+	case s.Attack != nil:
+		return s.Attack.validate(s.Name)
 	case s.External != nil:
 		if what, thing := s.Change(); len(s.External) != 1 || what == "" || thing == "" {
 			return fmt.Errorf("it has %d external changes, and a step has one, to one thing", len(s.External))
@@ -202,8 +224,8 @@ func (w Wait) validate() error {
 }
 
 // placeholder is a name in braces, or a value that something outside the cluster
-// has, as in {store.endpoint}. JSON's own braces are followed by a quote.
-var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*(?:\.[A-Za-z][A-Za-z0-9]*)?)\}`)
+// has, as in {store.endpoint} and {blackhole.1}. JSON's own braces are followed by a quote.
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9-]*(?:\.[A-Za-z0-9]+)?)\}`)
 
 // Names are the placeholders in the scenario that stand for names of its objects,
 // without braces, each once.

@@ -49,7 +49,7 @@ type News struct {
 }
 
 // Acts reports whether the step does something, and does not just wait.
-func (s Step) Acts() bool { return s.Wait == nil && s.Quiesce == nil }
+func (s Step) Acts() bool { return s.Wait == nil && s.Quiesce == nil && s.May == nil }
 
 // atNews are the faults of what the subject is told: wherever it was told something in
 // all runs, news that are late and news that are missed; and for each collection, in a

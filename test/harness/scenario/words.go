@@ -50,6 +50,11 @@ var words = map[form]string{
 	{OutsideFails, OutsideSlow}:      "what is outside the cluster answers TARGET, and the answer comes late",
 	{OutsideFails, ""}:               "a replica is told VARIANT in answer to TARGET, which never comes to what is outside the cluster",
 	{WorldMoves, ForeignFinalizer}:   "before a user deletes an object, somebody else puts a finalizer on it, and takes it off a while after the operator's own is gone",
+	{Changed, FlagChange}:            "before STEP all replicas are restarted, one after another, with the flag of the change COLLECTION, and then without it",
+	{Changed, RuleChange}:            "for 3 s from STEP on, the operator lacks the right of the change COLLECTION",
+	{Changed, WebhookChange}:         "for 3 s from STEP on, a webhook configuration is changed as COLLECTION says, unless the operator restores it",
+	{Changed, DefinitionChange}:      "for 3 s from STEP on, a CustomResourceDefinition is changed as COLLECTION says",
+	{Hostile, ""}:                    "a hostile user does step COLLECTION, which clean runs leave out",
 	{Elsewhere, ""}:                  "nothing goes wrong, but the operator is installed in a namespace of another name",
 }
 

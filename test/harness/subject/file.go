@@ -39,6 +39,9 @@ type File struct {
 	// Previous is the program of an older version, from which is upgraded. Left out,
 	// an upgrade is one to the same program.
 	Previous string `json:"previous,omitempty"`
+	// Changes are what may change in the installation while the operator runs. Left out,
+	// nothing does.
+	Changes []run.Change `json:"changes,omitempty"`
 	// Figures are the names of the operator's metrics, where they are not those of
 	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
 	Figures run.Figures `json:"figures,omitzero"`
@@ -125,6 +128,13 @@ func (f *File) Validate() error {
 		for image, p := range f.Node.Images {
 			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
 		}
+	}
+	for i, c := range f.Changes {
+		if err := c.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("changes[%d]: %w", i, err))
+		}
+		need(!slices.ContainsFunc(f.Changes[:i], func(o run.Change) bool { return o.Name == c.Name }),
+			"changes[%d]: there is another one called %q; a plan would be one of both", i, c.Name)
 	}
 	for _, arg := range f.Args {
 		errs = append(errs, known(arg, "namespace", "probe", "metrics", "webhook"))

@@ -129,7 +129,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	}
 	s := &Subject{Name: f.Name}
 	s.Replicas, s.Watched, s.Promises = f.Replicas, f.Watched, f.Promises
-	s.Unelected, s.Previous, s.Figures = f.Unelected, f.path(f.Previous), f.Figures
+	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
 	if len(s.Promises.Users) == 0 {
 		s.Promises.Users = []string{userOf(deployment)}
 	}

@@ -12,6 +12,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/run"
 )
 
 const (
@@ -111,7 +112,8 @@ func TestWhatTheFileSaysCounts(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
-		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n"
+		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
+		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text})
 	here, err := os.Getwd()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -123,6 +125,7 @@ func TestWhatTheFileSaysCounts(t *testing.T) {
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
+	g.Expect(s.Changes).To(Equal([]run.Change{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Figures.Queued).To(Equal("depth"))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
@@ -159,6 +162,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 		"NoResource":      {with("resource: configmaps", "annotation: x"), "promises.kinds[0].children[0].resource: say which"},
 		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
 		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
+		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},
+		"ChangeTwice":     {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"), `changes[1]: there is another one called "a"`},
 		"UnknownPort":     {with("{probe}", "{health}"), `nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
 		"PortInEnv":       {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`), `nothing is known as {probe} here; known are ["namespace"]`},
 		"NoBinary":        {with("bin/manager", "bin/other"), "bin/other: no such file or directory; build it, or say in build how"},

@@ -3,10 +3,13 @@ package manager_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -19,11 +22,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/runners/health"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
@@ -67,7 +72,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 
 	It("answers each check by its name, on the leader and on the standby", func(ctx SpecContext) {
 		for _, r := range []*env.Replica{leader, standby} {
-			for _, check := range []string{"readyz", "readyz/caches", "readyz/webhook", "healthz", "healthz/ping", "healthz/workers"} {
+			for _, check := range []string{"readyz", "readyz/caches", "readyz/webhook", "readyz/tenant-admin-role", "healthz", "healthz/ping", "healthz/workers"} {
 				Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/%s", r.Ports().Probe, check))).To(Equal(http.StatusOK), r.Name()+" "+check)
 			}
 			Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/no-such-check", r.Ports().Probe))).To(Equal(http.StatusNotFound))
@@ -78,33 +83,82 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 
-	It("shows its metrics, on leader and standby, only to those who may read them", func(ctx SpecContext) {
+	It("shows its metrics and its debug page, on leader and standby, each only to those who may read it", func(ctx SpecContext) {
 		stranger, _ := tokenOfNewAccount(ctx)
-		reader, account := tokenOfNewAccount(ctx)
-		binding := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: account.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "leasehold-metrics-reader"},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
+		readers := map[string]string{
+			"/metrics":         tokenOfReader(ctx, "leasehold-metrics-reader", "/metrics"),
+			"/debug/leasehold": tokenOfReader(ctx, "leasehold-debug-reader", "/debug/leasehold"),
 		}
-		Expect(kube.Create(ctx, binding)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, binding)).To(Succeed()) })
-		// Ask the authorizer itself first: a replica would remember an early refusal.
-		Eventually(func(g Gomega) {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:                  "system:serviceaccount:" + account.Namespace + ":" + account.Name,
-				NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"},
-			}}
-			g.Expect(kube.Create(ctx, review)).To(Succeed())
-			g.Expect(review.Status.Allowed).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
 		for _, r := range []*env.Replica{leader, standby} {
-			url := fmt.Sprintf("https://127.0.0.1:%d/metrics", r.Ports().Metrics)
-			// Readiness does not wait for it: it makes itself a key first.
-			Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
-			Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
-			Expect(statusWith(ctx, url, reader)).To(Equal(http.StatusOK))
+			for path := range readers {
+				url := fmt.Sprintf("https://127.0.0.1:%d%s", r.Ports().Metrics, path)
+				// Readiness does not wait for it: it makes itself a key first.
+				Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
+				Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
+				for readable, token := range readers {
+					want := http.StatusForbidden
+					if readable == path {
+						want = http.StatusOK
+					}
+					Expect(statusWith(ctx, url, token)).To(Equal(want), "%s by a reader of %s", path, readable)
+				}
+			}
 		}
 	}, SpecTimeout(expect.Long))
+
+	It("keeps the queues of its standby filled, and works on its leader only", func(ctx SpecContext) {
+		tenant := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "leasehold.dev/v1beta1", "kind": "Tenant", "metadata": map[string]any{"generateName": "warm-"},
+			"spec": map[string]any{
+				"namespaces": []any{"dev"}, "admins": []any{map[string]any{"kind": "User", "name": "jane"}},
+			},
+		}}
+		Expect(kube.Create(ctx, tenant)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, tenant)).To(Succeed()) })
+		token := tokenOfReader(ctx, "leasehold-debug-reader", "/debug/leasehold")
+		Eventually(func(g Gomega) {
+			leads, waits := debugPage(ctx, g, leader, token), debugPage(ctx, g, standby, token)
+			g.Expect(leads).To(And(HaveField("Leader", BeTrue()), HaveField("Replica", leader.Name()), HaveField("Controllers", ContainElement(
+				And(HaveField("Name", "tenant"), HaveField("Working", BeTrue()), HaveField("Started", BeNumerically(">", 0)))))))
+			g.Expect(waits).To(And(HaveField("Leader", BeFalse()), HaveField("Replica", standby.Name()), HaveField("Controllers", ContainElement(
+				And(HaveField("Name", "tenant"), HaveField("Working", BeFalse()), HaveField("Started", BeZero()), HaveField("Queued", BeNumerically(">", 0)))))))
+		}).WithContext(ctx).Should(Succeed())
+	}, SpecTimeout(expect.Long))
+
+	It("keeps a replica that may not bind the admins' role from being ready, says why, and recovers without a restart", func(ctx SpecContext) {
+		wrong, err := installation.Start(ctx, func(o *env.ReplicaOptions) {
+			shipped := o.Args
+			o.Args = func(p env.ReplicaPorts) []string { return append(shipped(p), "--tenant-admin-cluster-role=view") }
+		})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			_, err := wrong.Stop(ctx)
+			Expect(err).NotTo(HaveOccurred())
+		})
+		check := func(name string) (int, error) {
+			return status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/%s", wrong.Ports().Probe, name))
+		}
+		Eventually(wrong.LogTail).WithArguments(100).WithTimeout(expect.Medium).Should(ContainSubstring("not ready until the right is granted"))
+		for _, other := range []string{"caches", "webhook"} {
+			Eventually(check).WithArguments(other).WithTimeout(expect.Medium).Should(Equal(http.StatusOK))
+		}
+		Consistently(func(g Gomega) {
+			g.Expect(wrong.Ready(ctx)).To(MatchError(ContainSubstring("[-]tenant-admin-role failed")))
+			g.Expect(wrong.Running()).To(BeTrue())
+		}).Should(Succeed())
+		Expect(bodyOf(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/tenant-admin-role", wrong.Ports().Probe))).To(And(
+			ContainSubstring(`the operator may not bind clusterroles.rbac.authorization.k8s.io "view"`),
+			ContainSubstring(`add "view" to the resourceNames beside bind in config/rbac/manager_role.yaml`),
+			ContainSubstring("or change --tenant-admin-cluster-role")))
+
+		grantBind(ctx, "view")
+		Eventually(wrong.Ready).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
+		log, err := os.ReadFile(wrong.LogPath())
+		Expect(err).NotTo(HaveOccurred())
+		Expect(strings.Count(string(log), "not ready until the right is granted")).To(Equal(1), "reported once")
+		Expect(string(log)).To(ContainSubstring("the right is granted"))
+		Expect(leader.Ready(ctx)).To(Succeed(), "the replicas with the shipped flag stay ready")
+	}, SpecTimeout(2*expect.Long))
 
 	It("has all the rights it needs, and its standby wrote nothing", func() {
 		for _, r := range []*env.Replica{leader, standby} {
@@ -112,6 +166,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(said)).To(ContainSubstring("Serving webhook server"))
 			Expect(string(said)).NotTo(ContainSubstring("forbidden: User"), r.Name())
+			Expect(string(said)).To(ContainSubstring(`"replica":"`+r.Name()+"_"), "the log names the replica as the Lease does")
 		}
 		events, err := record.ReadAuditLog(shared.AuditLog)
 		Expect(err).NotTo(HaveOccurred())
@@ -119,12 +174,17 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(writers(record.Writes(events, user))).To(ConsistOf(leader.Name()))
 	})
 
-	It("exits with 0 when asked to stop, after the standby could take over at once", func(ctx SpecContext) {
+	It("releases the Lease and exits with 0 when asked to stop, so that the standby leads at once", func(ctx SpecContext) {
+		lease := followLease(ctx, operatorNamespace)
+		Eventually(lease.history).Should(HaveExactElements(HavePrefix(leader.Name() + "_")))
 		code, err := leader.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())
 		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: asked to stop"))
-		Eventually(holder).WithContext(ctx).Should(HavePrefix(standby.Name() + "_"))
+		// The shipped Lease of 15 s would expire later than this waits, and its holder is
+		// removed only by a release.
+		Eventually(lease.history).WithTimeout(expect.Short).Should(HaveExactElements(
+			HavePrefix(leader.Name()+"_"), BeEmpty(), HavePrefix(standby.Name()+"_")))
 	}, SpecTimeout(expect.Long))
 
 	It("exits with 1 and the reason when it has lost the Lease", func(ctx SpecContext) {
@@ -150,9 +210,9 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	}, SpecTimeout(expect.Long))
 })
 
+// arguments are what replicas on one machine need, and nothing that ships otherwise.
 func arguments(p env.ReplicaPorts) []string {
 	return []string{
-		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=250ms",
 		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
 		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics),
 		"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
@@ -169,26 +229,100 @@ func tokenOfNewAccount(ctx context.Context) (string, *corev1.ServiceAccount) {
 	return request.Status.Token, account
 }
 
+// tokenOfReader returns a token of a new account that the role lets read path.
+func tokenOfReader(ctx context.Context, role, path string) string {
+	GinkgoHelper()
+	token, account := tokenOfNewAccount(ctx)
+	bindAccount(ctx, role, account.Namespace, account.Name)
+	// Ask the authorizer itself first: a replica would remember an early refusal.
+	Eventually(func(g Gomega) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:                  "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+		}}
+		g.Expect(kube.Create(ctx, review)).To(Succeed())
+		g.Expect(review.Status.Allowed).To(BeTrue())
+	}).WithContext(ctx).Should(Succeed())
+	return token
+}
+
+// bindAccount binds the ClusterRole to the account until the spec ends.
+func bindAccount(ctx context.Context, role, namespace, account string) {
+	GinkgoHelper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: account + "-"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: account}},
+	}
+	Expect(kube.Create(ctx, binding)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, binding)).To(Succeed()) })
+}
+
+// grantBind lets the operator bind the ClusterRole until the spec ends.
+func grantBind(ctx context.Context, role string) {
+	GinkgoHelper()
+	grant := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "bind-"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"}, ResourceNames: []string{role},
+		}},
+	}
+	Expect(kube.Create(ctx, grant)).To(Succeed())
+	DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, grant)).To(Succeed()) })
+	bindAccount(ctx, grant.Name, operatorNamespace, "leasehold-controller-manager")
+}
+
+// page is what the debug page of a replica shows.
+type page struct {
+	Replica     string
+	Leader      bool
+	Controllers []health.Controller
+}
+
+func debugPage(ctx context.Context, g Gomega, r *env.Replica, token string) (p page) {
+	GinkgoHelper()
+	response, err := get(ctx, fmt.Sprintf("https://127.0.0.1:%d/debug/leasehold", r.Ports().Metrics), token)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	g.Expect(response).To(HaveHTTPStatus(http.StatusOK))
+	g.Expect(json.NewDecoder(response.Body).Decode(&p)).To(Succeed())
+	return p
+}
+
+func bodyOf(ctx context.Context, url string) (string, error) {
+	response, err := get(ctx, url, "")
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
 // status is the HTTP status of a GET; the certificate is not what it is about.
 func status(ctx context.Context, url string) (int, error) { return statusWith(ctx, url, "") }
 
 // statusWith is status for the bearer of a token.
 func statusWith(ctx context.Context, url, token string) (int, error) {
+	response, err := get(ctx, url, token)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+func get(ctx context.Context, url, token string) (*http.Response, error) {
 	c := http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	response, err := c.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, response.Body.Close()
+	return c.Do(req)
 }
 
 // writers are the Pods that the requests came from, each once.

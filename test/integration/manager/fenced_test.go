@@ -70,7 +70,7 @@ func newFenced(ctx context.Context) *fenced {
 		Manifests: "../../../config/default", Binary: binary,
 		Args: func(p env.ReplicaPorts) []string {
 			// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
-			return append(arguments(p), "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s")
+			return append(arguments(p), "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms")
 		},
 		Connect: func(c *rest.Config) {
 			c.Host, c.TLSClientConfig = f.proxy.URL(), rest.TLSClientConfig{CAData: f.proxy.CA()}

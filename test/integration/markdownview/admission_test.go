@@ -90,11 +90,11 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("another ending", "", beside("a.html", "x"), "each name in markdowns must be"),
 		Entry("a name of 254 letters", "", beside(strings.Repeat("a", 251)+".md", "x"), "each name in markdowns must be"),
 		Entry("a file of 262145 letters", "", beside("a.md", strings.Repeat("x", 262145)), "may not be more than 262144"),
-		Entry("a number for content", "", beside("a.md", int64(1)), "cannot unmarshal number"),
-		Entry("a list for content", "", good(spec{"markdowns": []any{"SUMMARY.md"}}), "cannot unmarshal array"),
+		Entry("a number for content", "", beside("a.md", int64(1)), "must be of type string"),
+		Entry("a list for content", "", good(spec{"markdowns": []any{"SUMMARY.md"}}), "must be of type object"),
 		Entry("6 replicas (V6)", "", good(spec{"replicas": int64(6)}), "should be less than or equal to 5"),
 		Entry("0 replicas (V6)", "", good(spec{"replicas": int64(0)}), "should be greater than or equal to 1"),
-		Entry("half a replica", "", good(spec{"replicas": 1.5}), "cannot unmarshal number 1.5"),
+		Entry("half a replica", "", good(spec{"replicas": 1.5}), "must be of type int32"),
 		Entry("an image of no name", "", good(spec{"viewerImage": ":v1"}), "the name of an image must be like"),
 		Entry("an image with a space", "", good(spec{"viewerImage": "a b"}), "the name of an image must be like"),
 		Entry("an image in capitals", "", good(spec{"viewerImage": "Viewer:v1"}), "the name of an image must be like"),
@@ -149,14 +149,21 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Expect(err).To(MatchError(ContainSubstring("at most 921600 bytes")))
 	})
 
-	It("names the viewer where none is named, on creation and on update (V5)", func(ctx SpecContext) {
+	It("stores no image where none is named, on creation and on update, and the viewer is the default (V5)", func(ctx SpecContext) {
 		v := given(ctx, build(unique("default")))
-		Expect(v.Spec.ViewerImage).To(Equal("leasehold-viewer:dev"))
+		runs := func(stored, run string) {
+			GinkgoHelper()
+			Expect(fetched(v)(ctx)).To(HaveField("Spec.ViewerImage", stored))
+			Eventually(ctx, fetched(deploymentOf(v))).WithTimeout(expect.Medium).Should(
+				HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", run))))
+		}
+		eventuallyObserved(ctx, v)
 		Expect(v.Spec.Replicas).To(BeEquivalentTo(1))
+		runs("", "leasehold-viewer:dev")
 		change(ctx, v, image("example.com/own:v1"))
-		Expect(v.Spec.ViewerImage).To(Equal("example.com/own:v1"))
+		runs("example.com/own:v1", "example.com/own:v1")
 		change(ctx, v, image(""))
-		Expect(v.Spec.ViewerImage).To(Equal("leasehold-viewer:dev"))
+		runs("", "leasehold-viewer:dev")
 	})
 
 	DescribeTable("warns of what is probably not meant",

@@ -181,29 +181,20 @@ var _ = Describe("When something is taken away", Serial, func() {
 	})
 })
 
-// withoutWebhooks takes the webhooks of MarkdownViews away until the end of the
+// withoutWebhooks takes the webhook of MarkdownViews away until the end of the
 // spec, or until what it returns is called.
 func withoutWebhooks(ctx context.Context) (restore func(context.Context)) {
 	GinkgoHelper()
-	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "leasehold-mutating-webhook-configuration"}}
 	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "leasehold-validating-webhook-configuration"}}
-	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(mutating), mutating)).To(Succeed())
 	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(validating), validating)).To(Succeed())
-	mutators, validators := mutating.Webhooks, validating.Webhooks
+	validators := validating.Webhooks
 	restore = func(ctx context.Context) {
-		change(ctx, mutating, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Webhooks = mutators })
 		change(ctx, validating, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) { c.Webhooks = validators })
 		Eventually(ctx, func(ctx context.Context) error {
 			return k8s.Create(ctx, build(unique("strict"), showing(files{"a.md": "x"})), client.DryRunAll)
 		}).WithTimeout(expect.Medium).Should(MatchError(ContainSubstring("denied the request")))
 	}
 	DeferCleanup(restore)
-	change(ctx, mutating, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
-		c.Webhooks = slices.DeleteFunc(slices.Clone(mutators), func(w admissionregistrationv1.MutatingWebhook) bool {
-			return w.Name == "mmarkdownview.leasehold.dev"
-		})
-		Expect(c.Webhooks).To(HaveLen(len(mutators) - 1))
-	})
 	change(ctx, validating, func(c *admissionregistrationv1.ValidatingWebhookConfiguration) {
 		c.Webhooks = slices.DeleteFunc(slices.Clone(validators), func(w admissionregistrationv1.ValidatingWebhook) bool {
 			return w.Name == "vmarkdownview.leasehold.dev"
@@ -213,7 +204,6 @@ func withoutWebhooks(ctx context.Context) (restore func(context.Context)) {
 	Eventually(func(g Gomega) {
 		unchecked := build(unique("lax"), showing(files{"a.md": "x"}))
 		g.Expect(k8s.Create(ctx, unchecked, client.DryRunAll)).To(Succeed())
-		g.Expect(unchecked.Spec.ViewerImage).To(BeEmpty())
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	return restore
 }

@@ -343,21 +343,22 @@ var _ = Describe("The end of a managed bucket", func() {
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Warning BucketRetained"))
 	}, SpecTimeout(time.Minute))
 
-	It("does not keep a namespace from going, whatever has died (R17)", func(ctx SpecContext) {
+	It("does not keep a namespace from going under Retain, whatever has died (R17)", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		proxy, namespace := through(fault.Options{}), place(ctx)
 		hole := proxy.Inject(fault.Rule{Fault: fault.BlackHole{}})
 		for range 5 {
 			given(ctx, build(namespace, proxy.URL(), "dark"))
 		}
-		kept := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
+		kept := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketRetain)))
 		eventuallyReady(ctx, kept)
 		put(ctx, kept.Spec.BucketName, "precious")
 		Eventually(hole.Count).WithTimeout(expect.Medium).Should(BeNumerically(">=", 1))
 		Expect(k8s.Delete(ctx, &corev1.Namespace{ObjectMeta: named("", namespace)})).To(Succeed())
 		Eventually(ctx, operator.Reading(k8s, &corev1.Namespace{ObjectMeta: named("", namespace)})).
 			WithTimeout(expect.Long).Should(expect.BeGone())
-		Expect(storage.Objects(kept.Spec.BucketName)).To(Equal([]string{"precious"}), "its credentials went first: it was let go, not emptied")
+		Expect(storage.Objects(kept.Spec.BucketName)).To(Equal([]string{"precious"}))
+		Eventually(ctx, eventsInDefault(kept)).Should(Equal([]string{"Normal BucketRetained"}))
 	}, SpecTimeout(3*time.Minute))
 })
 

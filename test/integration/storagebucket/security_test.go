@@ -116,7 +116,7 @@ var _ = Describe("References of a bucket", func() {
 	}, SpecTimeout(time.Minute))
 })
 
-var _ = Describe("The guard of addresses", func() {
+var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 	DescribeTable("lets no byte through to where no bucket is (B-B)", func(ctx SpecContext, address, host string) {
 		accepted, endpoint := &atomic.Int32{}, "http://"+host
 		if address != "" {

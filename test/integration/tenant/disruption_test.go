@@ -157,6 +157,41 @@ var _ = Describe("When something is taken away", Serial, func() {
 		eventuallyReady(ctx, t)
 	})
 
+	It("the right to bind a role that the flag names: the admins keep the rights they have", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("flag"), suffixes("dev")))
+		alice, namespace := "admin-of-"+t.Name, t.Name+"-dev"
+		Eventually(ctx, userCan(alice, "create", "deployments", namespace, "")).Should(BeTrue())
+		binding := bindingIn(namespace)
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		uid := binding.UID
+
+		suite.RestartReplicas(ctx, "--tenant-admin-cluster-role=view")
+		DeferCleanup(func(ctx context.Context) {
+			suite.StopReplicas(ctx)
+			suite.StartReplicas(ctx)
+		})
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Long).Should(And(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonRBACForbidden),
+			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonRBACForbidden),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", And(
+				ContainSubstring("lacks the right bind on ClusterRole view"), ContainSubstring("--tenant-admin-cluster-role")))))))
+		Expect(fetched(binding)(ctx)).To(And(HaveField("UID", uid), HaveField("RoleRef.Name", "admin")))
+		Expect(userCan(alice, "create", "deployments", namespace, "")(ctx)).To(BeTrue())
+
+		By("replacing the binding once that is allowed")
+		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold-manager-role"}}
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
+		rules := role.Rules
+		change(ctx, role, func(r *rbacv1.ClusterRole) {
+			r.Rules = append(r.Rules, rbacv1.PolicyRule{
+				APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{"view"}, Verbs: []string{"bind"}})
+		})
+		DeferCleanup(func(ctx context.Context) { change(ctx, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
+		Eventually(ctx, fetched(binding)).WithTimeout(expect.Medium).Should(HaveField("RoleRef.Name", "view"))
+		Eventually(ctx, userCan(alice, "create", "deployments", namespace, "")).Should(BeFalse())
+		Eventually(ctx, userCan(alice, "get", "deployments", namespace, "")).Should(BeTrue())
+	})
+
 	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted (R22)", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("down"), suffixes("dev")))
 		suite.StopReplicas(ctx)

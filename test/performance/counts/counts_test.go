@@ -57,6 +57,7 @@ var costs = map[string]map[string]int{
 	"tenant.drift.marks": {"write patch namespaces": 1},
 	"tenant.delete": {
 		"read get namespaces":              6, // each before it is deleted, and D8
+		"read list namespaces":             1, // false owner references, before the finalizer goes
 		"write delete namespaces":          3,
 		"write patch tenants/status":       3, // that all go, that one is gone, and another
 		"write delete clusterroles":        1,

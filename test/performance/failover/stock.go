@@ -27,7 +27,7 @@ func buildPeer(ctx context.Context, c stage.Checkout) (_ stage.Checkout, remove 
 	remove = func() error { return os.RemoveAll(dir) }
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("making the peer: %w", err), remove())
+			err = errors.Join(fmt.Errorf("making the peer: %w", err), os.RemoveAll(dir))
 		}
 	}()
 	source, patch := filepath.Join(dir, "source"), filepath.Join(dir, "stock.patch")

@@ -20,6 +20,16 @@ import (
 // Replicas are the operator's processes, also those that do not run.
 func (s *Suite) Replicas() []*env.Replica { return s.installation.Replicas() }
 
+// StartReplica starts one more replica, which is different from the others as change makes
+// it. It runs until the suite ends.
+func (s *Suite) StartReplica(ctx context.Context, change func(*env.ReplicaOptions)) *env.Replica {
+	GinkgoHelper()
+	r, err := s.installation.Start(context.WithoutCancel(ctx), change)
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(ctx, r.Ready).WithTimeout(expect.Long).Should(Succeed())
+	return r
+}
+
 // Leader is the replica that the Lease names, once there is one that runs.
 func (s *Suite) Leader(ctx context.Context) *env.Replica {
 	GinkgoHelper()
@@ -50,6 +60,16 @@ func (s *Suite) StartReplicas(ctx context.Context) {
 		Eventually(ctx, r.Ready).WithTimeout(expect.Medium).Should(Succeed())
 	}
 	Eventually(ctx, s.answers).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// RestartReplicas stops all of them and starts them with more arguments. It does not
+// wait until they are ready, as what the arguments say may keep them from that.
+func (s *Suite) RestartReplicas(ctx context.Context, args ...string) {
+	GinkgoHelper()
+	s.StopReplicas(ctx)
+	for _, r := range s.Replicas() {
+		Expect(r.RestartWith(args...)).To(Succeed())
+	}
 }
 
 // StopReplicas asks all of them to end, and waits until they have.

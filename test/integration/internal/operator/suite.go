@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +20,7 @@ import (
 	"github.com/onsi/gomega/gexec"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -38,6 +41,10 @@ const (
 	config        = "../../../config" // seen from a suite's folder
 )
 
+// OldestKubernetes labels the specs that depend most on the API server's version.
+// .ci/run has them on the oldest supported one.
+var OldestKubernetes = Label("oldest")
+
 // Options say what a suite needs.
 type Options struct {
 	// Name of the suite; what it keeps is named after it.
@@ -48,6 +55,10 @@ type Options struct {
 	Args []string
 	// Env is the operator's environment, beside what it is given anyway.
 	Env []string
+	// EtcdArgs are more flags of etcd.
+	EtcdArgs map[string][]string
+	// Controllers of Kubernetes that run; none are the default ones.
+	Controllers []string
 	// Answers makes an object that admission accepts. It is created as a dry run,
 	// to see that the webhooks answer.
 	Answers func() client.Object
@@ -99,6 +110,8 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 	s.controlPlane, err = env.Start(lasting, env.Options{
 		CRDs:        []string{filepath.Join(config, "crd", "bases")},
 		AuditGroups: append([]string{v1beta1.GroupVersion.Group}, s.options.AuditGroups...),
+		EtcdArgs:    s.options.EtcdArgs,
+		Controllers: s.options.Controllers,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	if os.Getenv("USE_EXISTING_CLUSTER") != "true" {
@@ -207,6 +220,20 @@ func (s *Suite) NeedsControllers() {
 	GinkgoHelper()
 	if !s.shared.Collects {
 		Skip("needs kube-controller-manager, which KUBEBUILDER_ASSETS does not have; unset it and run `make controlplane`")
+	}
+}
+
+// NeedsKubernetes skips, visibly, what an API server of an older minor version
+// than 1.<minor> does otherwise.
+func (s *Suite) NeedsKubernetes(minor int, why string) {
+	GinkgoHelper()
+	client, err := discovery.NewDiscoveryClientForConfig(s.Config)
+	Expect(err).NotTo(HaveOccurred())
+	info, err := client.ServerVersion()
+	Expect(err).NotTo(HaveOccurred())
+	// A vendor may have put a plus sign behind it.
+	if got, err := strconv.Atoi(strings.TrimRight(info.Minor, "+")); err == nil && got < minor {
+		Skip(fmt.Sprintf("needs Kubernetes 1.%d, %s; this is %s", minor, why, info.GitVersion))
 	}
 }
 

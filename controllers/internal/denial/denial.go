@@ -1,0 +1,119 @@
+// Package denial classifies the requests that the API server refused for a
+// reason that no retry cures by itself: a missing right, an admission policy or
+// webhook, or a used up quota.
+//
+// All of them can have the code 403, and a policy or webhook chooses its own
+// code. The message and the causes of the answer tell them apart.
+package denial
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Kind is what refused a request.
+type Kind int
+
+const (
+	// None is an error that is no denial.
+	None Kind = iota
+	// RBAC is the authorizer.
+	RBAC
+	// Grant is the check of bindings: one would grant more than its writer holds, without the right bind.
+	Grant
+	// Policy is a ValidatingAdmissionPolicy.
+	Policy
+	// Webhook is an admission webhook.
+	Webhook
+	// Quota is a ResourceQuota that is used up, or does not allow the request as it is.
+	Quota
+	// Admission is an admission plugin of the API server.
+	Admission
+)
+
+// Denial is what the answer of the API server says about a refusal.
+type Denial struct {
+	Kind Kind
+	// By is the name of the policy, webhook or quota; "" where there is none.
+	By string
+}
+
+// The texts are anchored: what follows can repeat words of the request.
+var (
+	policyText  = regexp.MustCompile(`^ValidatingAdmissionPolicy '([^']+)' .*denied request`)
+	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" denied the request`)
+	quotaText   = regexp.MustCompile(`^(?:exceeded quota|failed quota|status unknown for quota): ([^:,]+)`)
+	scarceText  = regexp.MustCompile(`^insufficient quota to `)
+	grantText   = regexp.MustCompile(`^user "[^"]*" \(groups=.*\) is attempting to grant RBAC permissions `)
+	rbacText    = regexp.MustCompile(`^(?:User "[^"]*" cannot |` +
+		`cannot set (?:an ownerRef on a resource you can't delete|blockOwnerDeletion if ))`)
+)
+
+// Of returns what refused the request that ended with err.
+func Of(err error) Denial {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return Denial{}
+	}
+	answer := status.Status()
+	if name, ok := policyOf(answer.Details); ok {
+		return Denial{Policy, name}
+	}
+	if m := webhookText.FindStringSubmatch(answer.Message); m != nil {
+		return Denial{Webhook, m[1]}
+	}
+	if !apierrors.IsForbidden(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return Denial{}
+	}
+	text := answer.Message
+	if _, rest, ok := strings.Cut(text, " is forbidden: "); ok {
+		text = rest
+	}
+	switch m := quotaText.FindStringSubmatch(text); {
+	case m != nil:
+		return Denial{Quota, m[1]}
+	case scarceText.MatchString(text):
+		return Denial{Kind: Quota}
+	case grantText.MatchString(text):
+		return Denial{Kind: Grant}
+	case rbacText.MatchString(text):
+		return Denial{Kind: RBAC}
+	default:
+		return Denial{Kind: Admission}
+	}
+}
+
+// Reason returns the reason of the API for the denial, "" if there is none.
+func (d Denial) Reason() string {
+	switch d.Kind {
+	case RBAC, Grant:
+		return v1beta1.ReasonRBACForbidden
+	case Policy, Webhook, Admission:
+		return v1beta1.ReasonAdmissionDenied
+	case Quota:
+		return v1beta1.ReasonQuotaExceeded
+	default:
+		return ""
+	}
+}
+
+// policyOf returns the name of the policy in the causes of an answer. Only the
+// API server writes causes of this form.
+func policyOf(details *metav1.StatusDetails) (string, bool) {
+	if details == nil {
+		return "", false
+	}
+	for _, cause := range details.Causes {
+		if m := policyText.FindStringSubmatch(cause.Message); m != nil {
+			return m[1], true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,91 @@
+package slimcache_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/slimcache"
+)
+
+func trim(t *testing.T, ns *corev1.Namespace) {
+	t.Helper()
+	for range 2 { // a reflector transforms twice what it streams
+		if _, err := slimcache.Trim(ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTrim(t *testing.T) {
+	long := strings.Repeat("x", 256<<10)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Labels:          map[string]string{v1beta1.LabelTenant: "a", v1beta1.LabelManagedBy: v1beta1.ManagedByValue, "pod-security.kubernetes.io/enforce": "baseline"},
+		Annotations:     map[string]string{v1beta1.AnnotationTenantUID: long, "example.com/a": long},
+		Finalizers:      []string{"example.com/f"},
+		OwnerReferences: []metav1.OwnerReference{{Name: "other"}},
+		ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: "m"}},
+	}}
+	for i := range 1000 {
+		ns.Labels[fmt.Sprintf("leasehold.dev/%d", i)] = "x"
+	}
+	trim(t, ns)
+	if len(ns.Labels) != 4 || ns.Labels[v1beta1.LabelTenant] != "a" || ns.Labels["pod-security.kubernetes.io/enforce"] != "baseline" {
+		t.Errorf("labels %v, want ours and what stands for the others", ns.Labels)
+	}
+	if got := ns.Annotations[v1beta1.AnnotationTenantUID]; len(got) != 256 || len(ns.Annotations) != 2 {
+		t.Errorf("%d annotations, a UID of %d bytes; want 2, cut to 256", len(ns.Annotations), len(got))
+	}
+	if len(ns.Finalizers) != 1 || len(ns.OwnerReferences) != 1 || ns.ManagedFields != nil {
+		t.Errorf("finalizers %v and owners %v must be whole, managed fields %v none", ns.Finalizers, ns.OwnerReferences, ns.ManagedFields)
+	}
+}
+
+// A merge patch that is computed from trimmed objects must not take away what was trimmed.
+func TestAPatchLeavesWhatWasTrimmed(t *testing.T) {
+	for reason, others := range map[string]map[string]string{"with others": {"example.com/a": "b"}, "with ours only": {}} {
+		t.Run(reason, func(t *testing.T) {
+			before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", ResourceVersion: "1",
+				Labels: map[string]string{v1beta1.LabelTenant: "a"}, Annotations: map[string]string{v1beta1.AnnotationTenantUID: "u"}}}
+			for key, value := range others {
+				before.Labels[key], before.Annotations[key] = value, value
+			}
+			trim(t, before)
+			after := before.DeepCopy()
+			delete(after.Labels, v1beta1.LabelTenant)
+			delete(after.Annotations, v1beta1.AnnotationTenantUID)
+			patch, err := client.MergeFrom(before).Data(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			removesAll := strings.Contains(string(patch), `"labels":null`) || strings.Contains(string(patch), `"annotations":null`)
+			if removesAll != (len(others) == 0) {
+				t.Errorf("the patch is %s", patch)
+			}
+		})
+	}
+}
+
+func TestOwners(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	o := &corev1.ConfigMap{}
+	for i := range 100 {
+		o.OwnerReferences = append(o.OwnerReferences,
+			metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t", UID: types.UID(fmt.Sprint(i))},
+			metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"})
+	}
+	o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: types.UID(long), Controller: new(true)})
+	got := slimcache.Owners(o)
+	if len(got) != 17 {
+		t.Fatalf("%d owners, want 16 of our kinds and the controller", len(got))
+	}
+	if c := got[16]; c.Controller == nil || len(c.APIVersion) != 256 || len(c.Kind) != 256 || len(c.Name) != 256 || len(c.UID) != 256 {
+		t.Errorf("the controller has texts of %d, %d, %d and %d bytes, want 256 each", len(c.APIVersion), len(c.Kind), len(c.Name), len(c.UID))
+	}
+}

@@ -1,0 +1,161 @@
+package markdownview
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
+	"leasehold.dev/controllers/internal/conditions"
+)
+
+// The cache holds digests in place of contents (see cache.go). A reconcile compares the
+// digest of a view with those of its children, and reads contents only in order to write.
+
+// desired is the digest of a view: one text for each child that it asks for.
+type desired struct {
+	// Invalid is why nothing may be made of the spec; "" if it is valid.
+	Invalid string `json:"invalid,omitempty"`
+	// Content is the hash of the files, as it is in the status.
+	Content    string `json:"content,omitempty"`
+	ConfigMap  string `json:"configMap,omitempty"`
+	Deployment string `json:"deployment,omitempty"`
+	Service    string `json:"service,omitempty"`
+}
+
+// actual is the digest of a child.
+type actual struct {
+	// Applied is the digest of the fields that this operator was the last to apply.
+	Applied string `json:"applied"`
+	// Foreign: a map or list that an apply leaves entries of others in has such entries.
+	Foreign bool `json:"foreign,omitempty"`
+	// Unreadable is why the record of field owners cannot be read; "" if it can.
+	Unreadable string `json:"unreadable,omitempty"`
+}
+
+// desiredBy returns the digest of a view, which is in full or from the cache.
+func desiredBy(v *v1beta1.MarkdownView, defaultImage string) (desired, error) {
+	var d desired
+	if found, err := cachedDigest(v, &d); found {
+		return d, err
+	}
+	if errs := validate(v); len(errs) > 0 {
+		return desired{Invalid: conditions.Bounded(errs.ToAggregate().Error())}, nil
+	}
+	return render(v, defaultImage).digest()
+}
+
+// digest returns the digest of the view that the children are rendered from.
+func (c children) digest() (d desired, err error) {
+	d.Content = c.hash
+	if d.ConfigMap, err = configMapDigest(c.configMap); err != nil {
+		return d, err
+	}
+	if d.Deployment, err = digestOf(c.deployment, ""); err != nil {
+		return d, err
+	}
+	d.Service, err = digestOf(c.service, "")
+	return d, err
+}
+
+// configMapDigest hashes the content separately: a view has it by another type.
+func configMapDigest(c *corev1ac.ConfigMapApplyConfiguration) (string, error) {
+	rest := *c
+	rest.Data = nil
+	return digestOf(&rest, contentHash(c.Data))
+}
+
+// digestOf names a configuration. Equal ones have equal JSON: maps are sorted, quantities
+// are canonical, and what is empty is left out.
+func digestOf(config any, content string) (string, error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("encoding what is applied: %w", err)
+	}
+	h := sha256.New()
+	h.Write(text)
+	h.Write([]byte(content))
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// actualConfigMap returns the digest of a ConfigMap, which is in full or from the cache.
+func actualConfigMap(live *corev1.ConfigMap) (actual, error) {
+	return actualOf(live, func() (string, bool, error) {
+		owned, err := corev1ac.ExtractConfigMap(live, string(apply.FieldOwner))
+		if err != nil {
+			return "", false, err
+		}
+		text, err := configMapDigest(owned)
+		return text, bareConfigMap(live, owned.Data) != nil, err
+	})
+}
+
+// actualDeployment returns the digest of a Deployment, which is in full or from the cache.
+func actualDeployment(live *appsv1.Deployment) (actual, error) {
+	return actualOf(live, func() (string, bool, error) {
+		owned, err := appsv1ac.ExtractDeployment(live, string(apply.FieldOwner))
+		if err != nil {
+			return "", false, err
+		}
+		text, err := digestOf(owned, "")
+		return text, bareDeployment(live, owned, false) != nil, err
+	})
+}
+
+// actualService returns the digest of a Service, which is in full or from the cache.
+func actualService(live *corev1.Service) (actual, error) {
+	return actualOf(live, func() (string, bool, error) {
+		owned, err := corev1ac.ExtractService(live, string(apply.FieldOwner))
+		if err != nil {
+			return "", false, err
+		}
+		text, err := digestOf(owned, "")
+		return text, bareService(live, owned) != nil, err
+	})
+}
+
+func actualOf(live metav1.Object, compute func() (applied string, foreign bool, err error)) (actual, error) {
+	var d actual
+	if found, err := cachedDigest(live, &d); found {
+		return d, err
+	}
+	var err error
+	if d.Applied, d.Foreign, err = compute(); err != nil {
+		return actual{Unreadable: conditions.Bounded(err.Error())}, nil
+	}
+	return d, nil
+}
+
+// operationDigest marks the managed-fields entry in which the cache keeps a digest. The
+// API server stores only Apply and Update, so no user can forge one.
+const operationDigest metav1.ManagedFieldsOperationType = "Digest"
+
+// cachedDigest reads the digest of an object from the cache; found is false for one in full.
+func cachedDigest(o metav1.Object, into any) (found bool, err error) {
+	fields := o.GetManagedFields()
+	if len(fields) != 1 || fields[0].Operation != operationDigest {
+		return false, nil
+	}
+	if err := json.Unmarshal(fields[0].FieldsV1.GetRawBytes(), into); err != nil {
+		return true, fmt.Errorf("reading the cached digest of %s: %w", o.GetName(), err)
+	}
+	return true, nil
+}
+
+// setDigest puts the digest where the managed fields were, of which it is made.
+func setDigest(o metav1.Object, digest any) error {
+	text, err := json.Marshal(digest)
+	if err != nil {
+		return fmt.Errorf("encoding the digest of %s: %w", o.GetName(), err)
+	}
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Operation: operationDigest, FieldsV1: metav1.NewFieldsV1(string(text))}})
+	return nil
+}

@@ -1,0 +1,166 @@
+package markdownview
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+)
+
+// states are all that a Deployment of a view that wants 2 viewers can report.
+func states(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
+	for _, seen := range []bool{true, false} {
+		for _, reason := range []string{"", "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"} {
+			for n := range int32(4 * 4 * 4) {
+				d := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: n % 4, UpdatedReplicas: n / 4 % 4, AvailableReplicas: n / 16}
+				c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason, Message: "m"}
+				if reason == "ProgressDeadlineExceeded" {
+					c.Status = corev1.ConditionFalse
+				}
+				if reason != "" {
+					d.Conditions = []appsv1.DeploymentCondition{c}
+				}
+				if !seen {
+					d.ObservedGeneration = 2
+				}
+				if !yield(d, seen) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Every pair of what the Deployment reports and how the reconcile ended gives conditions
+// that agree with it and with each other.
+func TestStatusOfEachPairOfStates(t *testing.T) {
+	steps := []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"}, {kind: service, name: "s"}}
+	type ending struct {
+		name string
+		plan plan
+		res  *result
+	}
+	outcomes := func(with map[kind]outcome) map[kind]outcome {
+		all := well().outcomes
+		maps.Copy(all, with)
+		return all
+	}
+	var endings []ending
+	for _, child := range []kind{configMap, deployment, service} {
+		for _, out := range []outcome{inPlace, created, changed, awaited, failed, withheld} {
+			res := &result{outcomes: outcomes(map[kind]outcome{child: out})}
+			switch out {
+			case failed:
+				res.errs = []error{errors.New("boom")}
+			case withheld:
+				res.foreign = steps[:1]
+			}
+			endings = append(endings, ending{fmt.Sprintf("%s %s", child, out), plan{steps: steps}, res})
+		}
+	}
+	endings = append(endings, ending{"invalid", plan{invalid: "x"}, &result{}})
+	complete := 0
+	for _, end := range endings {
+		for d, seen := range states {
+			o := reporting(d)
+			got := summarize(o, end.plan, end.res, epoch)
+			find := func(kind string) metav1.Condition { return conditions.Find(got.Conditions, kind) }
+			ready, degraded, stalled := find(v1beta1.ConditionReady), find(v1beta1.ConditionDegraded), find(v1beta1.ConditionStalled)
+			violated := func(rule string) {
+				t.Helper()
+				t.Errorf("%s, Deployment %+v: %s\n%v", end.name, d, rule, told(got))
+			}
+			rolledOut := seen && d.Replicas == 2 && d.UpdatedReplicas == 2 && d.AvailableReplicas == 2
+			exceeded := seen && end.res.outcomes[deployment] != changed && len(d.Conditions) > 0 && d.Conditions[0].Status == corev1.ConditionFalse
+			settled := end.plan.invalid == "" && len(end.res.errs)+len(end.res.foreign) == 0 && !exceeded
+			for _, out := range end.res.outcomes {
+				settled = settled && out != awaited
+			}
+			isReady := ready.Status == metav1.ConditionTrue
+			if isReady && !rolledOut {
+				violated("Ready although viewers of other content are left, or not all serve")
+			}
+			if isReady != (settled && rolledOut && end.res.outcomes[deployment] != changed) {
+				violated("Ready must be True where all is as it should be, and only there")
+			}
+			if degraded.Status == metav1.ConditionTrue && (isReady || ready.Reason != degraded.Reason) {
+				violated("Ready must have the reason of Degraded")
+			}
+			if stalled.Status == metav1.ConditionTrue && degraded.Status != metav1.ConditionTrue {
+				violated("Stalled without Degraded")
+			}
+			if available := find(v1beta1.ConditionAvailable).Status == metav1.ConditionTrue; available && (!seen || d.AvailableReplicas == 0) {
+				violated("Available although no viewer serves")
+			}
+			o.before = *got.DeepCopy()
+			if again := summarize(o, end.plan, end.res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
+				violated("the same again is another status")
+			}
+			if isReady {
+				complete++
+			}
+		}
+	}
+	if complete == 0 {
+		t.Error("no pair is Ready: nothing was tested")
+	}
+}
+
+// reporting is a view that wants 2 viewers, and its Deployment with that status.
+func reporting(d appsv1.DeploymentStatus) *observation {
+	v := view()
+	return &observation{view: v, want: desired{Content: "h"}, deployment: &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Generation: 3, OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(v, v1beta1.GroupVersion.WithKind("MarkdownView"))}}, Status: d}}
+}
+
+// Every triple of children gives a plan that touches only what is the view's, and no
+// viewer while the content is not.
+func TestPlanOfEachTripleOfChildren(t *testing.T) {
+	now := metav1.Now()
+	changes := map[string]func(client.Object){
+		"right":       func(client.Object) {},
+		"drifted":     func(o client.Object) { o.SetManagedFields(nil) },
+		"stranger's":  func(o client.Object) { o.SetOwnerReferences(nil) },
+		"former's":    func(o client.Object) { owners := o.GetOwnerReferences(); owners[0].UID = "former" },
+		"terminating": func(o client.Object) { o.SetDeletionTimestamp(&now) },
+	}
+	want := map[string]verb{"absent": create, "right": keep, "drifted": update, "stranger's": conflict, "former's": wait, "terminating": wait}
+	base := applied(t, view())
+	for a := range want {
+		for b := range want {
+			for c := range want {
+				o := &observation{view: base.view, want: base.want}
+				if a != "absent" {
+					o.configMap = base.configMap.DeepCopy()
+					changes[a](o.configMap)
+				}
+				if b != "absent" {
+					o.deployment = base.deployment.DeepCopy()
+					changes[b](o.deployment)
+				}
+				if c != "absent" {
+					o.service = base.service.DeepCopy()
+					changes[c](o.service)
+				}
+				p := decided(t, o)
+				if got := verbs(p); got != [3]verb{want[a], want[b], want[c]} {
+					t.Errorf("%s ConfigMap, %s Deployment, %s Service: %v", a, b, c, got)
+				}
+				if writes := in(create, verbs(p)[0], verbs(p)[1], verbs(p)[2]) || in(update, verbs(p)[0], verbs(p)[1], verbs(p)[2]); p.writes() != writes {
+					t.Errorf("%v: writes %t, want %t", verbs(p), p.writes(), writes)
+				}
+			}
+		}
+	}
+}

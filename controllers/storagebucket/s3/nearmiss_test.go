@@ -1,0 +1,126 @@
+package s3
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Each guard of the client, one step inside and one step outside.
+
+// A gateway sends those who are not logged in to a page that exists. That is no bucket.
+func TestRedirectsToTheSameHostAreNotFollowed(t *testing.T) {
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for name, location := range map[string]string{"path": "/login", "URL": "", "itself": "/team-data"} {
+			reached := 0
+			c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/login" || r.URL.Query().Has("again") {
+					reached++
+					return // 200
+				}
+				to := location
+				switch name {
+				case "URL":
+					to = "http://" + r.Host + "/login"
+				case "itself":
+					to += "?again"
+				}
+				http.Redirect(w, r, to, status)
+			})
+			if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
+				t.Errorf("%d to a %s of the same host: %+v", status, name, got)
+			}
+			if err := c.Create(t.Context(), "k", "v"); err == nil {
+				t.Errorf("%d to a %s of the same host: a bucket was created", status, name)
+			}
+			if reached > 0 {
+				t.Errorf("%d to a %s of the same host was followed: %q", status, name, asked())
+			}
+		}
+	}
+}
+
+func TestHeaderOfAnAnswerIsBounded(t *testing.T) {
+	for size, want := range map[int]string{
+		maxHeaders - 1<<10: v1beta1.ReasonProbeSucceeded, // room for the other fields
+		maxHeaders + 1<<12: v1beta1.ReasonServerError,    // net/http reads a little more
+	} {
+		c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Long", strings.Repeat("x", size)) })
+		if got := c.Probe(t.Context()); got.Reason != want {
+			t.Errorf("a header of %d bytes: %+v, want %s", size, got, want)
+		}
+	}
+}
+
+func TestBodyOfAnAnswerIsBounded(t *testing.T) {
+	const code = "<Error><Code>NoSuchBucket</Code></Error>"
+	for size, want := range map[int]string{
+		maxBody:     v1beta1.ReasonBucketNotFound,
+		maxBody + 1: v1beta1.ReasonServerError, // the last byte is not read, so it is not XML
+	} {
+		c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusNotFound)
+			filler := strings.Repeat(" ", size-len(code))
+			fmt.Fprint(w, strings.Replace(code, "</Error>", filler+"</Error>", 1))
+		})
+		if got := c.Probe(t.Context()); got.Reason != want && size <= maxBody {
+			t.Errorf("a body of %d bytes: %+v, want %s", size, got, want)
+		}
+		body, err := c.send(t.Context(), http.MethodGet, listOne, nil)
+		if len(body) != 0 || err == nil {
+			t.Errorf("a 404 gave a body of %d bytes and %v", len(body), err)
+		}
+	}
+	for _, size := range []int{maxBody - 1, maxBody, maxBody + 1} {
+		c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("x", size)) })
+		body, err := c.send(t.Context(), http.MethodGet, listOne, nil)
+		if err != nil || len(body) != min(size, maxBody) {
+			t.Errorf("of %d bytes %d were read (%v), want at most %d", size, len(body), err, maxBody)
+		}
+	}
+}
+
+func TestOldVersionsOfTLSAreRefused(t *testing.T) {
+	for version, want := range map[uint16]string{
+		tls.VersionTLS11: v1beta1.ReasonTLSVerificationFailed,
+		tls.VersionTLS12: v1beta1.ReasonProbeSucceeded,
+		tls.VersionTLS13: v1beta1.ReasonProbeSucceeded,
+	} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		server.TLS = &tls.Config{MinVersion: version, MaxVersion: version} //nolint:gosec // old versions are what is tested
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		roots := x509.NewCertPool()
+		roots.AddCert(server.Certificate())
+		c, err := New(Target{Endpoint: server.URL, Region: "us-east-1", Bucket: "team-data", Roots: roots},
+			Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		if got := c.Probe(t.Context()); got.Reason != want {
+			t.Errorf("%s: %+v, want %s", tls.VersionName(version), got, want)
+		}
+	}
+}
+
+// Only a 200 to a HEAD says that the bucket can be used.
+func TestStatusOfAnAnswer(t *testing.T) {
+	for status := 200; status < 600; status++ {
+		c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+		if got := c.Probe(t.Context()); got.OK() != (status == http.StatusOK) {
+			t.Errorf("%d: %+v", status, got)
+		}
+		err := c.Create(t.Context(), "k", "v")
+		if (err == nil) != (status == http.StatusOK || status == http.StatusNoContent) {
+			t.Errorf("%d to the creation: %v", status, err)
+		}
+		c.Close()
+	}
+}

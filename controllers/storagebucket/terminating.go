@@ -1,0 +1,97 @@
+package storagebucket
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/notes"
+)
+
+// terminating is the namespace of a StorageBucket as far as it matters for the
+// removal of its bucket. config/credentials keeps the Secret there until the
+// StorageBucket is gone, so the namespace waits for the endpoint. That wait is
+// bounded: a dead or hostile endpoint must not keep a namespace for ever.
+type terminating struct {
+	// namespace is being deleted; nil if it is not.
+	namespace *corev1.Namespace
+	// deadline is when a bucket that cannot be removed is kept.
+	deadline time.Time
+	grace    time.Duration
+}
+
+// terminating reads whether the namespace is being deleted. The grace begins when
+// that was asked for, or when this process first saw the StorageBucket: an
+// operator that was down tries before it gives up.
+func (r *Reconciler) terminating(ctx context.Context, b *v1beta1.StorageBucket) (terminating, error) {
+	ns, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
+	if err != nil {
+		return terminating{}, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
+	}
+	if ns == nil {
+		// It was removed without its contents.
+		ns = &corev1.Namespace{}
+		ns.Name, ns.DeletionTimestamp = b.Namespace, b.DeletionTimestamp
+	}
+	if ns.DeletionTimestamp.IsZero() {
+		return terminating{}, nil
+	}
+	since := ns.DeletionTimestamp.Time
+	if seen := r.states.of(b, r.Clock.Now()).seen; seen.After(since) {
+		since = seen
+	}
+	return terminating{namespace: ns, deadline: since.Add(r.RemovalGrace), grace: r.RemovalGrace}, nil
+}
+
+// settle keeps the bucket where waiting cannot help or has lasted too long.
+func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time) ending {
+	switch {
+	case t.namespace == nil, end.waiting == nil && !end.aside:
+		return end
+	case end.aside:
+		// Nothing is known of the bucket: it was this endpoint's others that took
+		// all the time. It waits twice as long.
+		if now.Before(t.deadline.Add(t.grace)) {
+			return end
+		}
+		return kept(b, v1beta1.ReasonEndpointUnreachable, "the endpoint kept others waiting for too long")
+	case end.lost:
+		return kept(b, end.waiting.Reason, end.waiting.Message+", and none can be created any more")
+	case now.Before(t.deadline):
+		return end
+	}
+	return kept(b, end.waiting.Reason, end.waiting.Message)
+}
+
+// kept releases the StorageBucket without its bucket.
+func kept(b *v1beta1.StorageBucket, reason, message string) ending {
+	return ending{kept: reason, events: []notes.Note{notes.Warning(v1beta1.EventBucketRetained, "Release",
+		"kept bucket %s, as the namespace is being deleted: %s: %s", b.Spec.BucketName, reason, message)}}
+}
+
+// note is what a status adds while the namespace waits.
+func (t terminating) note() string {
+	if t.namespace == nil {
+		return ""
+	}
+	return fmt.Sprintf(". The namespace is being deleted: the bucket is kept from %s on", t.deadline.UTC().Format(time.RFC3339))
+}
+
+// emit records events about a StorageBucket. A namespace that is being deleted
+// accepts none, so they regard the Namespace there: that puts them into default.
+func (t terminating) emit(recorder events.EventRecorder, b *v1beta1.StorageBucket, list []notes.Note) {
+	if t.namespace == nil {
+		notes.Emit(recorder, b, list)
+		return
+	}
+	for _, n := range list {
+		n.Message = fmt.Sprintf("StorageBucket %s/%s: %s", b.Namespace, b.Name, n.Message)
+		notes.Emit(recorder, t.namespace, []notes.Note{n.About(b)})
+	}
+}

@@ -1,0 +1,75 @@
+package tenant
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// Of roles and bindings of others the cache keeps what they claim, and of those under
+// reserved names all that is compared.
+func TestCacheKeepsNoContentsOfOthers(t *testing.T) {
+	long := strings.Repeat("x", 256<<10)
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name,
+			Annotations:     map[string]string{"example.com/a": long, v1beta1.AnnotationTenantUID: "uid"},
+			Finalizers:      slices.Repeat([]string{"example.com/" + long}, 100),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "uid"}, {Name: long}}}
+	}
+	subjects := slices.Repeat([]rbacv1.Subject{{Kind: "User", Name: long}}, 4)
+	rules := []rbacv1.PolicyRule{{ResourceNames: []string{long}}}
+	for _, object := range []client.Object{
+		&rbacv1.RoleBinding{ObjectMeta: meta("other"), Subjects: subjects, RoleRef: rbacv1.RoleRef{Name: long}},
+		&rbacv1.ClusterRole{ObjectMeta: meta("other"), Rules: rules, AggregationRule: &rbacv1.AggregationRule{
+			ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: map[string]string{"a": long}}}}},
+		&rbacv1.ClusterRoleBinding{ObjectMeta: meta("other"), Subjects: subjects, RoleRef: rbacv1.RoleRef{Name: long}},
+	} {
+		kept := slim(t, object)
+		text, err := json.Marshal(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(text) > 8<<10 {
+			t.Errorf("%T has %d bytes in the cache, want at most 8 KiB", object, len(text))
+		}
+		if !claimsTenant("uid", kept) || len(kept.GetFinalizers()) == 0 {
+			t.Errorf("%T: whose it says it is must be kept, and that it has finalizers: %v", object, kept)
+		}
+	}
+	binding := slim(t, &rbacv1.RoleBinding{ObjectMeta: meta(adminBindingName), Subjects: subjects[:1], RoleRef: clusterRoleRef("admin")})
+	if len(binding.Subjects) != 1 || binding.RoleRef != clusterRoleRef("admin") || len(binding.OwnerReferences) != 2 || len(binding.Finalizers) != 100 {
+		t.Errorf("the admins' binding must be kept: %v", binding)
+	}
+	if role := slim(t, &rbacv1.ClusterRole{ObjectMeta: meta(readerNamePrefix + "a"), Rules: rules}); len(role.Rules) != 1 {
+		t.Error("the rules of the readers' role must be kept")
+	}
+	if b := slim(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta(readerNamePrefix + "a"), Subjects: subjects}); len(b.Subjects) != 4 {
+		t.Error("the subjects of the readers' binding must be kept")
+	}
+}
+
+// slim applies the transform of the cache, twice: a reflector does so with what it streams.
+func slim[T client.Object](t *testing.T, o T) T {
+	t.Helper()
+	var out any = o
+	for kind, by := range CacheByObject() {
+		if fmt.Sprintf("%T", kind) != fmt.Sprintf("%T", o) {
+			continue
+		}
+		for range 2 {
+			var err error
+			if out, err = by.Transform(out); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return out.(T)
+}

@@ -1,0 +1,271 @@
+package tenant
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// stored is how one namespace is before the operator sees it.
+type stored struct {
+	name, mark, label, controller, recorded, binding string
+	cached                                           string
+	planted, terminating                             bool
+}
+
+// owned restates, without the code under test, whether the namespace is the Tenant's.
+func (s stored) owned(inSpec bool) bool {
+	listed := inSpec || s.recorded != "no"
+	switch {
+	case s.controller == "stranger", s.mark == "other", s.mark == "dead":
+		return false
+	case s.mark == "self":
+		return listed || s.recorded == "this"
+	default:
+		return s.recorded == "this"
+	}
+}
+
+// uids of the generated marks. The Tenant b lives and asks for a-dev; "dead" never lived.
+var uids = map[string]types.UID{"self": "uid-a", "other": "uid-b", "dead": "uid-dead"}
+
+func drawStored(t *rapid.T, name string) stored {
+	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name+" "+what) }
+	return stored{
+		name: name, mark: pick("mark", "none", "self", "other", "dead"), label: pick("label", "", "a", "b"),
+		controller: pick("controller", "none", "self", "predecessor", "stranger"),
+		recorded:   pick("recorded", "no", "name", "this", "another"),
+		binding:    pick("binding", "none", "right", "bare", "dead", "other", "stranger", "held"),
+		planted:    rapid.Bool().Draw(t, name+" planted"), terminating: rapid.IntRange(0, 4).Draw(t, name+" terminating") == 0,
+		cached: pick("cached", "fresh", "before planted", "unmarked", "absent"),
+	}
+}
+
+func (s stored) namespace() *corev1.Namespace {
+	ns := namespace(s.name)
+	if s.mark != "none" {
+		ns.Annotations = map[string]string{v1beta1.AnnotationTenantUID: string(uids[s.mark])}
+	}
+	if s.label != "" {
+		ns.Labels = map[string]string{v1beta1.LabelTenant: s.label}
+	}
+	if s.terminating {
+		ns.DeletionTimestamp, ns.Finalizers = &metav1.Time{Time: epoch}, []string{"example.com/held"}
+	}
+	switch s.controller {
+	case "self":
+		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant("a"), tenantKind)}
+	case "predecessor":
+		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant("a", func(x *v1beta1.Tenant) { x.UID = "uid-dead" }), tenantKind)}
+	case "stranger":
+		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace"))}
+	}
+	return ns
+}
+
+// early is the namespace before its metadata was changed to what it is now.
+func (s stored) early() *corev1.Namespace {
+	ns := s.namespace()
+	if s.cached == "unmarked" {
+		ns.Labels, ns.Annotations, ns.OwnerReferences = nil, nil, nil
+	}
+	return ns
+}
+
+// reserved is a binding under the name of ours, that gives rights to mallory.
+func (s stored) reserved() *rbacv1.RoleBinding {
+	b := binding(s.name, tenant("a"))
+	b.RoleRef = clusterRoleRef("admin")
+	b.Subjects = []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "mallory"}}
+	switch s.binding {
+	case "none":
+		return nil
+	case "bare":
+		b.Annotations, b.OwnerReferences = nil, nil
+	case "dead", "other":
+		b.Annotations, b.OwnerReferences = map[string]string{v1beta1.AnnotationTenantUID: string(uids[s.binding])}, nil
+	case "stranger":
+		b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace"))}
+	case "held":
+		b.Finalizers = []string{"example.com/held"}
+	}
+	return b
+}
+
+// plant adds an owner reference that names the Tenant, by the one who wants the
+// namespace deleted with it.
+func plant(ns *corev1.Namespace) {
+	if ownerIndex(tenant("a"), ns) < 0 {
+		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{
+			APIVersion: tenantKind.GroupVersion().String(), Kind: tenantKind.Kind, Name: "a", UID: "uid-a"})
+	}
+}
+
+// scene is a world with namespaces in states that were drawn.
+type scene struct {
+	*world
+	namespaces []stored
+	inSpec     map[string]bool
+	foreign    map[string]stored
+	tenant     *v1beta1.Tenant
+}
+
+func drawScene(t *testing.T, rt *rapid.T) *scene {
+	t.Helper()
+	s := &scene{inSpec: map[string]bool{}, foreign: map[string]stored{}}
+	suffixes := rapid.SliceOfNDistinct(rapid.SampledFrom([]v1beta1.NamespaceSuffix{"dev", "prod", "Bad"}), 1, 3, rapid.ID).Draw(rt, "suffixes")
+	s.tenant = tenant("a", asking(suffixes...))
+	s.tenant.Finalizers = []string{v1beta1.TenantFinalizer}
+	if rapid.Bool().Draw(rt, "retain") {
+		retaining(s.tenant)
+	}
+	deletingNow := rapid.Bool().Draw(rt, "deleting")
+	if deletingNow {
+		deleted(s.tenant)
+		if rapid.IntRange(0, 3).Draw(rt, "orphan") == 0 {
+			orphaning(s.tenant)
+		}
+	}
+	for _, suffix := range suffixes {
+		s.inSpec["a-"+string(suffix)] = true
+	}
+	other := tenant("b", prefix("a-"))
+	objects := []client.Object{other}
+	for _, name := range []string{"a-dev", "a-prod", "a-old", "x"} {
+		if rapid.IntRange(0, 3).Draw(rt, name+" absent") == 0 {
+			continue
+		}
+		ns := drawStored(rt, name)
+		if name == "x" {
+			ns.recorded = "no"
+		}
+		s.namespaces = append(s.namespaces, ns)
+		if recorded, ok := map[string]types.UID{"name": "", "this": types.UID("uid-" + name), "another": "uid-another"}[ns.recorded]; ok {
+			s.tenant.Status.Namespaces = append(s.tenant.Status.Namespaces, v1beta1.TenantNamespace{Name: name, UID: recorded, Reason: v1beta1.ReasonPending})
+		}
+		if !ns.owned(s.inSpec[name]) {
+			s.foreign[name] = ns
+		}
+		objects = append(objects, ns.early())
+		if b := ns.reserved(); b != nil {
+			objects = append(objects, b)
+		}
+	}
+	s.world = newWorld(t, append(objects, s.tenant)...)
+	s.settle(func(ns stored) bool { return ns.cached == "fresh" })
+	s.sync() // the cache does not show what follows
+	s.settle(func(ns stored) bool { return ns.cached != "fresh" })
+	for _, ns := range s.namespaces {
+		if ns.cached == "absent" && !ns.terminating {
+			s.must(s.cache.Delete(t.Context(), namespace(ns.name)))
+		}
+	}
+	return s
+}
+
+// settle gives namespaces the metadata that they were drawn with, and plants references.
+func (s *scene) settle(which func(stored) bool) {
+	s.t.Helper()
+	for _, was := range s.namespaces {
+		if !which(was) {
+			continue
+		}
+		live, want := find[corev1.Namespace](s.world, "", was.name), was.namespace()
+		live.Labels, live.Annotations, live.OwnerReferences = want.Labels, want.Annotations, want.OwnerReferences
+		if was.planted {
+			plant(live)
+		}
+		s.must(s.live.Update(s.t.Context(), live))
+	}
+}
+
+// TestNoForeignNamespaceIsHarmed: whatever namespaces claim and the status remembers, and
+// however late the cache is, a namespace that is not the Tenant's is never deleted or
+// bound, and has no reference to the Tenant once the finalizer is gone. No right under the
+// reserved name is left in a namespace that was released.
+func TestNoForeignNamespaceIsHarmed(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := drawScene(t, rt)
+		caughtUp := rapid.IntRange(0, 4).Draw(rt, "caught up after")
+		for pass := range 8 {
+			if err := s.reconcile(); err != nil {
+				rt.Logf("pass %d: %v", pass, err)
+			}
+			s.check(rt)
+			s.syncTenants()
+			if pass >= caughtUp {
+				s.sync()
+			}
+		}
+		s.checkRest(rt)
+	})
+}
+
+// released reports whether the operator let the Tenant go.
+func (s *scene) released() bool {
+	t := find[v1beta1.Tenant](s.world, "", "a")
+	return t == nil || !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
+}
+
+// check is what holds after each pass.
+func (s *scene) check(rt *rapid.T) {
+	for name, was := range s.foreign {
+		ns := find[corev1.Namespace](s.world, "", name)
+		if ns == nil || ns.UID != types.UID("uid-"+name) || ns.DeletionTimestamp.IsZero() == was.terminating {
+			rt.Fatalf("foreign namespace %s was deleted: %+v", name, was)
+		}
+		if b := find[rbacv1.RoleBinding](s.world, name, adminBindingName); b != nil && (was.binding == "none" || b.UID != binding(name, s.tenant).UID) {
+			rt.Fatalf("foreign namespace %s was bound: %+v", name, was)
+		}
+		if s.released() && ownerIndex(s.tenant, ns) >= 0 {
+			rt.Fatalf("foreign namespace %s has a reference to a Tenant that was released: %+v", name, was)
+		}
+	}
+	for _, was := range s.namespaces {
+		if _, foreign := s.foreign[was.name]; foreign || find[corev1.Namespace](s.world, "", was.name) == nil {
+			continue
+		}
+		b := find[rbacv1.RoleBinding](s.world, was.name, adminBindingName)
+		if s.released() && b != nil {
+			rt.Fatalf("namespace %s was released with a right under the reserved name: %+v", was.name, was)
+		}
+	}
+}
+
+// checkRest is what holds once the cache has caught up and nothing is left to do.
+func (s *scene) checkRest(rt *rapid.T) {
+	if s.released() {
+		return
+	}
+	t := find[v1beta1.Tenant](s.world, "", "a")
+	waits := !t.DeletionTimestamp.IsZero()
+	for _, was := range s.namespaces {
+		if _, foreign := s.foreign[was.name]; foreign {
+			continue
+		}
+		held := was.binding == "other" && was.name == "a-dev"
+		if was.terminating || held {
+			waits = false
+		}
+		b := find[rbacv1.RoleBinding](s.world, was.name, adminBindingName)
+		if was.terminating || held || b == nil || find[corev1.Namespace](s.world, "", was.name) == nil {
+			continue
+		}
+		if s.inSpec[was.name] && slices.ContainsFunc(b.Subjects, func(x rbacv1.Subject) bool { return x.Name == "mallory" }) {
+			rt.Fatalf("mallory, who is no admin, keeps a right in %s: %+v", was.name, was)
+		}
+	}
+	if waits {
+		rt.Fatalf("the Tenant is not released, though nothing is left to wait for: %s", fmt.Sprint(t.Status.Conditions))
+	}
+}

@@ -1,0 +1,219 @@
+package tenant
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+)
+
+// notHeld is the answer of the API server to a binding that its writer may not make.
+func notHeld(o client.Object) error {
+	return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), o.GetName(),
+		errors.New("user \"op\" (groups=[\"g\"]) is attempting to grant RBAC permissions not currently held:\n{}"))
+}
+
+// refuseRole refuses to bind one role, and allows all else.
+func refuseRole(role string) func(string, client.Object) error {
+	return func(verb string, o client.Object) error {
+		if b, ok := o.(*rbacv1.RoleBinding); ok && verb != "delete" && b.RoleRef.Name == role {
+			return notHeld(o)
+		}
+		return nil
+	}
+}
+
+func user(name string) rbacv1.Subject {
+	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
+}
+
+// bound is the admins' binding to a role, with these users.
+func bound(t *v1beta1.Tenant, role string, users ...string) *rbacv1.RoleBinding {
+	b := binding("a-dev", t)
+	b.RoleRef = clusterRoleRef(role)
+	for _, name := range users {
+		b.Subjects = append(b.Subjects, user(name))
+	}
+	return b
+}
+
+func admins(names ...string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) {
+		t.Spec.Admins = nil
+		for _, name := range names {
+			t.Spec.Admins = append(t.Spec.Admins, v1beta1.Subject{Kind: v1beta1.SubjectUser, Name: name})
+		}
+	}
+}
+
+// What the binding is after a pass, in words: its role and its users; "" if there is none.
+func (w *world) bindingText() string {
+	w.t.Helper()
+	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
+	if b == nil {
+		return ""
+	}
+	text := b.RoleRef.Name
+	for _, s := range b.Subjects {
+		text += " " + s.Name
+	}
+	return text
+}
+
+func (w *world) ready() metav1.Condition {
+	w.t.Helper()
+	return conditions.Find(find[v1beta1.Tenant](w, "", "a").Status.Conditions, v1beta1.ConditionReady)
+}
+
+func TestAnotherRole(t *testing.T) {
+	for name, tc := range map[string]struct {
+		had          []string // users of the binding to the role admin
+		role         string   // of the flag now
+		refused      string   // role that the operator may not bind
+		exists       bool     // the role of the flag does
+		want, reason string
+	}{
+		"allowed":                             {[]string{"ann", "bob"}, "view", "", true, "view ann bob", v1beta1.ReasonReconciled},
+		"refused":                             {[]string{"ann", "bob"}, "view", "view", true, "admin ann bob", v1beta1.ReasonRBACForbidden},
+		"refused, one was removed":            {[]string{"ann", "bob", "mallory"}, "view", "view", true, "admin ann bob", v1beta1.ReasonRBACForbidden},
+		"refused, no admin is left":           {[]string{"mallory"}, "view", "view", true, "", v1beta1.ReasonRBACForbidden},
+		"refused, one is new":                 {[]string{"ann"}, "view", "view", true, "admin ann", v1beta1.ReasonRBACForbidden},
+		"missing":                             {[]string{"ann", "bob"}, "view", "", false, "admin ann bob", v1beta1.ReasonAdminRoleNotFound},
+		"missing, one was removed":            {[]string{"ann", "mallory"}, "view", "", false, "admin ann", v1beta1.ReasonAdminRoleNotFound},
+		"the same, which may not be bound":    {[]string{"ann", "mallory"}, "admin", "admin", true, "admin ann mallory", v1beta1.ReasonRBACForbidden},
+		"the same, and all is as it is asked": {[]string{"ann", "bob"}, "admin", "admin", true, "admin ann bob", v1beta1.ReasonReconciled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := tenant("a", admins("ann", "bob"), holding("a-dev"))
+			objects := []client.Object{x, namespace("a-dev", markedBy(x)), bound(x, "admin", tc.had...)}
+			if tc.exists && tc.role != "admin" {
+				objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tc.role}})
+			}
+			w := newWorld(t, objects...)
+			w.r.Options.AdminClusterRole = tc.role
+			w.deny = refuseRole(tc.refused)
+			_ = w.reconcile() // a refusal is retried, and in the status
+			if got := w.bindingText(); got != tc.want {
+				t.Errorf("binding %q, want %q", got, tc.want)
+			}
+			ready := w.ready()
+			if ready.Reason != tc.reason {
+				t.Errorf("reason %s (%s), want %s", ready.Reason, ready.Message, tc.reason)
+			}
+			if tc.refused == "view" && !strings.Contains(ready.Message, "lacks the right bind on ClusterRole view") {
+				t.Errorf("message %q does not name the missing right", ready.Message)
+			}
+		})
+	}
+}
+
+// A newer rule may refuse a name that is in use. An admin who was removed loses the rights
+// there all the same, and a new one gets none.
+func TestRightsAreTakenAwayUnderANameThatIsRefused(t *testing.T) {
+	x := tenant("a", asking("dev", "prod"), admins("ann", "new"), holding("a-dev"))
+	w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "admin", "ann", "mallory"))
+	w.r.Options.OperatorNamespace = "a-dev"
+	w.must(w.reconcile())
+	if got := w.bindingText(); got != "admin ann" {
+		t.Errorf("binding %q, want that of ann alone", got)
+	}
+	if ready := w.ready(); ready.Reason != v1beta1.ReasonInvalidSpec {
+		t.Errorf("reason %s, want %s", ready.Reason, v1beta1.ReasonInvalidSpec)
+	}
+	if b := find[rbacv1.RoleBinding](w, "a-prod", adminBindingName); b == nil {
+		t.Error("a name that is not refused was not seen to")
+	}
+	listed := find[v1beta1.Tenant](w, "", "a").Status.Namespaces
+	want := v1beta1.TenantNamespace{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonInvalidSpec}
+	if !slices.Contains(listed, want) {
+		t.Errorf("status lists %+v, want %+v among them", listed, want)
+	}
+}
+
+// A claim on the binding counts only if the API server itself has that Tenant, and it has
+// a part in the namespace.
+func TestObserveHolders(t *testing.T) {
+	a := tenant("a", holding("a-dev"))
+	sharing := tenant("b", prefix("a-"))
+	without := tenant("b")
+	another := tenant("b", prefix("a-"), func(t *v1beta1.Tenant) { t.UID = "uid-anew" })
+	for name, tc := range map[string]struct {
+		cached, live *v1beta1.Tenant
+		claims       *v1beta1.Tenant
+		want         bool
+	}{
+		"a living Tenant that asks for the namespace": {sharing, sharing, sharing, true},
+		"a Tenant without a part in it":               {without, without, without, false},
+		"one that has dropped the name since":         {sharing, without, sharing, false},
+		"one that is gone":                            {sharing, nil, sharing, false},
+		"one that was made anew":                      {sharing, another, sharing, false},
+		"one that never was":                          {nil, nil, sharing, false},
+		"one that the cache does not show yet":        {nil, sharing, sharing, false},
+		"the Tenant itself":                           {sharing, sharing, a, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimed := binding("a-dev", tc.claims)
+			objects := []client.Object{a.DeepCopy(), namespace("a-dev", markedBy(a)), claimed}
+			w := newWorld(t, append(slices.Clone(objects), some(tc.live)...)...)
+			w.cache = indexed(t, append(objects, some(tc.cached)...)...).Build()
+			o, err := w.r.observe(t.Context(), a)
+			w.must(err)
+			if got := o.holders["a-dev"]["uid-b"]; got != tc.want {
+				t.Errorf("holders %v, want b among them: %t", o.holders, tc.want)
+			}
+			if got := ownsBinding(a, claimed, o.holders["a-dev"]); got == tc.want {
+				t.Errorf("the binding is ours: %t", got)
+			}
+		})
+	}
+}
+
+func some(t *v1beta1.Tenant) []client.Object {
+	if t == nil {
+		return nil
+	}
+	return []client.Object{t.DeepCopy()}
+}
+
+// The binding of a living holder stays, also under Retain, and the namespace with it.
+func TestNothingIsReleasedThatIsStillBound(t *testing.T) {
+	x, other := tenant("a", retaining, deleted, holding("a-dev")), tenant("b", prefix("a-"))
+	w := newWorld(t, x, other, namespace("a-dev", markedBy(x)), binding("a-dev", other))
+	for range 3 {
+		_ = w.reconcile() // the conflict is in the status
+		w.sync()
+	}
+	if got := find[v1beta1.Tenant](w, "", "a"); got == nil || len(got.Status.Namespaces) != 1 || got.Status.Namespaces[0].UID != "uid-a-dev" {
+		t.Fatalf("the Tenant does not list what it could not release: %+v", got)
+	}
+	if ready := w.ready(); ready.Reason != v1beta1.ReasonChildConflict || !strings.Contains(ready.Message, "a-dev/"+adminBindingName) {
+		t.Errorf("%s: %s does not name the binding", ready.Reason, ready.Message)
+	}
+	for len(w.recorder.Events) > 0 {
+		if event := <-w.recorder.Events; strings.Contains(event, v1beta1.EventNamespaceRetained) {
+			t.Errorf("event %q is not true", event)
+		}
+	}
+}
+
+// A cache that does not show a namespace must not cost the Tenant the UID that proves that
+// it is its own: marks can be lost meanwhile.
+func TestAStaleCacheDoesNotDropARecordedUID(t *testing.T) {
+	x := tenant("a", holding("a-dev"))
+	w := newWorld(t, x, namespace("a-dev"), bound(x, "admin", "mallory"))
+	w.must(w.cache.Delete(t.Context(), namespace("a-dev")))
+	_ = w.reconcile()
+	w.sync()
+	_ = w.reconcile() // what was refused is made again
+	if got := w.bindingText(); got != "admin ann" {
+		t.Errorf("binding %q, want that of ann: the namespace is %+v", got, find[v1beta1.Tenant](w, "", "a").Status.Namespaces)
+	}
+}

@@ -1,0 +1,274 @@
+package tenant
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// world is a Reconciler on an API server in memory, and on a cache that is as old as the
+// test wants. What the real API server does with each write is pinned by integration specs.
+type world struct {
+	t        testing.TB
+	live     client.WithWatch
+	cache    client.Client
+	r        *Reconciler
+	recorder *events.FakeRecorder
+	// deny, unless nil, may refuse a write before it is carried out.
+	deny func(verb string, o client.Object) error
+}
+
+// kinds are the lists of all that a world holds.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
+}
+
+// newWorld is a world with these objects, which the cache shows.
+func newWorld(t testing.TB, objects ...client.Object) *world {
+	t.Helper()
+	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
+	w := &world{t: t, live: indexed(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(), recorder: events.NewFakeRecorder(1000)}
+	m, err := newMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.r = &Reconciler{
+		Client: w.client(), Live: w.live, Recorder: w.recorder, Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		Options: Options{AdminClusterRole: "admin", OperatorNamespace: "leasehold-system", PodSecurityLevel: "baseline"},
+	}
+	w.sync()
+	return w
+}
+
+// sync has the cache show what the API server has.
+func (w *world) sync() {
+	w.t.Helper()
+	var objects []client.Object
+	for _, list := range kinds() {
+		w.must(w.live.List(w.t.Context(), list))
+		objects = append(objects, items(w.t, list)...)
+	}
+	w.cache = indexed(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
+}
+
+// syncTenants has the cache show the Tenants that the API server has, and all else as before.
+func (w *world) syncTenants() {
+	w.t.Helper()
+	var objects []client.Object
+	for _, list := range kinds() {
+		reader := client.Reader(w.cache)
+		if _, ok := list.(*v1beta1.TenantList); ok {
+			reader = w.live
+		}
+		w.must(reader.List(w.t.Context(), list))
+		objects = append(objects, items(w.t, list)...)
+	}
+	w.cache = indexed(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
+}
+
+// reconcile makes one pass over the Tenant a.
+func (w *world) reconcile() error {
+	_, err := w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
+	return err
+}
+
+// client reads from the cache, writes to the API server, and applies as that does.
+func (w *world) client() client.Client {
+	return interceptor.NewClient(w.live, interceptor.Funcs{
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			return w.cache.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return w.cache.List(ctx, list, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := w.denied("create", o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := w.denied("patch", o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := w.denied("delete", o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+			return w.apply(ctx, c, config)
+		},
+	})
+}
+
+func (w *world) denied(verb string, o client.Object) error {
+	if w.deny == nil {
+		return nil
+	}
+	return w.deny(verb, o)
+}
+
+// apply is server-side apply with force, for what Tenants need of it.
+func (w *world) apply(ctx context.Context, c client.Client, config runtime.ApplyConfiguration) error {
+	var desired, stored client.Object
+	switch config.(type) {
+	case *corev1ac.NamespaceApplyConfiguration:
+		desired, stored = &corev1.Namespace{}, &corev1.Namespace{}
+	case *rbacv1ac.RoleBindingApplyConfiguration:
+		desired, stored = &rbacv1.RoleBinding{}, &rbacv1.RoleBinding{}
+	case *rbacv1ac.ClusterRoleApplyConfiguration:
+		desired, stored = &rbacv1.ClusterRole{}, &rbacv1.ClusterRole{}
+	case *rbacv1ac.ClusterRoleBindingApplyConfiguration:
+		desired, stored = &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBinding{}
+	default:
+		return fmt.Errorf("applying %T: not known here", config)
+	}
+	data, err := json.Marshal(config)
+	w.must(err)
+	w.must(json.Unmarshal(data, desired))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, desired.GetName(), errors.New("precondition failed"))
+	version := desired.GetResourceVersion()
+	err = c.Get(ctx, client.ObjectKeyFromObject(desired), stored)
+	switch exists := err == nil; {
+	case client.IgnoreNotFound(err) != nil:
+		return err
+	case !exists && version != "1", exists && (version != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID()):
+		return conflict
+	case !exists:
+		if err := w.denied("create", desired); err != nil {
+			return err
+		}
+		desired.SetResourceVersion("")
+		desired.SetUID(types.UID(fmt.Sprintf("made-%s-%s", desired.GetNamespace(), desired.GetName())))
+		if ns, ok := config.(*corev1ac.NamespaceApplyConfiguration); ok {
+			ns.WithUID(desired.GetUID())
+		}
+		return c.Create(ctx, desired)
+	}
+	if err := w.denied("patch", desired); err != nil {
+		return err
+	}
+	if err := merge(stored, desired); err != nil {
+		return err
+	}
+	return c.Update(ctx, stored)
+}
+
+// merge adds to the stored metadata and replaces all else.
+func merge(stored, desired client.Object) error {
+	labels, annotations, owners := stored.GetLabels(), stored.GetAnnotations(), stored.GetOwnerReferences()
+	for k, v := range desired.GetLabels() {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[k] = v
+	}
+	for k, v := range desired.GetAnnotations() {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[k] = v
+	}
+	controllers := 0
+	byUID := map[types.UID]metav1.OwnerReference{}
+	for _, ref := range append(owners, desired.GetOwnerReferences()...) {
+		byUID[ref.UID] = ref
+	}
+	owners = nil
+	for _, ref := range byUID {
+		owners = append(owners, ref)
+		if ref.Controller != nil && *ref.Controller {
+			controllers++
+		}
+	}
+	if controllers > 1 {
+		return apierrors.NewInvalid(schema.GroupKind{}, stored.GetName(), nil)
+	}
+	stored.SetLabels(labels)
+	stored.SetAnnotations(annotations)
+	stored.SetOwnerReferences(owners)
+	switch s := stored.(type) {
+	case *rbacv1.RoleBinding:
+		s.Subjects = desired.(*rbacv1.RoleBinding).Subjects
+	case *rbacv1.ClusterRoleBinding:
+		s.Subjects = desired.(*rbacv1.ClusterRoleBinding).Subjects
+	case *rbacv1.ClusterRole:
+		s.Rules = desired.(*rbacv1.ClusterRole).Rules
+	}
+	return nil
+}
+
+// items are the objects of a list.
+func items(t testing.TB, list client.ObjectList) []client.Object {
+	t.Helper()
+	found, err := meta.ExtractList(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := make([]client.Object, len(found))
+	for i := range found {
+		objects[i] = found[i].(client.Object)
+	}
+	return objects
+}
+
+// indexed is a store with these objects and the indexes of this package.
+func indexed(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
+	t.Helper()
+	claims := func(o client.Object) []string {
+		var uids []string
+		for _, uid := range claimedTenants(o) {
+			uids = append(uids, string(uid))
+		}
+		return uids
+	}
+	return fakeBuilder(t, objects...).WithIndex(&corev1.Namespace{}, indexClaims, claims).WithIndex(&rbacv1.RoleBinding{}, indexClaims, claims)
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// find reads an object of the API server's; nil if there is none.
+func find[T any, P interface {
+	*T
+	client.Object
+}](w *world, namespace, name string) P {
+	w.t.Helper()
+	o := P(new(T))
+	err := w.live.Get(w.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	w.must(err)
+	return o
+}

@@ -1,0 +1,172 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+var bind = Right{
+	ResourceAttributes: authorizationv1.ResourceAttributes{
+		Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "view",
+	},
+	Remedy: "change the flag",
+}
+
+// authorizer answers reviews as an API server does.
+type authorizer struct {
+	client.Writer
+
+	mu     sync.Mutex
+	status authorizationv1.SubjectAccessReviewStatus
+	err    error
+	seen   []authorizationv1.ResourceAttributes
+}
+
+// answer sets what further reviews are answered.
+func (a *authorizer) answer(allowed bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status.Allowed, a.err = allowed, err
+}
+
+func (a *authorizer) reviews() []authorizationv1.ResourceAttributes {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.seen)
+}
+
+func (a *authorizer) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	review := o.(*authorizationv1.SelfSubjectAccessReview)
+	a.seen = append(a.seen, *review.Spec.ResourceAttributes)
+	review.Status = a.status
+	return a.err
+}
+
+// running is a Review that has been started in a bubble of synctest.
+type running struct {
+	*Review
+	log  *bytes.Buffer
+	done chan error
+	stop context.CancelFunc
+}
+
+func start(t *testing.T, a *authorizer) *running {
+	t.Helper()
+	r := &running{Review: New(a, bind, clock.RealClock{}), log: &bytes.Buffer{}, done: make(chan error, 1)}
+	if err := r.Check(nil); err == nil || !strings.Contains(err.Error(), "has not been reviewed yet") {
+		t.Errorf("before the start Check() = %v, want that no review was made yet", err)
+	}
+	ctx, stop := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(_, args string) {
+		r.log.WriteString(args + "\n")
+	}, funcr.Options{})))
+	r.stop = stop
+	go func() { r.done <- r.Start(ctx) }()
+	synctest.Wait()
+	return r
+}
+
+func TestReview(t *testing.T) {
+	const remedy = `the operator may not bind clusterroles.rbac.authorization.k8s.io "view": change the flag`
+	cases := map[string]struct {
+		status authorizationv1.SubjectAccessReviewStatus
+		err    error
+		want   string // of Check
+		logged string
+		ended  bool
+	}{
+		"granted":    {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}, ended: true},
+		"missing":    {want: remedy, logged: "not ready until the right is granted"},
+		"denied":     {status: authorizationv1.SubjectAccessReviewStatus{Denied: true}, want: remedy, logged: "not ready until"},
+		"no reviews": {err: errors.New("forbidden"), logged: "not known whether the right is granted"},
+		"no verdict": {
+			status: authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook authorizer is down"},
+			logged: "not known whether the right is granted",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &authorizer{status: tc.status, err: tc.err}
+				r := start(t, a)
+				got := ""
+				if err := r.Check(nil); err != nil {
+					got = err.Error()
+				}
+				if got != tc.want {
+					t.Errorf("Check() = %q, want %q", got, tc.want)
+				}
+				if seen := a.reviews()[0]; seen != bind.ResourceAttributes {
+					t.Errorf("reviewed %v, want %v", seen, bind.ResourceAttributes)
+				}
+				<-time.After(10 * time.Minute)
+				synctest.Wait()
+				lines := strings.Count(r.log.String(), "\n")
+				if tc.logged == "" && lines != 0 || tc.logged != "" && (lines != 1 || !strings.Contains(r.log.String(), tc.logged)) {
+					t.Errorf("after ten minutes the log is %q, want %q once", r.log, tc.logged)
+				}
+				// 1+2+4+8+16 s, and then each 30 s.
+				if want := map[bool]int{true: 1, false: 24}[tc.ended]; len(a.reviews()) != want {
+					t.Errorf("%d reviews in ten minutes, want %d", len(a.reviews()), want)
+				}
+				r.stop()
+				if err := <-r.done; err != nil {
+					t.Errorf("Start() = %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// The replica becomes ready without a restart, and stays so without further reviews.
+func TestReviewRecovers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &authorizer{}
+		r := start(t, a)
+		<-time.After(5 * time.Minute)
+		a.answer(false, errors.New("timeout"))
+		<-time.After(lastPause)
+		synctest.Wait()
+		if r.Check(nil) == nil {
+			t.Error("a review that fails took the place of the answer before: Check() = nil")
+		}
+		a.answer(true, nil)
+		<-time.After(lastPause)
+		synctest.Wait()
+		if err := r.Check(nil); err != nil {
+			t.Errorf("%s after the right was granted Check() = %v, want nil", lastPause, err)
+		}
+		if err := <-r.done; err != nil {
+			t.Errorf("Start() = %v, want nil", err)
+		}
+		reviews := len(a.reviews())
+		<-time.After(time.Hour)
+		if more := len(a.reviews()) - reviews; more != 0 {
+			t.Errorf("%d reviews after the right was granted, want none", more)
+		}
+		if !strings.Contains(r.log.String(), "the right is granted") {
+			t.Errorf("the log does not report that the right is granted: %s", r.log)
+		}
+		r.stop()
+	})
+}
+
+func TestReviewRunsOnEveryReplica(t *testing.T) {
+	if New(&authorizer{}, bind, clock.RealClock{}).NeedLeaderElection() {
+		t.Error("NeedLeaderElection() = true, want false")
+	}
+}

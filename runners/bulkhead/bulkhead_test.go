@@ -1,0 +1,110 @@
+package bulkhead_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"leasehold.dev/runners/bulkhead"
+)
+
+// large is more than half of what one webhook reads at once.
+var large = strings.Repeat("x", 3<<20)
+
+// gate is a webhook that answers when it is opened.
+type gate struct {
+	open   chan struct{}
+	inside atomic.Int32
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	g.inside.Add(1)
+	<-g.open
+	g.inside.Add(-1)
+	w.WriteHeader(http.StatusOK)
+}
+
+func serve(hooks map[string]http.Handler) *http.ServeMux {
+	mux := http.NewServeMux()
+	server := bulkhead.Webhooks(webhook.NewServer(webhook.Options{WebhookMux: mux}))
+	for path, hook := range hooks {
+		server.Register(path, hook)
+	}
+	return mux
+}
+
+func send(mux http.Handler, url, body string) *httptest.ResponseRecorder {
+	response := httptest.NewRecorder()
+	mux.ServeHTTP(response, httptest.NewRequest(http.MethodPost, url, strings.NewReader(body)))
+	return response
+}
+
+func TestLargeRequestsWaitAndSmallOnesOfOthersDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		views, tenants := &gate{open: make(chan struct{})}, &gate{open: make(chan struct{})}
+		mux := serve(map[string]http.Handler{"/views": views, "/tenants": tenants})
+		var answered atomic.Int32
+		for range 200 {
+			go func() {
+				if send(mux, "/views?timeout=5s", large).Code == http.StatusOK {
+					answered.Add(1)
+				}
+			}()
+		}
+		go send(mux, "/tenants?timeout=5s", "x")
+		synctest.Wait()
+		if n := views.inside.Load(); n != 1 {
+			t.Errorf("%d large requests are read at once, want 1", n)
+		}
+		if n := tenants.inside.Load(); n != 1 {
+			t.Errorf("%d requests of the other webhook are read, want 1", n)
+		}
+		close(tenants.open)
+		close(views.open)
+		synctest.Wait()
+		if n := answered.Load(); n != 200 {
+			t.Errorf("%d of 200 requests were answered once there was room", n)
+		}
+	})
+}
+
+func TestSmallRequestsGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		views := &gate{open: make(chan struct{})}
+		mux := serve(map[string]http.Handler{"/views": views})
+		for range 100 {
+			go send(mux, "/views", "x")
+		}
+		synctest.Wait()
+		if n := views.inside.Load(); n != 100 {
+			t.Errorf("%d of 100 small requests are read at once", n)
+		}
+		close(views.open)
+	})
+}
+
+func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
+	for url, want := range map[string]time.Duration{"/views?timeout=5s": 5 * time.Second, "/views": 10 * time.Second, "/views?timeout=x": 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			views := &gate{open: make(chan struct{})}
+			mux := serve(map[string]http.Handler{"/views": views})
+			go send(mux, "/views?timeout=1h", large)
+			synctest.Wait()
+			began := clock.RealClock{}.Now()
+			if code := send(mux, url, large).Code; code != http.StatusServiceUnavailable {
+				t.Errorf("%s: answered %d, want 503", url, code)
+			}
+			if took := (clock.RealClock{}).Since(began); took != want {
+				t.Errorf("%s: waited %s, want %s", url, took, want)
+			}
+			close(views.open)
+		})
+	}
+}

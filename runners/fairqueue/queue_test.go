@@ -1,0 +1,347 @@
+package fairqueue_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/runners/fairqueue"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const background = -100 // handler.LowPriority
+
+func request(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+func opts(priority int, after time.Duration) priorityqueue.AddOpts {
+	return priorityqueue.AddOpts{Priority: &priority, After: after}
+}
+
+// serve takes and finishes n requests, and returns them in the order of service.
+func serve(q priorityqueue.PriorityQueue[reconcile.Request], n int) []string {
+	var served []string
+	for range n {
+		r, _, _ := q.GetWithPriority()
+		q.Done(r)
+		served = append(served, r.String())
+	}
+	return served
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New("test", nil)
+		defer q.ShutDown()
+		test(t, q)
+	})
+}
+
+func wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// One user updates 1,000 objects. What another changes after that is next but one.
+func TestBacklogOfOneNamespaceDoesNotDelayAnother(t *testing.T) {
+	for name, add := range map[string]func(priorityqueue.PriorityQueue[reconcile.Request], reconcile.Request){
+		"added": func(q priorityqueue.PriorityQueue[reconcile.Request], r reconcile.Request) { q.Add(r) },
+		"delayed": func(q priorityqueue.PriorityQueue[reconcile.Request], r reconcile.Request) {
+			q.AddAfter(r, time.Second)
+		},
+		"failed": func(q priorityqueue.PriorityQueue[reconcile.Request], r reconcile.Request) { q.AddRateLimited(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+				t.Helper()
+				for i := range 1000 {
+					add(q, request("noisy", fmt.Sprint(i)))
+				}
+				wait(time.Second)
+				q.Add(request("quiet", "a"))
+				q.Add(request("quiet", "b"))
+				got := serve(q, 4)
+				if got[1] != "quiet/a" || got[3] != "quiet/b" {
+					t.Errorf("served %q, want every second one of the quiet namespace", got)
+				}
+				if left := q.Len(); left != 998 {
+					t.Errorf("%d requests left, want 998", left)
+				}
+			})
+		})
+	}
+}
+
+func TestObjectsWithoutNamespaceAreServedInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		for _, name := range []string{"c", "a", "b", "a"} {
+			q.Add(request("", name))
+		}
+		first, _, _ := q.GetWithPriority()
+		for range 100 {
+			q.Add(first) // changes again and again while it is reconciled
+		}
+		q.Done(first)
+		if diff := cmp.Diff([]string{"/a", "/b", "/c"}, serve(q, 3)); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestBackgroundRequestsGiveWayAndDoNotStarve(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		q.AddWithOpts(opts(background, 0), request("old", "a"), request("old", "b"), request("older", "c"))
+		for i := range 10 {
+			q.Add(request("busy", fmt.Sprint(i)))
+		}
+		want := []string{
+			"busy/0", "busy/1", "busy/2", "busy/3", "old/a", "busy/4", "busy/5", "busy/6", "busy/7", "older/c", "busy/8", "busy/9", "old/b",
+		}
+		if diff := cmp.Diff(want, serve(q, 13)); diff != "" {
+			t.Errorf("order (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestHigherPriorityReplacesLower(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		q.AddWithOpts(opts(background, 0), request("n", "a"), request("n", "b"), request("n", "c"))
+		q.Add(request("n", "b")) // a change of what the initial list had, too
+		for _, want := range []struct {
+			name     string
+			priority int
+		}{{"b", 0}, {"a", background}, {"c", background}} {
+			r, priority, _ := q.GetWithPriority()
+			if r.Name != want.name || priority != want.priority {
+				t.Errorf("got %s with priority %d, want %v", r.Name, priority, want)
+			}
+			q.AddWithOpts(opts(priority, time.Hour), r) // as after a result with RequeueAfter
+			q.Done(r)
+		}
+		wait(time.Hour)
+		if r, priority, _ := q.GetWithPriority(); r.Name != "b" || priority != 0 {
+			t.Errorf("after the delay: %s with priority %d, want b with its own", r.Name, priority)
+		}
+	})
+}
+
+func TestDelays(t *testing.T) {
+	r := request("n", "a")
+	type queue = priorityqueue.PriorityQueue[reconcile.Request]
+	for name, tc := range map[string]struct {
+		add  func(q queue)
+		want []int // ready requests after 0, 1, 2, ... seconds, each taken at once
+	}{
+		"a delay":                {func(q queue) { q.AddAfter(r, 2*time.Second) }, []int{0, 0, 1, 0}},
+		"the shorter delay wins": {func(q queue) { q.AddAfter(r, 3*time.Second); q.AddAfter(r, time.Second) }, []int{0, 1, 0, 0}},
+		"the longer delay loses": {func(q queue) { q.AddAfter(r, time.Second); q.AddAfter(r, 3*time.Second) }, []int{0, 1, 0, 0}},
+		"ready replaces delayed": {func(q queue) { q.AddAfter(r, 2*time.Second); q.Add(r) }, []int{1, 0, 0, 0}},
+		"delayed after ready":    {func(q queue) { q.Add(r); q.AddAfter(r, 2*time.Second) }, []int{1, 0, 0, 0}},
+		"the shorter of delay and limit": {func(q queue) {
+			q.AddWithOpts(priorityqueue.AddOpts{After: time.Hour, RateLimited: true}, r)
+		}, []int{0, 1, 0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := fairqueue.New("test", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
+				defer q.ShutDown()
+				tc.add(q)
+				var got []int
+				for range tc.want {
+					synctest.Wait()
+					got = append(got, q.Len())
+					serve(q, q.Len())
+					wait(time.Second)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("ready (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestBackoffGrowsUntilForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		r := request("n", "a")
+		var waited []time.Duration
+		for range 3 {
+			began := time.Now()
+			q.AddRateLimited(r)
+			serve(q, 1)
+			waited = append(waited, time.Since(began))
+		}
+		if q.NumRequeues(r) != 3 {
+			t.Errorf("%d requeues, want 3", q.NumRequeues(r))
+		}
+		q.Forget(r)
+		if q.NumRequeues(r) != 0 || cmp.Diff([]time.Duration{5, 10, 20}, []time.Duration{
+			waited[0] / time.Millisecond, waited[1] / time.Millisecond, waited[2] / time.Millisecond,
+		}) != "" {
+			t.Errorf("waited %v and then %d requeues", waited, q.NumRequeues(r))
+		}
+	})
+}
+
+func TestRequestIsWithOneWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		q.Add(request("n", "a"))
+		r, _, _ := q.GetWithPriority()
+		q.Add(r)
+		second := make(chan reconcile.Request)
+		go func() {
+			again, _, _ := q.GetWithPriority()
+			second <- again
+		}()
+		synctest.Wait()
+		select {
+		case <-second:
+			t.Fatal("two workers have the same request")
+		default:
+		}
+		if q.Len() != 1 {
+			t.Errorf("%d ready, want the one that waits for itself", q.Len())
+		}
+		q.Done(r)
+		if again := <-second; again != r {
+			t.Errorf("got %v, want %v again", again, r)
+		}
+	})
+}
+
+// What is left in a queue that was stopped is the next leader's.
+func TestShutDownServesNothingMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		stopped := make(chan error)
+		q.AddAfter(request("n", "later"), time.Hour)
+		go func() {
+			if _, _, shutdown := q.GetWithPriority(); !shutdown {
+				stopped <- errors.New("a worker that waits is not stopped")
+			}
+			close(stopped)
+		}()
+		synctest.Wait()
+		q.ShutDownWithDrain()
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		q.Add(request("n", "a"))
+		wait(2 * time.Hour)
+		if _, _, shutdown := q.GetWithPriority(); !shutdown || !q.ShuttingDown() {
+			t.Error("a stopped queue serves")
+		}
+	})
+}
+
+// Between two services of a namespace with a backlog every other namespace that has
+// waited since the first of them is served, whatever is added and promoted meanwhile.
+func TestNamespacesTakeTurns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := fairqueue.New("test", nil)
+		defer q.ShutDown()
+		waiting := map[bool]map[string]map[string]bool{false: {}, true: {}} // background, namespace, name
+		// since has, for each class and namespace, those that waited when it was last
+		// served and have not been served since.
+		since := map[bool]map[string]map[string]bool{false: {}, true: {}}
+		find := func(r reconcile.Request) (class, queued bool) {
+			for _, class := range []bool{false, true} {
+				if waiting[class][r.Namespace][r.Name] {
+					return class, true
+				}
+			}
+			return false, false
+		}
+		forget := func(class bool, namespace, name string) {
+			delete(waiting[class][namespace], name)
+			if len(waiting[class][namespace]) == 0 {
+				delete(waiting[class], namespace)
+				for _, others := range since[class] {
+					delete(others, namespace) // it waits no more
+				}
+			}
+		}
+		queued, foregroundInARow := 0, 0
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				r := request(
+					rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "namespace"), fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))
+				low := rapid.Bool().Draw(t, "low")
+				priority := 0
+				if low {
+					priority = background
+				}
+				q.AddWithOpts(opts(priority, 0), r)
+				class, known := find(r)
+				switch {
+				case known && (low || !class):
+					return
+				case known:
+					forget(class, r.Namespace, r.Name)
+				default:
+					queued++
+				}
+				if waiting[low][r.Namespace] == nil {
+					waiting[low][r.Namespace] = map[string]bool{}
+				}
+				waiting[low][r.Namespace][r.Name] = true
+			},
+			"serve": func(t *rapid.T) {
+				if queued == 0 {
+					return
+				}
+				lowWaits := len(waiting[true]) > 0
+				r, _, _ := q.GetWithPriority()
+				q.Done(r)
+				queued--
+				class, known := find(r)
+				if !known {
+					t.Fatalf("served %v, which does not wait", r)
+				}
+				if skipped := since[class][r.Namespace]; len(skipped) > 0 {
+					t.Fatalf("%s is served twice, %v not at all meanwhile", r.Namespace, skipped)
+				}
+				foregroundInARow++
+				if class || !lowWaits {
+					foregroundInARow = 0
+				}
+				if foregroundInARow >= 5 {
+					t.Fatal("5 foreground requests in a row, and those of the background wait")
+				}
+				forget(class, r.Namespace, r.Name)
+				for _, others := range since[class] {
+					delete(others, r.Namespace)
+				}
+				since[class][r.Namespace] = map[string]bool{}
+				for namespace := range waiting[class] {
+					if namespace != r.Namespace {
+						since[class][r.Namespace][namespace] = true
+					}
+				}
+			},
+			"": func(t *rapid.T) {
+				if q.Len() != queued {
+					t.Fatalf("%d requests are ready, want %d", q.Len(), queued)
+				}
+			},
+		})
+	})
+}

@@ -1,0 +1,328 @@
+package servingcert
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// minimum is how long the certificate in use, and its CA, are valid at any time. A cluster
+// may be without a leader for that long and still admit writes.
+const minimum = 30 * day
+
+const day = 24 * time.Hour
+
+// cluster answers the lists and watches of one test without a network, so that days
+// pass in moments.
+type cluster struct{ client.WithWatch }
+
+// RoundTrip implements http.RoundTripper.
+func (c cluster) RoundTrip(req *http.Request) (*http.Response, error) {
+	var list client.ObjectList
+	switch {
+	case strings.HasSuffix(req.URL.Path, "/secrets"):
+		list = &corev1.SecretList{}
+	case strings.HasSuffix(req.URL.Path, "/validatingwebhookconfigurations"):
+		list = &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	case strings.HasSuffix(req.URL.Path, "/mutatingwebhookconfigurations"):
+		list = &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	default:
+		return nil, fmt.Errorf("%s %s: not expected", req.Method, req.URL.Path)
+	}
+	query := req.URL.Query()
+	switch {
+	case query.Get("sendInitialEvents") == "true":
+		// As an API server without this feature: the client lists, and then watches.
+		return answer(req, http.StatusUnprocessableEntity, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity,
+		})
+	case query.Get("watch") == "true":
+		return c.watch(req, list)
+	}
+	if err := c.List(req.Context(), list); err != nil {
+		return nil, err
+	}
+	objects, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	newest := 1
+	for _, o := range objects {
+		newest = max(newest, version(o.(client.Object).GetResourceVersion()))
+	}
+	list.SetResourceVersion(strconv.Itoa(newest))
+	kinds, _, err := c.Scheme().ObjectKinds(list)
+	if err != nil {
+		return nil, err
+	}
+	list.GetObjectKind().SetGroupVersionKind(kinds[0])
+	return answer(req, http.StatusOK, list)
+}
+
+// Update is that of an API server: where nothing has changed, nothing is stored, and no
+// watch has an event.
+func (c cluster) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	var stored, updated map[string]any
+	current := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), current); err != nil {
+		return err
+	}
+	for object, into := range map[client.Object]*map[string]any{current: &stored, o: &updated} {
+		encoded, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(encoded, into); err != nil {
+			return err
+		}
+	}
+	if equality.Semantic.DeepEqual(stored["data"], updated["data"]) && equality.Semantic.DeepEqual(stored["webhooks"], updated["webhooks"]) {
+		return nil
+	}
+	return c.WithWatch.Update(ctx, o, opts...)
+}
+
+func answer(req *http.Request, code int, body any) (*http.Response, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return &http.Response{
+		StatusCode: code, Request: req, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(encoded)),
+	}, nil
+}
+
+// version is a resource version of the fake client, which counts.
+func version(resourceVersion string) int {
+	n, err := strconv.Atoi(resourceVersion)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// watch begins with what has changed since the version given.
+func (c cluster) watch(req *http.Request, list client.ObjectList) (*http.Response, error) {
+	events, err := c.Watch(req.Context(), list)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.List(req.Context(), list); err != nil {
+		return nil, err
+	}
+	present, err := meta.ExtractList(list)
+	if err != nil {
+		return nil, err
+	}
+	since := version(req.URL.Query().Get("resourceVersion"))
+	read, write := io.Pipe()
+	go func() {
+		defer events.Stop()
+		encode := func(e watch.EventType, o runtime.Object) bool {
+			kinds, _, err := c.Scheme().ObjectKinds(o)
+			if err != nil {
+				return false
+			}
+			o.GetObjectKind().SetGroupVersionKind(kinds[0])
+			return json.NewEncoder(write).Encode(map[string]any{"type": e, "object": o}) == nil
+		}
+		for _, o := range present {
+			if version(o.(client.Object).GetResourceVersion()) > since && !encode(watch.Modified, o) {
+				return
+			}
+		}
+		for {
+			select {
+			case <-req.Context().Done():
+				_ = write.CloseWithError(req.Context().Err())
+				return
+			case e := <-events.ResultChan():
+				if !encode(e.Type, e.Object) {
+					return
+				}
+			}
+		}
+	}()
+	return &http.Response{
+		StatusCode: http.StatusOK, Request: req, Header: http.Header{"Content-Type": {"application/json"}}, Body: read,
+	}, nil
+}
+
+// runs tells the rotators of one process apart.
+var runs atomic.Int32
+
+// age runs rotator and source on the cluster in the current bubble of synctest.
+func age(t *testing.T, c cluster) *Source {
+	t.Helper()
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		mapper.Add(admissionregistrationv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeRoot)
+	}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://cluster.test", Transport: c, QPS: -1}, ctrl.Options{
+		Scheme:         c.Scheme(),
+		Metrics:        server.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		NewClient:      func(*rest.Config, client.Options) (client.Client, error) { return c, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := newSource(t)
+	if err := source.SetupWithManager(mgr); err != nil {
+		t.Fatal(err)
+	}
+	if err := AddRotator(mgr, source, RotatorOptions{
+		Service: "webhooks", Validating: "hooks", Mutating: "hooks", ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	})
+	return source
+}
+
+func newCluster(t *testing.T, secret *corev1.Secret) cluster {
+	t.Helper()
+	secret.Namespace, secret.Name = key.Namespace, key.Name
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	hook := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: "webhooks"}}
+	return cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret,
+		&admissionregistrationv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "hooks"},
+			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "validate.test", ClientConfig: hook}},
+		},
+		&admissionregistrationv1.MutatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "hooks"},
+			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "mutate.test", ClientConfig: hook}},
+		}).Build()}
+}
+
+// served makes a handshake as the API server does, and returns the certificate and its CA.
+func (c cluster) served(ctx context.Context, source *Source) (leaf, ca *x509.Certificate, err error) {
+	var validating admissionregistrationv1.ValidatingWebhookConfiguration
+	var mutating admissionregistrationv1.MutatingWebhookConfiguration
+	for _, configuration := range []client.Object{&validating, &mutating} {
+		if err := c.Get(ctx, client.ObjectKey{Name: "hooks"}, configuration); err != nil {
+			return nil, nil, err
+		}
+	}
+	bundle := validating.Webhooks[0].ClientConfig.CABundle
+	if !bytes.Equal(bundle, mutating.Webhooks[0].ClientConfig.CABundle) {
+		return nil, nil, fmt.Errorf("the two configurations trust different CAs")
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	go func() { _ = tls.Server(far, &tls.Config{GetCertificate: source.GetCertificate}).HandshakeContext(ctx) }()
+	connection := tls.Client(near, &tls.Config{RootCAs: roots, ServerName: host})
+	if err := connection.HandshakeContext(ctx); err != nil {
+		return nil, nil, err
+	}
+	chain := connection.ConnectionState().VerifiedChains[0]
+	return chain[0], chain[len(chain)-1], nil
+}
+
+// Certificates age: each is replaced long before its end, with the CA that signed it where
+// that ends too, and at no time do the webhook configurations distrust what is served. The
+// bubble is two days long: the work queues have tickers of half a second.
+func TestCertificatesAreReplacedLongBeforeTheyExpire(t *testing.T) {
+	for name, tc := range map[string]struct {
+		certificate, ca time.Duration // how long they are still valid; 0 is none
+		want            string        // certificates and CAs that were seen in two days
+	}{
+		"there is none":                         {0, 0, "1 of 1"},
+		"it is new":                             {365 * day, 3650 * day, "1 of 1"},
+		"it is old when the leader starts":      {31 * day, 3650 * day, "1 of 1"},
+		"it gets old while the leader runs":     {90*day + 6*time.Hour, 3650 * day, "2 of 1"},
+		"its CA gets old while the leader runs": {90*day + 6*time.Hour, 90*day + 6*time.Hour, "2 of 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, aged(t, tc.certificate, tc.ca))
+				source := age(t, c)
+				leaves, cas := map[string]bool{}, map[string]bool{}
+				for began := time.Now(); time.Since(began) < 2*day; {
+					<-time.After(time.Hour)
+					synctest.Wait()
+					leaf, ca, err := c.served(t.Context(), source)
+					if err != nil {
+						t.Fatalf("after %s: %v", time.Since(began), err)
+					}
+					for what, certificate := range map[string]*x509.Certificate{"certificate": leaf, "CA": ca} {
+						if left := time.Until(certificate.NotAfter); left < minimum {
+							t.Fatalf("after %s the %s in use expires in %s, want at least %s", time.Since(began), what, left, minimum)
+						}
+					}
+					leaves[leaf.NotAfter.String()] = true
+					cas[ca.NotAfter.String()] = true
+				}
+				if got := fmt.Sprintf("%d of %d", len(leaves), len(cas)); got != tc.want {
+					t.Errorf("certificates and CAs in two days: %s, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// aged is a Secret whose certificate and CA are valid for as long as given.
+func aged(t *testing.T, certificate, ca time.Duration) *corev1.Secret {
+	t.Helper()
+	if certificate == 0 {
+		return &corev1.Secret{}
+	}
+	issuer := newAuthority(t).issuer
+	issuer.CAName = "leasehold-ca"
+	begin := time.Now().Add(-time.Hour)
+	signing, err := issuer.CreateCACert(begin, time.Now().Add(ca))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, privateKey, err := issuer.CreateCertPEM(signing, begin, time.Now().Add(certificate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{Data: map[string][]byte{
+		"ca.crt": signing.CertPEM, "ca.key": signing.KeyPEM, "tls.crt": signed, "tls.key": privateKey,
+	}}
+}

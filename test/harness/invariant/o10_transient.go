@@ -1,0 +1,188 @@
+package invariant
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// What a status says in passing: no mark shows it, but a user who waits for Ready acts
+// on it.
+
+// stalled is the condition type by which tools know that nothing goes on any more.
+const stalled = "Stalled"
+
+// judgeAgreement looks for one version that contradicts itself.
+func (b *bench) judgeAgreement(k Kind, life *history.Life, v history.Version) {
+	found, _ := conditions(v.Object)
+	ready := found[k.Ready]
+	if k.Ready == "" || ready.status != "True" {
+		return
+	}
+	if seen := observed(v.Object); ready.observed != 0 && seen != 0 && ready.observed != seen {
+		b.broken("%s (UID %s) at %s: %s is True about generation %d in a status about generation %d",
+			life.Key, life.UID, v.Span, k.Ready, ready.observed, seen)
+	}
+	if found[stalled].status == "True" {
+		b.broken("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.Span, k.Ready, stalled)
+	}
+}
+
+// judgeFlips looks for a condition that was given up and comes back, while nothing
+// but the operator has changed anything.
+func (b *bench) judgeFlips(k Kind, life *history.Life) {
+	if !b.History.Has(history.Audit) {
+		return // then it is not known who changed what
+	}
+	var before, given *history.Version // the last one that was ready, and the first that was not after it
+	for i := range life.Versions {
+		v := &life.Versions[i]
+		found, _ := conditions(v.Object)
+		isReady := k.Ready != "" && found[k.Ready].status == "True"
+		if before != nil && before.Object.GetGeneration() != v.Object.GetGeneration() {
+			before, given = nil, nil
+		}
+		switch {
+		case isReady && given != nil && !b.caused(before, v):
+			b.broken("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
+				life.Key, life.UID, k.Ready, before.Span, given.Span, v.Span)
+			before, given = v, nil
+		case isReady:
+			before, given = v, nil
+		case before != nil && given == nil:
+			given = v
+		}
+	}
+}
+
+// caused reports whether anything but the operator did something from one version to
+// another: a fault, another writer, or what is outside the cluster.
+func (b *bench) caused(from, to *history.Version) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
+		slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
+			return !b.ours(r) && r.Done() && !r.Before(from.Span) && !to.Before(r.Span)
+		}) ||
+		slices.ContainsFunc(b.History.Calls, func(c history.Call) bool {
+			return c.Outcome != history.Done && !c.Ended.Before(from.At) && !c.Began.After(to.At)
+		})
+}
+
+// desired are the children of one object at one generation, in the marks of clean runs.
+type desired map[string][]map[string]entry
+
+// judgeBecomesReady compares the children of an object, at the very version at which it
+// becomes Ready, with those at rest in clean runs.
+func (b *bench) judgeBecomesReady() {
+	if len(b.References) < 2 {
+		return
+	}
+	want := desired{}
+	for _, h := range b.References {
+		want.add(h, b.Operator)
+	}
+	normal := b.History.Normal()
+	for _, k := range b.Operator.Kinds {
+		for _, life := range b.index.Lives(k.Resource) {
+			for i := range life.Versions {
+				v := &life.Versions[i]
+				if k.Ready == "" || !saysReady(k, v) || i > 0 && saysReady(k, &life.Versions[i-1]) {
+					continue
+				}
+				name := normal.Replace(life.String())
+				if children := want[generationOf(name, v)]; len(children) > 1 {
+					b.checked++
+					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator, history.Mark{Span: v.Span}, Operator.concerns), name), children)
+				}
+			}
+		}
+	}
+}
+
+// add notes what an object's children are at each mark at which it is Ready.
+func (d desired) add(h *history.History, o Operator) {
+	normal, index := h.Normal(), h.Index()
+	for _, m := range h.Marks {
+		if !m.Converged {
+			continue
+		}
+		at := atMark(index, o, m)
+		if len(at) == 0 {
+			continue
+		}
+		all := stateIn(h, index, o, m, Operator.concerns)
+		for life, now := range at {
+			name := normal.Replace(life.String())
+			key := generationOf(name, now)
+			d[key] = append(d[key], childrenOf(all, name))
+		}
+	}
+}
+
+// atMark are the objects that are Ready at a mark.
+func atMark(index *history.Index, o Operator, m history.Mark) map[*history.Life]*history.Version {
+	found := map[*history.Life]*history.Version{}
+	for _, k := range o.Kinds {
+		for _, life := range index.Lives(k.Resource) {
+			if now := at(life, m); now != nil && k.Ready != "" && saysReady(k, now) {
+				found[life] = now
+			}
+		}
+	}
+	return found
+}
+
+func generationOf(name string, v *history.Version) string {
+	return fmt.Sprintf("%s at generation %d", name, v.Object.GetGeneration())
+}
+
+func childrenOf(all state, owner string) map[string]entry {
+	children := map[string]entry{}
+	for name, e := range all {
+		if e.owner == owner {
+			children[name] = e
+		}
+	}
+	return children
+}
+
+func (b *bench) judgeChildren(k Kind, life *history.Life, v *history.Version, got map[string]entry, want []map[string]entry) {
+	for _, name := range slices.Sorted(maps.Keys(want[0])) {
+		like := want[0][name]
+		everywhere := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { _, there := w[name]; return !there })
+		have, there := got[name]
+		if !everywhere || b.meddled(name) {
+			continue
+		}
+		if !there {
+			b.broken("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.Span, name)
+			continue
+		}
+		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
+			steady := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
+			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
+				b.broken("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
+					life.Key, life.UID, k.Ready, v.Span, name, have.where, path[1:], have.fields[path], like.fields[path])
+			}
+		}
+	}
+}
+
+// meddled reports whether a person or a fault has written to an object: what it is like
+// then is not the operator's doing.
+func (b *bench) meddled(name string) bool {
+	normal := b.History.Normal()
+	return b.touched()[name] || slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
+		return r.Done() && !b.ours(r) && isPerson(r.User) && normal.Replace(r.Key.String()) == name
+	})
+}
+
+// settles reports whether a field of a child is as at rest whenever its owner is Ready.
+func (k Kind) settles(of history.Resource, path string) bool {
+	if !strings.HasPrefix(path, ".metadata") && !strings.HasPrefix(path, ".status") {
+		return true
+	}
+	return slices.ContainsFunc(k.Children, func(c Child) bool { return c.Resource == of && slices.Contains(c.Settled, path[1:]) })
+}

@@ -1,0 +1,87 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Isolation bounds what one namespace may cost another. Clean runs are without the
+// attack, so what differs from them elsewhere is its cost.
+var Isolation = Invariant{
+	ID: "O19", Name: "isolation",
+	Promise: "an attack from one namespace delays others by a bounded time only, and none of their objects or rights " +
+		"is changed, made or deleted because of it",
+	judge: judgeIsolation,
+}
+
+// slower is how many times the clean time others may wait on top of it.
+const slower = 2
+
+func judgeIsolation(b *bench) {
+	attacked := slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Attack })
+	if !attacked || !b.needs(history.Watch) {
+		return
+	}
+	for _, m := range b.History.Marks {
+		b.judgeDelay(m)
+	}
+	b.compared(Operator.owned, func(m history.Mark, got state, found []difference) {
+		b.checked += len(got)
+		for _, d := range found {
+			b.broken("at %q %s", m.Name, d.text)
+		}
+	})
+	for _, d := range b.History.Decisions {
+		b.judgeRight(d)
+	}
+}
+
+// judgeDelay compares how long what is desired elsewhere took with clean runs.
+func (b *bench) judgeDelay(m history.Mark) {
+	var clean time.Duration
+	known := false
+	for _, h := range b.References {
+		for _, o := range h.Marks {
+			if o.Name == m.Name && !o.Reached.IsZero() {
+				clean, known = max(clean, o.Reached.Sub(o.Acted)), true
+			}
+		}
+	}
+	switch {
+	case b.Operator.Limits.Late.Duration == 0:
+		b.doubt("the operator has no limit for how late something may be")
+	case !known:
+		b.doubt("no clean run says how long it takes until %q", m.Name)
+	case m.Reached.IsZero():
+		b.checked++
+		b.broken("at %q what is desired elsewhere had not been reached %s after it was requested, in clean runs after %s",
+			m.Name, m.Began.Sub(m.Acted).Round(time.Millisecond), clean.Round(time.Millisecond))
+	default:
+		b.checked++
+		late := m.Reached.Sub(m.Acted) - clean
+		if allowed := max(b.Operator.Limits.Late.Duration, slower*clean); late > allowed {
+			b.broken("at %q what is desired elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
+				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond))
+		}
+	}
+}
+
+// judgeRight compares an access with those of the same step in clean runs.
+func (b *bench) judgeRight(d history.Decision) {
+	normal := b.History.Normal()
+	for _, h := range b.References {
+		theirs := h.Normal()
+		for _, o := range h.Decisions {
+			if o.Step != d.Step || theirs.Replace(o.Action) != normal.Replace(d.Action) {
+				continue
+			}
+			b.checked++
+			if o.Allowed != d.Allowed {
+				b.broken("at step %q %s is %t, in clean runs %t", d.Step, d.Action, d.Allowed, o.Allowed)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+)
+
+// blackHolePrefix begins the names of values that are URLs of black holes.
+const blackHolePrefix = "blackhole."
+
+// blackHole accepts connections and never answers.
+type blackHole struct {
+	listener net.Listener
+	all      sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func openBlackHole(ctx context.Context) (*blackHole, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("opening a black hole: %w", err)
+	}
+	b := &blackHole{listener: listener}
+	b.all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // it is closed
+			}
+			b.mu.Lock()
+			b.conns = append(b.conns, conn)
+			b.mu.Unlock()
+		}
+	})
+	return b, nil
+}
+
+func (b *blackHole) url() string { return "http://" + b.listener.Addr().String() }
+
+// close ends all connections. From then on they are refused.
+func (b *blackHole) close() error {
+	err := b.listener.Close()
+	b.all.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, conn := range b.conns {
+		err = errors.Join(err, conn.Close())
+	}
+	b.conns = nil
+	return err
+}
+
+// blackHoles are those of one run.
+type blackHoles []*blackHole
+
+// open opens n more and returns their URLs.
+func (all *blackHoles) open(ctx context.Context, n int) ([]string, error) {
+	var urls []string
+	for range n {
+		b, err := openBlackHole(ctx)
+		if err != nil {
+			return nil, err
+		}
+		*all = append(*all, b)
+		urls = append(urls, b.url())
+	}
+	return urls, nil
+}
+
+// name opens one for each value of a scenario that is one.
+func (all *blackHoles) name(ctx context.Context, values []string) (map[string]string, error) {
+	named := map[string]string{}
+	for _, value := range values {
+		if !strings.HasPrefix(value, blackHolePrefix) {
+			continue
+		}
+		urls, err := all.open(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		named[value] = urls[0]
+	}
+	return named, nil
+}
+
+func (all *blackHoles) close() error {
+	var errs []error
+	for _, b := range *all {
+		errs = append(errs, b.close())
+	}
+	*all = nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,37 @@
+package run
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestABlackHoleAcceptsAndNeverAnswers(t *testing.T) {
+	g := NewWithT(t)
+	var holes blackHoles
+	named, err := holes.name(t.Context(), []string{"blackhole.1", "store.endpoint", "blackhole.2"})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(named).To(And(HaveLen(2), HaveKey("blackhole.1"), HaveKey("blackhole.2")))
+	g.Expect(named["blackhole.1"]).NotTo(Equal(named["blackhole.2"]))
+	address := strings.TrimPrefix(named["blackhole.1"], "http://")
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))).To(Succeed())
+	_, err = conn.Read(make([]byte, 1))
+	g.Expect(err).To(MatchError(ContainSubstring("timeout")))
+
+	g.Expect(conn.SetReadDeadline(time.Now().Add(eventually))).To(Succeed())
+	g.Expect(holes.close()).To(Succeed())
+	_, err = conn.Read(make([]byte, 1))
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(err).NotTo(MatchError(ContainSubstring("timeout")))
+	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	g.Expect(err).To(MatchError(ContainSubstring("refused")))
+}

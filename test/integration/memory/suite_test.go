@@ -1,0 +1,62 @@
+// Package memory_test measures what users can make the operator's replicas hold in memory.
+// The numbers of objects are small in `make test`; `make memory` takes those of the goals.
+package memory_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+var (
+	suite = operator.NewSuite(operator.Options{
+		Name: "memory",
+		// 1,000 views have 1 GB of contents, stored again with each version of them.
+		EtcdArgs:    map[string][]string{"quota-backend-bytes": {strconv.Itoa(20 << 30)}},
+		Controllers: append(slices.Clone(env.DefaultControllers), "resourcequota-controller"),
+		Answers:     func() client.Object { return view("answers", 1) },
+	})
+	k8s client.Client
+)
+
+func TestMemory(t *testing.T) { suite.Run(t) }
+
+var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) { k8s = suite.Join(ctx, data) })
+
+var _ = SynchronizedAfterSuite(func() {}, suite.End)
+
+// count is how many objects a spec makes: few, or what the environment says.
+func count(variable string, few int) int {
+	GinkgoHelper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	Expect(err).NotTo(HaveOccurred(), "%s is no number", variable)
+	return n
+}
+
+// view makes a view of files that have 220 KiB each.
+func view(name string, files int) *v1beta1.MarkdownView {
+	v := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name}}
+	v.Spec.Markdowns = map[string]v1beta1.MarkdownText{}
+	contents := ""
+	for i := range files {
+		contents += fmt.Sprintf("- [%d](%d.md)\n", i+1, i+1)
+		v.Spec.Markdowns[fmt.Sprintf("%d.md", i+1)] = v1beta1.MarkdownText(text(220 << 10))
+	}
+	v.Spec.Markdowns["SUMMARY.md"] = v1beta1.MarkdownText(contents)
+	return v
+}

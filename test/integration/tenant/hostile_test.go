@@ -1,0 +1,166 @@
+package tenant_test
+
+import (
+	"context"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+func users(names ...string) func(*v1beta1.Tenant) {
+	return func(t *v1beta1.Tenant) {
+		t.Spec.Admins = nil
+		for _, name := range names {
+			t.Spec.Admins = append(t.Spec.Admins, v1beta1.Subject{Kind: v1beta1.SubjectUser, Name: name})
+		}
+	}
+}
+
+// as is a client that acts as a user.
+func as(user string) client.Client {
+	GinkgoHelper()
+	config := rest.CopyConfig(suite.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}
+	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// forge has a user change the binding that gives the user's rights, with the rights
+// that it gives.
+func forge(ctx context.Context, user, namespace string, f func(*rbacv1.RoleBinding)) {
+	GinkgoHelper()
+	c := as(user)
+	Eventually(func(g Gomega) {
+		binding := bindingIn(namespace)
+		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		f(binding)
+		g.Expect(c.Update(ctx, binding)).To(Succeed())
+	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// forgedMark makes the binding look like that of a Tenant that does not exist.
+func forgedMark(b *rbacv1.RoleBinding) {
+	b.Annotations, b.OwnerReferences = map[string]string{v1beta1.AnnotationTenantUID: "x"}, nil
+}
+
+var _ = Describe("An admin who is removed", func() {
+	BeforeEach(suite.NeedsControllers)
+
+	DescribeTable("keeps no right by forging whose the binding is, while the Tenant lives",
+		func(ctx SpecContext, forged func(ctx context.Context, mallory, namespace string) func(*rbacv1.RoleBinding)) {
+			mallory, alice := unique("mallory"), unique("alice")
+			t := givenReady(ctx, build(unique("forge"), suffixes("dev"), users(mallory, alice)))
+			namespace := t.Name + "-dev"
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).Should(BeTrue())
+			forge(ctx, mallory, namespace, forged(ctx, mallory, namespace))
+
+			change(ctx, t, users(alice))
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(expect.Medium).Should(BeFalse())
+			eventuallyReady(ctx, t)
+			Expect(userCan(alice, "create", "deployments", namespace, "")(ctx)).To(BeTrue())
+		},
+		Entry("as a Tenant's that does not exist", func(context.Context, string, string) func(*rbacv1.RoleBinding) { return forgedMark }),
+		Entry("as an object's of their own", func(ctx context.Context, mallory, namespace string) func(*rbacv1.RoleBinding) {
+			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner"}}
+			Expect(as(mallory).Create(ctx, owner)).To(Succeed())
+			return func(b *rbacv1.RoleBinding) {
+				b.Annotations = nil
+				b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			}
+		}),
+	)
+
+	It("keeps no right by forging or holding the binding, under Retain", func(ctx SpecContext) {
+		mallory := unique("mallory")
+		t := givenReady(ctx, build(unique("forge"), retain, users(mallory)))
+		prod := t.Name + "-prod"
+		DeferCleanup(func(ctx SpecContext) {
+			for _, suffix := range []string{"-dev", "-prod"} {
+				Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(t.Name+suffix)))).To(Succeed())
+			}
+		})
+		Eventually(ctx, userCan(mallory, "create", "deployments", prod, "")).Should(BeTrue())
+		forge(ctx, mallory, prod, func(b *rbacv1.RoleBinding) {
+			forgedMark(b)
+			b.Finalizers = []string{"example.com/hold"}
+		})
+
+		change(ctx, t, suffixes("dev"))
+		Eventually(ctx, eventsAbout(t)).WithTimeout(expect.Medium).Should(
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained, Note: prod}))
+		Expect(reading(bindingIn(prod))(ctx)).To(expect.BeGone(), "the event says that the namespace was released")
+		Eventually(ctx, userCan(mallory, "create", "deployments", prod, "")).Should(BeFalse())
+
+		By("losing them in the other namespace with the Tenant")
+		forge(ctx, mallory, t.Name+"-dev", forgedMark)
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		Eventually(ctx, userCan(mallory, "create", "deployments", t.Name+"-dev", "")).Should(BeFalse())
+	})
+})
+
+var _ = Describe("A stranger's namespace under a name of the spec", func() {
+	It("does not go with the Tenant by an owner reference that was planted on it", func(ctx SpecContext) {
+		suite.NeedsControllers()
+		name := unique("planted")
+		victim := stranger(ctx, name+"-dev")
+		data := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Name, Name: "data"}}
+		Expect(k8s.Create(ctx, data)).To(Succeed())
+		t := given(ctx, build(name, suffixes("dev")))
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict))
+		change(ctx, victim, func(ns *corev1.Namespace) {
+			ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(t, v1beta1.GroupVersion.WithKind("Tenant"))}
+		})
+
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		Expect(fetched(victim)(ctx)).To(And(HaveField("OwnerReferences", BeEmpty()), HaveField("DeletionTimestamp", BeNil())))
+		Expect(reading(data)(ctx)).To(Succeed())
+	})
+})
+
+var _ = Describe("After a restore with new UIDs", func() {
+	It("a Tenant explains how its namespace is handed over, and goes on once it is", func(ctx SpecContext) {
+		name := unique("restored")
+		meta := metav1.ObjectMeta{
+			Labels:      map[string]string{v1beta1.LabelTenant: name, v1beta1.LabelManagedBy: v1beta1.ManagedByValue},
+			Annotations: map[string]string{v1beta1.AnnotationTenantUID: "uid-before-the-restore"},
+		}
+		ns := namespaceOf(name + "-dev")
+		ns.Labels, ns.Annotations = meta.Labels, meta.Annotations
+		Expect(k8s.Create(ctx, ns)).To(Succeed())
+		uid := ns.UID
+		role := &rbacv1.ClusterRole{ObjectMeta: *meta.DeepCopy()}
+		role.Name = "leasehold:tenant-reader:" + name
+		Expect(k8s.Create(ctx, role)).To(Succeed())
+		data := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "data"}}
+		Expect(k8s.Create(ctx, data)).To(Succeed())
+
+		t := given(ctx, build(name, suffixes("dev"), retain))
+		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
+		handover := []string{"annotate", "namespace", ns.Name, "--overwrite", v1beta1.AnnotationTenantUID + "=" + string(t.UID)}
+		command := "kubectl annotate namespace " + ns.Name + " --overwrite " + handover[4]
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
+			HaveField("Status.Conditions", ContainElement(HaveField("Message", And(
+				ContainSubstring(command), Not(ContainSubstring("delete it"))))))))
+		Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone(), "nothing is handed over by itself")
+
+		out, err := suite.Kubectl(ctx, handover...)
+		Expect(err).NotTo(HaveOccurred(), out)
+		eventuallyReady(ctx, t)
+		Expect(fetched(ns)(ctx)).To(And(HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil())))
+		Expect(reading(data)(ctx)).To(Succeed())
+		Eventually(ctx, userCan("admin-of-"+name, "get", "tenants", "", name)).Should(BeTrue())
+	})
+})

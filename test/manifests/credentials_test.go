@@ -1,0 +1,60 @@
+package manifests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+const credentialsName = "leasehold-credentials.leasehold.dev"
+
+// The policy is asked about the deletion of every Secret and ConfigMap of the
+// cluster, so it has to let through all that it is not for.
+func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
+	for _, dir := range []string{"default", "certmanager"} {
+		t.Run(dir, func(t *testing.T) {
+			objects := render(t, dir)
+			p, b := one[*fencePolicy](t, objects, credentialsName), one[*fenceBinding](t, objects, credentialsName)
+			if b.Spec.PolicyName != p.Name {
+				t.Errorf("the binding is of the policy %q, want %q", b.Spec.PolicyName, p.Name)
+			}
+			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore || *b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
+				t.Error("without a StorageBucket, or without its CRD, nobody could delete a Secret")
+			}
+			kind := admissionregistrationv1.ParamKind{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket"}
+			if *p.Spec.ParamKind != kind {
+				t.Errorf("the policy judges by %v, want %v", *p.Spec.ParamKind, kind)
+			}
+			// A namespace or a name here would be that of other tenants.
+			ref := b.Spec.ParamRef
+			if ref.Name != "" || ref.Namespace != "" || !isEverything(ref.Selector) {
+				t.Errorf("the policy looks at %+v, want all StorageBuckets of the request's namespace", ref)
+			}
+			for _, rule := range p.Spec.MatchConstraints.ResourceRules {
+				if !slices.Equal(rule.Operations, []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}) ||
+					!slices.Equal(rule.Resources, []string{"secrets", "configmaps"}) || !slices.Equal(rule.APIGroups, []string{""}) {
+					t.Errorf("the policy is asked about %+v, want deletions of Secrets and ConfigMaps", rule)
+				}
+			}
+		})
+	}
+}
+
+func isEverything(s *metav1.LabelSelector) bool {
+	return s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0
+}
+
+// The policy knows the finalizer by its name, which Go code cannot give it.
+func TestCredentialsPolicyKnowsTheFinalizer(t *testing.T) {
+	p := one[*fencePolicy](t, render(t, "default"), credentialsName)
+	if !slices.ContainsFunc(p.Spec.Variables, func(v admissionregistrationv1.Variable) bool {
+		return strings.Contains(v.Expression, "'"+v1beta1.StorageBucketFinalizer+"' in")
+	}) {
+		t.Errorf("no expression has the finalizer %s: %v", v1beta1.StorageBucketFinalizer, p.Spec.Variables)
+	}
+}
