@@ -183,7 +183,24 @@ func TestTakeover(t *testing.T) {
 			d.put(pod)
 		}, 0, atOnce, "evidence: container manager of Pod first was started again", nil},
 		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0, atOnce, "evidence: container", nil},
-		"DeletedByForce":  {func(d *duel) { crash(d); d.remove("pods", "first") }, expiry, expiry + atOnce, "expired", nil},
+		"EndedAndReplacedWhileTheLeaseIsNotRead": {func(d *duel) {
+			crash(d)
+			d.fail(func(verb, resource string) error {
+				if verb == http.MethodGet && resource == "leases" {
+					return errors.New("no answer")
+				}
+				return nil
+			})
+			d.put(terminated("first", now()))
+			pass(time.Millisecond)
+			d.remove("pods", "first")
+			another := podOf("first")
+			another.UID = "another"
+			d.put(another)
+			pass(time.Millisecond)
+			d.fail(nil)
+		}, 0, retryPeriod, "evidence: container manager of Pod first terminated", nil},
+		"DeletedByForce": {func(d *duel) { crash(d); d.remove("pods", "first") }, expiry, expiry + atOnce, "expired", nil},
 		"AnotherPodOfTheName": {func(d *duel) {
 			crash(d)
 			d.remove("pods", "first")

@@ -95,8 +95,11 @@ func (v *view) observeLive(lease *coordinationv1.Lease, began, now time.Duration
 }
 
 // observePod takes in a state of the holder's Pod. The last state before a deletion counts as
-// well: what ended stays ended.
+// well: what ended stays ended. So another Pod of the name does not replace it.
 func (v *view) observePod(pod *corev1.Pod, now time.Duration) {
+	if h, named := holderOf(v.lease); !named || pod.UID != h.uid {
+		return
+	}
 	v.pod = pod
 	v.judge(now)
 }
