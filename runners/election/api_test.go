@@ -65,17 +65,17 @@ func (a *api) config(user string) *rest.Config {
 	return &rest.Config{Host: "http://api", Transport: &sender{a, user}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// status is an error of the API.
-type status int
+// statusError is an error of the API.
+type statusError int
 
-func (s status) Error() string { return http.StatusText(int(s)) }
+func (s statusError) Error() string { return http.StatusText(int(s)) }
 
-var reasons = map[status]metav1.StatusReason{
+var reasons = map[statusError]metav1.StatusReason{
 	http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusConflict: metav1.StatusReasonConflict,
 	http.StatusForbidden: metav1.StatusReasonForbidden, http.StatusGone: metav1.StatusReasonExpired,
 }
 
-func (s status) object() *metav1.Status {
+func (s statusError) object() *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(s), Reason: reasons[s], Message: s.Error(),
@@ -129,7 +129,7 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 
 func answer(r *http.Request, result any, err error) (*http.Response, error) {
 	code := http.StatusOK
-	if failure, ok := err.(status); ok {
+	if failure, ok := errors.AsType[statusError](err); ok {
 		code, result = int(failure), failure.object()
 	} else if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (a *api) handle(r *http.Request, verb, resource, name string) (any, error) 
 		if o, found := a.objects[key]; found {
 			return o, nil
 		}
-		return nil, status(http.StatusNotFound)
+		return nil, statusError(http.StatusNotFound)
 	}
 	lease := &coordinationv1.Lease{}
 	if err := json.NewDecoder(r.Body).Decode(lease); err != nil {
@@ -170,11 +170,11 @@ func (a *api) handle(r *http.Request, verb, resource, name string) (any, error) 
 	old, found := a.objects["leases/"+lease.Name]
 	switch {
 	case verb == http.MethodPost && found:
-		return nil, status(http.StatusConflict)
+		return nil, statusError(http.StatusConflict)
 	case verb == http.MethodPut && !found:
-		return nil, status(http.StatusNotFound)
+		return nil, statusError(http.StatusNotFound)
 	case verb == http.MethodPut && old.GetResourceVersion() != lease.ResourceVersion:
-		return nil, status(http.StatusConflict)
+		return nil, statusError(http.StatusConflict)
 	}
 	a.store(lease)
 	return lease, nil

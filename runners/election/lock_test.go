@@ -296,7 +296,7 @@ func TestTakeoverWithoutRights(t *testing.T) {
 				<-d.leader.led
 				a.fail(func(verb, of string) error {
 					if of == resource && (verb == "LIST" || verb == "WATCH") {
-						return status(http.StatusForbidden)
+						return statusError(http.StatusForbidden)
 					}
 					return nil
 				})
@@ -336,7 +336,7 @@ func TestFallbackToReads(t *testing.T) {
 		"Broken": {func(d *duel) {
 			d.fail(func(verb, _ string) error {
 				if verb == "WATCH" {
-					return status(http.StatusGone)
+					return statusError(http.StatusGone)
 				}
 				return nil
 			})
