@@ -28,6 +28,7 @@ import (
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/drain"
+	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 )
@@ -75,12 +76,12 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	leaving := drain.New(o.shutdownDelay, clock.RealClock{})
-	mgr, err := newManager(o, certificate, leaving)
+	mgr, term, err := newManager(o, certificate, leaving)
 	if err != nil {
 		return err
 	}
 	progress := health.NewProgress(o.stuckAfter, clock.RealClock{})
-	if err := addRunnables(ctx, mgr, o, progress); err != nil {
+	if err := addRunnables(ctx, mgr, o, term, progress); err != nil {
 		return err
 	}
 	if err := addWebhooks(mgr, o, certificate); err != nil {
@@ -96,7 +97,7 @@ func run(ctx context.Context, o *options) error {
 }
 
 // addRunnables is the list of controllers and of what runs beside them.
-func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *health.Progress) error {
+func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term, progress *health.Progress) error {
 	// Each controller has a ticker of its own: a channel has one reader.
 	ticker := func(interval time.Duration) (<-chan event.GenericEvent, error) {
 		run, ticks := runners.Ticks(interval, clock.RealClock{})
@@ -131,7 +132,7 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, progress *h
 		return err
 	}
 	buckets := o.storageBuckets()
-	buckets.NewQueue = progress.NewQueue
+	buckets.NewQueue, buckets.Guard = progress.NewQueue, term.GuardAll
 	if buckets.Ticks, err = ticker(o.probeTick); err != nil {
 		return err
 	}

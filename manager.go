@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,29 +26,46 @@ import (
 )
 
 // newManager builds the manager without anything in it. The certificate is nil
-// where the webhooks read theirs from files, or are off.
-func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drain) (ctrl.Manager, error) {
+// where the webhooks read theirs from files, or are off. The term is nil without leader
+// election; a nil term guards nothing.
+func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drain) (ctrl.Manager, *election.Term, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
+		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
 	lock, err := election.NewLock(restConfig, election.Options{
 		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
 		PodName:       o.podName,
+		PodUID:        o.podUID,
+		Container:     o.podContainer,
 		RenewDeadline: o.renewDeadline,
 		RetryPeriod:   o.retryPeriod,
 		Clock:         clock.RealClock{},
+		Evidence:      o.leaderElectEvidence,
+		Lost:          exitLost,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var term *election.Term
+	if o.leaderElect {
+		term = lock.Term()
+	}
+	// The lock has its own client, so renewals pass.
+	restConfig.Wrap(term.GuardWrites)
 	mgr, err := ctrl.NewManager(restConfig, managerOptions(o, lock, certificate, leaving))
 	if err != nil {
-		return nil, fmt.Errorf("building the manager: %w", err)
+		return nil, nil, fmt.Errorf("building the manager: %w", err)
 	}
 	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
-	return mgr, nil
+	return mgr, term, nil
+}
+
+// exitLost ends the process at once: another replica leads, so no work may be finished.
+func exitLost(reason string) {
+	ctrl.Log.WithName("main").Error(errors.New("leader election lost: "+reason), "exiting")
+	os.Exit(1)
 }
 
 // managerOptions is what the flags make of the manager. The log of every runnable names

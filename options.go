@@ -31,7 +31,7 @@ type options struct {
 	metricsSecure, enableHTTP2                                       bool
 	probeAddress                                                     string
 
-	leaderElect                               bool
+	leaderElect, leaderElectEvidence          bool
 	leaseDuration, renewDeadline, retryPeriod time.Duration
 	electionID, electionNamespace             string
 
@@ -57,14 +57,15 @@ type options struct {
 	apiQPS   float64
 	apiBurst int
 
-	podName string // who we are, from POD_NAME
-	zap     zap.Options
+	podName, podContainer string    // who we are, from POD_NAME and POD_CONTAINER
+	podUID                types.UID // from POD_UID
+	zap                   zap.Options
 }
 
 // parseOptions reads the command line and the environment. The namespace of the
 // operator is --leader-election-namespace, or else POD_NAMESPACE.
 func parseOptions(args []string, getenv func(string) string) (*options, error) {
-	o := &options{podName: getenv("POD_NAME")}
+	o := &options{podName: getenv("POD_NAME"), podContainer: getenv("POD_CONTAINER"), podUID: types.UID(getenv("POD_UID"))}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	o.bindServing(flags)
 	o.bindElection(flags, getenv("POD_NAMESPACE"))
@@ -99,6 +100,7 @@ func (o *options) bindElection(f *flag.FlagSet, podNamespace string) {
 	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long a Lease that is not renewed keeps others away; whole seconds.")
 	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew before it gives up and exits.")
 	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "Pause between two tries to get or renew the Lease.")
+	f.BoolVar(&o.leaderElectEvidence, "leader-elect-evidence", true, "Take over from a leader whose Pod shows that its container has ended, without waiting for its Lease; needs POD_UID and the right to read Pods.")
 	f.StringVar(&o.electionID, "leader-election-id", "manager.leasehold.dev", "Name of the Lease.")
 	f.StringVar(&o.electionNamespace, "leader-election-namespace", podNamespace, "Namespace of the operator and its Lease; POD_NAMESPACE unless set.")
 }

@@ -27,7 +27,7 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-var inPod = environment("POD_NAME", "manager-0", "POD_NAMESPACE", "system")
+var inPod = environment("POD_NAME", "manager-0", "POD_NAMESPACE", "system", "POD_UID", "uid", "POD_CONTAINER", "manager")
 
 func TestOptionsDefaults(t *testing.T) {
 	o, err := parseOptions(nil, inPod)
@@ -36,6 +36,9 @@ func TestOptionsDefaults(t *testing.T) {
 	}
 	if o.electionNamespace != "system" || o.podName != "manager-0" {
 		t.Errorf("namespace %q, pod %q, want those of the environment", o.electionNamespace, o.podName)
+	}
+	if o.podUID != "uid" || o.podContainer != "manager" || !o.leaderElectEvidence {
+		t.Errorf("pod UID %q, container %q, evidence %t, want those of the environment, and true", o.podUID, o.podContainer, o.leaderElectEvidence)
 	}
 	if o.leaderElect || !o.metricsSecure || o.enableHTTP2 || !o.enableWebhooks {
 		t.Errorf("leaderElect %t, metricsSecure %t, enableHTTP2 %t, enableWebhooks %t, want false true false true",

@@ -3,6 +3,7 @@ package storagebucket
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -45,6 +46,9 @@ type Options struct {
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
 	NewQueue pass.NewQueue
+	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
+	// guards nothing.
+	Guard func(*http.Transport) http.RoundTripper
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -66,7 +70,7 @@ func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	}
 	cluster := &clusterCIDRs{
 		live: mgr.GetAPIReader(), host: hostOf(mgr.GetConfig().Host), clock: o.Clock, services: o.ServiceCIDRs,
-		rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs},
+		rules: s3.Rules{Allow: o.AllowCIDRs, Deny: o.DenyCIDRs, Guard: o.Guard},
 	}
 	return &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("leasehold-storagebucket"),

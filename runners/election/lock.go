@@ -2,71 +2,122 @@ package election
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 )
 
-// The election's own share of requests. Two a retry period are needed; the rest
+// The election's own share of requests. A leader needs one a retry period; the rest
 // is room for retry periods far below one second.
 const (
 	electionQPS   = 20
 	electionBurst = 40
 )
 
-// Options say which Lease is fought for, and by whom.
+// Options configure a Lock.
 type Options struct {
 	// Lease is the object that all replicas compete for.
 	Lease types.NamespacedName
 	// PodName starts the identity; empty means the host's name.
 	PodName string
-	// RenewDeadline is the manager's; half of it, but at least a second, is what
-	// one request may take, so that a single one that hangs cannot lose the Lease.
+	// PodUID is the UID of this Pod, from the downward API. Without it the Lease does not
+	// name the holder's Pod, so other replicas get no evidence about this one.
+	PodUID types.UID
+	// Container is the name of the container that all replicas run in. Empty: the Pod's only
+	// container; a Pod with several containers then gives no evidence.
+	Container string
+
+	// RenewDeadline is the elector's. Half of it, but at least a second, bounds one
+	// request, so a single request that hangs cannot lose the Lease.
 	RenewDeadline time.Duration
-	// RetryPeriod is the manager's too: the two together are how long the elector
-	// goes on after its last renewal.
+	// RetryPeriod is the elector's. A standby whose watch is silent for two of them sends one
+	// live read in each.
 	RetryPeriod time.Duration
-	// Clock says how long ago the Lease was renewed, or found to be gone.
-	Clock clock.PassiveClock
+
+	// Clock gives the times that the Lease records, and timers.
+	Clock clock.WithDelayedExecution
+	// Elapsed is the time since an arbitrary moment. It must never go back, and should advance
+	// while the machine is suspended. Nil: SinceBoot.
+	Elapsed func() time.Duration
+
+	// Lost is called once, when a leader sees another holder or when its term has ended. It
+	// should end the process. Nil: the elector ends by itself, up to a renew deadline later.
+	Lost func(reason string)
+	// Evidence lets a standby take over when the holder's Pod shows that the holder ended.
+	Evidence bool
 }
 
-// Lock is a resourcelock on a Lease with a client of its own: however busy the
-// workers are, no renewal waits behind their requests. Only one elector may use it.
+// validate finds all options without which the lock cannot work.
+func (o *Options) validate() error {
+	var errs []error
+	if o.RenewDeadline <= 0 {
+		errs = append(errs, fmt.Errorf("the renew deadline %s is not positive", o.RenewDeadline))
+	}
+	if o.RetryPeriod <= 0 {
+		errs = append(errs, fmt.Errorf("the retry period %s is not positive", o.RetryPeriod))
+	}
+	if o.Clock == nil {
+		errs = append(errs, errors.New("there is no clock"))
+	}
+	return errors.Join(errs...)
+}
+
+// Lock is a resourcelock on a Lease with a client of its own: however busy the workers are,
+// no renewal waits behind their requests. Only one elector may use it.
 type Lock struct {
-	resourcelock.LeaseLock
-	recorder *recorder
-	clock    clock.PassiveClock
+	lease    types.NamespacedName
+	identity string
+	podUID   types.UID
+	clock    clock.WithDelayedExecution
+	elapsed  func() time.Duration
+	client   coordinationv1client.LeaseInterface
+	recorder recorder
+	standby  *standby
+	term     *Term
 
-	// term is for how long the holder that was seen last may lead, if that is
-	// somebody else, and held until when, once the Lease was found to be gone.
-	term time.Duration
-	held time.Time
-
-	// patience is for how long a leader may go on after its last renewal, and
-	// renewed when it asked for that; zero while somebody else leads.
-	patience time.Duration
-	renewed  time.Time
+	role   role
+	stored *coordinationv1.Lease // as last written or read while leading
+	reason string                // of the last takeover
 }
+
+// role is this replica's part in the election.
+type role int
+
+const (
+	waiting role = iota // for the Lease
+	leading
+	deposed // led, and saw that it does not lead any more
+)
+
+var _ resourcelock.Interface = (*Lock)(nil)
 
 // NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
-// Its identity is "<pod>_<uuid>": the Pod's name says who leads, the uuid tells a
+// Its identity is "<pod>_<uuid>": the Pod's name shows which replica leads, the uuid tells a
 // restarted container from the one before.
 func NewLock(config *rest.Config, o Options) (*Lock, error) {
-	holder := o.PodName
-	if holder == "" {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("building the election lock: %w", err)
+	}
+	if o.Elapsed == nil {
+		o.Elapsed = SinceBoot
+	}
+	pod := o.PodName
+	if pod == "" {
 		var err error
-		if holder, err = os.Hostname(); err != nil {
+		if pod, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("reading the host name for the election identity: %w", err)
 		}
 	}
@@ -74,91 +125,107 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the election client: %w", err)
 	}
-	recorder := &recorder{}
-	return &Lock{
-		LeaseLock: resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: o.Lease.Namespace, Name: o.Lease.Name},
-			Client:    leases,
-			LockConfig: resourcelock.ResourceLockConfig{
-				Identity:      holder + "_" + string(uuid.NewUUID()),
-				EventRecorder: recorder,
-			},
-		},
-		recorder: recorder,
+	l := &Lock{
+		lease:    o.Lease,
+		identity: pod + "_" + string(uuid.NewUUID()),
+		podUID:   o.PodUID,
 		clock:    o.Clock,
-		patience: o.RenewDeadline + o.RetryPeriod,
-	}, nil
+		elapsed:  o.Elapsed,
+		client:   leases.Leases(o.Lease.Namespace),
+		term:     newTerm(o.Elapsed, o.Clock, o.Lost),
+	}
+	if l.standby, err = newStandby(config, l, o); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
-// Get implements resourcelock.Interface. It remembers who was seen to lead.
+// Get implements resourcelock.Interface. On a standby it blocks until the standby may take the
+// Lease. The record that it then returns has no holder, so the elector does not wait by its
+// own observation of the Lease.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	ctx, cancel := l.whileLeading(ctx)
-	defer cancel()
-	record, raw, err := l.LeaseLock.Get(ctx)
-	switch {
-	case apierrors.IsNotFound(err):
-		// From now on, and not from when it was seen: it may have been renewed since.
-		if l.held.IsZero() {
-			l.held = l.clock.Now().Add(l.term)
-		}
-	case err == nil:
-		l.leads(record)
+	if l.role != waiting {
+		return l.read(ctx)
 	}
-	return record, raw, err
+	err := l.await(ctx)
+	lease := l.standby.view.lease
+	switch {
+	case err != nil && (lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == ""):
+		return nil, nil, err
+	case lease == nil:
+		return nil, nil, apierrors.NewNotFound(coordinationv1.Resource("leases"), l.lease.Name)
+	}
+	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	if err == nil {
+		record.HolderIdentity = ""
+	}
+	// A standby that is stopped while another leads shows the elector that holder: it ends
+	// without an error in the log.
+	return encode(record)
+}
+
+// await waits until the standby may take the Lease, and keeps the reason.
+func (l *Lock) await(ctx context.Context) error {
+	decision, err := l.standby.await(ctx)
+	if err != nil {
+		return err
+	}
+	l.reason = decision.reason
+	return nil
+}
+
+// read is Get of a leader. A leader that sees another holder has lost the Lease.
+func (l *Lock) read(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := l.term.bound(ctx)
+	defer cancel()
+	lease, err := l.client.Get(ctx, l.lease.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	l.stored = lease
+	record := resourcelock.LeaseSpecToLeaderElectionRecord(&lease.Spec)
+	if l.role == leading && record.HolderIdentity != "" && record.HolderIdentity != l.identity {
+		l.role = deposed
+		l.term.lose(record.HolderIdentity + " holds the Lease")
+	}
+	return encode(record)
+}
+
+func encode(record *resourcelock.LeaderElectionRecord) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding the election record: %w", err)
+	}
+	return record, raw, nil
+}
+
+// Create implements resourcelock.Interface. The elector calls it where Get found no Lease.
+func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	l.stored = nil
+	return l.Update(ctx, record)
 }
 
 // Update implements resourcelock.Interface.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	ctx, cancel := l.whileLeading(ctx)
-	defer cancel()
-	return l.take(ctx, record, l.LeaseLock.Update)
+	switch {
+	case l.role == deposed:
+		return fmt.Errorf("lease %s is lost", l.Describe())
+	case l.role == waiting:
+		return l.take(ctx, record)
+	case record.HolderIdentity == "":
+		return l.release(ctx, record)
+	}
+	return l.renew(ctx, record)
 }
 
-// take asks for the Lease, and remembers when it did.
-func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecord, do func(context.Context, resourcelock.LeaderElectionRecord) error) error {
-	asked := l.clock.Now()
-	err := do(ctx, record)
-	if err == nil {
-		l.leads(&record)
-		if record.HolderIdentity == l.Identity() {
-			l.renewed = asked
-		}
-	}
-	return err
-}
+// Identity implements resourcelock.Interface.
+func (l *Lock) Identity() string { return l.identity }
 
-func (l *Lock) leads(record *resourcelock.LeaderElectionRecord) {
-	l.term, l.held = 0, time.Time{}
-	if record.HolderIdentity == l.Identity() {
-		return
-	}
-	l.renewed = time.Time{}
-	if record.HolderIdentity != "" {
-		l.term = time.Duration(record.LeaseDurationSeconds) * time.Second
-	}
-}
+// Describe implements resourcelock.Interface.
+func (l *Lock) Describe() string { return l.lease.String() }
 
-// whileLeading bounds a request by a leader to the time for which it may lead. One
-// that could not renew in that time gives the Lease back before it stops: what it
-// waits for an API server that does not answer, it would lead on beside the next.
-func (l *Lock) whileLeading(ctx context.Context) (context.Context, context.CancelFunc) {
-	if l.renewed.IsZero() {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, l.renewed.Add(l.patience).Sub(l.clock.Now()))
-}
-
-// Create implements resourcelock.Interface. Somebody may delete the Lease while it
-// is held. Its holder makes it anew with its next renewal, and a leader that finds
-// it in other hands goes on until its renew deadline: whoever creates it
-// within a lease of its end leads beside the one before. So that is refused, and
-// the elector tries again.
-func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if left := l.held.Sub(l.clock.Now()); left > 0 {
-		return fmt.Errorf("lease %s is gone, but who held it may lead for another %s", l.Describe(), left)
-	}
-	return l.take(ctx, record, l.LeaseLock.Create)
-}
+// Term returns the term of this replica, which guards the transports of clients.
+func (l *Lock) Term() *Term { return l.term }
 
 // clientConfig is config with the election's own rate limit and timeout.
 func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
@@ -167,27 +234,4 @@ func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config
 	own.QPS, own.Burst = electionQPS, electionBurst
 	own.Timeout = max(renewDeadline/2, time.Second)
 	return own
-}
-
-// RecordWith sends the events of the election to r. The lock is needed to build
-// the manager, and the recorder comes from the manager, hence the second step;
-// it must be done before the manager starts. Without it there are no events.
-func (l *Lock) RecordWith(r events.EventRecorder) { l.recorder.to = r }
-
-// recorder writes what the election says to events.k8s.io, so that no rights on
-// core events are needed.
-type recorder struct{ to events.EventRecorder }
-
-var _ resourcelock.EventRecorder = (*recorder)(nil)
-
-// action is what events.k8s.io wants to know beside the reason. The elector has
-// one word for everything it does.
-const action = "Elect"
-
-// Eventf implements resourcelock.EventRecorder.
-func (r *recorder) Eventf(lease runtime.Object, eventType, reason, message string, args ...any) {
-	if r.to == nil {
-		return
-	}
-	r.to.Eventf(lease, nil, eventType, reason, action, message, args...)
 }

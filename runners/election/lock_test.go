@@ -1,29 +1,26 @@
 package election
 
 import (
-	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
-	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 )
-
-var lease = types.NamespacedName{Namespace: "system", Name: "lease"}
 
 func TestIdentity(t *testing.T) {
 	hostname, err := os.Hostname()
@@ -31,13 +28,12 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	const uuid = `_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
-	cases := map[string]struct{ pod, want string }{
+	for name, tc := range map[string]struct{ pod, want string }{
 		"Pod":     {"manager-0", "^manager-0" + uuid},
 		"Outside": {"", "^" + regexp.QuoteMeta(hostname) + uuid},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second, Clock: clock.RealClock{}}
+			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second, RetryPeriod: time.Second, Clock: clock.RealClock{}}
 			first, err := NewLock(&rest.Config{}, o)
 			if err != nil {
 				t.Fatal(err)
@@ -59,13 +55,24 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+func TestNewLockRefusesOptions(t *testing.T) {
+	for want, o := range map[string]Options{
+		"renew deadline": {RetryPeriod: 1, Clock: clock.RealClock{}},
+		"retry period":   {RenewDeadline: 1, Clock: clock.RealClock{}},
+		"clock":          {RenewDeadline: 1, RetryPeriod: 1},
+	} {
+		if _, err := NewLock(&rest.Config{}, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewLock() = %v, want an error about the %s", err, want)
+		}
+	}
+}
+
 func TestClientConfig(t *testing.T) {
 	shared := &rest.Config{QPS: 1, Burst: 1, Timeout: time.Hour, RateLimiter: flowcontrol.NewFakeNeverRateLimiter()}
-	cases := map[string]struct{ renewDeadline, want time.Duration }{
+	for name, tc := range map[string]struct{ renewDeadline, want time.Duration }{
 		"Half":  {10 * time.Second, 5 * time.Second},
 		"Floor": {time.Second, time.Second},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			own := clientConfig(shared, tc.renewDeadline)
 			if own.Timeout != tc.want {
@@ -81,246 +88,514 @@ func TestClientConfig(t *testing.T) {
 	}
 }
 
-// leaseServer keeps one Lease, as much of an API server as the lock needs.
-func leaseServer(t *testing.T) *rest.Config {
+// duel is a leader that has renewed some times and a standby that has watched it.
+type duel struct {
+	*api
+	leader, standby *candidate
+}
+
+func newDuel(t *testing.T, change ...func(*Options)) *duel {
 	t.Helper()
-	var stored *coordinationv1.Lease
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if !strings.Contains(r.UserAgent(), "leader-election") {
-			t.Errorf("user agent %q does not say leader-election", r.UserAgent())
-		}
-		switch {
-		case r.Method == http.MethodPost || r.Method == http.MethodPut:
-			stored = &coordinationv1.Lease{}
-			if err := json.NewDecoder(r.Body).Decode(stored); err != nil {
-				t.Errorf("decoding a Lease: %v", err)
-			}
-		case r.Method == http.MethodDelete:
-			stored = nil
-			fallthrough
-		case stored == nil:
-			w.WriteHeader(http.StatusNotFound)
-			_ = json.NewEncoder(w).Encode(metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
-			return
-		}
-		_ = json.NewEncoder(w).Encode(stored)
-	}))
-	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	a := newAPI(t)
+	a.put(podOf("first"))
+	a.put(podOf("second"))
+	d := &duel{api: a, leader: join(t, a, "first", change...)}
+	<-d.leader.led
+	d.standby = join(t, a, "second", change...)
+	pass(5*retryPeriod + retryPeriod/2)
+	if !d.leader.leads(a) {
+		t.Fatal("the first does not lead")
+	}
+	return d
 }
 
-func TestElectionEventsGoToTheRecorder(t *testing.T) {
-	lock, err := NewLock(leaseServer(t), Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Second, Clock: clock.RealClock{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	record := resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity(), LeaseDurationSeconds: 1}
-	if err := lock.Create(t.Context(), record); err != nil {
-		t.Fatal(err)
-	}
-	lock.RecordEvent("became leader") // before a recorder is there: no panic, no event
-
-	recorder := events.NewFakeRecorder(1)
-	lock.RecordWith(recorder)
-	lock.RecordEvent("stopped leading")
-	want := "Normal LeaderElection " + lock.Identity() + " stopped leading"
-	if diff := cmp.Diff(want, <-recorder.Events); diff != "" {
-		t.Errorf("event (-want +got):\n%s", diff)
-	}
-	got, _, err := lock.Get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.HolderIdentity != lock.Identity() {
-		t.Errorf("the Lease is held by %q, want %q", got.HolderIdentity, lock.Identity())
+// podOf is the Pod of a candidate whose container runs.
+func podOf(name string) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, // for the frames of a watch
+		ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: name, UID: types.UID(name + "-uid")},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name:  "manager",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(clock.RealClock{}.Now().Add(-time.Minute))}},
+		}}},
 	}
 }
 
-// A Lease that somebody deletes is made anew by its holder, not by those who wait.
-func TestLeaseThatIsGone(t *testing.T) {
-	const term = 15 * time.Second
-	type steps struct {
-		see, release, take, renew, remove, create func()
-		wait                                      func(time.Duration)
-	}
-	cases := map[string]struct {
-		reason  string
-		before  func(steps) // until the one who waits finds that the Lease is gone
-		after   time.Duration
-		refused bool
-	}{
-		"AtOnce":  {"its holder may not know yet", func(s steps) { s.see(); s.remove() }, 0, true},
-		"Almost":  {"nor now", func(s steps) { s.see(); s.remove() }, term - time.Millisecond, true},
-		"Expired": {"its holder has given up", func(s steps) { s.see(); s.remove() }, term, false},
-		"Unseen": {
-			"its holder has renewed it since", func(s steps) { s.see(); s.wait(term); s.renew(); s.remove() }, term - time.Millisecond, true,
-		},
-		"Again": {
-			"a second deletion counts from itself", func(s steps) {
-				s.see()
-				s.remove()
-				s.see()
-				s.create()
-				s.wait(term)
-				s.see()
-				s.remove()
-			}, term - time.Millisecond, true,
-		},
-		"Released":  {"nobody led", func(s steps) { s.see(); s.release(); s.see(); s.remove() }, 0, false},
-		"Own":       {"it is the holder now", func(s steps) { s.see(); s.take(); s.remove() }, 0, false},
-		"FirstEver": {"nobody was seen to lead", func(s steps) { s.remove() }, 0, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			server, now := leaseServer(t), clocktesting.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
-			lockOf := func(pod string) *Lock {
-				lock, err := NewLock(server, Options{Lease: lease, PodName: pod, RenewDeadline: 2 * term, Clock: now})
-				if err != nil {
-					t.Fatal(err)
-				}
-				return lock
-			}
-			holder, waiting := lockOf("holder"), lockOf("waiting")
-			by := func(identity string) resourcelock.LeaderElectionRecord {
-				return resourcelock.LeaderElectionRecord{
-					HolderIdentity: identity, LeaseDurationSeconds: int(term / time.Second), RenewTime: metav1.NewTime(now.Now())}
-			}
-			must := func(err error) {
-				t.Helper()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			look := func() {
-				if _, _, err := waiting.Get(t.Context()); !apierrors.IsNotFound(err) {
-					must(err)
-				}
-			}
-			create := func() { must(holder.Create(t.Context(), by(holder.Identity()))) }
-			create()
-			tc.before(steps{
-				see: look, create: create,
-				release: func() { must(holder.Update(t.Context(), by(""))) },
-				take:    func() { must(waiting.Update(t.Context(), by(waiting.Identity()))) },
-				renew:   func() { must(holder.Update(t.Context(), by(holder.Identity()))) },
-				remove: func() {
-					if err := holder.Client.Leases(lease.Namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
-						must(err)
-					}
-				},
-				wait: func(d time.Duration) { now.SetTime(now.Now().Add(d)) },
-			})
-			look()
-			now.SetTime(now.Now().Add(tc.after))
-			look()
-			if err := waiting.Create(t.Context(), by(waiting.Identity())); (err != nil) != tc.refused {
-				t.Errorf("%s: Create() = %v, want refused: %t", tc.reason, err, tc.refused)
-			}
-			if err := holder.Create(t.Context(), by(holder.Identity())); err != nil {
-				t.Errorf("its holder makes it anew: Create() = %v", err)
-			}
-		})
-	}
+// terminated is that Pod after its container has ended just now.
+func terminated(name string, finished time.Time) *corev1.Pod {
+	pod := podOf(name)
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, FinishedAt: metav1.NewTime(finished)}}
+	return pod
 }
 
-// A leader that could not renew in time asks nothing any more: giving the Lease back
-// to an API server that does not answer would take as long as one request may.
-func TestALeaderDoesNotOutstayItsLease(t *testing.T) {
-	const renewDeadline, retryPeriod = 10 * time.Second, 2 * time.Second
-	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	cases := map[string]struct {
-		reason string
-		after  time.Duration // since it was last renewed
-		others bool          // somebody else was seen to lead
-		asked  bool
-	}{
-		"InTime":   {"it may be lucky", renewDeadline + retryPeriod - time.Second, false, true},
-		"TooLate":  {"the elector has given up", renewDeadline + retryPeriod, false, false},
-		"NotOurs":  {"who waits may wait for ever", time.Hour, true, true},
-		"WayAfter": {"whatever became of it", time.Hour, false, false},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			now := clocktesting.NewFakePassiveClock(start)
-			asked := 0
-			config := leaseServer(t)
-			config.Wrap(func(to http.RoundTripper) http.RoundTripper {
-				return counter(func(r *http.Request) (*http.Response, error) {
-					if err := r.Context().Err(); err != nil {
-						return nil, err // as the transport does before it dials
-					}
-					asked++
-					return to.RoundTrip(r)
-				})
-			})
-			lock, err := NewLock(config, Options{Lease: lease, PodName: "manager-0", RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, Clock: now})
-			if err != nil {
-				t.Fatal(err)
-			}
-			record := resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity(), LeaseDurationSeconds: 15}
-			if err := lock.Create(t.Context(), record); err != nil {
-				t.Fatal(err)
-			}
-			if tc.others {
-				record.HolderIdentity = "another"
-			}
-			if err := lock.Update(t.Context(), record); err != nil {
-				t.Fatal(err)
-			}
-			asked = 0
-			now.SetTime(start.Add(tc.after))
-			_, _, err = lock.Get(t.Context())
-			if (asked > 0) != tc.asked || (err == nil) != tc.asked {
-				t.Errorf("%s: Get() = %v, asked %d times, want asked: %t", tc.reason, err, asked, tc.asked)
-			}
-			record.HolderIdentity = ""
-			err = lock.Update(t.Context(), record)
-			if (asked > 1) != tc.asked || (err == nil) != tc.asked {
-				t.Errorf("%s: Update() = %v, asked %d times, want asked: %t", tc.reason, err, asked, tc.asked)
-			}
-		})
-	}
-}
-
-// counter is a client's way to the server.
-type counter func(*http.Request) (*http.Response, error)
-
-func (c counter) RoundTrip(r *http.Request) (*http.Response, error) { return c(r) }
-
-// A request that hangs ends with the Lease, though the client would wait for longer.
-func TestWhatHangsEndsWithTheLease(t *testing.T) {
-	hangs := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			select {
-			case <-r.Context().Done():
-			case <-hangs:
-			}
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&coordinationv1.Lease{})
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(hangs) })
-	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	now := clocktesting.NewFakePassiveClock(start)
-	lock, err := NewLock(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}},
-		Options{Lease: lease, PodName: "manager-0", RenewDeadline: time.Minute, RetryPeriod: time.Second, Clock: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: lock.Identity()}); err != nil {
-		t.Fatal(err)
-	}
-	now.SetTime(start.Add(61*time.Second - 50*time.Millisecond))
+// takesOver measures how long the standby waits, in steps of 10 ms.
+func (d *duel) takesOver(t *testing.T, atMost time.Duration) time.Duration {
+	t.Helper()
 	began := clock.RealClock{}.Now()
-	if _, _, err := lock.Get(t.Context()); err == nil {
-		t.Error("a request that hangs was answered")
+	for waited := time.Duration(0); waited <= atMost; waited = d.standby.clock.RealClock.Since(began) {
+		if d.standby.leads(d.api) {
+			return clock.RealClock{}.Since(began)
+		}
+		pass(10 * time.Millisecond)
 	}
-	// Half of the renew deadline is what the client waits.
-	if took := (clock.RealClock{}).Since(began); took > 20*time.Second {
-		t.Errorf("it led on for %s", took)
+	t.Fatalf("nobody took over within %s: %+v", atMost, d.lease())
+	return 0
+}
+
+func (d *duel) end() {
+	d.leader.stop()
+	d.standby.stop()
+}
+
+func (d *duel) expect(t *testing.T, took, least, most time.Duration, reason string) {
+	t.Helper()
+	if took < least || took > most {
+		t.Errorf("the standby took over after %s, want %s to %s", took, least, most)
+	}
+	d.end()
+	want := "Normal LeaderElection " + d.standby.lock.Identity() + " became leader: " + reason
+	if !slices.ContainsFunc(d.standby.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
+		t.Errorf("events %q, want one that begins with %q", d.standby.said, want)
+	}
+}
+
+func TestTakeover(t *testing.T) {
+	crash := func(d *duel) { d.leader.vanish(d.api) }
+	now := func() time.Time { return clock.RealClock{}.Now() }
+	const atOnce = 20 * time.Millisecond
+	// The leader's last renewal was half a retry period before the loss.
+	const expiry = leaseTime - retryPeriod/2
+	cases := map[string]struct {
+		lose        func(*duel)
+		least, most time.Duration
+		reason      string
+		options     func(*Options)
+	}{
+		"Released": {func(d *duel) { d.leader.stop() }, 0, atOnce, "released", nil},
+		"Expired":  {crash, expiry, expiry + atOnce, "expired", nil},
+		"Terminated": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, 0, atOnce,
+			"evidence: container manager of Pod first terminated at 2000-01-01T00:00:11Z with exit code 137", nil},
+		"RestartedWhileStatusLagged": {func(d *duel) {
+			crash(d)
+			pod := podOf("first")
+			pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now())
+			d.put(pod)
+		}, 0, atOnce, "evidence: container manager of Pod first was started again", nil},
+		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0, atOnce, "evidence: container", nil},
+		"EndedAndReplacedWhileTheLeaseIsNotRead": {func(d *duel) {
+			crash(d)
+			d.fail(func(verb, resource string) error {
+				if verb == http.MethodGet && resource == "leases" {
+					return errors.New("no answer")
+				}
+				return nil
+			})
+			d.put(terminated("first", now()))
+			pass(time.Millisecond)
+			d.remove("pods", "first")
+			another := podOf("first")
+			another.UID = "another"
+			d.put(another)
+			pass(time.Millisecond)
+			d.fail(nil)
+		}, 0, retryPeriod, "evidence: container manager of Pod first terminated", nil},
+		"DeletedByForce": {func(d *duel) { crash(d); d.remove("pods", "first") }, expiry, expiry + atOnce, "expired", nil},
+		"AnotherPodOfTheName": {func(d *duel) {
+			crash(d)
+			d.remove("pods", "first")
+			pod := terminated("first", now())
+			pod.UID = "another"
+			d.put(pod)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"EndedBeforeTheLease": {func(d *duel) { crash(d); d.put(terminated("first", now().Add(-time.Hour))) }, expiry, expiry + atOnce, "expired", nil},
+		"EvidenceTurnedOff": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
+			func(o *Options) { o.Evidence = false }},
+		"WithoutDownwardAPI": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
+			func(o *Options) { o.PodUID = "" }},
+		"ClockOfTheStandbyAhead": {func(d *duel) { d.standby.clock.jump(time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheStandbyBack":  {func(d *duel) { d.standby.clock.jump(-time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheLeaderAhead":  {func(d *duel) { d.leader.clock.jump(time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheLeaderBack":   {func(d *duel) { d.leader.clock.jump(-time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ReconnectIsNoRenewal": {func(d *duel) {
+			crash(d)
+			pass(retryPeriod)
+			d.send("leases", "", true)
+		}, expiry - retryPeriod, expiry - retryPeriod + atOnce, "expired", nil},
+		"LabelIsNoRenewal": {func(d *duel) {
+			crash(d)
+			pass(retryPeriod)
+			stored := d.lease()
+			stored.Labels = map[string]string{"touched": "yes"}
+			d.put(stored)
+		}, expiry - retryPeriod, expiry - retryPeriod + atOnce, "expired", nil},
+		"GoneWatch": {func(d *duel) {
+			d.send("leases", `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}`, true)
+			pass(4 * retryPeriod)
+			crash(d)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"Bookmark": {func(d *duel) {
+			crash(d)
+			d.send("leases", `{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"SilentWatch": {func(d *duel) { d.mute(true); pass(20 * retryPeriod); d.leader.stop() }, 0, retryPeriod, "released", nil},
+		"LeaseHeldByAnOlderVersion": {func(d *duel) {
+			crash(d)
+			stored := d.lease()
+			stored.Annotations = nil
+			d.put(stored)
+			d.put(terminated("first", now()))
+		}, expiry, expiry + atOnce, "expired", nil},
+		"AnnotationLeftByAnotherHolder": {func(d *duel) {
+			crash(d)
+			stored := d.lease()
+			stored.Spec.HolderIdentity = new("first_of-an-older-version")
+			d.put(stored)
+			d.put(terminated("first", now()))
+		}, leaseTime, leaseTime + atOnce, "expired", nil},
+		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce, "there was no Lease", nil},
+		"RenewedSinceItEnded": {func(d *duel) {
+			d.put(terminated("first", now().Add(-3*retryPeriod)))
+			pass(4 * retryPeriod)
+			crash(d)
+		}, expiry, expiry + atOnce, "expired", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var change []func(*Options)
+				if tc.options != nil {
+					change = append(change, tc.options)
+				}
+				d := newDuel(t, change...)
+				tc.lose(d)
+				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
+			})
+		})
+	}
+}
+
+// Without the rights to watch, the standby polls, and there is no evidence.
+func TestTakeoverWithoutRights(t *testing.T) {
+	for resource, tc := range map[string]struct {
+		lose        func(*duel)
+		least, most time.Duration
+		reason      string
+	}{
+		"pods": {func(d *duel) {
+			d.leader.vanish(d.api)
+			d.put(terminated("first", clock.RealClock{}.Now()))
+		}, leaseTime - 2*retryPeriod, leaseTime, "expired"},
+		"leases": {func(d *duel) { d.leader.stop() }, 0, retryPeriod, "released"},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.fail(func(verb, of string) error {
+					if of == resource && (verb == "LIST" || verb == "WATCH") {
+						return statusError(http.StatusForbidden)
+					}
+					return nil
+				})
+				d.standby = join(t, a, "second")
+				a.take()
+				pass(10 * retryPeriod)
+				if n := count(a.take(), "LIST "+resource+" second"); n > 1 {
+					t.Errorf("a list that is forbidden was sent %d times", n)
+				}
+				tc.lose(d)
+				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
+			})
+		})
+	}
+}
+
+func TestRequestsPerRetryPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.take()
+		pass(100 * retryPeriod)
+		requests := d.take()
+		if n := count(requests, "PUT leases first"); n < 99 || n > 101 || n != len(requests) {
+			t.Errorf("%d renewals of %d requests in 100 retry periods: %q", n, len(requests), requests[:min(10, len(requests))])
+		}
+		d.end()
+	})
+}
+
+// One read a retry period replaces a watch that is silent or broken.
+func TestFallbackToReads(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lose func(*duel)
+		read string
+	}{
+		"Silent": {func(d *duel) { d.leader.vanish(d.api) }, "GET leases second"},
+		"Broken": {func(d *duel) {
+			d.fail(func(verb, _ string) error {
+				if verb == "WATCH" {
+					return statusError(http.StatusGone)
+				}
+				return nil
+			})
+			d.send("leases", `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}`, true)
+			d.leader.vanish(d.api)
+		}, "GET leases second"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDuel(t)
+				tc.lose(d)
+				pass(2 * retryPeriod)
+				d.take()
+				pass(4 * retryPeriod)
+				if n := count(d.take(), tc.read); n < 3 || n > 5 {
+					t.Errorf("%d live reads in 4 retry periods", n)
+				}
+				d.end()
+			})
+		})
+	}
+}
+
+// Of many standbys one wins, and no other writes a second time.
+func TestManyStandbys(t *testing.T) {
+	for name, lose := range map[string]func(*api, *candidate){
+		"Released": func(_ *api, leader *candidate) { leader.stop() },
+		"Evidence": func(a *api, leader *candidate) {
+			leader.vanish(a)
+			a.put(terminated("leader", clock.RealClock{}.Now()))
+		},
+		"Expired": func(a *api, leader *candidate) { leader.vanish(a) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("leader"))
+				leader := join(t, a, "leader")
+				<-leader.led
+				standbys := make([]*candidate, 20)
+				for i := range standbys {
+					standbys[i] = join(t, a, fmt.Sprintf("standby-%d", i))
+				}
+				pass(5*retryPeriod + retryPeriod/2)
+				before := ptr.Deref(a.lease().Spec.LeaseTransitions, 0)
+				a.take()
+				lose(a, leader)
+				pass(leaseTime + time.Second)
+				winners := 0
+				requests := a.take()
+				for _, s := range standbys {
+					writes := count(requests, "PUT leases "+s.name)
+					if s.leads(a) {
+						winners++
+					} else if writes > 1 {
+						t.Errorf("%s wrote %d times", s.name, writes)
+					}
+				}
+				if winners != 1 {
+					t.Errorf("%d winners", winners)
+				}
+				if got := ptr.Deref(a.lease().Spec.LeaseTransitions, 0); got != before+1 {
+					t.Errorf("%d transitions, want one more than %d", got, before)
+				}
+				leader.stop()
+				for _, s := range standbys {
+					s.stop()
+				}
+			})
+		})
+	}
+}
+
+// A restarted container leads as soon as it asks, though its Lease has not expired.
+func TestEarlierProcessOfThisPod(t *testing.T) {
+	for name, tc := range map[string]struct {
+		uid    types.UID
+		atOnce bool
+	}{"SamePod": {"only-uid", true}, "AnotherPodOfTheName": {"another-uid", false}, "Unknown": {"", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				first := join(t, a, "only")
+				<-first.led
+				pass(retryPeriod)
+				first.vanish(a)
+				second := join(t, a, "only-again", func(o *Options) { o.PodName, o.PodUID = "only", tc.uid })
+				pass(time.Second)
+				if got := second.leads(a); got != tc.atOnce {
+					t.Errorf("leads: %t, want %t", got, tc.atOnce)
+				}
+				first.stop()
+				second.stop()
+			})
+		})
+	}
+}
+
+// The elector computes its times before Get, which may block for days.
+func TestTimesAreThoseOfTheWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		pass(time.Hour)
+		d.leader.stop()
+		d.takesOver(t, time.Second)
+		now := d.leader.clock.Now()
+		for field, at := range map[string]time.Time{"acquire": d.lease().Spec.AcquireTime.Time, "renew": d.lease().Spec.RenewTime.Time} {
+			if age := now.Sub(at); age < 0 || age > time.Second {
+				t.Errorf("the %s time is %s old", field, age)
+			}
+		}
+		acquired := d.lease().Spec.AcquireTime.Time
+		pass(10 * retryPeriod)
+		if got := d.lease().Spec.AcquireTime.Time; !got.Equal(acquired) {
+			t.Errorf("a renewal changed the acquire time from %s to %s", acquired, got)
+		}
+		if age := d.leader.clock.Now().Sub(d.lease().Spec.RenewTime.Time); age > retryPeriod {
+			t.Errorf("the last renewal is %s old", age)
+		}
+		d.end()
+	})
+}
+
+// A write without an answer may have succeeded.
+func TestTakeoverWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.fail(func(verb, _ string) error {
+			if verb == http.MethodPut {
+				return errors.New("no answer")
+			}
+			return nil
+		})
+		stored := d.lease()
+		stored.Spec.HolderIdentity = new("")
+		d.put(stored)
+		pass(time.Second)
+		stored.Spec.HolderIdentity = new(d.standby.lock.Identity())
+		d.put(stored)
+		d.fail(nil)
+		if d.standby.leads(d.api) {
+			select {
+			case <-d.standby.led:
+			default:
+				t.Error("it holds the Lease and does not know")
+			}
+		}
+		d.end()
+	})
+}
+
+// A leader that sees another holder, or that cannot renew, is lost.
+func TestLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lose   func(*duel)
+		within time.Duration
+		want   string
+	}{
+		"AnotherHolder": {func(d *duel) {
+			stored := d.lease()
+			stored.Spec.HolderIdentity = new("thief")
+			d.put(stored)
+		}, retryPeriod, "thief holds the Lease"},
+		"TermEnded": {func(d *duel) { d.leader.vanish(d.api) }, leaseTime, "the term ended without a renewal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDuel(t)
+				tc.lose(d)
+				pass(tc.within)
+				select {
+				case reason := <-d.leader.lost:
+					if reason != tc.want {
+						t.Errorf("lost: %s, want %s", reason, tc.want)
+					}
+				default:
+					t.Error("it was not lost")
+				}
+				if err := d.leader.lock.Term().check(); !errors.Is(err, ErrNotLeading) {
+					t.Errorf("check() = %v after the loss", err)
+				}
+				d.end()
+			})
+		})
+	}
+}
+
+// Its holder makes a deleted Lease anew, and goes on to lead.
+func TestLeaderOfADeletedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.remove("leases", lease.Name)
+		pass(retryPeriod)
+		if !d.leader.leads(d.api) {
+			t.Errorf("the Lease is %+v, want it held by the leader", d.lease())
+		}
+		pass(2 * leaseTime)
+		if !d.leader.leads(d.api) {
+			t.Error("the standby took the new Lease")
+		}
+		d.end()
+	})
+}
+
+// A label on the Lease costs the leader a conflict and not the Lease.
+func TestLeaderAfterAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		for range 3 {
+			stored := d.lease()
+			stored.Labels = map[string]string{"touched": stored.ResourceVersion}
+			d.put(stored)
+			pass(2 * retryPeriod)
+		}
+		if !d.leader.leads(d.api) || len(d.lease().Labels) == 0 {
+			t.Errorf("the Lease is %+v, want it held by the leader, with its label", d.lease())
+		}
+		d.end()
+	})
+}
+
+// A standby that is stopped neither writes nor reports an error.
+func TestStandbyStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.take()
+		d.standby.stop()
+		if n := count(d.take(), "PUT leases second"); n != 0 {
+			t.Errorf("it wrote %d times", n)
+		}
+		d.end()
+	})
+}
+
+// A Lease that names no holder's Pod in the way of this package gives no Pod to look at.
+func TestHolderOf(t *testing.T) {
+	acquired := metav1.NowMicro()
+	for name, tc := range map[string]struct {
+		identity, annotation string
+		named                bool
+	}{
+		"Named":        {"pod-0_uuid", "pod-0_uuid/uid", true},
+		"Underscores":  {"a_b_uuid", "a_b_uuid/uid", true},
+		"AnotherOne":   {"pod-0_uuid", "pod-0_other/uid", false},
+		"NoUID":        {"pod-0_uuid", "pod-0_uuid/", false},
+		"NoAnnotation": {"pod-0_uuid", "", false},
+		"NoUUID":       {"pod-0", "pod-0/uid", false},
+		"NoPod":        {"_uuid", "_uuid/uid", false},
+		"Nobody":       {"", "/uid", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}
+			if tc.annotation != "" {
+				l.Annotations = map[string]string{HolderPodAnnotation: tc.annotation}
+			}
+			h, named := holderOf(l)
+			if named != tc.named || named && (h.uid != "uid" || !strings.HasPrefix(tc.identity, h.pod+"_")) {
+				t.Errorf("holderOf() = %+v, %t", h, named)
+			}
+		})
 	}
 }

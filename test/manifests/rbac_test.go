@@ -101,7 +101,8 @@ func violations(namespace string, rule rbacv1.PolicyRule) []string {
 		{"StorageBuckets are patched, never created, updated or deleted", has("storagebuckets") && intersects(rule.Verbs, "create", "update", "delete")},
 		{"namespaces have no subresources", hasPrefix("namespaces/")},
 		{"MarkdownViews are only read, but for their status", has("markdownviews") && !onlyReads},
-		{"nothing that runs but Deployments, made and never removed", hasPrefix("pods") || hasPrefix("serviceaccounts") ||
+		{"Pods are read in the operator's namespace only", has("pods") && (namespace != operatorNamespace || !onlyReads)},
+		{"nothing that runs but Deployments, made and never removed", hasPrefix("pods/") || hasPrefix("serviceaccounts") ||
 			hasPrefix("deployments/") || (hasPrefix("deployments") && intersects(rule.Verbs, "update", "delete"))},
 		{"content and Services are never removed", (has("configmaps") || has("services")) && intersects(rule.Verbs, "update", "delete")},
 	}
@@ -153,6 +154,9 @@ func TestViolationsAreSeen(t *testing.T) {
 		"finalizes namespaces":          {"", rule("", "namespaces/finalize", "update"), []string{"namespaces have no subresources"}},
 		"tokens of service accounts":    {"", rule("", "serviceaccounts/token", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
 		"runs a command in a Pod":       {"", rule("", "pods/exec", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
+		"Pods everywhere":               {"", rule("", "pods", "get"), []string{"Pods are read in the operator's namespace only"}},
+		"removes Pods of its own":       {operatorNamespace, rule("", "pods", "get", "delete"), []string{"Pods are read in the operator's namespace only"}},
+		"reads Pods of its own":         {operatorNamespace, rule("", "pods", "get", "list", "watch"), nil},
 		"removes Deployments":           {"", rule("apps", "deployments", "delete"), []string{"nothing that runs but Deployments, made and never removed"}},
 		"scales Deployments":            {"", rule("apps", "deployments/scale", "patch"), []string{"nothing that runs but Deployments, made and never removed"}},
 		"makes Deployments":             {"", rule("apps", "deployments", "create", "patch"), nil},

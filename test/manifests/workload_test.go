@@ -33,6 +33,26 @@ func manager(t *testing.T, d *appsv1.Deployment) corev1.Container {
 	return d.Spec.Template.Spec.Containers[0]
 }
 
+// The manager looks for the end of a container of this name in the Pods of other replicas.
+func TestManagerKnowsItsPod(t *testing.T) {
+	for _, dir := range []string{"default", "certmanager"} {
+		container := manager(t, deployment(t, dir))
+		env := map[string]string{}
+		for _, v := range container.Env {
+			env[v.Name] = v.Value
+			if v.ValueFrom != nil && v.ValueFrom.FieldRef != nil {
+				env[v.Name] = v.ValueFrom.FieldRef.FieldPath
+			}
+		}
+		want := map[string]string{
+			"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid", "POD_CONTAINER": container.Name,
+		}
+		if diff := gocmp.Diff(want, env); diff != "" {
+			t.Errorf("config/%s: the environment (-want +got):\n%s", dir, diff)
+		}
+	}
+}
+
 // The namespace enforces `restricted`, by the evaluator that the API server uses.
 func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

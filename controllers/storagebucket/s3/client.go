@@ -76,8 +76,12 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 		MaxResponseHeaderBytes: maxHeaders,
 		DisableCompression:     true, // a small body could become a large one
 	}
+	var guarded http.RoundTripper = c.transport
+	if rules.Guard != nil {
+		guarded = rules.Guard(c.transport)
+	}
 	c.http = &http.Client{
-		Transport:     c.transport,
+		Transport:     guarded,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c, nil

@@ -3,6 +3,7 @@ package s3
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -83,6 +84,8 @@ type Rules struct {
 	// ServicesUnknown: Cluster lacks the Service ranges, so private addresses
 	// may not be dialled unless Allow says so.
 	ServicesUnknown bool
+	// Guard wraps the transport of a client and may reject its requests; nil rejects none.
+	Guard func(*http.Transport) http.RoundTripper
 }
 
 // Check returns a *ForbiddenError for an address that may not be dialled.

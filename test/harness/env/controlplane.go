@@ -231,6 +231,9 @@ func (c *ControlPlane) stopAll() error {
 	c.mu.Unlock()
 	for _, r := range replicas {
 		r.Kill()
+		if r.status != nil {
+			r.status.stop()
+		}
 	}
 	if c.manager != nil {
 		if !c.manager.running() {

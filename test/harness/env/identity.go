@@ -30,7 +30,7 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: "process", Image: "process.invalid/none",
+				Name: o.Container, Image: "process.invalid/none",
 				SecurityContext: &corev1.SecurityContext{
 					AllowPrivilegeEscalation: new(false),
 					Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,14 +38,21 @@ type ReplicaOptions struct {
 	ServiceAccount string
 	// PodLabels are put on the Pod object.
 	PodLabels map[string]string
+	// Container is the name of the Pod's container. Empty: process.
+	Container string
+	// NoPodStatus leaves the Pod's status empty, as if its kubelet were cut off. Otherwise the
+	// status shows each start and end of the process, as a kubelet reports them.
+	NoPodStatus bool
 
 	// Binary is the program to run.
 	Binary string
 	// Args returns its arguments. Nil: none.
 	Args func(ReplicaPorts) []string
-	// Env is added to this process's own environment, to POD_NAME,
-	// POD_NAMESPACE, KUBECONFIG and a TMPDIR in the control plane's folder.
+	// Env is added to this process's own environment, to POD_NAME, POD_NAMESPACE,
+	// POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder.
 	Env []string
+	// PodUIDEnv are names of more variables that have the Pod's UID.
+	PodUIDEnv []string
 	// Dir is the working directory. Empty: this process's own.
 	Dir string
 	// LogFile receives both outputs and is appended to. Empty: <Name>.log in
@@ -73,6 +81,7 @@ type Replica struct {
 	spec     spec
 	watchdog *watchdog
 	probe    *http.Client
+	status   *podStatus // nil: the Pod's status stays empty
 
 	mu      sync.Mutex
 	process *process
@@ -98,6 +107,7 @@ func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Rep
 }
 
 func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
+	o.Container = cmp.Or(o.Container, "process")
 	uid, token, err := cp.bindToken(ctx, o)
 	if err != nil {
 		return nil, err
@@ -123,7 +133,12 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 	if o.LogFile == "" {
 		o.LogFile = cp.log(o.Name)
 	}
-	return &Replica{
+	// What a killed replica leaves behind goes with the control plane's folder.
+	env := []string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}
+	for _, name := range append([]string{"POD_UID"}, o.PodUIDEnv...) {
+		env = append(env, name+"="+string(uid))
+	}
+	r := &Replica{
 		options: o,
 		identity: Identity{
 			Pod:      types.NamespacedName{Namespace: o.Namespace, Name: o.Name},
@@ -133,14 +148,17 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		config: config,
 		ports:  ports,
 		spec: spec{
-			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile,
-			// What a killed replica leaves behind goes with the control plane's folder.
-			env: append([]string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}, o.Env...),
+			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: append(env, o.Env...),
 		},
 		watchdog: cp.watchdog,
 		// No keep-alive, so that nothing is left to close.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
-	}, nil
+	}
+	if !o.NoPodStatus {
+		// The status is written for as long as the process runs, which outlives the call.
+		r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.Container)
+	}
+	return r, nil
 }
 
 // Restart starts the program again after it has ended, as a kubelet restarts a
@@ -162,6 +180,9 @@ func (r *Replica) RestartWith(args ...string) error {
 		return fmt.Errorf("starting replica %s: %w", r.options.Name, err)
 	}
 	r.process = process
+	if r.status != nil {
+		r.status.follow(process)
+	}
 	return nil
 }
 

@@ -52,6 +52,60 @@ func TestReplicaActsAsItsPod(t *testing.T) {
 	g.Expect(replica.LogTail(20)).To(ContainSubstring("wrote operator-0"))
 }
 
+// A replica's Pod shows what its process did, as if a kubelet ran it.
+func TestPodStatusFollowsTheProcess(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	replica, err := startSmallOperator(ctx, shared, ns, "reported")
+	g.Expect(err).NotTo(HaveOccurred())
+	status := func(g Gomega) corev1.ContainerStatus {
+		var pod corev1.Pod
+		g.Expect(shared.client.Get(ctx, replica.Identity().Pod, &pod)).To(Succeed())
+		g.Expect(pod.Status.Phase).To(Equal(corev1.PodRunning))
+		g.Expect(pod.Status.ContainerStatuses).To(HaveLen(1))
+		g.Expect(pod.Status.ContainerStatuses[0].Name).To(Equal(pod.Spec.Containers[0].Name))
+		return pod.Status.ContainerStatuses[0]
+	}
+	g.Eventually(func(g Gomega) { g.Expect(status(g).State.Running).NotTo(BeNil()) }, eventually).Should(Succeed())
+	replica.Kill()
+	g.Eventually(func(g Gomega) {
+		s := status(g)
+		g.Expect(s.State.Running).To(BeNil())
+		g.Expect(s.State.Terminated).To(HaveField("ExitCode", BeEquivalentTo(137)))
+		g.Expect(s.State.Terminated.FinishedAt.Time).NotTo(BeTemporally("<", s.State.Terminated.StartedAt.Time))
+	}, eventually).Should(Succeed())
+	g.Expect(replica.Restart()).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		s := status(g)
+		g.Expect(s.State.Running).NotTo(BeNil())
+		g.Expect(s.LastTerminationState.Terminated).To(HaveField("ExitCode", BeEquivalentTo(137)))
+		g.Expect(s.RestartCount).To(BeEquivalentTo(1))
+	}, eventually).Should(Succeed())
+	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
+	code, err := replica.Stop(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(code).To(BeZero())
+	g.Eventually(func(g Gomega) {
+		g.Expect(status(g).State.Terminated).To(And(HaveField("ExitCode", BeZero()), HaveField("Reason", "Completed")))
+	}, eventually).Should(Succeed())
+}
+
+func TestPodStatusCanBeLeftEmpty(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	replica, err := startSmallOperator(ctx, shared, ns, "unreported", func(o *ReplicaOptions) { o.NoPodStatus = true })
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(replica.Ready, eventually).WithContext(ctx).Should(Succeed(), replica.LogTail(20))
+	replica.Kill()
+	g.Consistently(func(g Gomega) {
+		var pod corev1.Pod
+		g.Expect(shared.client.Get(ctx, replica.Identity().Pod, &pod)).To(Succeed())
+		g.Expect(pod.Status.ContainerStatuses).To(BeEmpty())
+	}).Should(Succeed())
+}
+
 func TestStopKillsAReplicaThatDoesNotObey(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

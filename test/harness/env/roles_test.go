@@ -115,7 +115,7 @@ func hold(role string) error {
 
 // startSmallOperator runs roleReplica as the ServiceAccount name, which it
 // makes, with the one right it needs.
-func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string) (*Replica, error) {
+func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string, change ...func(*ReplicaOptions)) (*Replica, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := cp.client.Create(ctx, account); err != nil {
 		return nil, err
@@ -132,9 +132,13 @@ func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name s
 	if err != nil {
 		return nil, err
 	}
-	return StartReplica(ctx, cp, ReplicaOptions{
+	o := ReplicaOptions{
 		Name: name + "-0", Namespace: namespace, ServiceAccount: name,
 		Binary: self, Env: []string{roleVariable + "=" + roleReplica},
 		Args: func(p ReplicaPorts) []string { return []string{fmt.Sprint(p.Probe)} },
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	return StartReplica(ctx, cp, o)
 }

@@ -39,10 +39,10 @@ func TheDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, err
 	return found[0], nil
 }
 
-// environment is what a container's environment says of itself, and of the Pod that
-// it is in. What comes from elsewhere, such as a Secret, is left to Subject.Env.
-func environment(c corev1.Container, pod, namespace string) []string {
-	var env []string
+// environment returns the variables of a container that are written in it or come from its
+// Pod's name and namespace, and the names of those that have the Pod's UID. What comes from
+// elsewhere, such as a Secret, is left to Subject.Env.
+func environment(c corev1.Container, pod, namespace string) (env, podUIDs []string) {
 	for _, v := range c.Env {
 		value := v.Value
 		if v.ValueFrom != nil {
@@ -54,13 +54,16 @@ func environment(c corev1.Container, pod, namespace string) []string {
 				value = pod
 			case "metadata.namespace":
 				value = namespace
+			case "metadata.uid":
+				podUIDs = append(podUIDs, v.Name)
+				continue
 			default:
 				continue
 			}
 		}
 		env = append(env, v.Name+"="+value)
 	}
-	return env
+	return env, podUIDs
 }
 
 // webhookService is the one Service that all webhooks are called through; the

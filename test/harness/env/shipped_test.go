@@ -60,11 +60,13 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	i.shipped.Name, i.shipped.Namespace = "manager", "system"
 	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
 	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
+		Name: "operator",
 		Args: []string{"--leader-elect", "--port=1"},
 		Env: []corev1.EnvVar{
 			{Name: "MODE", Value: "strict"},
 			{Name: "ME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 			{Name: "HERE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
+			{Name: "ID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},
 			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
 			{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "password"}}},
 		},
@@ -83,7 +85,7 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
 		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
-		Env: []string{"MODE=strict", "ME=manager-1", "HERE=system", "A=b"},
+		Container: "operator", Env: []string{"MODE=strict", "ME=manager-1", "HERE=system", "A=b"}, PodUIDEnv: []string{"ID"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)

@@ -23,7 +23,7 @@ type Subject struct {
 	// Manifests is the kustomize directory of the whole installation, with one
 	// Deployment in it. Namespace, ServiceAccount, labels, arguments and environment
 	// of the replicas are the Deployment's; of the environment that is what is
-	// written there, and name and namespace of the Pod.
+	// written there, and name, namespace and UID of the Pod.
 	Manifests string
 	// Binary is the program that a replica runs.
 	Binary string
@@ -120,13 +120,16 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 func (i *Installation) options(n int) ReplicaOptions {
 	pod := i.shipped.Spec.Template
 	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
+	env, podUIDs := environment(pod.Spec.Containers[0], name, i.shipped.Namespace)
 	return ReplicaOptions{
 		Name:           name,
 		Namespace:      i.shipped.Namespace,
 		ServiceAccount: pod.Spec.ServiceAccountName,
 		PodLabels:      pod.Labels,
 		Binary:         i.subject.Binary,
-		Env:            slices.Concat(environment(pod.Spec.Containers[0], name, i.shipped.Namespace), i.subject.Env),
+		Container:      pod.Spec.Containers[0].Name,
+		Env:            slices.Concat(env, i.subject.Env),
+		PodUIDEnv:      podUIDs,
 		Connect:        i.subject.Connect,
 		Args: func(p ReplicaPorts) []string {
 			if i.subject.Args == nil {

@@ -16,7 +16,7 @@ var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
 	everywhere: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
-		"and nobody takes the Lease from another before that one gave it back or let it expire",
+		"and nobody takes the Lease from another before that one gave it back, let it expire or ended",
 	judge: judgeSingleWriter,
 }
 
@@ -82,13 +82,26 @@ func (b *bench) judgeTaken() {
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := held(before), held(now), lasting(before)
-			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner {
+			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner && !b.endedBetween(had, before.At, now.At) {
 				b.broken("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
 					had, has, now.Span, now.At.Sub(before.At).Round(time.Millisecond), before.Span, lasts)
 			}
 		}
 		before = now
 	}
+}
+
+// endedBetween reports whether the process that held the Lease at from had ended at until. The
+// identity begins with its Pod's name, so the process is that Pod's last one that started before.
+func (b *bench) endedBetween(identity string, from, until time.Time) bool {
+	var holder *history.Replica
+	for i := range b.History.Replicas {
+		r := &b.History.Replicas[i]
+		if strings.HasPrefix(identity, r.Name+"_") && !r.Started.After(from) && (holder == nil || r.Started.After(holder.Started)) {
+			holder = r
+		}
+	}
+	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(sooner))
 }
 
 // held is who holds a version of the Lease, by its whole identity; "" is nobody.

@@ -1,6 +1,7 @@
 package invariant_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -31,15 +32,31 @@ func leases(seconds ...int) step {
 func TestLeaseIsNotTaken(t *testing.T) {
 	t1 := thing()
 	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after it was renewed at resourceVersion 102: it lasts 4s"}
+	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
+	process := func(name string, started int, ended time.Time) step {
+		return changes(func(s *story) {
+			s.Replicas = append(s.Replicas, history.Replica{Name: name, Started: at(started), Ended: ended})
+		})
+	}
+	with := func(more ...step) *history.History {
+		return tell(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
+	}
 	check(t, invariant.SingleWriter, map[string]row{
-		"Expired":     {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
-		"AboutThen":   {history: tell(holds("b"), writes("b", t1), leases(1, 4)), want: invariant.Held},
-		"GivenBack":   {history: tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2)), want: invariant.Held},
-		"Renewed":     {history: tell(holds("a"), writes("a", t1), leases(1, 2)), want: invariant.Held},
-		"Taken":       {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), want: invariant.Broken, says: taken},
-		"WhenUnknown": {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), changes(func(s *story) { s.Versions[1].At = time.Time{} })), want: invariant.Held},
-		"MadeAnew":    {history: tell(holds("b"), writes("b", t1), leases(1, 2), changes(func(s *story) { s.Versions[1].UID = "another" })), want: invariant.Held},
-		"WasDeleted":  {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3), changes(func(s *story) { s.Versions[1].Gone = true })), want: invariant.Held},
+		"HolderEnded":           {history: with(process("a", 0, at(5))), want: invariant.Held},
+		"HolderEndedLater":      {history: with(process("a", 0, at(7))), want: invariant.Broken, says: taken},
+		"HolderRuns":            {history: with(process("a", 0, time.Time{})), want: invariant.Broken, says: taken},
+		"AnotherEnded":          {history: with(process("b", 0, at(5)), process("a", 0, time.Time{})), want: invariant.Broken, says: taken},
+		"EarlierProcessEnded":   {history: with(process("a", 0, at(2)), process("a", 3, time.Time{})), want: invariant.Broken, says: taken},
+		"LaterProcessEnded":     {history: with(process("a", 0, time.Time{}), process("a", 5, at(5))), want: invariant.Broken, says: taken},
+		"NamesThatBeginTheSame": {history: with(process("a", 0, time.Time{}), process("", 1, at(5))), want: invariant.Broken, says: taken},
+		"Expired":               {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
+		"AboutThen":             {history: tell(holds("b"), writes("b", t1), leases(1, 4)), want: invariant.Held},
+		"GivenBack":             {history: tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2)), want: invariant.Held},
+		"Renewed":               {history: tell(holds("a"), writes("a", t1), leases(1, 2)), want: invariant.Held},
+		"Taken":                 {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)), want: invariant.Broken, says: taken},
+		"WhenUnknown":           {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), changes(func(s *story) { s.Versions[1].At = time.Time{} })), want: invariant.Held},
+		"MadeAnew":              {history: tell(holds("b"), writes("b", t1), leases(1, 2), changes(func(s *story) { s.Versions[1].UID = "another" })), want: invariant.Held},
+		"WasDeleted":            {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3), changes(func(s *story) { s.Versions[1].Gone = true })), want: invariant.Held},
 	})
 }
 

@@ -48,7 +48,8 @@ func elected(namespace string, t timing) func(*replica, *ctrl.Options) {
 		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = &t.lease, &t.renew, &t.retry
 		o.Controller.EnableWarmup = new(true)
 		o.LeaderElectionResourceLockInterface = &lazyLock{options: election.Options{
-			Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: r.name, RenewDeadline: t.renew, Clock: clock.RealClock{},
+			Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: r.name,
+			RenewDeadline: t.renew, RetryPeriod: t.retry, Clock: clock.RealClock{},
 		}}
 	}
 }
@@ -179,8 +180,8 @@ var _ = Describe("Two managers with one Lease", func() {
 			var events eventsv1.EventList
 			g.Expect(kube.List(ctx, &events, client.InNamespace(p.namespace))).To(Succeed())
 			g.Expect(events).To(And(
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^first_.* became leader$"}),
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^second_.* became leader$"})))
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^first_.* became leader: there was no Lease$"}),
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^second_.* became leader: released$"})))
 			for _, e := range events.Items {
 				g.Expect(e.Regarding.Kind).To(Equal("Lease"))
 				g.Expect(e.ReportingController).To(Equal("election"), "written through events.k8s.io")

@@ -222,11 +222,13 @@ func (f *fenced) pausedLeader(ctx context.Context, name string) *paused {
 	return &paused{fenced: f, leader: leader, tenant: t, namespace: ns, held: held, began: f.position()}
 }
 
-// wakeUp lets the leader go on, and its request, and waits until it has noticed.
+// wakeUp lets the leader's request arrive and the leader go on, and waits for its end. In this
+// order, because a leader that wakes after its term exits at once and takes the request along.
 func (p *paused) wakeUp(ctx context.Context) {
 	GinkgoHelper()
-	Expect(p.leader.Resume()).To(Succeed())
 	p.held.Release()
+	p.answer(ctx)
+	Expect(p.leader.Resume()).To(Succeed())
 	code, err := p.leader.Wait(ctx)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(code).To(Equal(1), "the Lease is lost, so it ends")

@@ -1,0 +1,140 @@
+package election
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+)
+
+var lease = types.NamespacedName{Namespace: "system", Name: "lease"}
+
+const (
+	leaseTime   = 15 * time.Second
+	renewTime   = 10 * time.Second
+	retryPeriod = 2 * time.Second
+)
+
+// wallClock is a machine's clock that can be set, with timers that do not care.
+type wallClock struct {
+	clock.RealClock
+	mu  sync.Mutex
+	off time.Duration
+}
+
+// Now has no monotonic reading: what is subtracted from it follows the jumps.
+func (c *wallClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.RealClock.Now().Round(0).Add(c.off)
+}
+
+func (c *wallClock) jump(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off += d
+}
+
+// candidate is a replica with the stock elector.
+type candidate struct {
+	name    string
+	clock   *wallClock
+	lock    *Lock
+	led     chan struct{} // closed when it leads
+	lost    chan string
+	done    chan struct{}
+	release context.CancelFunc // stops it gracefully
+	said    []string           // by events
+}
+
+// join starts a candidate in the bubble of the test.
+func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidate {
+	t.Helper()
+	c := &candidate{name: name, clock: &wallClock{}, led: make(chan struct{}), lost: make(chan string, 1), done: make(chan struct{})}
+	began := clock.RealClock{}.Now()
+	o := Options{
+		Lease: lease, PodName: name, PodUID: types.UID(name + "-uid"), Container: "manager",
+		RenewDeadline: renewTime, RetryPeriod: retryPeriod, Evidence: true,
+		Clock: c.clock, Elapsed: func() time.Duration { return clock.RealClock{}.Since(began) },
+		Lost: func(reason string) { c.lost <- reason },
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	var err error
+	if c.lock, err = NewLock(a.config(name), o); err != nil {
+		t.Fatal(err)
+	}
+	recorder := events.NewFakeRecorder(100)
+	c.lock.RecordWith(recorder)
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: c.lock, LeaseDuration: leaseTime, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(c.led) },
+			OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c.release = cancel
+	go func() {
+		defer close(c.done)
+		elector.Run(ctx)
+		close(recorder.Events)
+		for e := range recorder.Events {
+			c.said = append(c.said, e)
+		}
+	}()
+	return c
+}
+
+// leads tells whether the candidate holds the Lease, once nothing moves any more.
+func (c *candidate) leads(a *api) bool {
+	synctest.Wait()
+	stored := a.lease()
+	return stored != nil && ptr.Deref(stored.Spec.HolderIdentity, "") == c.lock.Identity()
+}
+
+// stop ends the candidate and waits.
+func (c *candidate) stop() {
+	c.release()
+	<-c.done
+}
+
+// vanish ends the candidate as a crash does: none of its requests arrives any more. Its watches
+// and timers stay, but they reach nothing.
+func (c *candidate) vanish(a *api) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.dead == nil {
+		a.dead = map[string]bool{}
+	}
+	a.dead[c.name] = true
+}
+
+// count returns how many of the requests are these.
+func count(requests []string, wanted ...string) int {
+	n := 0
+	for _, r := range requests {
+		if slices.Contains(wanted, r) {
+			n++
+		}
+	}
+	return n
+}
+
+// pass lets time pass.
+func pass(d time.Duration) {
+	<-clock.RealClock{}.After(d)
+	synctest.Wait()
+}

@@ -1,0 +1,92 @@
+package election
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Each row of the rules, and beside it what only looks like it.
+func TestEndOf(t *testing.T) {
+	acquired := time.Date(2030, 1, 1, 0, 0, 10, 500_000_000, time.UTC)
+	at := func(second int) metav1.Time { return metav1.NewTime(time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC)) }
+	running := func(second int) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(second)}}
+	}
+	ended := func(second int) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: at(second)}}
+	}
+	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	states := func(now, last corev1.ContainerState) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State, p.Status.ContainerStatuses[0].LastTerminationState = now, last
+		}
+	}
+	phase := func(phase corev1.PodPhase, now corev1.ContainerState) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.ContainerStatuses[0].State = phase, now
+		}
+	}
+	none := corev1.ContainerState{}
+	const terminatedText = "container manager of Pod first terminated at 2030-01-01T00:00:11Z with exit code 1"
+	for name, tc := range map[string]struct {
+		change    func(*corev1.Pod)
+		container string
+		renewed   time.Duration // after it was acquired
+		want      string
+	}{
+		"Runs":                   {func(*corev1.Pod) {}, "manager", 0, ""},
+		"Terminated":             {states(ended(11), none), "manager", 0, terminatedText},
+		"TerminatedBefore":       {states(ended(9), none), "manager", 0, ""},
+		"TerminatedInTheSecond":  {states(ended(10), none), "manager", 0, ""},
+		"TerminatedThenRenewed":  {states(ended(11), none), "manager", 2 * time.Second, ""},
+		"TerminatedAfterRenewal": {states(ended(11), none), "manager", time.Second, terminatedText},
+		"Waits":                  {states(backOff, ended(11)), "manager", 0, terminatedText},
+		"WaitsSinceBefore":       {states(backOff, ended(9)), "manager", 0, ""},
+		"WaitsForTheFirstTime":   {states(backOff, none), "manager", 0, ""},
+		"Restarted":              {states(running(11), ended(9)), "manager", 0, "container manager of Pod first was started again at 2030-01-01T00:00:11Z"},
+		"RestartedBefore":        {states(running(10), ended(9)), "manager", 0, ""},
+		"RunsSinceBeforeItsEnd":  {states(running(9), ended(11)), "manager", 0, ""},
+		"StartedThenRenewed":     {states(running(11), ended(10)), "manager", 2 * time.Second, ""},
+		"AnotherContainer":       {states(ended(11), none), "sidecar", 0, ""},
+		"OnlyContainer":          {states(ended(11), none), "", 0, terminatedText},
+		"OneOfTwoContainers": {func(p *corev1.Pod) {
+			states(ended(11), none)(p)
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"})
+		}, "", 0, ""},
+		"AnotherUID":        {func(p *corev1.Pod) { states(ended(11), none)(p); p.UID = "another" }, "manager", 0, ""},
+		"AnotherName":       {func(p *corev1.Pod) { states(ended(11), none)(p); p.Name = "another" }, "manager", 0, ""},
+		"Failed":            {phase(corev1.PodFailed, none), "manager", 0, "Pod first has phase Failed"},
+		"Succeeded":         {phase(corev1.PodSucceeded, ended(9)), "manager", 0, "Pod first has phase Succeeded"},
+		"FailedWhileItRuns": {phase(corev1.PodFailed, running(9)), "manager", 0, ""},
+		"FailedByPodGC": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, backOff)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+		}, "manager", 0, ""},
+		"Evicted": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, none)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
+		}, "manager", 0, "Pod first has phase Failed"},
+		"Unknown": {phase(corev1.PodUnknown, running(9)), "manager", 0, ""},
+		"NodeNotReady": {func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "NodeNotReady"}}
+		}, "manager", 0, ""},
+		"Terminating": {func(p *corev1.Pod) { p.DeletionTimestamp = new(at(11)) }, "manager", 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := podOf("first")
+			pod.Spec.Containers = []corev1.Container{{Name: "manager"}}
+			pod.Status.ContainerStatuses[0].State = running(9)
+			tc.change(pod)
+			h := holder{pod: "first", uid: "first-uid", acquired: acquired, renewed: acquired.Add(tc.renewed)}
+			if got := endOf(pod, h, tc.container); got != tc.want {
+				t.Errorf("endOf() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+	if got := endOf(nil, holder{}, "manager"); got != "" {
+		t.Errorf("endOf() = %q for a Pod that was never seen", got)
+	}
+}

@@ -1,0 +1,214 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// standby waits for the Lease. Only the elector's goroutine uses it.
+type standby struct {
+	name        string // of the Lease
+	client      coordinationv1client.LeaseInterface
+	clock       clock.Clock
+	elapsed     func() time.Duration
+	retryPeriod time.Duration
+
+	view      view
+	leases    *watcher // of the Lease
+	pods      *watcher // of the holder's Pod
+	watched   target   // what pods watches
+	podsFrom  time.Duration
+	explained bool // the log has why there is no evidence
+}
+
+// target is the Pod to watch; zero for none.
+type target struct {
+	name string
+	uid  types.UID
+}
+
+func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
+	// A client's timeout ends its watches, too.
+	watching := clientConfig(config, o.RenewDeadline)
+	timeout := watching.Timeout
+	watching.Timeout = 0
+	leases, err := coordinationv1client.NewForConfig(watching)
+	if err != nil {
+		return nil, fmt.Errorf("building the client that watches the Lease: %w", err)
+	}
+	pods, err := corev1client.NewForConfig(watching)
+	if err != nil {
+		return nil, fmt.Errorf("building the client that watches Pods: %w", err)
+	}
+	return &standby{
+		name:        o.Lease.Name,
+		client:      l.client,
+		clock:       o.Clock,
+		elapsed:     o.Elapsed,
+		retryPeriod: o.RetryPeriod,
+		view:        view{identity: l.identity, podUID: o.PodUID, container: o.Container, evidence: o.Evidence},
+		leases:      newWatcher(leaseListWatch(leases.Leases(o.Lease.Namespace)), o.Elapsed, timeout),
+		pods:        newWatcher(podListWatch(pods.Pods(o.Lease.Namespace)), o.Elapsed, timeout),
+	}, nil
+}
+
+// await waits until the Lease may be taken, or ctx ends.
+func (s *standby) await(ctx context.Context) (decision, error) {
+	s.explain(ctx)
+	for {
+		now := s.elapsed()
+		s.watch(ctx, now)
+		d := s.view.decide(now, s.retryPeriod)
+		switch d.action {
+		case takeLease:
+			return d, nil
+		case readLive:
+			s.read(ctx, now)
+		case wait:
+			s.next(ctx, d.until-now)
+		}
+		if err := ctx.Err(); err != nil {
+			s.leases.stop()
+			s.pods.stop()
+			return decision{}, fmt.Errorf("waiting for the Lease: %w", err)
+		}
+	}
+}
+
+// stop ends the watches of a standby that has become leader, and forgets what they showed.
+func (s *standby) stop() {
+	s.leases.stop()
+	s.pods.stop()
+	v := s.view
+	s.view = view{identity: v.identity, podUID: v.podUID, container: v.container, evidence: v.evidence}
+	s.watched, s.podsFrom = target{}, 0
+}
+
+// explain logs once why this replica gives no evidence.
+func (s *standby) explain(ctx context.Context) {
+	if s.explained {
+		return
+	}
+	s.explained = true
+	switch logger := klog.FromContext(ctx); {
+	case !s.view.evidence:
+		logger.Info("waiting for the Lease without evidence: it is turned off")
+	case s.view.podUID == "":
+		logger.Info("the Lease will not name this Pod: its UID is not known")
+	}
+}
+
+// watch starts the watches that are missing, each at most once a retry period.
+func (s *standby) watch(ctx context.Context, now time.Duration) {
+	if !s.leases.running() && !s.leases.forbidden && now >= s.view.mayRead {
+		s.leases.start(ctx, s.name)
+		// The list with which a watch begins is a live read.
+		s.view.broken, s.view.heard, s.view.mayRead = false, now, now+s.retryPeriod
+	}
+	var pod target
+	if h, named := holderOf(s.view.lease); named && s.view.evidence && h.uid != s.view.podUID {
+		pod = target{h.pod, h.uid}
+	}
+	if pod != s.watched {
+		s.pods.stop()
+		s.watched, s.podsFrom = pod, now
+	}
+	if s.lacksPods() && now >= s.podsFrom {
+		s.pods.start(ctx, pod.name)
+		s.podsFrom = now + s.retryPeriod
+	}
+}
+
+// lacksPods tells whether the watch of the holder's Pod has to be started.
+func (s *standby) lacksPods() bool {
+	return s.watched != (target{}) && !s.pods.running() && !s.pods.forbidden
+}
+
+// read reads the Lease live.
+func (s *standby) read(ctx context.Context, began time.Duration) {
+	s.view.mayRead = began + s.retryPeriod
+	before := s.view.version
+	lease, err := s.client.Get(ctx, s.name, metav1.GetOptions{})
+	now := s.elapsed()
+	switch {
+	case apierrors.IsNotFound(err):
+		s.view.observeLive(nil, began, now)
+	case err != nil:
+		s.view.failed = true
+		klog.FromContext(ctx).V(2).Info("reading the Lease failed", "error", err.Error())
+		return
+	default:
+		s.view.observeLive(lease, began, now)
+	}
+	// A watch that works would have shown this before.
+	if s.view.version != before && s.view.isSilent(now, s.retryPeriod) {
+		s.leases.stop()
+		s.view.broken = true
+	}
+}
+
+// next waits for something new: of the Lease, of the Pod, or that the time has come.
+func (s *standby) next(ctx context.Context, d time.Duration) {
+	if s.lacksPods() {
+		d = min(d, s.podsFrom-s.elapsed())
+	}
+	timer := s.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	case seen := <-s.leases.sightings:
+		s.seeLease(ctx, seen)
+	case seen := <-s.pods.sightings:
+		s.seePod(ctx, seen)
+	}
+}
+
+func (s *standby) seeLease(ctx context.Context, seen sighting) {
+	now := s.elapsed()
+	if seen.err != nil {
+		s.leases.stop()
+		s.view.broken = true
+		if apierrors.IsForbidden(seen.err) {
+			s.leases.forbidden = true
+			klog.FromContext(ctx).Info("watching the Lease is forbidden: reading it each retry period", "error", seen.err.Error())
+		}
+		return
+	}
+	s.view.heard = now
+	lease, _ := seen.object.(*coordinationv1.Lease) // nil where there is none
+	switch {
+	case seen.listed:
+		s.view.observeLive(lease, seen.began, now)
+	case seen.deleted && s.view.lease != nil && s.view.lease.UID == lease.UID:
+		s.view.version = lease.ResourceVersion
+		s.view.observe(nil, now)
+	case !seen.deleted:
+		s.view.observe(lease, now)
+	}
+}
+
+func (s *standby) seePod(ctx context.Context, seen sighting) {
+	switch pod, found := seen.object.(*corev1.Pod); {
+	case seen.err != nil:
+		s.pods.stop()
+		if apierrors.IsForbidden(seen.err) {
+			s.pods.forbidden = true
+			klog.FromContext(ctx).Info("waiting for the Lease without evidence: watching Pods is forbidden", "error", seen.err.Error())
+		}
+	case found:
+		s.view.observePod(pod, s.elapsed())
+	}
+}

@@ -1,0 +1,205 @@
+package election
+
+import (
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
+)
+
+// view is what a standby knows of the Lease and of its holder's Pod. All times are by this
+// machine's clock, as Options.Elapsed gives it.
+type view struct {
+	identity  string
+	podUID    types.UID
+	container string
+	evidence  bool
+
+	known   bool                  // the Lease was read
+	lease   *coordinationv1.Lease // nil where there is none
+	version string                // the newest resourceVersion that was seen
+	renewed time.Duration         // when the last renewal was observed
+	heldFor time.Duration         // after the Lease was deleted: until when its holder may lead
+
+	pod   *corev1.Pod // the holder's, as last seen
+	ended string      // the evidence that the holder ended, "" without
+	endAt time.Duration
+
+	outdated bool          // a write showed that a newer version may exist
+	broken   bool          // there is no watch
+	heard    time.Duration // when the watch last showed something, or began
+	readAt   time.Duration // when the last successful live read began
+	mayRead  time.Duration // not before this is another live read sent
+	failed   bool          // the last live read
+}
+
+// action is what a standby does next.
+type action int
+
+const (
+	wait action = iota
+	readLive
+	takeLease
+)
+
+// decision is an action, with the reason of a takeover or the end of a wait.
+type decision struct {
+	action
+	reason string
+	until  time.Duration
+}
+
+// observe takes in a state of the Lease; nil means that there is none. Versions that are not
+// newer change nothing: a watch that connects again shows versions that are known, and one
+// that lags behind a live read shows older ones.
+func (v *view) observe(lease *coordinationv1.Lease, now time.Duration) {
+	if lease == nil {
+		v.observeNone(now)
+		return
+	}
+	if v.known && v.lease != nil && v.lease.ResourceVersion == lease.ResourceVersion {
+		return
+	}
+	if v.version != "" && !isNewer(lease.ResourceVersion, v.version) {
+		return
+	}
+	// What others write on the Lease, such as a label, is not a renewal.
+	if v.lease == nil || v.lease.UID != lease.UID || !apiequality.Semantic.DeepEqual(v.lease.Spec, lease.Spec) {
+		v.renewed = now
+	}
+	v.known, v.lease, v.version, v.outdated, v.heldFor = true, lease, lease.ResourceVersion, false, 0
+	v.judge(now)
+}
+
+// observeNone takes in that the Lease does not exist. Its holder makes it anew with its next
+// renewal and may not know yet, so the holder keeps its whole lease duration from now.
+func (v *view) observeNone(now time.Duration) {
+	if v.lease != nil {
+		if holder := ptr.Deref(v.lease.Spec.HolderIdentity, ""); holder != "" && holder != v.identity {
+			v.heldFor = now + leaseDuration(v.lease)
+		}
+	}
+	v.known, v.lease, v.outdated = true, nil, false
+	v.judge(now)
+}
+
+// observeLive takes in the answer to a live read that was sent at began. What a live read
+// shows is not outdated.
+func (v *view) observeLive(lease *coordinationv1.Lease, began, now time.Duration) {
+	v.outdated, v.failed, v.readAt = false, false, began
+	v.observe(lease, now)
+}
+
+// observePod takes in a state of the holder's Pod. The last state before a deletion counts as
+// well: what ended stays ended. So another Pod of the name does not replace it.
+func (v *view) observePod(pod *corev1.Pod, now time.Duration) {
+	if h, named := holderOf(v.lease); !named || pod.UID != h.uid {
+		return
+	}
+	v.pod = pod
+	v.judge(now)
+}
+
+// judge looks for evidence in what is known.
+func (v *view) judge(now time.Duration) {
+	h, named := holderOf(v.lease)
+	if !v.evidence || !named {
+		v.ended = ""
+		return
+	}
+	if h.uid == v.podUID && ptr.Deref(v.lease.Spec.HolderIdentity, "") != v.identity {
+		// A kubelet starts a container only after the one before has ended. The Lease itself
+		// shows this, so no later read has to confirm it.
+		v.ended, v.endAt = "it was held by an earlier process in this Pod", 0
+		return
+	}
+	ended := endOf(v.pod, h, v.container)
+	if ended != "" && v.ended == "" {
+		v.endAt = now
+	}
+	v.ended = ended
+}
+
+// failClaim takes in that a write failed. The version that it was based on is outdated, or the
+// write succeeded without an answer. The watch shows which; a live read does if it is slow.
+func (v *view) failClaim(now, retryPeriod time.Duration) {
+	v.outdated, v.mayRead = true, now+retryPeriod
+}
+
+// decide is the whole decision of a standby.
+func (v *view) decide(now, retryPeriod time.Duration) decision {
+	if !v.known || v.outdated {
+		return v.readFrom(v.mayRead, now)
+	}
+	if v.lease == nil {
+		if now < v.heldFor {
+			return v.waitUntil(v.heldFor, now, retryPeriod)
+		}
+		return decision{action: takeLease, reason: "there was no Lease"}
+	}
+	expiry := v.renewed + leaseDuration(v.lease)
+	switch holder := ptr.Deref(v.lease.Spec.HolderIdentity, ""); {
+	case holder == "":
+		// No read has to confirm this: a write to an outdated version fails.
+		return decision{action: takeLease, reason: "released"}
+	case holder == v.identity:
+		return decision{action: takeLease, reason: "an earlier write got no answer"}
+	case v.ended != "":
+		return v.takeAfterRead(v.endAt, now, "evidence: "+v.ended)
+	case now >= expiry:
+		return v.takeAfterRead(expiry, now, "expired")
+	}
+	return v.waitUntil(expiry, now, retryPeriod)
+}
+
+// takeAfterRead takes the Lease if a live read that began at or after since has confirmed that
+// the Lease still allows it.
+func (v *view) takeAfterRead(since, now time.Duration, reason string) decision {
+	if v.readAt >= since {
+		return decision{action: takeLease, reason: reason}
+	}
+	if v.failed {
+		return v.readFrom(v.mayRead, now)
+	}
+	return decision{action: readLive}
+}
+
+// readFrom reads at the given time.
+func (v *view) readFrom(from, now time.Duration) decision {
+	if now >= from {
+		return decision{action: readLive}
+	}
+	return decision{action: wait, until: from}
+}
+
+// waitUntil waits, but reads before if there is no watch, or if the watch is silent for longer
+// than a leader that renews would let it be.
+func (v *view) waitUntil(until, now, retryPeriod time.Duration) decision {
+	poll := v.mayRead
+	if !v.broken {
+		poll = max(poll, v.heard+silentPeriods*retryPeriod)
+	}
+	if next := v.readFrom(poll, now); next.action == readLive || next.until < until {
+		return next
+	}
+	return decision{action: wait, until: until}
+}
+
+// silentPeriods is for how many retry periods a watch may show nothing before it is doubted.
+const silentPeriods = 2
+
+// isSilent tells whether a watch that works would have shown something meanwhile.
+func (v *view) isSilent(now, retryPeriod time.Duration) bool {
+	return now >= v.heard+silentPeriods*retryPeriod
+}
+
+// isNewer compares versions as numbers, as the API server lets its clients do. Where they are
+// no numbers, another version counts as newer, which delays a takeover at most.
+func isNewer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err != nil || order > 0
+}

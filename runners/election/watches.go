@@ -1,0 +1,133 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	toolswatch "k8s.io/client-go/tools/watch"
+)
+
+// sighting is a state of the one watched object, or the end of the watch.
+type sighting struct {
+	object  runtime.Object // nil: there is none
+	deleted bool           // object is its last state
+	listed  bool           // by a live list that was sent at began
+	began   time.Duration
+	err     error // why the watch ended
+}
+
+// watcher watches one object by its name.
+type watcher struct {
+	objects cache.ListWatch
+	elapsed func() time.Duration
+	timeout time.Duration // of the list; the watch has none
+
+	sightings chan sighting      // nil while it does not run
+	cancel    context.CancelFunc // nil while it does not run
+	forbidden bool               // it is not started again
+}
+
+func newWatcher(objects cache.ListWatch, elapsed func() time.Duration, timeout time.Duration) *watcher {
+	return &watcher{objects: objects, elapsed: elapsed, timeout: timeout}
+}
+
+func leaseListWatch(client coordinationv1client.LeaseInterface) cache.ListWatch {
+	return cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, o)
+		},
+	}
+}
+
+func podListWatch(client corev1client.PodInterface) cache.ListWatch {
+	return cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.Watch(ctx, o)
+		},
+	}
+}
+
+func (w *watcher) running() bool { return w.cancel != nil }
+
+// start follows the object of that name until stop, until ctx ends, or until the watch breaks,
+// which is its last sighting.
+func (w *watcher) start(ctx context.Context, name string) {
+	ctx, w.cancel = context.WithCancel(ctx)
+	sightings := make(chan sighting)
+	w.sightings = sightings
+	send := func(s sighting) {
+		select {
+		case sightings <- s:
+		case <-ctx.Done():
+		}
+	}
+	go func() { send(sighting{err: w.follow(ctx, name, send)}) }()
+}
+
+// stop ends the watch without another sighting.
+func (w *watcher) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.cancel, w.sightings = nil, nil
+}
+
+// follow lists the object and watches it from there. A list, and not a get, because the
+// version of one object may be too old for a watch to begin at. The name is selected by a
+// field, which lets a Role limit the rights to that name.
+func (w *watcher) follow(ctx context.Context, name string, send func(sighting)) error {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	began := w.elapsed()
+	listing, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	list, err := w.objects.ListWithContext(listing, metav1.ListOptions{FieldSelector: selector})
+	if err != nil {
+		return fmt.Errorf("listing: %w", err)
+	}
+	found, err := meta.ExtractList(list)
+	if err != nil {
+		return fmt.Errorf("reading the list: %w", err)
+	}
+	seen := sighting{listed: true, began: began}
+	if len(found) > 0 {
+		seen.object = found[0]
+	}
+	send(seen)
+	return w.followFrom(ctx, list, selector, send)
+}
+
+func (w *watcher) followFrom(ctx context.Context, list runtime.Object, selector string, send func(sighting)) error {
+	at, err := meta.ListAccessor(list)
+	if err != nil {
+		return fmt.Errorf("reading the list's version: %w", err)
+	}
+	watching := cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		o.FieldSelector = selector
+		return w.objects.WatchWithContext(ctx, o)
+	}}
+	events, err := toolswatch.NewRetryWatcherWithContext(ctx, at.GetResourceVersion(), &watching)
+	if err != nil {
+		return fmt.Errorf("starting the watch: %w", err)
+	}
+	defer events.Stop()
+	for event := range events.ResultChan() {
+		if event.Type == watch.Error {
+			return fmt.Errorf("watching: %w", apierrors.FromObject(event.Object))
+		}
+		send(sighting{object: event.Object, deleted: event.Type == watch.Deleted})
+	}
+	return errors.New("the watch ended")
+}

@@ -1,0 +1,116 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// take claims the Lease for a standby. A standby that loses the race, or gets no answer, waits
+// here for its next chance: the elector would pause first.
+func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	for {
+		err := l.claim(ctx, record)
+		if err == nil {
+			klog.FromContext(ctx).Info("took the Lease", "lock", l.Describe(), "reason", l.reason)
+			return nil
+		}
+		klog.FromContext(ctx).Info("did not get the Lease", "lock", l.Describe(), "error", err.Error())
+		l.standby.view.failClaim(l.elapsed(), l.standby.retryPeriod)
+		if err := l.await(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// claim sends one write that makes this replica the holder. The resourceVersion of the Lease
+// that the standby observed makes the API server refuse all claims but the first.
+func (l *Lock) claim(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	sent, now := l.elapsed(), metav1.NewTime(l.clock.Now())
+	record.AcquireTime, record.RenewTime = now, now
+	record.LeaderTransitions = 0
+	observed := l.standby.view.lease
+	if observed != nil {
+		record.LeaderTransitions = resourcelock.LeaseSpecToLeaderElectionRecord(&observed.Spec).LeaderTransitions + 1
+	}
+	stored, err := l.write(ctx, observed, &record)
+	if err != nil {
+		return err
+	}
+	l.stored, l.role = stored, leading
+	l.standby.stop()
+	l.term.extend(sent, leaseDuration(stored))
+	return nil
+}
+
+// renew extends the term. The elector computes its record before it calls Get, which may have
+// been long ago, and does not know what a claim wrote in its place; so only the holder and the
+// duration are taken from it.
+func (l *Lock) renew(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.term.over(); err != nil {
+		return err
+	}
+	ctx, cancel := l.term.bound(ctx)
+	defer cancel()
+	sent, now := l.elapsed(), metav1.NewTime(l.clock.Now())
+	if l.stored != nil {
+		last := resourcelock.LeaseSpecToLeaderElectionRecord(&l.stored.Spec)
+		record.AcquireTime, record.LeaderTransitions = last.AcquireTime, last.LeaderTransitions
+	}
+	record.RenewTime = now
+	stored, err := l.write(ctx, l.stored, &record)
+	if err != nil {
+		return err
+	}
+	l.stored = stored
+	l.term.extend(sent, leaseDuration(stored))
+	return nil
+}
+
+// release gives the Lease back. The term ends before the request is sent, because the next
+// leader may act before the answer arrives.
+func (l *Lock) release(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := l.term.bound(ctx)
+	defer cancel()
+	l.term.finish()
+	if _, err := l.write(ctx, l.stored, &record); err != nil {
+		return err
+	}
+	l.role, l.stored = waiting, nil
+	return nil
+}
+
+// write stores the record: as a new Lease where there is no base, else on top of base, whose
+// resourceVersion the API server compares.
+func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease, record *resourcelock.LeaderElectionRecord) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.lease.Namespace, Name: l.lease.Name}}
+	if base != nil {
+		lease = base.DeepCopy()
+	}
+	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(record)
+	annotate(lease, record.HolderIdentity, l.podUID)
+	do, doing := l.client.Create, "creating"
+	if base != nil {
+		do, doing = func(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+			return l.client.Update(ctx, lease, metav1.UpdateOptions{})
+		}, "updating"
+	}
+	stored, err := do(ctx, lease, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%s lease %s: %w", doing, l.Describe(), err)
+	}
+	return stored, nil
+}
+
+// leaseDuration is how long the holder of the Lease may lead after a renewal.
+func leaseDuration(lease *coordinationv1.Lease) time.Duration {
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+}
