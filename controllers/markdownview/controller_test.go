@@ -254,6 +254,39 @@ func TestAViewThatGoes(t *testing.T) {
 	})
 }
 
+// Before children are written the API server has to show the very view that was judged. A
+// label or a status is no other view.
+func TestOnlyTheViewThatWasJudgedGetsChildren(t *testing.T) {
+	for live, tc := range map[string]struct {
+		is     func(*v1beta1.MarkdownView)
+		wanted bool
+	}{
+		"the same":                 {func(*v1beta1.MarkdownView) {}, true},
+		"with a label":             {func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, true},
+		"with a status":            {func(v *v1beta1.MarkdownView) { v.Status.URL = "http://x" }, true},
+		"of the next generation":   {func(v *v1beta1.MarkdownView) { v.Generation++ }, false},
+		"of the generation before": {func(v *v1beta1.MarkdownView) { v.Generation-- }, false},
+		"made anew":                {func(v *v1beta1.MarkdownView) { v.UID = "second" }, false},
+		"on its way out": {func(v *v1beta1.MarkdownView) {
+			v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{metav1.FinalizerDeleteDependents}
+		}, false},
+		"gone": {nil, false},
+	} {
+		t.Run(live, func(t *testing.T) {
+			w := newWorld(t, view())
+			if tc.is == nil {
+				w.Live = newWorld(t).client
+			} else {
+				w.Live = newWorld(t, view(tc.is)).client
+			}
+			result, err := w.Reconcile(t.Context(), request)
+			if err != nil || (len(w.writes) > 0) != tc.wanted || (result.RequeueAfter == pass.LookAgain) == tc.wanted {
+				t.Errorf("got %v, %v and the writes %v, want children: %t", result, err, w.writes, tc.wanted)
+			}
+		})
+	}
+}
+
 func TestWhatIsWrongIsSaidAndNothingDone(t *testing.T) {
 	w := newWorld(t, view(showing(nil)))
 	if _, err := w.Reconcile(t.Context(), request); err != nil {

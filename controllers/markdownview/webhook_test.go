@@ -2,6 +2,7 @@ package markdownview
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -93,5 +94,46 @@ func TestWarnings(t *testing.T) {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// An update of the files or of the image, alone or both, is warned of all that is amiss then;
+// any other is of nothing, whatever is amiss.
+func TestAnUpdateOfFilesOrImageIsWarnedOf(t *testing.T) {
+	const latest, unlisted = "viewerImage a:latest has the tag latest", `no link in SUMMARY.md leads to: "b.md"`
+	amiss := view(image("a:latest"), showing(files{"SUMMARY.md": "", "b.md": ""}))
+	fine := view(image("a:1"), showing(files{"SUMMARY.md": ""}))
+	for reason, tc := range map[string]struct {
+		old  *v1beta1.MarkdownView
+		with func(*v1beta1.MarkdownView)
+		want []string
+	}{
+		"the image":              {fine, image("a:latest"), []string{latest}},
+		"the files":              {fine, showing(files{"SUMMARY.md": "", "b.md": ""}), []string{unlisted}},
+		"both":                   {fine, func(v *v1beta1.MarkdownView) { v.Spec = amiss.Spec }, []string{unlisted, latest}},
+		"the image, which mends": {amiss, image("a:1"), []string{unlisted}},
+		"the files, which mends": {amiss, showing(files{"SUMMARY.md": ""}), []string{latest}},
+		"replicas":               {amiss, replicas(3), nil},
+		"a label":                {amiss, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, nil},
+		"nothing":                {amiss, func(*v1beta1.MarkdownView) {}, nil},
+		"the image, on its way out": {amiss, func(v *v1beta1.MarkdownView) {
+			v.DeletionTimestamp, v.Spec.ViewerImage = new(metav1.Now()), "b:latest"
+		}, nil},
+	} {
+		changed := tc.old.DeepCopy()
+		tc.with(changed)
+		warnings, err := (&Webhook{}).ValidateUpdate(t.Context(), tc.old, changed)
+		got := make([]string, 0, len(warnings))
+		for _, warning := range warnings {
+			for _, known := range []string{latest, unlisted} {
+				if strings.HasPrefix(warning, known) {
+					warning = known
+				}
+			}
+			got = append(got, warning)
+		}
+		if !slices.Equal(got, tc.want) || err != nil {
+			t.Errorf("%s: warned of %q (%v), want %q", reason, got, err, tc.want)
+		}
 	}
 }

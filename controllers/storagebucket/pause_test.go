@@ -82,6 +82,34 @@ func TestNewSpecEndsPauses(t *testing.T) {
 	}
 }
 
+// Runs of probes are about one spec: none of them goes on in the next one, of whatever kind
+// the first probe of that is.
+func TestNewSpecBeginsAllRuns(t *testing.T) {
+	kinds := map[string]struct {
+		found  observation
+		result s3.Verdict
+		want   probeState // its counts after one probe
+	}{
+		"a timeout":       {observation{took: time.Second}, timedOut, probeState{failures: 1, timeouts: 1}},
+		"no Secret":       {observation{lacking: true}, noSecret, probeState{failures: 1, lacking: 1}},
+		"another failure": {observation{took: time.Second}, bad, probeState{failures: 1}},
+		"a success":       {observation{took: time.Second}, good, probeState{}},
+	}
+	for before, was := range kinds {
+		for first, is := range kinds {
+			var s probeState
+			for range 10 {
+				s = s.after(was.found, was.result, 1, epoch)
+			}
+			s = s.after(is.found, is.result, 2, epoch)
+			got := probeState{failures: s.failures, timeouts: s.timeouts, lacking: s.lacking}
+			if got != is.want {
+				t.Errorf("%s after 10 times %s of another spec: %+v, want %+v", first, before, got, is.want)
+			}
+		}
+	}
+}
+
 // A Secret, or the ConfigMap of a CA, that is created later is used within seconds,
 // however long the period; by the next leader, too.
 func TestWhatWasMissingIsFoundSoon(t *testing.T) {

@@ -154,6 +154,31 @@ func TestStatusIsRefreshedFromTimeToTime(t *testing.T) {
 	}
 }
 
+// lastProbeTime is that of the last probe, lastSuccessTime that of the last one that found
+// the bucket well, also for the next leader, who knows of it by the status alone.
+func TestTimesAreThoseOfTheProbes(t *testing.T) {
+	s := newStory()
+	var succeeded time.Time
+	for i, result := range []s3.Verdict{timedOut, good, bad, bad, timedOut, failed(v1beta1.ReasonBucketNotFound), good, bad} {
+		if i == 4 {
+			s.l = (&probeStates{}).of(s.b, s.now)
+		}
+		s.now = s.now.Add(refresh) // so that each status is written
+		s.l = s.l.after(observation{}, result, s.b.Generation, s.now)
+		s.b.Status = summarize(s.b, s.l, observation{}, action{}, result, s.now)
+		if result.OK() {
+			succeeded = s.now
+		}
+		probe, success := s.b.Status.LastProbeTime, s.b.Status.LastSuccessTime
+		if probe == nil || !probe.Time.Equal(s.now) {
+			t.Errorf("probe %d: lastProbeTime %v, want %s", i, probe, s.now)
+		}
+		if (success == nil) != succeeded.IsZero() || success != nil && !success.Time.Equal(succeeded) {
+			t.Errorf("probe %d: lastSuccessTime %v, want %s", i, success, succeeded)
+		}
+	}
+}
+
 func TestRotationIsNews(t *testing.T) {
 	s := newStory()
 	s.probe(good)

@@ -238,6 +238,40 @@ func TestForeignNamespaceCondition(t *testing.T) {
 	}
 }
 
+// Each namespace that claims a Tenant falsely is told of once, also where another one does
+// so already.
+func TestEachForeignNamespaceIsToldOfOnce(t *testing.T) {
+	a := tenant("a")
+	status := func(names ...string) v1beta1.TenantStatus {
+		o := observed(a)
+		for _, name := range names {
+			o.foreign = append(o.foreign, namespace(name))
+		}
+		return summarize(o, plan{}, ended(), epoch)
+	}
+	for name, tc := range map[string]struct {
+		before, after v1beta1.TenantStatus
+		want          string // is in the event; "" for none
+	}{
+		"none":                  {status(), status(), ""},
+		"the first":             {status(), status("x"), "namespace x "},
+		"the same again":        {status("x"), status("x"), ""},
+		"another beside it":     {status("x"), status("x", "y"), "namespaces x, y "},
+		"another in its place":  {status("x"), status("y"), "namespace y "},
+		"the last one has gone": {status("x"), status(), ""},
+	} {
+		var got []string
+		for _, n := range transitions(tc.before, tc.after, false) {
+			if n.Reason == v1beta1.EventForeignNamespace {
+				got = append(got, n.Message)
+			}
+		}
+		if told := strings.Join(got, "|"); (told == "") != (tc.want == "") || !strings.HasPrefix(told, tc.want) || len(got) > 1 {
+			t.Errorf("%s: told %q, want %q", name, told, tc.want)
+		}
+	}
+}
+
 func TestTransitions(t *testing.T) {
 	status := func(ready metav1.ConditionStatus, reason, message string, namespaces ...v1beta1.TenantNamespace) v1beta1.TenantStatus {
 		return v1beta1.TenantStatus{Namespaces: namespaces, Conditions: []metav1.Condition{

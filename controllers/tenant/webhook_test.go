@@ -107,6 +107,8 @@ func TestValidateUpdate(t *testing.T) {
 		"a suffix more":   {old: old, tenant: tenant("a", asking("dev", "prod", "test"))},
 		"dropped, Delete": {old: old, tenant: tenant("a", asking("dev")), warnings: []string{"namespace a-prod will be deleted with everything in it"}},
 		"dropped, Retain": {old: old, tenant: tenant("a", asking("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
+		"dropped, with a change to Delete": {old: tenant("a", asking("dev", "prod"), retaining), tenant: tenant("a", asking("dev")),
+			warnings: []string{"namespace a-prod will be deleted with everything in it"}},
 		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", asking("dev", "a-x"), prefix("team-")),
 			err: "held by Tenant team-a"},
 		"an old sin is not judged again": {old: tenant("a", asking("a-x"), prefix("team-")),

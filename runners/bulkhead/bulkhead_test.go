@@ -108,3 +108,53 @@ func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
 		})
 	}
 }
+
+// Which requests are read at once, by what they say of their size: 4 MiB fit. One that does
+// not say, or says more, goes alone and is not refused.
+func TestWhatFitsTogether(t *testing.T) {
+	const unknown, half, all = -1, 2 << 20, 4 << 20
+	for name, tc := range map[string]struct {
+		first, second int64
+		together      bool
+	}{
+		"two halves":                         {half, half, true},
+		"a half and a byte more":             {half, half + 1, false},
+		"all but a byte, and that":           {all - 1, 1, true},
+		"all, and a byte":                    {all, 1, false},
+		"all, and nothing":                   {all, 0, true},
+		"more than all, and a byte":          {all + 1, 1, false},
+		"a byte, and more than all":          {1, all + 1, false},
+		"two of unknown size":                {unknown, unknown, false},
+		"one of unknown size, and a byte":    {unknown, 1, false},
+		"a byte, and one of unknown size":    {1, unknown, false},
+		"one of unknown size, and more yet":  {unknown, all + 1, false},
+		"much more than all, and of unknown": {1 << 40, unknown, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				views := &gate{open: make(chan struct{})}
+				mux := serve(map[string]http.Handler{"/views": views})
+				answers := make(chan int, 2)
+				for _, size := range []int64{tc.first, tc.second} {
+					go func() {
+						request := httptest.NewRequest(http.MethodPost, "/views", nil)
+						request.ContentLength = size
+						response := httptest.NewRecorder()
+						mux.ServeHTTP(response, request)
+						answers <- response.Code
+					}()
+					synctest.Wait()
+				}
+				if n := views.inside.Load(); (n == 2) != tc.together || n == 0 {
+					t.Errorf("%d are read at once, want both: %t", n, tc.together)
+				}
+				close(views.open)
+				for range 2 {
+					if code := <-answers; code != http.StatusOK {
+						t.Errorf("answered %d, want 200", code)
+					}
+				}
+			})
+		})
+	}
+}

@@ -3,6 +3,7 @@ package health_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -261,6 +262,29 @@ func TestProgressSeesThatNothingIsTaken(t *testing.T) {
 		wait(time.Hour)
 		queue.Add(request("c"))
 		checkError(t, "the idle hour does not count", progress.Check(nil), nil)
+	})
+}
+
+// A queue that never drains, though its workers get on, is no failure, at whatever moment
+// it is looked at. The time without a take begins with the last one.
+func TestProgressKnowsABusyQueueFromAStuckOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		progress := health.NewProgress(stuckAfter, clock.RealClock{})
+		queue := progress.NewQueue("busy",
+			workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+		defer queue.ShutDown()
+		queue.Add(request("a"))
+		for i := range 20 {
+			queue.Add(request(fmt.Sprint(i)))
+			item, _ := queue.Get()
+			queue.Done(item)
+			checkError(t, "between two items", progress.Check(nil), nil)
+			wait(stuckAfter / 2)
+		}
+		wait(stuckAfter / 2)
+		checkError(t, "exactly the allowed time after the last take", progress.Check(nil), nil)
+		wait(time.Second)
+		checkError(t, "longer than that", progress.Check(nil), []string{"no worker has taken anything for 5m1s", "1 queued"})
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -26,9 +27,28 @@ func TestSetKeepsTheTimeOfTheLastTransition(t *testing.T) {
 	}
 }
 
+// A message is cut where it is too long, between letters wherever these are, and loses no
+// more than it must.
 func TestBoundedCutsBetweenLetters(t *testing.T) {
-	if got := Bounded(strings.Repeat("é", 900)); len(got) > 910 || !strings.HasSuffix(got, "é ...") {
-		t.Errorf("cut within a letter or not at all: %d bytes, ends in %q", len(got), got[len(got)-8:])
+	const most = 900
+	for _, letter := range []string{"x", "é", "€", "😀"} {
+		for before := range len(letter) + 1 {
+			for _, size := range []int{0, 1, most - 1, most, most + 1, most + 2, most + 3, 2 * most} {
+				message := strings.Repeat("x", before) + strings.Repeat(letter, size/len(letter))
+				got := Bounded(message)
+				if len(message) <= most {
+					if got != message {
+						t.Errorf("%d bytes of %q after %d others were changed", len(message), letter, before)
+					}
+					continue
+				}
+				kept, cut := strings.CutSuffix(got, " ...")
+				if !cut || !utf8.ValidString(got) || !strings.HasPrefix(message, kept) || len(kept) > most || len(kept) <= most-len(letter) {
+					t.Errorf("%d bytes of %q after %d others: %d are kept, and it ends in %q",
+						len(message), letter, before, len(kept), got[len(got)-8:])
+				}
+			}
+		}
 	}
 	if got := Bounded("short"); got != "short" {
 		t.Errorf("got %q", got)

@@ -81,3 +81,32 @@ func sample() map[string]string {
 		"extra.md":   "# Not listed\n",
 	}
 }
+
+// Of all links those are followed that the kubelet makes: each file's own, through ..data.
+func TestOnlyTheKubeletsLinksAreFollowed(t *testing.T) {
+	for target, followed := range map[string]bool{
+		"..data/page.md":                  true,
+		"..data/other.md":                 false, // another file of the same content
+		"..data/../beside/page.md":        false,
+		"..data-old/page.md":              false,
+		"..data/folder/page.md":           false,
+		"./..data/page.md":                false,
+		"..2026_11_21_00_00_01.1/page.md": false,
+		"../page.md":                      false,
+		"..data":                          false,
+		"page2.md":                        false,
+	} {
+		m := newMount(t, map[string]string{"SUMMARY.md": "", "other.md": "other", "page2.md": "two"})
+		for _, folder := range []string{"beside", "..data-old", "..data/folder"} {
+			must(t, os.MkdirAll(filepath.Join(m.dir, folder), 0o755))
+			must(t, os.WriteFile(filepath.Join(m.dir, folder, "page.md"), []byte("secret"), 0o644))
+		}
+		must(t, os.WriteFile(filepath.Join(m.dir, "..data", "page.md"), []byte("page"), 0o644))
+		must(t, os.Symlink(target, filepath.Join(m.dir, "page.md")))
+		b, err := (&shelf{dir: m.dir}).current()
+		must(t, err)
+		if _, got := b.files["page.md"]; got != followed {
+			t.Errorf("page.md is a link to %s: followed %t, want %t", target, got, followed)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package tenant
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// The status has room for so many names. One more is refused, unless it has a place there
+// already.
+func TestTheStatusBoundsTheNames(t *testing.T) {
+	holdingMany := func(n int) func(*v1beta1.Tenant) {
+		return func(t *v1beta1.Tenant) {
+			for i := range n {
+				holding(fmt.Sprintf("old-%d", i))(t)
+			}
+		}
+	}
+	for held, tc := range map[int]struct {
+		tenant  *v1beta1.Tenant
+		refused []string
+		invalid bool
+	}{
+		v1beta1.MaxStatusNamespaces - 1: {tenant: tenant("a", holdingMany(v1beta1.MaxStatusNamespaces-2))},
+		v1beta1.MaxStatusNamespaces:     {tenant: tenant("a", holdingMany(v1beta1.MaxStatusNamespaces-1))},
+		v1beta1.MaxStatusNamespaces + 1: {
+			tenant:  tenant("a", asking("dev", "prod"), holding("a-prod"), holdingMany(v1beta1.MaxStatusNamespaces-1)),
+			refused: []string{"a-dev"}, invalid: true},
+	} {
+		if n := len(heldNames(tc.tenant)); n != held {
+			t.Fatalf("%d names, want %d", n, held)
+		}
+		refused, errs := refusedNames(tc.tenant, "leasehold-system")
+		var got []string
+		for name := range refused {
+			got = append(got, name)
+		}
+		if !slices.Equal(got, tc.refused) || (len(errs) > 0) != tc.invalid {
+			t.Errorf("%d names: refused %q (%v), want %q", held, got, errs, tc.refused)
+		}
+	}
+}
+
+// What a namespace that is let go loses is what is the Tenant's, and no more: a reference
+// to a predecessor is one to an object that is gone, for which the garbage collector
+// deletes the namespace.
+func TestUnmarkTakesOffWhatIsTheTenants(t *testing.T) {
+	a, other := tenant("a"), tenant("b")
+	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
+	ref := func(t *v1beta1.Tenant) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: tenantKind.GroupVersion().String(), Kind: tenantKind.Kind, Name: t.Name, UID: t.UID}
+	}
+	stranger := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "uid-stranger"}
+	bare := metav1.ObjectMeta{Name: "a-dev", UID: "uid-a-dev"}
+	of := func(labels, annotations map[string]string, owners ...metav1.OwnerReference) metav1.ObjectMeta {
+		m := bare
+		m.Labels, m.Annotations, m.OwnerReferences = labels, annotations, owners
+		return m
+	}
+	type texts = map[string]string
+	for name, tc := range map[string]struct {
+		before, after metav1.ObjectMeta
+		had           bool
+	}{
+		"nothing":             {bare, bare, false},
+		"all marks":           {namespace("a-dev", markedBy(a)).ObjectMeta, of(texts{labelPodSecurity: "baseline"}, texts{}), true},
+		"an owner reference":  {of(nil, nil, ref(a)), bare, true},
+		"a predecessor's":     {of(nil, nil, ref(former)), bare, true},
+		"one among others":    {of(nil, nil, stranger, ref(former), ref(other), ref(a)), of(nil, nil, stranger, ref(other)), true},
+		"others' only":        {of(nil, nil, stranger, ref(other)), of(nil, nil, stranger, ref(other)), false},
+		"the label":           {of(texts{v1beta1.LabelTenant: "a", "x": "y"}, nil), of(texts{"x": "y"}, nil), true},
+		"another's label":     {of(texts{v1beta1.LabelTenant: "b"}, nil), of(texts{v1beta1.LabelTenant: "b"}, nil), false},
+		"who manages it":      {of(texts{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}, nil), of(texts{}, nil), true},
+		"who else manages it": {of(texts{v1beta1.LabelManagedBy: "helm"}, nil), of(texts{v1beta1.LabelManagedBy: "helm"}, nil), false},
+		"the mark":            {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-a"}), of(nil, texts{}), true},
+		"another's mark":      {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), false},
+	} {
+		ns := &corev1.Namespace{ObjectMeta: *tc.before.DeepCopy()}
+		had := unmark(a, ns)
+		if diff := cmp.Diff(tc.after, ns.ObjectMeta); diff != "" || had != tc.had {
+			t.Errorf("%s: changed %t, want %t; metadata (-want +got):\n%s", name, had, tc.had, diff)
+		}
+	}
+}
+
+// An API server answers in pages. A false owner reference on the last of them costs a
+// stranger's namespace as well.
+func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
+	objects := []client.Object{tenant("a", deleted)}
+	const strangers, perPage = 7, 3
+	for i := range strangers {
+		objects = append(objects, namespace(fmt.Sprintf("x-%d", i), plant))
+	}
+	w := newWorld(t, objects...)
+	for i := range strangers { // the cache has not seen the references
+		w.must(w.cache.Delete(t.Context(), namespace(fmt.Sprintf("x-%d", i))))
+	}
+	pages := 0
+	w.r.Live = interceptor.NewClient(w.live, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			metadata, ok := list.(*metav1.PartialObjectMetadataList)
+			if !ok {
+				return c.List(ctx, list, opts...)
+			}
+			pages++
+			return page(ctx, c, metadata, perPage, opts...)
+		},
+	})
+	w.must(w.reconcile())
+	for i := range strangers {
+		if ns := find[corev1.Namespace](w, "", fmt.Sprintf("x-%d", i)); ns == nil || len(ns.OwnerReferences) > 0 {
+			t.Errorf("namespace x-%d keeps a false reference, or is gone: %+v", i, ns)
+		}
+	}
+	if want := 3; pages != want {
+		t.Errorf("%d pages were read, want %d", pages, want)
+	}
+}
+
+// page lists as an API server does that has so many objects on a page.
+func page(ctx context.Context, c client.Client, into *metav1.PartialObjectMetadataList, size int, opts ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(opts)
+	if err := c.List(ctx, into); err != nil {
+		return err
+	}
+	from := 0
+	if asked.Continue != "" {
+		if _, err := fmt.Sscan(asked.Continue, &from); err != nil {
+			return fmt.Errorf("reading the token: %w", err)
+		}
+	}
+	to := min(from+size, len(into.Items))
+	if to < len(into.Items) {
+		into.Continue = fmt.Sprint(to)
+	}
+	into.Items = into.Items[from:to]
+	return nil
+}
