@@ -58,6 +58,10 @@ func main() {
 		logger.Info("garbage is collected without regard to a memory limit", "reason", err.Error())
 	}
 
+	o.lost = func(reason string) {
+		logger.Error(errors.New("leader election lost: "+reason), "exiting")
+		os.Exit(1)
+	}
 	// Nothing but the exit may follow: the Lease has been given back, and whatever
 	// still runs here would run beside the next leader.
 	if err := run(ctrl.SetupSignalHandler(), o); err != nil {

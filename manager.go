@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -43,7 +41,7 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 		RetryPeriod:   o.retryPeriod,
 		Clock:         clock.RealClock{},
 		Evidence:      o.leaderElectEvidence,
-		Lost:          exitLost,
+		Lost:          o.lost,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -60,12 +58,6 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 	}
 	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
 	return mgr, term, nil
-}
-
-// exitLost ends the process at once: another replica leads, so no work may be finished.
-func exitLost(reason string) {
-	ctrl.Log.WithName("main").Error(errors.New("leader election lost: "+reason), "exiting")
-	os.Exit(1)
 }
 
 // managerOptions is what the flags make of the manager. The log of every runnable names

@@ -60,6 +60,8 @@ type options struct {
 	podName, podContainer string    // who we are, from POD_NAME and POD_CONTAINER
 	podUID                types.UID // from POD_UID
 	zap                   zap.Options
+
+	lost func(reason string) // ends the process, as another replica leads
 }
 
 // parseOptions reads the command line and the environment. The namespace of the

@@ -57,6 +57,7 @@ type stream struct {
 }
 
 func newAPI(t *testing.T) *api {
+	t.Helper()
 	return &api{t: t, objects: map[string]object{}, watches: map[*stream]bool{}}
 }
 
@@ -275,12 +276,12 @@ func (a *api) forget(s *stream) {
 	_ = s.body.Close()
 }
 
-// send shows a frame to all watches of the resource, and ends them if wanted.
-func (a *api) send(resource, frame string, end bool) {
+// send shows a frame to all watches of the Lease, and ends them if wanted.
+func (a *api) send(frame string, end bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for s := range a.watches {
-		if s.resource != resource {
+		if s.resource != "leases" {
 			continue
 		}
 		if frame != "" {

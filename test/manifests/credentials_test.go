@@ -1,11 +1,14 @@
 package manifests
 
 import (
+	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
@@ -56,5 +59,29 @@ func TestCredentialsPolicyKnowsTheFinalizer(t *testing.T) {
 		return strings.Contains(v.Expression, "'"+v1beta1.StorageBucketFinalizer+"' in")
 	}) {
 		t.Errorf("no expression has the finalizer %s: %v", v1beta1.StorageBucketFinalizer, p.Spec.Variables)
+	}
+}
+
+// What is left out means the same to the policy as to the schema, which writes its
+// defaults only into what is stored from then on.
+func TestCredentialsPolicyHasTheDefaultsOfTheSchema(t *testing.T) {
+	objects := render(t, "default")
+	crd := one[*apiextensionsv1.CustomResourceDefinition](t, objects, "storagebuckets.leasehold.dev")
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	defaults := regexp.MustCompile(`params\.spec\.\?(\w+)\.orValue\('(\w+)'\)`)
+	found := map[string]string{}
+	for _, v := range one[*fencePolicy](t, objects, credentialsName).Spec.Variables {
+		for _, m := range defaults.FindAllStringSubmatch(v.Expression, -1) {
+			found[m[1]] = m[2]
+		}
+	}
+	for _, field := range []string{"managementPolicy", "deletionPolicy"} {
+		var want string
+		if err := json.Unmarshal(spec[field].Default.Raw, &want); err != nil {
+			t.Fatal(err)
+		}
+		if found[field] != want {
+			t.Errorf("without %s the policy takes it for %q, the schema for %q", field, found[field], want)
+		}
 	}
 }

@@ -1,0 +1,254 @@
+package election
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+)
+
+// duel is a leader that has renewed some times and a standby that has watched it.
+type duel struct {
+	*api
+	leader, standby *candidate
+}
+
+func newDuel(t *testing.T, change ...func(*Options)) *duel {
+	t.Helper()
+	a := newAPI(t)
+	a.put(podOf("first"))
+	a.put(podOf("second"))
+	d := &duel{api: a, leader: join(t, a, "first", change...)}
+	<-d.leader.led
+	d.standby = join(t, a, "second", change...)
+	pass(5*retryPeriod + retryPeriod/2)
+	if !d.leader.leads(a) {
+		t.Fatal("the first does not lead")
+	}
+	return d
+}
+
+// podOf is the Pod of a candidate whose container runs.
+func podOf(name string) *corev1.Pod {
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, // for the frames of a watch
+		ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: name, UID: types.UID(name + "-uid")},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+			Name:  "manager",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(clock.RealClock{}.Now().Add(-time.Minute))}},
+		}}},
+	}
+}
+
+// terminated is that Pod after its container has ended just now.
+func terminated(name string, finished time.Time) *corev1.Pod {
+	pod := podOf(name)
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, FinishedAt: metav1.NewTime(finished)}}
+	return pod
+}
+
+// takesOver measures how long the standby waits, in steps of 10 ms.
+func (d *duel) takesOver(t *testing.T, atMost time.Duration) time.Duration {
+	t.Helper()
+	began := clock.RealClock{}.Now()
+	for waited := time.Duration(0); waited <= atMost; waited = d.standby.clock.Since(began) {
+		if d.standby.leads(d.api) {
+			return clock.RealClock{}.Since(began)
+		}
+		pass(10 * time.Millisecond)
+	}
+	t.Fatalf("nobody took over within %s: %+v", atMost, d.lease())
+	return 0
+}
+
+func (d *duel) end() {
+	d.leader.stop()
+	d.standby.stop()
+}
+
+func (d *duel) expect(t *testing.T, took, least, most time.Duration, reason string) {
+	t.Helper()
+	if took < least || took > most {
+		t.Errorf("the standby took over after %s, want %s to %s", took, least, most)
+	}
+	d.end()
+	want := "Normal LeaderElection " + d.standby.lock.Identity() + " became leader: " + reason
+	if !slices.ContainsFunc(d.standby.said, func(s string) bool { return strings.HasPrefix(s, want) }) {
+		t.Errorf("events %q, want one that begins with %q", d.standby.said, want)
+	}
+}
+
+func TestTakeover(t *testing.T) {
+	crash := func(d *duel) { d.leader.vanish(d.api) }
+	now := func() time.Time { return clock.RealClock{}.Now() }
+	const atOnce = 20 * time.Millisecond
+	// The leader's last renewal was half a retry period before the loss.
+	const expiry = leaseTime - retryPeriod/2
+	cases := map[string]struct {
+		lose        func(*duel)
+		least, most time.Duration
+		reason      string
+		options     func(*Options)
+	}{
+		"Released": {func(d *duel) { d.leader.stop() }, 0, atOnce, "released", nil},
+		"Expired":  {crash, expiry, expiry + atOnce, "expired", nil},
+		"Terminated": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, 0, atOnce,
+			"evidence: container manager of Pod first terminated at 2000-01-01T00:00:11Z with exit code 137", nil},
+		"RestartedWhileStatusLagged": {func(d *duel) {
+			crash(d)
+			pod := podOf("first")
+			pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now())
+			d.put(pod)
+		}, 0, atOnce, "evidence: container manager of Pod first was started again", nil},
+		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0, atOnce, "evidence: container", nil},
+		"EndedAndReplacedWhileTheLeaseIsNotRead": {func(d *duel) {
+			crash(d)
+			d.fail(func(verb, resource string) error {
+				if verb == http.MethodGet && resource == "leases" {
+					return errors.New("no answer")
+				}
+				return nil
+			})
+			d.put(terminated("first", now()))
+			pass(time.Millisecond)
+			d.remove("pods", "first")
+			another := podOf("first")
+			another.UID = "another"
+			d.put(another)
+			pass(time.Millisecond)
+			d.fail(nil)
+		}, 0, retryPeriod, "evidence: container manager of Pod first terminated", nil},
+		"DeletedByForce": {func(d *duel) { crash(d); d.remove("pods", "first") }, expiry, expiry + atOnce, "expired", nil},
+		"AnotherPodOfTheName": {func(d *duel) {
+			crash(d)
+			d.remove("pods", "first")
+			pod := terminated("first", now())
+			pod.UID = "another"
+			d.put(pod)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"EndedBeforeTheLease": {func(d *duel) { crash(d); d.put(terminated("first", now().Add(-time.Hour))) }, expiry, expiry + atOnce, "expired", nil},
+		"EvidenceTurnedOff": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
+			func(o *Options) { o.Evidence = false }},
+		"WithoutDownwardAPI": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
+			func(o *Options) { o.PodUID = "" }},
+		"ClockOfTheStandbyAhead": {func(d *duel) { d.standby.clock.jump(time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheStandbyBack":  {func(d *duel) { d.standby.clock.jump(-time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheLeaderAhead":  {func(d *duel) { d.leader.clock.jump(time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ClockOfTheLeaderBack":   {func(d *duel) { d.leader.clock.jump(-time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"ReconnectIsNoRenewal": {func(d *duel) {
+			crash(d)
+			pass(retryPeriod)
+			d.send("", true)
+		}, expiry - retryPeriod, expiry - retryPeriod + atOnce, "expired", nil},
+		"LabelIsNoRenewal": {func(d *duel) {
+			crash(d)
+			pass(retryPeriod)
+			stored := d.lease()
+			stored.Labels = map[string]string{"touched": "yes"}
+			d.put(stored)
+		}, expiry - retryPeriod, expiry - retryPeriod + atOnce, "expired", nil},
+		"GoneWatch": {func(d *duel) {
+			d.send(`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410,"reason":"Expired"}}`, true)
+			pass(4 * retryPeriod)
+			crash(d)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"Bookmark": {func(d *duel) {
+			crash(d)
+			d.send(`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
+		}, expiry, expiry + atOnce, "expired", nil},
+		"SilentWatch": {func(d *duel) { d.mute(true); pass(20 * retryPeriod); d.leader.stop() }, 0, retryPeriod, "released", nil},
+		"LeaseHeldByAnOlderVersion": {func(d *duel) {
+			crash(d)
+			stored := d.lease()
+			stored.Annotations = nil
+			d.put(stored)
+			d.put(terminated("first", now()))
+		}, expiry, expiry + atOnce, "expired", nil},
+		"AnnotationLeftByAnotherHolder": {func(d *duel) {
+			crash(d)
+			stored := d.lease()
+			stored.Spec.HolderIdentity = new("first_of-an-older-version")
+			d.put(stored)
+			d.put(terminated("first", now()))
+		}, leaseTime, leaseTime + atOnce, "expired", nil},
+		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce, "there was no Lease", nil},
+		"RenewedSinceItEnded": {func(d *duel) {
+			d.put(terminated("first", now().Add(-3*retryPeriod)))
+			pass(4 * retryPeriod)
+			crash(d)
+		}, expiry, expiry + atOnce, "expired", nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var change []func(*Options)
+				if tc.options != nil {
+					change = append(change, tc.options)
+				}
+				d := newDuel(t, change...)
+				tc.lose(d)
+				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
+			})
+		})
+	}
+}
+
+// Without the rights to watch, the standby polls, and there is no evidence.
+func TestTakeoverWithoutRights(t *testing.T) {
+	for resource, tc := range map[string]struct {
+		lose        func(*duel)
+		least, most time.Duration
+		reason      string
+	}{
+		"pods": {func(d *duel) {
+			d.leader.vanish(d.api)
+			d.put(terminated("first", clock.RealClock{}.Now()))
+		}, leaseTime - 2*retryPeriod, leaseTime, "expired"},
+		"leases": {func(d *duel) { d.leader.stop() }, 0, retryPeriod, "released"},
+	} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.fail(func(verb, of string) error {
+					if of == resource && (verb == "LIST" || verb == "WATCH") {
+						return statusError(http.StatusForbidden)
+					}
+					return nil
+				})
+				d.standby = join(t, a, "second")
+				a.take()
+				pass(10 * retryPeriod)
+				if n := count(a.take(), "LIST "+resource+" second"); n > 1 {
+					t.Errorf("a list that is forbidden was sent %d times", n)
+				}
+				tc.lose(d)
+				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
+			})
+		})
+	}
+}
+
+func TestRequestsPerRetryPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.take()
+		pass(100 * retryPeriod)
+		requests := d.take()
+		if n := count(requests, "PUT leases first"); n < 99 || n > 101 || n != len(requests) {
+			t.Errorf("%d renewals of %d requests in 100 retry periods: %q", n, len(requests), requests[:min(10, len(requests))])
+		}
+		d.end()
+	})
+}
