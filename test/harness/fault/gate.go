@@ -70,19 +70,29 @@ func (g *Gate) act(x *exchange) {
 	}
 	x.stopAt(g.at, func() error {
 		x.happened()
-		held := &Held{Request: x.noted(), decided: make(chan error, 1)}
-		arrived := g.arrived
-		for {
-			select {
-			case arrived <- held:
-				arrived = nil // once
-			case err := <-held.decided:
-				return err
-			case <-g.opened:
-				return nil
-			case <-x.injection.healed:
-				return nil
-			}
-		}
+		return g.hold(&Held{Request: x.noted(), decided: make(chan error, 1)}, x.injection.healed)
 	})
+}
+
+// hold waits until the request is let go, and returns why it goes no further, if it
+// does not. What was decided of it holds, though the gate was opened right after.
+func (g *Gate) hold(held *Held, healed <-chan struct{}) error {
+	arrived := g.arrived
+	for {
+		select {
+		case arrived <- held:
+			arrived = nil // once
+			continue
+		case err := <-held.decided:
+			return err
+		case <-g.opened:
+		case <-healed:
+		}
+		select {
+		case err := <-held.decided:
+			return err
+		default:
+			return nil
+		}
+	}
 }

@@ -96,6 +96,16 @@ func TestGateLetsRequestsGoOneByOne(t *testing.T) {
 	g.Eventually(answers[first.Request.Path], eventually).Should(Receive(HaveField("Body", "done")))
 }
 
+func TestOpeningAGateLetsNothingGoThatWasCut(t *testing.T) {
+	for range 50 { // each may be seen first
+		gate, held, healed := NewGate(BeforeForward), &Held{decided: make(chan error, 1)}, make(chan struct{})
+		held.Cut()
+		gate.Open()
+		close(healed)
+		NewWithT(t).Expect(gate.hold(held, healed)).To(MatchError(errCut))
+	}
+}
+
 func TestHealOpensAGate(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})

@@ -14,6 +14,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -106,7 +107,8 @@ func TestWritesAreThoseAboutTheRun(t *testing.T) {
 // world is a trial against a store that is in memory.
 func world(t *testing.T, funcs interceptor.Funcs) *trial {
 	t.Helper()
-	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(funcs).Build()
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).WithInterceptorFuncs(funcs).Build()
 	p := &Prover{client: c, clock: clock.RealClock{}, auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	p.subject.Promises = invariant.Operator{Users: []string{operator}, Lease: lease}
 	return &trial{prover: p}

@@ -66,6 +66,8 @@ var costs = map[string]map[string]int{
 		"event Tenant NamespaceDeleted":    3,
 	},
 	"tenant.delete.retain": {
+		"read get rolebindings":            3, // what the reserved name is bound to, before each is released
+		"read list namespaces":             1, // as above
 		"write delete rolebindings":        3,
 		"write patch namespaces":           3, // the marks come off
 		"write delete clusterroles":        1,

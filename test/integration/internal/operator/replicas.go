@@ -78,7 +78,7 @@ func (s *Suite) StopReplicas(ctx context.Context) {
 	for _, r := range s.Replicas() {
 		code, err := r.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(code).To(BeZero(), "a replica that is asked to stop ends well")
+		Expect(code).To(BeZero(), "%s did not end well; the end of its log:\n%s", r.Name(), r.LogTail(20))
 	}
 }
 
