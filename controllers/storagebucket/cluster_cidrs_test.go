@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/controllers/storagebucket/s3"
 )
@@ -123,6 +126,50 @@ func TestClusterCIDRs_serviceRanges(t *testing.T) {
 				t.Errorf("%+v (%v), want %+v", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// What is known of the Service ranges decides what users may name, so an administrator
+// finds it in the log: at the start, and each time that it changes. It is not repeated.
+func TestServiceRangesAreLogged(t *testing.T) {
+	const unknown, known = "does not list the Service ranges", "may not lead into the Service ranges"
+	listed := false
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			if list, ok := list.(*networkingv1.ServiceCIDRList); ok && listed {
+				list.Items = []networkingv1.ServiceCIDR{{Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}}}
+			}
+			return nil
+		},
+	}).Build()
+	for flag, looks := range map[string][]struct {
+		listed bool
+		want   string // "" for no line
+	}{
+		"":             {{false, unknown}, {false, ""}, {true, known}, {true, ""}, {false, unknown}},
+		"10.96.0.0/12": {{false, known}, {true, ""}, {false, ""}},
+	} {
+		var said []string
+		ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
+		now := testingclock.NewFakePassiveClock(epoch)
+		c := &clusterCIDRs{live: live, host: "203.0.113.1", clock: now}
+		if flag != "" {
+			c.services = []netip.Prefix{netip.MustParsePrefix(flag)}
+		}
+		for i, look := range looks {
+			listed, said = look.listed, nil
+			if _, err := c.current(ctx); err != nil {
+				t.Fatal(err)
+			}
+			line := strings.Join(said, "\n")
+			if (line == "") != (look.want == "") || !strings.Contains(line, look.want) || len(said) > 1 {
+				t.Errorf("flag %q, look %d: logged %q, want a line that says %q", flag, i, line, look.want)
+			}
+			if byFlag := strings.Contains(line, `"byFlag"=true`); byFlag != (flag != "" && line != "") {
+				t.Errorf("flag %q, look %d: %q", flag, i, line)
+			}
+			now.SetTime(now.Now().Add(clusterCIDRsTTL + time.Second))
+		}
 	}
 }
 

@@ -64,5 +64,12 @@ func TestPageIsReadOnly(t *testing.T) {
 		if answer.Code != want {
 			t.Errorf("%s: %d, want %d", method, answer.Code, want)
 		}
+		header := answer.Header()
+		if allow := header.Get("Allow"); (allow == "GET, HEAD") != (want == http.StatusMethodNotAllowed) {
+			t.Errorf("%s: allows %q", method, allow)
+		}
+		if cached := header.Get("Cache-Control"); (cached == "no-store") != (want == http.StatusOK) {
+			t.Errorf("%s: Cache-Control %q: the state of a moment is not to be kept", method, cached)
+		}
 	}
 }

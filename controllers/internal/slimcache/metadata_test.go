@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -87,5 +88,53 @@ func TestOwners(t *testing.T) {
 	}
 	if c := got[16]; c.Controller == nil || len(c.APIVersion) != 256 || len(c.Kind) != 256 || len(c.Name) != 256 || len(c.UID) != 256 {
 		t.Errorf("the controller has texts of %d, %d, %d and %d bytes, want 256 each", len(c.APIVersion), len(c.Kind), len(c.Name), len(c.UID))
+	}
+}
+
+// Of many references those are kept that may say whose an object is, and no others take
+// their place: of our kinds the first 16, and the controller wherever it stands.
+func TestOwnersAreThoseThatCount(t *testing.T) {
+	const most = 16
+	ours := func(i int) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t", UID: types.UID(fmt.Sprint("ours-", i))}
+	}
+	others := func(i int, controller *bool) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: types.UID(fmt.Sprint("others-", i)), Controller: controller}
+	}
+	many := func(n int, ref func(int) metav1.OwnerReference) []metav1.OwnerReference {
+		var refs []metav1.OwnerReference
+		for i := range n {
+			refs = append(refs, ref(i))
+		}
+		return refs
+	}
+	no, yes := new(false), new(true)
+	for name, tc := range map[string]struct{ refs, want []metav1.OwnerReference }{
+		"none":                              {nil, nil},
+		"others' only":                      {many(most+1, func(i int) metav1.OwnerReference { return others(i, nil) }), nil},
+		"others' that say they control not": {many(most+1, func(i int) metav1.OwnerReference { return others(i, no) }), nil},
+		"as many of ours as are kept":       {many(most, ours), many(most, ours)},
+		"one more":                          {many(most+1, ours), many(most, ours)},
+		"ours after others":                 {append(many(most, func(i int) metav1.OwnerReference { return others(i, nil) }), ours(1)), many(2, ours)[1:]},
+		"another's controller among ours":   {append(many(most+1, ours), others(1, yes)), append(many(most, ours), others(1, yes))},
+		"one of ours that says it controls not": {append(many(most, ours), func() metav1.OwnerReference { r := ours(99); r.Controller = no; return r }()),
+			many(most, ours)},
+	} {
+		got := slimcache.Owners(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tc.refs}})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestFinalizersAreBounded(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 1: 1, 15: 15, 16: 16, 17: 16, 1000: 16} {
+		o := &corev1.ConfigMap{}
+		for i := range n {
+			o.Finalizers = append(o.Finalizers, fmt.Sprint("example.com/", i))
+		}
+		if got := slimcache.Finalizers(o); len(got) != want || want > 0 && got[want-1] != o.Finalizers[want-1] {
+			t.Errorf("of %d finalizers %q are kept, want the first %d", n, got, want)
+		}
 	}
 }
