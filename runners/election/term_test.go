@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,16 +26,17 @@ func (s *suspended) elapsed() time.Duration {
 	return clock.RealClock{}.Since(s.began) + s.slept
 }
 
-func newTestTerm() (*Term, *suspended, *[]string) {
-	machine, lost := &suspended{began: clock.RealClock{}.Now()}, &[]string{}
-	return newTerm(machine.elapsed, clock.RealClock{}, func(reason string) { *lost = append(*lost, reason) }), machine, lost
+// newTestTerm returns a term with its machine, and how often it was lost.
+func newTestTerm() (*Term, *suspended, *atomic.Int32) {
+	machine, lost := &suspended{began: clock.RealClock{}.Now()}, &atomic.Int32{}
+	return newTerm(machine.elapsed, clock.RealClock{}, func(string) { lost.Add(1) }), machine, lost
 }
 
 func TestTerm(t *testing.T) {
 	for name, tc := range map[string]struct {
 		live    func(*Term, *suspended)
 		allowed bool
-		lost    int
+		lost    int32
 	}{
 		"NeverLed":     {func(*Term, *suspended) {}, false, 0},
 		"Leads":        {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime) }, true, 0},
@@ -72,8 +74,8 @@ func TestTerm(t *testing.T) {
 				if err := term.check(); (err == nil) != tc.allowed {
 					t.Errorf("check() = %v, want allowed: %t", err, tc.allowed)
 				}
-				if len(*lost) != tc.lost {
-					t.Errorf("lost %q, want %d", *lost, tc.lost)
+				if n := lost.Load(); n != tc.lost {
+					t.Errorf("lost %d times, want %d", n, tc.lost)
 				}
 				term.finish()
 			})
@@ -87,12 +89,12 @@ func TestTermEndsByItself(t *testing.T) {
 		term, machine, lost := newTestTerm()
 		term.extend(machine.elapsed(), leaseTime)
 		pass(leaseTime - 1)
-		if len(*lost) != 0 {
-			t.Errorf("lost %q too early", *lost)
+		if lost.Load() != 0 {
+			t.Error("lost too early")
 		}
 		pass(1)
-		if len(*lost) != 1 {
-			t.Errorf("lost %q, want one reason", *lost)
+		if n := lost.Load(); n != 1 {
+			t.Errorf("lost %d times, want once", n)
 		}
 	})
 }
