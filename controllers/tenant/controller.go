@@ -99,7 +99,7 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
-	if err := r.own.PatchStatus(ctx, r.Client, t, before); err != nil {
+	if err := r.own.PatchStatusUnchanged(ctx, r.Client, t, before); err != nil {
 		return fmt.Errorf("recording what is to be created: %w", err)
 	}
 	return nil

@@ -8,6 +8,8 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,9 +67,75 @@ func Patch(ctx context.Context, c client.Client, changed, base client.Object) er
 	return c.Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
 }
 
-// PatchStatus is Patch for the status subresource.
+// PatchStatus replaces base's status by that of changed, and compares nothing but the
+// UID and the status: an edit of the spec or of a label refuses no report, as a status
+// states which generation it is about. It returns a Conflict error when the stored
+// object is another one or has another status. changed becomes what is stored, and its
+// spec may then be newer than base's.
 func PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
+	swap, err := statusSwap(changed, base)
+	if err != nil {
+		return err
+	}
+	err = c.Status().Patch(ctx, changed, client.RawPatch(types.JSONPatchType, swap), FieldOwner)
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	// The API server reports a failed comparison as Invalid, and not which one failed. A
+	// stored status may also differ in what our types cannot show: fields that a newer
+	// release has written. The version then decides, and a merge patch keeps such fields.
+	return PatchStatusUnchanged(ctx, c, changed, base)
+}
+
+// PatchStatusUnchanged is PatchStatus for what is recorded before an action that cannot be
+// undone. It returns a Conflict error when the stored object is no longer at base's version.
+func PatchStatusUnchanged(ctx context.Context, c client.Client, changed, base client.Object) error {
 	return c.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
+}
+
+// operation is one operation of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// statusSwap is the JSON patch that replaces base's status by that of changed, if
+// the stored object has base's UID and status.
+func statusSwap(changed, base client.Object) ([]byte, error) {
+	before, err := statusOf(base)
+	if err != nil {
+		return nil, err
+	}
+	after, err := statusOf(changed)
+	if err != nil {
+		return nil, err
+	}
+	swap, err := json.Marshal([]operation{
+		{"test", "/metadata/uid", base.GetUID()},
+		{"test", "/status", before},
+		{"add", "/status", after},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding a patch: %w", err)
+	}
+	return swap, nil
+}
+
+// statusOf returns the status of an object in JSON, null if there is none. A comparison
+// with null succeeds where the API server has stored no status.
+func statusOf(o client.Object) (json.RawMessage, error) {
+	encoded, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", o.GetName(), err)
+	}
+	var fields struct {
+		Status json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(encoded, &fields); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", o.GetName(), err)
+	}
+	return fields.Status, nil
 }
 
 // Delete deletes live, and only it: an object that was made anew under the same

@@ -3,9 +3,11 @@ package apply
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 // sent is what reached the API server. What the server makes of it is pinned by
@@ -124,5 +128,185 @@ func TestPatchCarriesTheVersionThatWasJudged(t *testing.T) {
 	}
 	if want := `{"metadata":{"labels":null,"resourceVersion":"7"}}`; body != want {
 		t.Errorf("sent %s, want %s", body, want)
+	}
+}
+
+// tenants is a store with a Tenant that has been reported on once. It answers a JSON patch
+// that fails as the API server does, which an integration spec pins: "A status". bodies are
+// the patches of statuses that it was sent.
+func tenants(t *testing.T, bodies *[]string) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	stored := &v1beta1.Tenant{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Generation: 1, Labels: map[string]string{"l": "x"}},
+		Status:     v1beta1.TenantStatus{ObservedGeneration: 1},
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			data, err := p.Data(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			*bodies = append(*bodies, string(data))
+			err = c.SubResource(sub).Patch(ctx, o, p, opts...)
+			if err != nil && p.Type() == types.JSONPatchType {
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			}
+			return err
+		},
+	}).Build()
+}
+
+func TestPatchStatusComparesTheStatusAlone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// meanwhile changes what is stored after base was read.
+		meanwhile func(*v1beta1.Tenant)
+		conflicts bool
+	}{
+		"nothing":      {func(*v1beta1.Tenant) {}, false},
+		"a label":      {func(o *v1beta1.Tenant) { o.Labels["l"] = "y" }, false},
+		"the spec":     {func(o *v1beta1.Tenant) { o.Generation, o.Spec.Namespaces = 2, []v1beta1.NamespaceSuffix{"dev"} }, false},
+		"a finalizer":  {func(o *v1beta1.Tenant) { o.Finalizers = []string{"example.com/theirs"} }, false},
+		"the status":   {func(o *v1beta1.Tenant) { o.Status.ObservedGeneration = 2 }, true},
+		"other status": {func(o *v1beta1.Tenant) { o.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-dev"}} }, true},
+		"no status":    {func(o *v1beta1.Tenant) { o.Status = v1beta1.TenantStatus{} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bodies []string
+			c := tenants(t, &bodies)
+			base := read(t, c)
+			now := read(t, c)
+			tc.meanwhile(now)
+			status := now.Status
+			if err := c.Update(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			now.Status = status
+			if err := c.Status().Update(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			changed := base.DeepCopy()
+			changed.Status.ObservedGeneration = 7
+			err := PatchStatus(t.Context(), c, changed, base)
+			if (err != nil) != tc.conflicts || apierrors.IsConflict(err) != tc.conflicts {
+				t.Fatalf("got %v, want a conflict: %t", err, tc.conflicts)
+			}
+			want := now.DeepCopy()
+			if !tc.conflicts {
+				want.Status.ObservedGeneration = 7
+			}
+			got := read(t, c)
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion"), cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+				t.Errorf("stored (-want +got):\n%s", diff)
+			}
+			if !tc.conflicts && (changed.ResourceVersion != got.ResourceVersion || len(bodies) != 1) {
+				t.Errorf("version %s after %v, want what is stored, %s, after one request", changed.ResourceVersion, bodies, got.ResourceVersion)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, c client.Client) *v1beta1.Tenant {
+	t.Helper()
+	o := &v1beta1.Tenant{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "a"}, o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestPatchStatusIsOfThisObjectOnly(t *testing.T) {
+	var bodies []string
+	c := tenants(t, &bodies)
+	base := read(t, c)
+	again := read(t, c)
+	if err := c.Delete(t.Context(), base.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	again.UID, again.ResourceVersion = "v", ""
+	if err := c.Create(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	changed := base.DeepCopy()
+	changed.Status.ObservedGeneration = 7
+	if err := PatchStatus(t.Context(), c, changed, base); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if got := read(t, c); got.Status.ObservedGeneration == 7 {
+		t.Error("an object that was made anew has the status of the former")
+	}
+}
+
+// A newer release wrote a field that our types do not have. The comparison then always
+// fails, and the version of the object decides.
+func TestPatchStatusKeepsWhatOurTypesDoNotShow(t *testing.T) {
+	base := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}}
+	changed := base.DeepCopy()
+	changed.Status.ObservedGeneration = 1
+	var got []string
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			data, err := p.Data(o)
+			got = append(got, sub, string(p.Type()), string(data), (&client.SubResourcePatchOptions{}).ApplyOptions(opts).FieldManager)
+			if p.Type() == types.JSONPatchType {
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /status failed", 0, false)
+			}
+			return err
+		},
+	}).Build()
+	if err := PatchStatus(t.Context(), c, changed, base); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"status", "application/json-patch+json",
+		`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/status","value":null},{"op":"add","path":"/status","value":{"observedGeneration":1}}]`,
+		"leasehold",
+		"status", "application/merge-patch+json", `{"metadata":{"resourceVersion":"7"},"status":{"observedGeneration":1}}`, "leasehold",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}
+
+func TestPatchStatusTriesNothingElseAfterOtherErrors(t *testing.T) {
+	resource := schema.GroupResource{Resource: "tenants"}
+	for _, want := range []error{
+		nil, errors.New("boom"), apierrors.NewNotFound(resource, "a"), apierrors.NewConflict(resource, "a", errors.New("changed")),
+		apierrors.NewForbidden(resource, "a", errors.New("no right")), apierrors.NewInternalError(errors.New("etcd")),
+	} {
+		tried := 0
+		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				tried++
+				return want
+			},
+		}).Build()
+		o := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}}
+		if err := PatchStatus(t.Context(), c, o.DeepCopy(), o); !errors.Is(err, want) || tried != 1 {
+			t.Errorf("got %v after %d tries, want %v after one", err, tried, want)
+		}
+	}
+}
+
+func TestPatchStatusUnchangedIsOfThisVersionOnly(t *testing.T) {
+	var bodies []string
+	c := tenants(t, &bodies)
+	base, now := read(t, c), read(t, c)
+	now.Labels["l"] = "y"
+	if err := c.Update(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	changed := base.DeepCopy()
+	changed.Status.ObservedGeneration = 7
+	if err := PatchStatusUnchanged(t.Context(), c, changed, base); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want a conflict: a label has changed", err)
+	}
+	changed = now.DeepCopy()
+	changed.Status.ObservedGeneration = 7
+	if err := PatchStatusUnchanged(t.Context(), c, changed, now); err != nil || read(t, c).Status.ObservedGeneration != 7 {
+		t.Errorf("got %v and %+v, want the status at the version that was judged", err, read(t, c).Status)
 	}
 }

@@ -51,6 +51,15 @@ func (f *Floor) PatchStatus(ctx context.Context, c client.Client, changed, base 
 	return err
 }
 
+// PatchStatusUnchanged is apply.PatchStatusUnchanged for an object whose writes are remembered.
+func (f *Floor) PatchStatusUnchanged(ctx context.Context, c client.Client, changed, base client.Object) error {
+	err := apply.PatchStatusUnchanged(ctx, c, changed, base)
+	if err == nil {
+		f.Wrote(changed)
+	}
+	return err
+}
+
 // Behind reports whether o, from a cache, is older than the last write, or that was
 // its end. An object that was made anew since is newer, as versions only grow.
 func (f *Floor) Behind(o client.Object) bool {

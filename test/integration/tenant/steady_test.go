@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -8,9 +9,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
 )
@@ -85,5 +89,55 @@ var _ = Describe("Server-side apply", func() {
 		err := try("second")
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 		Expect(fetched(ns)(ctx)).To(And(HaveField("ResourceVersion", before), HaveField("Labels", HaveKeyWithValue("l", "first"))))
+	})
+})
+
+// The API server's side of apply.PatchStatus, likewise.
+var _ = Describe("A report", func() {
+	It("is refused where the status is another one, and not where the rest of the object is", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("swap"), suffixes("dev")))
+		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
+		judged := t.DeepCopy()
+		// A stranger's label is nothing to us, so the status stays.
+		change(ctx, t, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/edited": "yes"} })
+		try := func(uid types.UID, before any) error {
+			after := judged.Status.DeepCopy()
+			after.ObservedGeneration = 0
+			swap, err := json.Marshal([]map[string]any{
+				{"op": "test", "path": "/metadata/uid", "value": uid},
+				{"op": "test", "path": "/status", "value": before},
+				{"op": "add", "path": "/status", "value": after},
+			})
+			Expect(err).NotTo(HaveOccurred())
+			return k8s.Status().Patch(ctx, judged.DeepCopy(), client.RawPatch(types.JSONPatchType, swap), client.DryRunAll)
+		}
+		Expect(try(judged.UID, judged.Status)).To(Succeed())
+
+		old := judged.Status.DeepCopy()
+		old.ObservedGeneration = 77
+		for _, err := range []error{try("another", judged.Status), try(judged.UID, old), try(judged.UID, nil), try(judged.UID, map[string]any{})} {
+			// Which comparison has failed is not in the answer, nor that it was one.
+			Expect(err).To(MatchError("the server rejected our request due to an error in our request"))
+			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+		}
+	})
+
+	It("is made by version where our types do not show all of the stored status", func(ctx SpecContext) {
+		suite.NeedsProcesses()
+		name := unique("newer")
+		stranger(ctx, name+"-dev")
+		t := given(ctx, build(name, suffixes("dev")))
+		inConflict := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict)
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(inConflict)
+		// Our types omit an empty UID, as they omit a field that only a newer release knows.
+		explicit := fmt.Sprintf(`{"status":{"namespaces":[{"name":%q,"reason":%q,"uid":""}]}}`, name+"-dev", v1beta1.ReasonNamespaceConflict)
+		Expect(k8s.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(explicit)))).To(Succeed())
+
+		since := suite.AuditPosition()
+		change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.Admins[0].Name = "another" })
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(expect.HaveObservedGeneration(), inConflict))
+		status := "patch tenants/status " + t.Name
+		Eventually(suite.Writes).WithArguments(since, record.Named(t.Name), record.Match(record.Succeeded)).Should(ContainElement(status))
+		Expect(suite.Writes(since, record.Named(t.Name), record.Not(record.Succeeded))).To(ContainElement(status))
 	})
 })
