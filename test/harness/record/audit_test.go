@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/test/harness/record"
@@ -109,6 +110,30 @@ func TestSelection(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
+	}
+}
+
+func TestConflicted(t *testing.T) {
+	answered := func(verb string, code int32, causes ...metav1.StatusCause) auditv1.Event {
+		return auditv1.Event{Verb: verb, ResponseStatus: &metav1.Status{Code: code, Details: &metav1.StatusDetails{Causes: causes}}}
+	}
+	invalid := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec"}
+	for name, tc := range map[string]struct {
+		event auditv1.Event
+		want  bool
+	}{
+		"another version":             {answered("patch", 409), true},
+		"there already":               {answered("create", 409), true},
+		"a comparison that failed":    {answered("patch", 422), true},
+		"a value that is not valid":   {answered("patch", 422, invalid), false},
+		"an object that is invalid":   {answered("create", 422), false},
+		"not found":                   {answered("patch", 404), false},
+		"done":                        {answered("patch", 200), false},
+		"an answer that is not known": {auditv1.Event{Verb: "patch"}, false},
+	} {
+		if got := record.Conflicted(tc.event); got != tc.want {
+			t.Errorf("%s: %t, want %t", name, got, tc.want)
+		}
 	}
 }
 

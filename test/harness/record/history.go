@@ -206,8 +206,8 @@ func demands(e auditv1.Event, r *history.Request) {
 			ResourceVersion string    `json:"resourceVersion"`
 		} `json:"metadata"`
 	}
-	// A JSON patch is a list and has no metadata; its tests are not looked at.
 	if json.Unmarshal(e.RequestObject.Raw, &body) != nil {
+		compares(e.RequestObject.Raw, r)
 		return
 	}
 	r.NeedsUID, r.NeedsVersion = body.Metadata.UID, body.Metadata.ResourceVersion
@@ -222,6 +222,30 @@ func demands(e auditv1.Event, r *history.Request) {
 	}
 	if body.Preconditions.ResourceVersion != nil {
 		r.NeedsVersion = *body.Preconditions.ResourceVersion
+	}
+}
+
+// compares reads the preconditions from the comparisons of a JSON patch, which is a list.
+func compares(body []byte, r *history.Request) {
+	var operations []struct {
+		Op    string          `json:"op"`
+		Path  string          `json:"path"`
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(body, &operations) != nil {
+		return
+	}
+	for _, o := range operations {
+		var value string
+		if o.Op != "test" || json.Unmarshal(o.Value, &value) != nil {
+			continue
+		}
+		switch o.Path {
+		case "/metadata/uid":
+			r.NeedsUID = types.UID(value)
+		case "/metadata/resourceVersion":
+			r.NeedsVersion = value
+		}
 	}
 }
 

@@ -75,6 +75,17 @@ var audits = map[string]struct {
 		[]string{"create stored @10 u1 made", "status stored @11 u1 body needs /10"},
 		[]string{"u1@10", "u1@11"},
 	},
+	"JSONPatch": {
+		"what a JSON patch compares is what it requires, and what it sets is not",
+		[]auditv1.Event{
+			asked("uid", 0, "patch", thing("u1", 11), body(`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/status","value":null}]`)),
+			asked("both", 10, "patch", thing("u1", 12),
+				body(`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/metadata/resourceVersion","value":"11"}]`)),
+			asked("neither", 20, "patch", thing("u1", 13), body(`[{"op":"add","path":"/metadata/uid","value":"u1"}]`)),
+		},
+		[]string{"uid stored @11 u1 body needs u1/", "both stored @12 u1 body needs u1/11", "neither stored @13 u1 body"},
+		[]string{"u1@11", "u1@12", "u1@13"},
+	},
 	"Scale": {
 		"the answer of another subresource is not the object",
 		[]auditv1.Event{create(), asked("scale", 10, "update", strings.Replace(thing("", 11), "Thing", "Scale", 1), sub("scale"))},

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -69,6 +70,20 @@ func Since(t time.Time) Match {
 // Succeeded wants requests answered with a 2xx code.
 func Succeeded(e auditv1.Event) bool {
 	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300
+}
+
+// Conflicted wants requests that were refused because the object was not as they required:
+// another version or UID, or a JSON patch that compares and found another value. To the
+// latter the API server answers 422 and names no cause.
+func Conflicted(e auditv1.Event) bool {
+	switch s := e.ResponseStatus; {
+	case s == nil:
+		return false
+	case s.Code == http.StatusUnprocessableEntity:
+		return e.Verb == "patch" && (s.Details == nil || len(s.Details.Causes) == 0)
+	default:
+		return s.Code == http.StatusConflict
+	}
 }
 
 // Not wants what m does not.

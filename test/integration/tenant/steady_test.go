@@ -122,7 +122,7 @@ var _ = Describe("A report", func() {
 		}
 	})
 
-	It("is made by version where our types do not show all of the stored status", func(ctx SpecContext) {
+	It("is written at the version that was judged where our types do not show all of the stored status", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
 		name := unique("newer")
 		stranger(ctx, name+"-dev")

@@ -39,7 +39,7 @@ func (l *ledger) tally(events []auditv1.Event) (counts, timed map[string]int) {
 		key, ok := keyOf(e)
 		switch {
 		case !ok:
-		case e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict:
+		case record.Conflicted(e):
 			timed["conflict "+verbOf(e)+" "+resourceOf(e)]++
 		default:
 			counts[key]++
@@ -96,7 +96,7 @@ func upkeep(e auditv1.Event) bool {
 }
 
 func refused(e auditv1.Event) bool {
-	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && e.ResponseStatus.Code != http.StatusConflict
+	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 400 && !record.Conflicted(e)
 }
 
 // verbOf is the verb; an apply that has made an object is a create.

@@ -85,10 +85,10 @@ func TestTally(t *testing.T) {
 	l := &ledger{effects: map[string]history.Effect{string(idle.AuditID): history.Unchanged}}
 	counted, timed := l.tally([]auditv1.Event{
 		asked("patch", "", "namespaces", 201), asked("patch", "", "namespaces", 201), idle,
-		asked("patch", "leasehold.dev", "tenants", 409), {Verb: "get"},
+		asked("patch", "leasehold.dev", "tenants", 409), asked("patch", "leasehold.dev", "tenants", 422), {Verb: "get"},
 	})
 	g.Expect(counted).To(Equal(map[string]int{"write create namespaces": 2, "write patch namespaces": 1, "no-op patch namespaces": 1}))
-	g.Expect(timed).To(Equal(map[string]int{"conflict patch tenants": 1}))
+	g.Expect(timed).To(Equal(map[string]int{"conflict patch tenants": 2}))
 }
 
 // A write without effect is told by the version in its answer, which is not a new one.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -163,7 +162,7 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 		}
 	}
 	for _, e := range mine {
-		if e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusConflict {
+		if record.Conflicted(e) {
 			c.conflicts++
 		}
 	}

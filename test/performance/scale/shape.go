@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,6 +79,11 @@ func writeOf(e auditv1.Event, uid types.UID) (write, error) {
 		w.method = http.MethodPost
 	case e.Verb == "patch" && uri.Query().Has("force"):
 		w.method, w.contentType = http.MethodPatch, string(types.ApplyPatchType)
+	case e.Verb == "patch" && bytes.HasPrefix(e.RequestObject.Raw, []byte("[")):
+		// It compares the status that the write before it has stored, which is the same again.
+		w.method, w.contentType = http.MethodPatch, string(types.JSONPatchType)
+		w.body = strings.ReplaceAll(string(e.RequestObject.Raw), string(uid), modelUID)
+		return w, nil
 	case e.Verb == "patch":
 		w.method, w.contentType = http.MethodPatch, string(types.MergePatchType)
 	default:

@@ -38,6 +38,8 @@ func TestShapeIsWhatWasWrittenInOrderForAnother(t *testing.T) {
 			`{"metadata":{"name":"shape-00000-dev","resourceVersion":"1"}}`),
 		request(1, "patch", "/apis/leasehold.dev/v1beta1/tenants/shape-00000?fieldManager=leasehold", "leasehold.dev", "tenants",
 			`{"metadata":{"finalizers":["f"],"resourceVersion":"77"}}`),
+		request(6, "patch", "/apis/leasehold.dev/v1beta1/tenants/shape-00000/status?fieldManager=leasehold", "leasehold.dev", "tenants",
+			`[{"op":"test","path":"/metadata/uid","value":"`+uid+`"}]`),
 		request(4, "get", "/api/v1/namespaces/x", "", "namespaces", ""),
 		request(5, "update", "/apis/coordination.k8s.io/v1/namespaces/n/leases/l", "coordination.k8s.io", "leases", ""),
 	}, uid)
@@ -61,6 +63,10 @@ func TestShapeIsWhatWasWrittenInOrderForAnother(t *testing.T) {
 		{
 			method: "POST", path: "/apis/events.k8s.io/v1/namespaces/default/events", contentType: "application/json",
 			accept: protobuf, body: `{"metadata":{"name":"prior-00007.1"},"regarding":{"uid":"other"}}`, event: true,
+		},
+		{
+			method: "PATCH", path: "/apis/leasehold.dev/v1beta1/tenants/prior-00007/status?fieldManager=leasehold",
+			contentType: "application/json-patch+json", accept: "application/json", body: `[{"op":"test","path":"/metadata/uid","value":"other"}]`,
 		},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(write{})); diff != "" {

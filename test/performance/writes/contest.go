@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,16 +69,20 @@ func contend(ctx context.Context, b stage.Bench) (_ figures.Figure, err error) {
 	if err := settled(ctx, s); err != nil {
 		return f, err
 	}
-	writes, refused, err := tried(s.Plane.AuditLog(), from)
+	writes, conflicts, err := tried(s.Plane.AuditLog(), from)
 	if err != nil {
 		return f, err
 	}
 	if writes == 0 {
 		return f, errors.New("the operator has written nothing, whatever its Tenants were changed to")
 	}
+	refused := 0
+	for _, n := range conflicts {
+		refused += n
+	}
 	f.Runs = []float64{1000 * float64(refused) / float64(writes)}
-	f.Note = fmt.Sprintf("%d of %d writes, while %d clients made %d changes to %d Tenants in %v; each write carries the version that was judged (D1)",
-		refused, writes, editors, edits, tenants, lasts)
+	f.Note = fmt.Sprintf("%d of %d writes (%s), while %d clients made %d changes to %d Tenants in %v; each write requires what was judged (D1)",
+		refused, writes, listed(conflicts), editors, edits, tenants, lasts)
 	return f, nil
 }
 
@@ -143,18 +149,31 @@ func settled(ctx context.Context, s *stage.Stage) error {
 }
 
 // tried counts what the operator has tried to write since, but for its Lease and
-// events, and what of it was refused because of the state of things.
-func tried(log string, from record.Bookmark) (writes, refused int, err error) {
+// events, and by resource what of it was refused because of the state of the object.
+func tried(log string, from record.Bookmark) (writes int, conflicts map[string]int, err error) {
 	events, _, err := record.ReadAuditLogFrom(log, from)
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
+	conflicts = map[string]int{}
 	for _, e := range record.Writes(events, stage.User,
 		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events"))) {
 		writes++
-		if e.ResponseStatus.Code == http.StatusConflict {
-			refused++
+		if record.Conflicted(e) {
+			conflicts[strings.TrimSuffix(e.ObjectRef.Resource+"/"+e.ObjectRef.Subresource, "/")]++
 		}
 	}
-	return writes, refused, nil
+	return writes, conflicts, nil
+}
+
+// listed names the resources in alphabetical order, with their numbers.
+func listed(conflicts map[string]int) string {
+	if len(conflicts) == 0 {
+		return "none refused"
+	}
+	var list []string
+	for _, resource := range slices.Sorted(maps.Keys(conflicts)) {
+		list = append(list, fmt.Sprintf("%s %d", resource, conflicts[resource]))
+	}
+	return strings.Join(list, ", ")
 }
