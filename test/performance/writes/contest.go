@@ -82,7 +82,7 @@ func contend(ctx context.Context, b stage.Bench) (_ figures.Figure, err error) {
 	}
 	f.Runs = []float64{1000 * float64(refused) / float64(writes)}
 	f.Note = fmt.Sprintf("%d of %d writes (%s), while %d clients made %d changes to %d Tenants in %v; each write requires what was judged (D1)",
-		refused, writes, listed(conflicts), editors, edits, tenants, lasts)
+		refused, writes, describe(conflicts), editors, edits, tenants, lasts)
 	return f, nil
 }
 
@@ -166,8 +166,8 @@ func tried(log string, from record.Bookmark) (writes int, conflicts map[string]i
 	return writes, conflicts, nil
 }
 
-// listed names the resources in alphabetical order, with their numbers.
-func listed(conflicts map[string]int) string {
+// describe names the resources in alphabetical order, with their numbers.
+func describe(conflicts map[string]int) string {
 	if len(conflicts) == 0 {
 		return "none refused"
 	}
