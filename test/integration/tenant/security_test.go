@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"context"
 	"fmt"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -142,6 +143,52 @@ var _ = Describe("Drift", func() {
 			HaveField("Labels", HaveKeyWithValue("pod-security.kubernetes.io/enforce", "baseline")),
 			HaveField("Labels", HaveKeyWithValue("team", "x"))))
 	})
+
+	It("of the finalizer is put back, so that the Tenant cannot go without its namespaces", func(ctx SpecContext) {
+		t := givenReady(ctx, build(unique("hold"), suffixes("dev")))
+		change(ctx, t, func(t *v1beta1.Tenant) { t.Finalizers = []string{"example.com/hold"} })
+		DeferCleanup(func(ctx SpecContext) {
+			change(ctx, t, func(t *v1beta1.Tenant) { t.Finalizers = []string{v1beta1.TenantFinalizer} })
+		})
+		Eventually(ctx, fetched(t)).WithTimeout(expect.Short).Should(And(
+			expect.HaveFinalizer(v1beta1.TenantFinalizer), expect.HaveFinalizer("example.com/hold")))
+	})
+
+	DescribeTable("of the admins' right to read their Tenant is put back",
+		func(ctx SpecContext, spoil func(context.Context, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding)) {
+			t := givenReady(ctx, build(unique("read"), suffixes("dev"), admins(v1beta1.Subject{Kind: v1beta1.SubjectUser, Name: "reader"})))
+			meta := metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}
+			role, binding := &rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta}
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+			rules, subjects := role.Rules, binding.Subjects
+			spoil(ctx, role, binding)
+			restored := And(expect.BeControlledBy(t), HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(t.UID))))
+			Eventually(ctx, fetched(&rbacv1.ClusterRole{ObjectMeta: meta})).WithTimeout(expect.Short).Should(And(restored, HaveField("Rules", Equal(rules))))
+			Eventually(ctx, fetched(&rbacv1.ClusterRoleBinding{ObjectMeta: meta})).WithTimeout(expect.Short).Should(
+				And(restored, HaveField("Subjects", Equal(subjects)), HaveField("RoleRef.Name", meta.Name)))
+		},
+		Entry("when the role is deleted", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
+			Expect(k8s.Delete(ctx, r)).To(Succeed())
+		}),
+		Entry("when the role gives other rights", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
+			change(ctx, r, func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get", "delete"} })
+		}),
+		Entry("when the role has lost its marks", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
+			change(ctx, r, func(r *rbacv1.ClusterRole) { r.Annotations, r.Labels = nil, nil })
+		}),
+		Entry("when the binding is deleted", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
+			Expect(k8s.Delete(ctx, b)).To(Succeed())
+		}),
+		Entry("when the binding has other subjects", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
+			change(ctx, b, func(b *rbacv1.ClusterRoleBinding) {
+				b.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}
+			})
+		}),
+		Entry("when the binding has lost its marks", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
+			change(ctx, b, func(b *rbacv1.ClusterRoleBinding) { b.Annotations, b.Labels = nil, nil })
+		}),
+	)
 
 	DescribeTable("of the admins' binding is put back and told",
 		func(ctx SpecContext, spoil func(SpecContext, *rbacv1.RoleBinding)) {
