@@ -65,7 +65,7 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 		live: listing(func(kind string) { t.Errorf("%s was listed by the API server", kind); stop() }),
 	}
 	progress := health.NewProgress(time.Minute, clock.RealClock{})
-	if err := addRunnables(ctx, m, o, progress); !errors.Is(err, errEnough) || m.took == nil {
+	if err := addRunnables(ctx, m, o, nil, progress); !errors.Is(err, errEnough) || m.took == nil {
 		t.Fatalf("%v, and the first runnable is no inventory", err)
 	}
 	t.Cleanup(func() { metrics.Registry.Unregister(m.took) })

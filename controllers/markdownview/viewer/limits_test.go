@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -77,7 +78,9 @@ func TestClientsThatDawdleAreLeft(t *testing.T) {
 				}
 				_ = client.Close()
 				_ = s.Close()
-				<-ended
+				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
 			})
 		})
 	}
@@ -109,6 +112,8 @@ func TestHeadersAreBounded(t *testing.T) {
 			t.Errorf("a header of %d bytes: %d, want %d", size, response.StatusCode, want)
 		}
 		must(t, s.Close())
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	}
 }
