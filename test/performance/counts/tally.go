@@ -78,7 +78,10 @@ func keyOf(e auditv1.Event) (key string, ok bool) {
 func upkeep(e auditv1.Event) bool {
 	switch o := e.ObjectRef; {
 	case o.Resource == "leases":
-		// Renewed by the leader and looked at by the others every retry period.
+		// Renewed by the leader every retry period, and watched by the others.
+		return true
+	case o.Resource == "pods" && o.Namespace == stage.Namespace:
+		// A standby watches the leader's.
 		return true
 	case o.APIGroup == "authentication.k8s.io" || o.APIGroup == "authorization.k8s.io":
 		// Reviews answer who asks the webhooks and the metrics, for as long as they

@@ -63,6 +63,8 @@ func TestWhatARequestIsCountedAs(t *testing.T) {
 		"an event that nobody can read": {asked("create", events, "events", 201), "write create events"},
 		"somebody else's request":       {asked("patch", ours, "tenants", 200, stranger), ""},
 		"a renewal of the Lease":        {asked("update", "coordination.k8s.io", "leases", 200), ""},
+		"the leader's Pod":              {asked("list", "", "pods", 200, in(stage.Namespace)), ""},
+		"another Pod":                   {asked("list", "", "pods", 200, in("team")), "read list pods"},
 		"what the election says":        {asked("create", events, "events", 201, about("Lease", "LeaderElection")), ""},
 		"a review":                      {asked("create", "authorization.k8s.io", "subjectaccessreviews", 201), ""},
 		"the webhooks' certificate":     {asked("get", "", "secrets", 200, in(stage.Namespace)), ""},

@@ -123,6 +123,8 @@ func TestWhoHasMoreRightsIsFound(t *testing.T) {
 			delete(o["rules"].([]any)[1].(map[string]any), "resourceNames")
 		}), map[string]row.Verdict{
 			manager + ": get leases.coordination.k8s.io in leasehold-system":    row.Worse,
+			manager + ": list leases.coordination.k8s.io in leasehold-system":   row.Worse,
+			manager + ": watch leases.coordination.k8s.io in leasehold-system":  row.Worse,
 			manager + ": update leases.coordination.k8s.io in leasehold-system": row.Worse,
 		}},
 		"one right less": {edit("ClusterRole", "leasehold-manager-role", func(o map[string]any) {
