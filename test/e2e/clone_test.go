@@ -109,7 +109,7 @@ func cloneRights(name string, mayWatch bool) []client.Object {
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get", "create", "update"}},
+			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role("Role", name), Subjects: subjects},

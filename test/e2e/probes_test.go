@@ -140,7 +140,7 @@ func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *featu
 		Assess("a leader without a certificate is alive and not ready", step(func(ctx context.Context, g *WithT) {
 			c := by("certificate-leader")
 			finding{"webhook certificate missing", "leader", allAnswer(http.StatusOK).but(http.StatusInternalServerError, "/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
-			g.Expect(c.leads(ctx)).To(Succeed())
+			g.Eventually(c.leads).WithContext(ctx).WithTimeout(expect.Short).WithPolling(poll).Should(Succeed())
 		})).
 		Assess("a standby without a certificate is alive and not ready", step(func(ctx context.Context, g *WithT) {
 			c := by("certificate-standby")
