@@ -12,12 +12,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,60 +32,27 @@ const (
 	fenceTenants  = 10
 	takeAwayEvery = 200 * time.Millisecond
 	adminBinding  = "leasehold:tenant-admin"
-	// Whether a stopped worker was just about to write is chance.
-	fenceRounds, controlRounds = 6, 1
+	// What a stopped worker was just about to do is chance.
+	fenceRounds = 3
 )
 
+// The guard of the leader's clients sends nothing after its term, so a pause seldom gives the
+// fence anything to deny. test/integration/manager holds a request on its way to show what the
+// fence does, and what happens without it.
 func TestFence(t *testing.T) {
 	testenv.Test(t,
 		features.New("a leader that is stopped past its Lease, behind the fence").
-			Assess("has its late writes denied", step(func(ctx context.Context, g *WithT) {
+			Assess("has no late write accepted", step(func(ctx context.Context, g *WithT) {
 				g.Eventually(fenceDenies).WithContext(ctx).WithTimeout(shortLease).WithPolling(poll).Should(BeTrue())
-				sum := lateWrites{Fence: "on"}
+				var sum lateWrites
 				for range fenceRounds {
-					late := lateRound(ctx, g)
-					g.Expect(late.Accepted).To(BeZero())
-					if sum.add(late); sum.Denied > 0 {
-						break
-					}
+					sum.add(lateRound(ctx, g))
 				}
 				shared.report.addFence(sum)
-				g.Expect(sum.Denied).To(BeNumerically(">", 0), "the fence was never asked: %+v", sum)
+				g.Expect(sum.Accepted).To(BeZero())
 			})).
 			Teardown(teardown(removeFenceTenants)).
-			Feature(),
-		features.New("the same without the fence, as the control").
-			Assess("shows late writes accepted, or is inconclusive", step(func(ctx context.Context, g *WithT) {
-				g.Expect(actOfFence(ctx, admissionregistrationv1.Audit)).To(Succeed())
-				g.Eventually(fenceDenies).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(BeFalse())
-				sum := lateWrites{Fence: "off"}
-				for range controlRounds {
-					if sum.add(lateRound(ctx, g)); sum.Accepted > 0 {
-						break
-					}
-				}
-				shared.report.addFence(sum)
-				g.Expect(sum.Denied).To(BeZero(), "by whom, if not the fence?")
-				if sum.Accepted == 0 {
-					shared.say("  inconclusive: without the fence no late write was accepted either: %+v", sum)
-				}
-			})).
-			Teardown(teardown(func(ctx context.Context, g *WithT) {
-				g.Expect(actOfFence(ctx, admissionregistrationv1.Deny)).To(Succeed())
-				g.Eventually(fenceDenies).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(BeTrue())
-				removeFenceTenants(ctx, g)
-			})).
 			Feature())
-}
-
-// actOfFence says what comes of a write that the fence would deny. The binding is
-// not deleted for that: the API server stops to watch Leases with the last binding
-// that has them as parameters, does not begin again with the next one, and judges by
-// the Lease as it was.
-func actOfFence(ctx context.Context, action admissionregistrationv1.ValidationAction) error {
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: fenceName}}
-	patch := fmt.Appendf(nil, `{"spec":{"validationActions":[%q]}}`, action)
-	return shared.client.Patch(ctx, binding, client.RawPatch(types.MergePatchType, patch))
 }
 
 // fenceDenies asks as the operator, and as none of its Pods.
@@ -240,7 +205,6 @@ func removeFenceTenants(ctx context.Context, g *WithT) {
 
 // lateWrites are what a leader sent when another one had the Lease.
 type lateWrites struct {
-	Fence     string `json:"fence"`     // on or off
 	Sent      int    `json:"sent"`      // in all
 	Denied    int    `json:"denied"`    // by the fence
 	Conflicts int    `json:"conflicts"` // refused, as what they were to change had changed
@@ -261,8 +225,8 @@ func (r *report) addFence(l lateWrites) {
 }
 
 func (r *report) fenceTable(b *strings.Builder) {
-	b.WriteString("\n## Late writes of a leader that was stopped past its Lease\n\n| fence | sent | denied | conflicts | accepted |\n|---|---|---|---|---|\n")
+	b.WriteString("\n## Late writes of a leader that was stopped past its Lease\n\n| sent | denied | conflicts | accepted |\n|---|---|---|---|\n")
 	for _, l := range r.Fence {
-		fmt.Fprintf(b, "| %s | %d | %d | %d | %d |\n", l.Fence, l.Sent, l.Denied, l.Conflicts, l.Accepted)
+		fmt.Fprintf(b, "| %d | %d | %d | %d |\n", l.Sent, l.Denied, l.Conflicts, l.Accepted)
 	}
 }
