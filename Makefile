@@ -123,6 +123,7 @@ MEMORY_FOREIGN ?= 10000
 
 .PHONY: memory
 memory: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Measure what users can make the operator hold in memory, with the numbers of the goals.
+	@mkdir -p $(ARTIFACTS)
 	@MEMORY_VIEWS='$(MEMORY_VIEWS)' MEMORY_FOREIGN='$(MEMORY_FOREIGN)' $(TOOLS)/ginkgo run -v --timeout=2h $(GINKGO_FLAGS) ./test/integration/memory
 
 # SUBJECT is the file that describes an operator of your own, see test/README.md.

@@ -43,7 +43,8 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	}
 	check(t, invariant.SingleWriter, map[string]row{
 		"HolderEnded":           {history: with(process("a", 0, at(5))), want: invariant.Held},
-		"HolderEndedLater":      {history: with(process("a", 0, at(7))), want: invariant.Broken, says: taken},
+		"HolderEndIsNoted":      {history: with(process("a", 0, at(5).Add(50*time.Millisecond))), want: invariant.Held},
+		"HolderEndedLater":      {history: with(process("a", 0, at(5).Add(200*time.Millisecond))), want: invariant.Broken, says: taken},
 		"HolderRuns":            {history: with(process("a", 0, time.Time{})), want: invariant.Broken, says: taken},
 		"AnotherEnded":          {history: with(process("b", 0, at(5)), process("a", 0, time.Time{})), want: invariant.Broken, says: taken},
 		"EarlierProcessEnded":   {history: with(process("a", 0, at(2)), process("a", 3, time.Time{})), want: invariant.Broken, says: taken},
