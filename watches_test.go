@@ -136,6 +136,8 @@ type informer struct {
 	*controllertest.FakeInformer
 
 	mu sync.Mutex
+	// first is what a handler is shown when it is added.
+	first []client.Object
 }
 
 func (i *informer) AddEventHandlerWithOptions(
@@ -143,6 +145,9 @@ func (i *informer) AddEventHandlerWithOptions(
 ) (toolscache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	for _, object := range i.first {
+		h.OnAdd(object, true)
+	}
 	return i.FakeInformer.AddEventHandlerWithOptions(h, o)
 }
 
@@ -170,12 +175,13 @@ func (w *watches) IndexField(_ context.Context, o client.Object, field string, k
 // lateClient is the manager's client, which reads the indexes that are added after it is made.
 type lateClient struct{ client.Client }
 
-// startWatches runs a controller that reads these objects and never reconciles one.
-func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error, objects ...client.Object) *watches {
+// newWatches returns a cache over these objects and a manager that reads it. The manager's
+// client works once the indexes have been added; see start.
+func newWatches(t *testing.T, objects ...client.Object) (*watches, ctrl.Manager, *lateClient) {
 	t.Helper()
 	scheme, reader := newScheme(), &lateClient{}
-	w := &watches{queue: newRecordingQueue(), stored: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...), informers: map[string]*informer{}}
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://cluster.test"}, ctrl.Options{
+	w := &watches{stored: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...), informers: map[string]*informer{}}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1"}, ctrl.Options{
 		Scheme:         scheme,
 		Metrics:        metricsserver.Options{BindAddress: "0"},
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
@@ -186,11 +192,12 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := setup(t.Context(), mgr, func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		return w.queue
-	}); err != nil {
-		t.Fatal(err)
-	}
+	return w, mgr, reader
+}
+
+// start starts the manager, whose client reads what is stored from now on.
+func (w *watches) start(t *testing.T, mgr ctrl.Manager, reader *lateClient) {
+	t.Helper()
 	reader.Client = w.stored.Build()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -201,6 +208,19 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 			t.Errorf("Start() = %v", err)
 		}
 	})
+}
+
+// startWatches runs a controller that reads these objects and never reconciles one.
+func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error, objects ...client.Object) *watches {
+	t.Helper()
+	w, mgr, reader := newWatches(t, objects...)
+	w.queue = newRecordingQueue()
+	if err := setup(t.Context(), mgr, func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return w.queue
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t, mgr, reader)
 	<-w.queue.asked // the workers start when all handlers have been added
 	return w
 }
