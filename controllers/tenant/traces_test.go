@@ -94,7 +94,7 @@ func TestARepairIsToldOnlyOfWhatWasRight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) { t.Status.ObservedGeneration = 1 }, tc.before)
-			w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "admin", "mallory"))
+			w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "mallory"))
 			w.must(w.reconcile())
 			if got := w.bindingText(); got != "admin ann" {
 				t.Fatalf("binding %q, want that of ann", got)
@@ -113,7 +113,7 @@ func TestNothingIsReleasedWhoseBindingIsHeld(t *testing.T) {
 	x := tenant("a", retaining, deleted, holding("a-dev"))
 	forged := binding("a-dev", x)
 	forged.Labels, forged.Annotations, forged.OwnerReferences[0].Kind = nil, nil, "ConfigMap"
-	for name, b := range map[string]*rbacv1.RoleBinding{"marked": bound(x, "admin", "mallory"), "forged": forged} {
+	for name, b := range map[string]*rbacv1.RoleBinding{"marked": bound(x, "mallory"), "forged": forged} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, x.DeepCopy(), namespace("a-dev", markedBy(x)), b)
 			held := 0
