@@ -4,8 +4,13 @@ import (
 	"errors"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/controllers/internal/ownwrites"
 )
 
 // The periodic look is due a period after the last pass that said something about the view. A
@@ -30,5 +35,40 @@ func TestWhatIsALook(t *testing.T) {
 				t.Errorf("the last look was at %v: %t, want %t", at, known, tc.want)
 			}
 		})
+	}
+}
+
+// Of a view that is gone nothing is remembered: its last look, and the versions of what was
+// written for it. What is known of another view stays.
+func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	other := client.ObjectKey{Namespace: "ns", Name: "other"}
+	written := func(namespace, name, version string) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
+	}
+	floors := map[string]struct {
+		floor  *ownwrites.Floor
+		prefix string
+	}{
+		"the view":       {&w.own.views.Floor, ""},
+		"the ConfigMap":  {&w.own.configMaps, contentPrefix},
+		"the Deployment": {&w.own.deployments, viewerPrefix},
+		"the Service":    {&w.own.services, viewerPrefix},
+	}
+	for _, key := range []client.ObjectKey{request.NamespacedName, other} {
+		w.looks.Store(key, epoch)
+		for _, f := range floors {
+			f.floor.Wrote(written(key.Namespace, f.prefix+key.Name, "2"))
+		}
+	}
+	if _, err := w.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range floors {
+		for key, want := range map[client.ObjectKey]bool{request.NamespacedName: false, other: true} {
+			if got := f.floor.Behind(written(key.Namespace, f.prefix+key.Name, "1")); got != want {
+				t.Errorf("%s of %s is remembered: %t, want %t", name, key, got, want)
+			}
+		}
 	}
 }
