@@ -35,10 +35,10 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// bound is the admins' binding to a role, with these users.
-func bound(t *v1beta1.Tenant, role string, users ...string) *rbacv1.RoleBinding {
+// bound is the admins' binding to the role admin, with these users.
+func bound(t *v1beta1.Tenant, users ...string) *rbacv1.RoleBinding {
 	b := binding("a-dev", t)
-	b.RoleRef = clusterRoleRef(role)
+	b.RoleRef = clusterRoleRef("admin")
 	for _, name := range users {
 		b.Subjects = append(b.Subjects, user(name))
 	}
@@ -93,7 +93,7 @@ func TestAnotherRole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := tenant("a", admins("ann", "bob"), holding("a-dev"))
-			objects := []client.Object{x, namespace("a-dev", markedBy(x)), bound(x, "admin", tc.had...)}
+			objects := []client.Object{x, namespace("a-dev", markedBy(x)), bound(x, tc.had...)}
 			if tc.exists && tc.role != "admin" {
 				objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tc.role}})
 			}
@@ -119,7 +119,7 @@ func TestAnotherRole(t *testing.T) {
 // there all the same, and a new one gets none.
 func TestRightsAreTakenAwayUnderANameThatIsRefused(t *testing.T) {
 	x := tenant("a", asking("dev", "prod"), admins("ann", "new"), holding("a-dev"))
-	w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "admin", "ann", "mallory"))
+	w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "ann", "mallory"))
 	w.r.Options.OperatorNamespace = "a-dev"
 	w.must(w.reconcile())
 	if got := w.bindingText(); got != "admin ann" {
@@ -208,7 +208,7 @@ func TestNothingIsReleasedThatIsStillBound(t *testing.T) {
 // it is its own: marks can be lost meanwhile.
 func TestAStaleCacheDoesNotDropARecordedUID(t *testing.T) {
 	x := tenant("a", holding("a-dev"))
-	w := newWorld(t, x, namespace("a-dev"), bound(x, "admin", "mallory"))
+	w := newWorld(t, x, namespace("a-dev"), bound(x, "mallory"))
 	w.must(w.cache.Delete(t.Context(), namespace("a-dev")))
 	_ = w.reconcile()
 	w.sync()

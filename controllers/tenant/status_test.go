@@ -339,9 +339,3 @@ func TestIntentNamesWhatWillBeCreated(t *testing.T) {
 		t.Error("a declaration is for one generation only")
 	}
 }
-
-func TestNamespacesText(t *testing.T) {
-	if got := namespacesText([]string{"a", "b", "c", "d", "e", "f", "g"}); got != "7 namespaces (a, b, c, d, e and 2 more)" {
-		t.Errorf("namespacesText = %q", got)
-	}
-}

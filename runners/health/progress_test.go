@@ -265,6 +265,39 @@ func TestProgressSeesThatNothingIsTaken(t *testing.T) {
 	})
 }
 
+// What is left in a queue that was shut down waits for the next leader, however long and
+// however often it is looked at. Without the shutdown it waits for a worker.
+func TestProgressLeavesAStoppedQueueAlone(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			progress := health.NewProgress(stuckAfter, clock.RealClock{})
+			queue := progress.NewQueue("stopped",
+				workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+			defer queue.ShutDown()
+			queue.Add(request("a"))
+			item, _ := queue.Get()
+			queue.Done(item)
+			queue.Add(request("left"))
+			if stopped {
+				queue.ShutDown()
+				if item, shutdown := queue.Get(); !shutdown {
+					t.Errorf("a stopped queue handed out %v", item)
+				}
+			}
+			checkError(t, "the first look", progress.Check(nil), nil)
+			wait(stuckAfter + time.Second)
+			var want []string
+			if !stopped {
+				want = []string{"no worker has taken anything", "1 queued"}
+			}
+			checkError(t, "after longer than allowed", progress.Check(nil), want)
+			if states := progress.Controllers(); len(states) != 1 || states[0].Working == stopped {
+				t.Errorf("stopped: %t, and the page shows %+v", stopped, states)
+			}
+		})
+	}
+}
+
 // A queue that never drains, though its workers get on, is no failure, at whatever moment
 // it is looked at. The time without a take begins with the last one.
 func TestProgressKnowsABusyQueueFromAStuckOne(t *testing.T) {

@@ -76,3 +76,43 @@ func TestWhatWasEndedIsBehind(t *testing.T) {
 		t.Error("a forgotten object is behind nothing")
 	}
 }
+
+// Each kind of write is remembered if it succeeds, and only then.
+func TestWritesAreRemembered(t *testing.T) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid"}}
+	for name, write := range map[string]func(*Floor, client.Client, *corev1.Namespace, *corev1.Namespace) error{
+		"Patch": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+			changed.Labels = map[string]string{"a": "b"}
+			return f.Patch(t.Context(), c, changed, base)
+		},
+		"PatchStatus": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+			changed.Status.Phase = corev1.NamespaceTerminating
+			return f.PatchStatus(t.Context(), c, changed, base)
+		},
+		"PatchStatusUnchanged": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+			changed.Status.Phase = corev1.NamespaceTerminating
+			return f.PatchStatusUnchanged(t.Context(), c, changed, base)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(namespace.DeepCopy()).WithStatusSubresource(namespace).Build()
+			base := &corev1.Namespace{}
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(namespace), base); err != nil {
+				t.Fatal(err)
+			}
+			var f Floor
+			gone := base.DeepCopy()
+			gone.Name = "gone"
+			if err := write(&f, c, gone.DeepCopy(), gone); err == nil || f.Behind(gone) {
+				t.Errorf("%v, and a write that failed is remembered: %t", err, f.Behind(gone))
+			}
+			changed := base.DeepCopy()
+			if err := write(&f, c, changed, base); err != nil {
+				t.Fatal(err)
+			}
+			if !f.Behind(base) || f.Behind(changed) {
+				t.Errorf("behind are what was there before: %t, and what was written: %t", f.Behind(base), f.Behind(changed))
+			}
+		})
+	}
+}

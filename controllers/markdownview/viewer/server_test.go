@@ -115,20 +115,25 @@ func TestRequests(t *testing.T) {
 // The pages, the notices and all else carry the same rules for browsers.
 func TestHeaders(t *testing.T) {
 	site := siteOf(t, newMount(t, sample()).dir)
-	for target, cache := range map[string]string{
-		"/": "no-cache", "/two.html": "no-cache", "/two": "no-cache", "/no": "no-store", "/healthz": "no-store",
-		"/" + styleName: "public, max-age=31536000, immutable", "/" + iconName: "public, max-age=31536000, immutable",
+	const page, forEver = "text/html; charset=utf-8", "public, max-age=31536000, immutable"
+	for target, own := range map[string]struct{ kind, cache string }{
+		"/": {page, "no-cache"}, "/two.html": {page, "no-cache"}, "/two": {"", "no-cache"}, "/no": {page, "no-store"},
+		"/healthz":      {"text/plain; charset=utf-8", "no-store"},
+		"/" + styleName: {"text/css; charset=utf-8", forEver}, "/" + iconName: {"image/svg+xml", forEver},
 	} {
 		r := ask(t, site, http.MethodGet, target)
 		for name, want := range map[string]string{
-			"Cache-Control":           cache,
-			"Content-Security-Policy": policy,
-			"Referrer-Policy":         "no-referrer",
-			"X-Content-Type-Options":  "nosniff",
-			"X-Frame-Options":         "DENY",
+			"Cache-Control":                own.cache,
+			"Content-Security-Policy":      policy,
+			"Content-Type":                 own.kind,
+			"Cross-Origin-Resource-Policy": "same-origin",
+			"Permissions-Policy":           "camera=(), geolocation=(), microphone=()",
+			"Referrer-Policy":              "no-referrer",
+			"X-Content-Type-Options":       "nosniff",
+			"X-Frame-Options":              "DENY",
 		} {
 			if got := r.header.Get(name); got != want {
-				t.Errorf("%s: %s is %q, want %q", target, name, r.body, want)
+				t.Errorf("%s: %s is %q, want %q", target, name, got, want)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -122,5 +124,38 @@ func TestStatusOfAnAnswer(t *testing.T) {
 			t.Errorf("%d to the creation: %v", status, err)
 		}
 		c.Close()
+	}
+}
+
+// No request asks for a compressed answer, and none is unpacked: a small body could become a
+// large one.
+func TestNoAnswerIsUnpacked(t *testing.T) {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	fmt.Fprint(writer, "<Error><Code>NoSuchBucket</Code></Error>")
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Accept-Encoding"); got != "" {
+			t.Errorf("%s %s asks for %s", r.Method, r.URL, got)
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write(packed.Bytes())
+	})
+	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonServerError {
+		t.Errorf("a packed answer was read: %+v", got)
+	}
+	_, _, tagErr := c.Tag(t.Context(), "key")
+	for request, err := range map[string]error{
+		"Tag": tagErr, "SetTag": c.SetTag(t.Context(), "key", "value"), "Create": c.Create(t.Context(), "key", "value"), "Remove": c.Remove(t.Context()),
+	} {
+		if err == nil || Code(err) != "" {
+			t.Errorf("%s: the packed answer was read: %v, %q", request, err, Code(err))
+		}
+	}
+	if len(asked()) < 6 {
+		t.Errorf("asked %q, want each kind of request", asked())
 	}
 }

@@ -168,3 +168,21 @@ func BenchmarkHTML(b *testing.B) {
 		}
 	}
 }
+
+// Lists and quotes stand within each other to the greatest depth and no further. What is
+// deeper is text.
+func TestNestingIsBounded(t *testing.T) {
+	for mark, element := range map[string]string{"> ": "<blockquote>", "- ": "<ul>", "1. ": "<ol>"} {
+		for depth, want := range map[int]int{
+			1: 1, maxDepth - 1: maxDepth - 1, maxDepth: maxDepth, maxDepth + 1: maxDepth, 2 * maxDepth: maxDepth,
+		} {
+			page, err := HTML([]byte(strings.Repeat(mark, depth) + "text"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Count(page, []byte(element)); got != want || !bytes.Contains(page, []byte("text")) {
+				t.Errorf("%d times %q: %d times %s, want %d", depth, mark, got, element, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package storagebucket
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// storedBucket is a bucket at an S3 service, as far as a removal needs one.
+type storedBucket struct {
+	status  int    // of all answers; zero for what a service that is well answers
+	owner   string // the mark
+	objects int
+	removed bool
+}
+
+func (s *storedBucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case s.status != 0:
+		w.WriteHeader(s.status)
+	case s.removed:
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "<Error><Code>NoSuchBucket</Code></Error>")
+	case r.Method == http.MethodDelete:
+		s.removed = true
+		w.WriteHeader(http.StatusNoContent)
+	case r.URL.RawQuery == "tagging=" || r.URL.RawQuery == "tagging":
+		_, _ = fmt.Fprintf(w, "<Tagging><TagSet><Tag><Key>%s</Key><Value>%s</Value></Tag></TagSet></Tagging>", v1beta1.BucketTagOwner, s.owner)
+	default:
+		_, _ = io.WriteString(w, "<ListBucketResult>"+strings.Repeat("<Contents></Contents>", s.objects)+"</ListBucketResult>")
+	}
+}
+
+// removal is what a removal leaves behind: events by type and reason, what the counter of
+// retained buckets has, and whether the StorageBucket and the bucket are still there.
+type removal struct {
+	Events       []string
+	Retained     map[string]float64
+	Held, Stored bool
+	// Up is the gauge, which is 1 at the start.
+	Up float64
+}
+
+func (w *world) removal(t *testing.T, stored *storedBucket) removal {
+	t.Helper()
+	got := removal{Retained: map[string]float64{}, Stored: !stored.removed, Up: testutil.ToFloat64(w.metrics.up.WithLabelValues("team", "b"))}
+	for _, reason := range retainReasons {
+		if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
+			got.Retained[reason] = n
+		}
+	}
+	recorded := w.Recorder.(*events.FakeRecorder).Events
+	for len(recorded) > 0 {
+		got.Events = append(got.Events, strings.Join(strings.Fields(<-recorded)[:2], " "))
+	}
+	b := &v1beta1.StorageBucket{}
+	err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	got.Held = err == nil
+	return got
+}
+
+// Each end of a bucket leaves one event and, where the bucket is kept against the policy, one
+// count. However often it is tried, what it waits for is an event once, and not at all where
+// the namespace accepts none.
+func TestWhatARemovalLeaves(t *testing.T) {
+	const deleting, retaining = v1beta1.BucketDelete, v1beta1.BucketRetain
+	ownedBy := func(owner string, objects int) storedBucket { return storedBucket{owner: owner, objects: objects} }
+	kept := func(reason string) map[string]float64 { return map[string]float64{reason: 1} }
+	none := map[string]float64{}
+	for name, tc := range map[string]struct {
+		policy v1beta1.BucketDeletionPolicy
+		stored storedBucket
+		end    time.Duration // how long the namespace is being deleted; zero if it stays
+		want   removal
+		asks   bool
+	}{
+		"removed":              {deleting, ownedBy("uid-b", 0), 0, removal{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
+		"kept, as was asked":   {retaining, ownedBy("uid-b", 0), 0, removal{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
+		"gone already":         {deleting, storedBucket{removed: true}, 0, removal{nil, none, false, false, 1}, true},
+		"another's":            {deleting, ownedBy("x", 0), 0, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
+		"not empty":            {deleting, ownedBy("uid-b", 1), 0, removal{[]string{"Warning BucketNotEmpty"}, none, true, true, 0}, true},
+		"a service in trouble": {deleting, storedBucket{status: 500}, 0, removal{[]string{"Warning BucketUnhealthy"}, none, true, true, 0}, true},
+
+		"removed with its namespace":            {deleting, ownedBy("uid-b", 0), time.Minute, removal{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
+		"kept, as was asked, in a namespace":    {retaining, ownedBy("uid-b", 0), time.Minute, removal{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
+		"another's in a namespace":              {deleting, ownedBy("x", 0), time.Minute, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
+		"not empty within the grace":            {deleting, ownedBy("uid-b", 1), time.Minute, removal{nil, none, true, true, 0}, true},
+		"not empty beyond the grace":            {deleting, ownedBy("uid-b", 1), time.Hour, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketNotEmpty), false, true, 1}, true},
+		"a service in trouble beyond the grace": {deleting, storedBucket{status: 500}, time.Hour, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonServerError), false, true, 1}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored, requests := tc.stored, 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				requests++
+				stored.ServeHTTP(w, r)
+			}))
+			t.Cleanup(server.Close)
+			w := worldOf(t, func(b *v1beta1.StorageBucket) {
+				leavingBucket(60, tc.policy, v1beta1.BucketCreated)(b)
+				b.Spec.Endpoint, b.UID = server.URL, "uid-b"
+			})
+			w.RemovalGrace = 10 * time.Minute
+			if tc.end > 0 {
+				w.endNamespace(t, tc.end)
+			}
+			w.metrics.up.WithLabelValues("team", "b").Set(1)
+			w.pass(t)
+			first := w.removal(t, &stored)
+			if diff := cmp.Diff(tc.want, first); diff != "" {
+				t.Fatalf("after one reconcile (-want +got):\n%s", diff)
+			}
+			if (requests > 0) != tc.asks {
+				t.Errorf("%d requests to the service", requests)
+			}
+			if !tc.want.Held {
+				return
+			}
+			w.pass(t)
+			again := tc.want
+			again.Events = nil
+			if diff := cmp.Diff(again, w.removal(t, &stored)); diff != "" {
+				t.Errorf("after another (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// endNamespace deletes the namespace, and has that be so long ago for a process that has met
+// the bucket before.
+func (w *world) endNamespace(t *testing.T, ago time.Duration) {
+	t.Helper()
+	namespace, b := &corev1.Namespace{}, &v1beta1.StorageBucket{}
+	key := client.ObjectKey{Name: "team"}
+	for _, step := range []func() error{
+		func() error { return w.stored.Get(t.Context(), key, namespace) },
+		func() error {
+			namespace.Finalizers = []string{"kubernetes"}
+			return w.stored.Update(t.Context(), namespace)
+		},
+		func() error { return w.stored.Delete(t.Context(), namespace) },
+		func() error { return w.stored.Get(t.Context(), key, namespace) },
+		func() error { return w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.states.of(b, epoch)
+	w.Clock.(*testingclock.FakePassiveClock).SetTime(namespace.DeletionTimestamp.Add(ago))
+}
+
+// A bucket that is parked, or holds a slot, needs no tick.
+func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		parked, granted bool
+		due             bool
+		want            int
+	}{
+		"due":                        {due: true, want: 1},
+		"not due":                    {},
+		"due and parked":             {due: true, parked: true},
+		"due, and has a slot":        {due: true, granted: true},
+		"parked, and not due":        {parked: true},
+		"has a slot, and is not due": {granted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(context.Context, client.Client) {})
+			clock := w.Clock.(*testingclock.FakePassiveClock)
+			_, b := w.pass(t)
+			if tc.due {
+				clock.SetTime(clock.Now().Add(time.Hour))
+			}
+			if tc.granted && !w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
+				t.Fatal("there is no slot")
+			}
+			if tc.parked {
+				for i := range w.limiter.share {
+					w.limiter.Acquire(requestFor(bucket(fmt.Sprintf("other-%d", i))), b.Spec.Endpoint, true)
+				}
+				if w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
+					t.Fatal("there is a slot")
+				}
+			}
+			got := w.due(t.Context(), nil)
+			if len(got) != tc.want || tc.want == 1 && !slices.Contains(got, requestFor(b)) {
+				t.Errorf("queued %v, want %d", got, tc.want)
+			}
+		})
+	}
+}

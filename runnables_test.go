@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/runners"
+	"leasehold.dev/runners/election"
+	"leasehold.dev/runners/health"
+)
+
+// offline is a manager that reads nothing from an API server.
+type offline struct {
+	ctrl.Manager
+	reader *lateClient
+	t      *testing.T
+}
+
+func (m offline) GetAPIReader() client.Reader { return m.reader }
+
+func (m offline) Add(r manager.Runnable) error {
+	if inventory, ok := r.(*runners.Inventory); ok {
+		m.t.Cleanup(func() { metrics.Registry.Unregister(inventory) })
+	}
+	return m.Manager.Add(r)
+}
+
+// startRunnables runs all that addRunnables adds, on a cache over these objects.
+func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs, objects ...client.Object) {
+	t.Helper()
+	w, mgr, reader := newWatches(t, objects...)
+	w.stored.WithInterceptorFuncs(funcs).WithStatusSubresource(&v1beta1.StorageBucket{})
+	for _, object := range objects {
+		i := w.informerOf(object)
+		i.first = append(i.first, object)
+	}
+	progress := health.NewProgress(time.Minute, clock.RealClock{})
+	if err := addRunnables(t.Context(), offline{mgr, reader, t}, o, term, progress); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t, mgr, reader)
+}
+
+func shippedRunnables(t *testing.T) *options {
+	t.Helper()
+	o, err := parseOptions(shippedArguments(t, "default"), inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Each controller looks for what is due at its own interval: the flag's, and at least once
+// in ten seconds where that is longer. The inventory lists all kinds twice a minute.
+func TestTicks(t *testing.T) {
+	const inventory, most = 2, 5
+	for name, tc := range map[string]struct {
+		set  func(*options)
+		want map[string]int // lists within a minute
+	}{
+		"as it ships":          {func(*options) {}, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
+		"Tenants more often":   {func(o *options) { o.syncPeriod = 2 * time.Second }, map[string]int{"Tenant": 29, "MarkdownView": most, "StorageBucket": 59}},
+		"Tenants at the bound": {func(o *options) { o.syncPeriod = tickInterval }, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
+		"views more often":     {func(o *options) { o.viewSyncPeriod = 3 * time.Second }, map[string]int{"Tenant": most, "MarkdownView": 19, "StorageBucket": 59}},
+		"buckets less often":   {func(o *options) { o.probeTick = 20 * time.Second }, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := shippedRunnables(t)
+				tc.set(o)
+				var mu sync.Mutex
+				got := map[string]int{"Tenant": -inventory, "MarkdownView": -inventory, "StorageBucket": -inventory}
+				startRunnables(t, o, nil, interceptor.Funcs{
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+						mu.Lock()
+						defer mu.Unlock()
+						for kind := range got {
+							if fmt.Sprintf("%T", list) == "*v1beta1."+kind+"List" {
+								got[kind]++
+							}
+						}
+						return c.List(ctx, list, opts...)
+					},
+				})
+				<-time.After(59*time.Second + 500*time.Millisecond)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("lists in a minute (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A replica outside its term sends no request to an endpoint. Without leader election all
+// requests are sent.
+func TestOnlyTheLeaderProbes(t *testing.T) {
+	lock, err := election.NewLock(&rest.Config{Host: "http://127.0.0.1"}, election.Options{
+		Lease: types.NamespacedName{Namespace: "system", Name: "lease"}, PodName: "manager-0",
+		RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		term *election.Term
+		sent bool
+	}{
+		"without leader election": {nil, true},
+		"outside the term":        {lock.Term(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+			t.Cleanup(server.Close)
+			o := shippedRunnables(t)
+			o.allowCIDRs = prefixes{netip.MustParsePrefix("127.0.0.0/8")}
+			reported := make(chan struct{}, 1)
+			startRunnables(t, o, tc.term, interceptor.Funcs{
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+					select {
+					case reported <- struct{}{}:
+					default:
+					}
+					return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+				},
+			}, &v1beta1.StorageBucket{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "b", UID: "uid-b", Generation: 1},
+				Spec: v1beta1.StorageBucketSpec{
+					Endpoint: server.URL, Region: "us-east-1", BucketName: "data", ManagementPolicy: v1beta1.BucketObserve,
+					CredentialsSecretRef: v1beta1.SecretReference{Name: "creds"},
+					Probe:                v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 10, FailureThreshold: 3},
+				},
+			}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "creds"}, Data: map[string][]byte{
+				v1beta1.SecretKeyAccessKeyID: []byte("key"), v1beta1.SecretKeySecretAccessKey: []byte("secret"),
+			}})
+			<-reported
+			if sent := requests.Load() > 0; sent != tc.sent {
+				t.Errorf("%d requests were sent, want some: %t", requests.Load(), tc.sent)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllertest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/storagebucket"
+	"leasehold.dev/controllers/tenant"
+)
+
+// watchEvents are the events of a watch that a controller has to react to differently. The
+// generation is the one that the object has after the event.
+var watchEvents = map[string]func(*informer, client.Object){
+	"created": func(i *informer, o client.Object) { i.Add(o) },
+	"deleted": func(i *informer, o client.Object) { i.Delete(o) },
+	"with another spec": func(i *informer, o client.Object) {
+		before := o.DeepCopyObject().(client.Object)
+		o.SetGeneration(before.GetGeneration() + 1)
+		i.Update(before, o)
+	},
+	"with another annotation": func(i *informer, o client.Object) {
+		before := o.DeepCopyObject().(client.Object)
+		o.SetAnnotations(map[string]string{"other": "value"})
+		i.Update(before, o)
+	},
+	"without its finalizers": func(i *informer, o client.Object) {
+		before := o.DeepCopyObject().(client.Object)
+		o.SetFinalizers(nil)
+		i.Update(before, o)
+	},
+}
+
+// TestWatches tests what the watches of the controllers are set up for: each event of each
+// kind, from the informer to the work queue.
+func TestWatches(t *testing.T) {
+	sharing := []client.Object{
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev", "b"}}},
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "c-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
+	}
+	all := func(want string) map[string]string {
+		return map[string]string{"created": want, "deleted": want, "with another spec": want, "with another annotation": want, "without its finalizers": want}
+	}
+	itself := map[string]string{"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]", "without its finalizers": "[]"}
+	named := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "x-dev", Name: name, Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}}
+	}
+	for name, tc := range map[string]struct {
+		setup  func(context.Context, ctrl.Manager, newQueue) error
+		object client.Object
+		want   map[string]string // by event
+	}{
+		// The end of a Tenant ends its claims to what others hold, too.
+		"a Tenant": {tenants, sharing[0], map[string]string{
+			"created": "[a]", "deleted": "[a b]", "with another spec": "[a]", "with another annotation": "[]", "without its finalizers": "[a]"}},
+		"a namespace":               {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
+		"a namespace of one":        {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
+		"the admins' binding":       {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")}, all("[a b]")},
+		"the admins' role":          {tenants, &rbacv1.ClusterRole{ObjectMeta: named("admin")}, all("[a b c]")},
+		"the readers' role":         {tenants, &rbacv1.ClusterRole{ObjectMeta: named("leasehold:tenant-reader:c")}, all("[c]")},
+		"the readers' binding":      {tenants, &rbacv1.ClusterRoleBinding{ObjectMeta: named("leasehold:tenant-reader:c")}, all("[c]")},
+		"a MarkdownView":            {views, &v1beta1.MarkdownView{ObjectMeta: named("a")}, itself},
+		"the ConfigMap of a view":   {views, &corev1.ConfigMap{ObjectMeta: named("markdowns-a")}, all("[a]")},
+		"the Deployment of a view":  {views, &appsv1.Deployment{ObjectMeta: named("viewer-a")}, all("[a]")},
+		"the Service of a view":     {views, &corev1.Service{ObjectMeta: named("viewer-a")}, all("[a]")},
+		"a Service that is no view": {views, &corev1.Service{ObjectMeta: named("markdowns-a")}, all("[]")},
+		"a StorageBucket":           {buckets, &v1beta1.StorageBucket{ObjectMeta: named("a")}, itself},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := startWatches(t, tc.setup, sharing...)
+			for event, send := range watchEvents {
+				o := tc.object.DeepCopyObject().(client.Object)
+				o.SetGeneration(1)
+				o.SetFinalizers([]string{v1beta1.TenantFinalizer})
+				send(w.informerOf(o), o)
+				if got := w.queue.taken(); got != tc.want[event] {
+					t.Errorf("%s: it queues %s, want %s", event, got, tc.want[event])
+				}
+			}
+		})
+	}
+}
+
+type newQueue = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func tenants(ctx context.Context, mgr ctrl.Manager, q newQueue) error {
+	return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", NewQueue: q})
+}
+
+func views(_ context.Context, mgr ctrl.Manager, q newQueue) error {
+	return markdownview.SetupWithManager(mgr, markdownview.Options{NewQueue: q})
+}
+
+func buckets(_ context.Context, mgr ctrl.Manager, q newQueue) error {
+	return storagebucket.SetupWithManager(mgr, storagebucket.Options{NewQueue: q})
+}
+
+// watches is a cache whose informers show what the test sends, and nothing else.
+type watches struct {
+	informertest.FakeInformers
+
+	queue *recordingQueue
+	// stored has the indexes that the controller has added.
+	stored *fake.ClientBuilder
+
+	mu        sync.Mutex
+	informers map[string]*informer // by type
+}
+
+// informer may get handlers from several goroutines.
+type informer struct {
+	*controllertest.FakeInformer
+
+	mu sync.Mutex
+	// first is what a handler is shown when it is added.
+	first []client.Object
+}
+
+func (i *informer) AddEventHandlerWithOptions(
+	h toolscache.ResourceEventHandler, o toolscache.HandlerOptions,
+) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, object := range i.first {
+		h.OnAdd(object, true)
+	}
+	return i.FakeInformer.AddEventHandlerWithOptions(h, o)
+}
+
+func (w *watches) informerOf(o client.Object) *informer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	kind := fmt.Sprintf("%T", o)
+	if w.informers[kind] == nil {
+		w.informers[kind] = &informer{FakeInformer: controllertest.NewFakeInformer(controllertest.Synced)}
+	}
+	return w.informers[kind]
+}
+
+// GetInformer implements cache.Cache.
+func (w *watches) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return w.informerOf(o), nil
+}
+
+// IndexField implements cache.Cache.
+func (w *watches) IndexField(_ context.Context, o client.Object, field string, keys client.IndexerFunc) error {
+	w.stored.WithIndex(o, field, keys)
+	return nil
+}
+
+// lateClient is the manager's client, which reads the indexes that are added after it is made.
+type lateClient struct{ client.Client }
+
+// newWatches returns a cache over these objects and a manager that reads it. The manager's
+// client works once the indexes have been added; see start.
+func newWatches(t *testing.T, objects ...client.Object) (*watches, ctrl.Manager, *lateClient) {
+	t.Helper()
+	scheme, reader := newScheme(), &lateClient{}
+	w := &watches{stored: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...), informers: map[string]*informer{}}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1"}, ctrl.Options{
+		Scheme:         scheme,
+		Metrics:        metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
+		NewCache:       func(*rest.Config, cache.Options) (cache.Cache, error) { return w, nil },
+		NewClient:      func(*rest.Config, client.Options) (client.Client, error) { return reader, nil },
+		Controller:     config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, mgr, reader
+}
+
+// start starts the manager, whose client reads what is stored from now on.
+func (w *watches) start(t *testing.T, mgr ctrl.Manager, reader *lateClient) {
+	t.Helper()
+	reader.Client = w.stored.Build()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+	})
+}
+
+// startWatches runs a controller that reads these objects and never reconciles one.
+func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error, objects ...client.Object) *watches {
+	t.Helper()
+	w, mgr, reader := newWatches(t, objects...)
+	w.queue = newRecordingQueue()
+	if err := setup(t.Context(), mgr, func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return w.queue
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t, mgr, reader)
+	<-w.queue.asked // the workers start when all handlers have been added
+	return w
+}
+
+// recordingQueue records what is added and gives it to no worker.
+type recordingQueue struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	asked chan struct{} // closed when a worker asks for work
+	once  sync.Once
+	down  chan struct{} // closed at the end
+	ended sync.Once
+
+	mu    sync.Mutex
+	names []string
+}
+
+func newRecordingQueue() *recordingQueue {
+	return &recordingQueue{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
+		asked:                      make(chan struct{}), down: make(chan struct{}),
+	}
+}
+
+func (q *recordingQueue) Add(request reconcile.Request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.names = append(q.names, request.Name)
+}
+
+func (q *recordingQueue) Get() (reconcile.Request, bool) {
+	q.once.Do(func() { close(q.asked) })
+	<-q.down
+	return reconcile.Request{}, true
+}
+
+func (q *recordingQueue) ShutDown() {
+	q.ended.Do(func() { close(q.down) })
+	q.TypedRateLimitingInterface.ShutDown()
+}
+
+// taken returns the names that were added since the last call, each once.
+func (q *recordingQueue) taken() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	names := q.names
+	q.names = nil
+	slices.Sort(names)
+	return fmt.Sprint(slices.Compact(names))
+}
