@@ -205,10 +205,10 @@ func removeFenceTenants(ctx context.Context, g *WithT) {
 
 // lateWrites are what a leader sent when another one had the Lease.
 type lateWrites struct {
-	Sent      int    `json:"sent"`      // in all
-	Denied    int    `json:"denied"`    // by the fence
-	Conflicts int    `json:"conflicts"` // refused, as what they were to change had changed
-	Accepted  int    `json:"accepted"`
+	Sent      int `json:"sent"`      // in all
+	Denied    int `json:"denied"`    // by the fence
+	Conflicts int `json:"conflicts"` // refused, as what they were to change had changed
+	Accepted  int `json:"accepted"`
 }
 
 func (l *lateWrites) add(more lateWrites) {
