@@ -20,7 +20,7 @@ import (
 	"leasehold.dev/runners/health"
 )
 
-var errEnough = errors.New("nothing more is to be added")
+var errEnough = errors.New("the test needs no more runnables")
 
 // firstOnly is a manager that takes the inventory and nothing after it.
 type firstOnly struct {

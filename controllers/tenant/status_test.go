@@ -238,9 +238,9 @@ func TestForeignNamespaceCondition(t *testing.T) {
 	}
 }
 
-// Each namespace that claims a Tenant falsely is told of once, also where another one does
-// so already.
-func TestEachForeignNamespaceIsToldOfOnce(t *testing.T) {
+// An event reports each namespace that falsely claims a Tenant, once, even if another
+// namespace claims it already.
+func TestEachForeignNamespaceIsReportedOnce(t *testing.T) {
 	a := tenant("a")
 	status := func(names ...string) v1beta1.TenantStatus {
 		o := observed(a)
