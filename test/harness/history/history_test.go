@@ -190,6 +190,14 @@ func TestTerms(t *testing.T) {
 	}
 }
 
+// What a process followed before it led is judged by when its own term began.
+func TestAReplicaThatIsStartedAgainBeginsATerm(t *testing.T) {
+	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), holds("a_2", 20), holds("a_2", 30)}}).Terms(lease)
+	if len(terms) != 2 || terms[1].Holder != "a" || terms[1].Span != history.At(20) {
+		t.Errorf("terms: %v, want one of each process", terms)
+	}
+}
+
 // Processes on one machine have one name there, and the identities that
 // controller-runtime makes of it tell nothing.
 func TestTermsAreOfTheReplicaThatTookTheLease(t *testing.T) {

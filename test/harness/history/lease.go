@@ -26,10 +26,12 @@ type Term struct {
 // replica's that put it there: each puts its own. Where nobody recorded who did, it
 // is the identity up to the first "_", which is the Pod's name for every program
 // that uses client-go in a Pod; a process outside has its machine's name there. A
-// renewal continues a term, and so does the same holder after a restart.
+// renewal continues a term. A replica that was started again begins a new one, as its
+// identity is new.
 func (h *History) Terms(lease Key) []Term {
 	replicas := h.identities(lease)
 	var terms []Term
+	before := ""
 	for _, v := range h.Versions {
 		if v.Key != lease {
 			continue
@@ -41,9 +43,10 @@ func (h *History) Terms(lease Key) []Term {
 		} else {
 			term.Holder, _, _ = strings.Cut(identity, "_")
 		}
-		if last := len(terms) - 1; last >= 0 && terms[last].Holder == term.Holder {
+		if last := len(terms) - 1; last >= 0 && terms[last].Holder == term.Holder && before == identity {
 			continue
 		}
+		before = identity
 		terms = append(terms, term)
 	}
 	return terms

@@ -69,12 +69,12 @@ func TestJudge(t *testing.T) {
 		strays, undecided []string
 	}{
 		"HandOver": {
-			reason: "each writes while it leads; a renewal and a restart of the same Pod change nothing",
+			reason: "each writes while it leads; a renewal changes nothing, and a restart of the same Pod begins a term of the same Pod",
 			events: []auditv1.Event{
 				holds("a_1", 0, 10), writes("w1", "a", 5, 11), holds("a_1", 10, 12), holds("a_2", 20, 13), writes("w2", "a", 25, 14),
 				holds("", 30, 15), holds("b_1", 40, 16), writes("w3", "b", 45, 17),
 			},
-			terms: []string{"a@10", "@15", "b@16"}, judged: 3,
+			terms: []string{"a@10", "a@13", "@15", "b@16"}, judged: 3,
 		},
 		"Late": {
 			reason: "stored after the other one took over, though asked for before",
