@@ -166,7 +166,7 @@ func write[D apply.Configuration[D], L interface {
 		return false, err
 	}
 	is := stored()
-	own.Wrote(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+	own.Saw(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: *is.Namespace, Name: *is.Name, ResourceVersion: *is.ResourceVersion}})
 	return *is.ResourceVersion != before, nil
 }
@@ -191,7 +191,7 @@ func prune[L interface {
 	if err := apply.Patch(ctx, r.Client, bare, into); err != nil {
 		return none, err
 	}
-	own.Wrote(bare)
+	own.Saw(bare)
 	return bare, nil
 }
 

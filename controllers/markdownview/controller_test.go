@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/sync/semaphore"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,6 +192,38 @@ func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
 		}
 		if _, err := w.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A Deployment that the cache does not hold yet is read past it. When the cache comes to hold
+// it as it was before that, the page that is served is not reported as not served.
+func TestACacheDoesNotGoBackBehindALiveRead(t *testing.T) {
+	started := view(func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 })
+	child := func(version string, available int32) *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: viewerPrefix + "book", ResourceVersion: version},
+			Status:     appsv1.DeploymentStatus{AvailableReplicas: available},
+		}
+	}
+	w := newWorld(t, started)
+	w.Live = fakeBuilder(t, started, child("7", 1)).Build()
+	for i, cached := range []client.Object{nil, child("5", 0), child("7", 1), child("8", 0)} {
+		objects := []client.Object{started}
+		if cached != nil {
+			objects = append(objects, cached)
+		}
+		w.Client = fakeBuilder(t, objects...).Build()
+		o, err := w.observe(t.Context(), started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "7"
+		if i == 3 {
+			want = "8"
+		}
+		if o.deployment == nil || o.deployment.ResourceVersion != want {
+			t.Errorf("pass %d saw the deployment %v, want version %s", i+1, o.deployment, want)
 		}
 	}
 }

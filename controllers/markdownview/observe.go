@@ -58,7 +58,8 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 // observeChild asks the API server where the cache does not know. The cache holds
 // only what carries our label, so what is not in it may well exist: a
 // stranger's object, or ours with its label taken off. Nor may it show our own
-// last write yet. It does not ask where live is nil.
+// last write yet. It does not ask where live is nil. What it was told is remembered: a cache
+// that shows the child as it was before would take back what the status says of it.
 func observeChild[T interface {
 	client.Object
 	comparable
@@ -68,5 +69,8 @@ func observeChild[T interface {
 	if err != nil || live == nil || (child != none && !own.Behind(child)) {
 		return child, err
 	}
-	return lookup.Get(ctx, live, key, into)
+	if child, err = lookup.Get(ctx, live, key, into); err == nil && child != none {
+		own.Saw(child)
+	}
+	return child, err
 }

@@ -58,7 +58,7 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 	for _, key := range []client.ObjectKey{request.NamespacedName, other} {
 		w.looks.Store(key, epoch)
 		for _, f := range floors {
-			f.floor.Wrote(written(key.Namespace, f.prefix+key.Name, "2"))
+			f.floor.Saw(written(key.Namespace, f.prefix+key.Name, "2"))
 		}
 	}
 	if _, err := w.Reconcile(t.Context(), request); err != nil {

@@ -1,6 +1,7 @@
 // Package ownwrites tells whether a cache shows an object at least as new as
-// this process's own last write to it. A pass on an older one would repeat what
-// has been done, and be refused.
+// this process's own last write to it, or its last read past the cache. A reconcile
+// with an older one would repeat what has been done, and be refused, or take back what
+// it has reported.
 //
 // The client's own read-your-writes option is not used: it is experimental, and
 // it starts an informer, and so asks for rights, for every kind that is written.
@@ -16,15 +17,15 @@ import (
 	"leasehold.dev/controllers/internal/apply"
 )
 
-// Floor remembers, for objects of one kind, the version of the last write. The
-// zero Floor is ready for use, from several goroutines.
+// Floor remembers, for objects of one kind, the newest version that the
+// API server has answered with. The zero Floor is ready for use, from several goroutines.
 type Floor struct {
 	versions sync.Map // client.ObjectKey -> resourceVersion
 	ended    sync.Map // client.ObjectKey -> types.UID
 }
 
-// Wrote notes a successful write; o is what the API server answered.
-func (f *Floor) Wrote(o client.Object) {
+// Saw notes what the API server answered to a write, or to a read past the cache.
+func (f *Floor) Saw(o client.Object) {
 	f.versions.Store(client.ObjectKeyFromObject(o), o.GetResourceVersion())
 }
 
@@ -32,7 +33,7 @@ func (f *Floor) Wrote(o client.Object) {
 func (f *Floor) Patch(ctx context.Context, c client.Client, changed, base client.Object) error {
 	err := apply.Patch(ctx, c, changed, base)
 	if err == nil {
-		f.Wrote(changed)
+		f.Saw(changed)
 	}
 	// The write that takes the last finalizer off is the object's end, and makes no
 	// version: the answer has the one from before.
@@ -46,7 +47,7 @@ func (f *Floor) Patch(ctx context.Context, c client.Client, changed, base client
 func (f *Floor) PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
 	err := apply.PatchStatus(ctx, c, changed, base)
 	if err == nil {
-		f.Wrote(changed)
+		f.Saw(changed)
 	}
 	return err
 }
@@ -55,7 +56,7 @@ func (f *Floor) PatchStatus(ctx context.Context, c client.Client, changed, base 
 func (f *Floor) PatchStatusUnchanged(ctx context.Context, c client.Client, changed, base client.Object) error {
 	err := apply.PatchStatusUnchanged(ctx, c, changed, base)
 	if err == nil {
-		f.Wrote(changed)
+		f.Saw(changed)
 	}
 	return err
 }

@@ -16,8 +16,8 @@ func at(name, version string) client.Object {
 
 func TestBehind(t *testing.T) {
 	var f Floor
-	f.Wrote(at("a", "99"))
-	f.Wrote(at("a", "100"))
+	f.Saw(at("a", "99"))
+	f.Saw(at("a", "100"))
 	for reason, tc := range map[string]struct {
 		object client.Object
 		want   bool

@@ -56,7 +56,7 @@ func TestOver(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(tc.stored...).Build()
 			var own Memory
 			if tc.wrote != "" {
-				own.Wrote(config(tc.wrote))
+				own.Saw(config(tc.wrote))
 			}
 			passes, gone := 0, 0
 			result, err := Over(t.Context(), reader, reader, &own, key, &corev1.ConfigMap{}, func() { gone++ },
