@@ -90,19 +90,24 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(MAKE) --no-print-directory prove-smoke || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-monitoring.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-monitoring.xml \
 		integration:$$integration:$(ARTIFACTS)/junit-integration.xml \
 		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
+
+# Packages whose tests the race detector slows down and tells nothing of: renderers, which
+# have one goroutine, and measurements.
+UNRACED := /markdownview/(viewer/render|summary)$$|/test/performance/
 
 # The race detector needs a C compiler; Go turns cgo off where there is none. The
 # tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
 unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run the unit tests, those of the harness and those of config/.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-monitoring.xml
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
 	status=0; \
-	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$packages || status=$$?; \
+	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$(echo "$$packages" | grep -vE '$(UNRACED)') || status=$$?; \
+	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unraced.xml -- $(UNIT_FLAGS) $$(echo "$$packages" | grep -E '$(UNRACED)') || status=$$?; \
 	for program in controlplane nodeimage; do \
 		(cd hack/$$program && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$program.xml -- $$race $(UNIT_FLAGS) .) || status=$$?; \
 	done; \

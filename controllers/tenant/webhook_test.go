@@ -12,7 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/applyconfigurations"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -29,9 +32,14 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
+// converters are those that a fake client makes for itself otherwise, each time.
+var converters = sync.OnceValue(func() []managedfields.TypeConverter {
+	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), managedfields.NewDeducedTypeConverter()}
+})
+
 func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme()).WithObjects(objects...).
+	return fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).WithObjects(objects...).
 		WithIndex(&v1beta1.Tenant{}, indexHolds, func(o client.Object) []string { return heldNames(o.(*v1beta1.Tenant)) })
 }
 
