@@ -243,11 +243,12 @@ generate: $(TOOLS)/controller-gen ## Generate DeepCopy methods.
 	$(TOOLS)/controller-gen object paths=./api/...
 
 .PHONY: manifests
-manifests: $(TOOLS)/controller-gen ## Generate CRDs and webhook configurations.
+manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate CRDs, webhook configurations and docs/api.md.
 	$(TOOLS)/controller-gen crd webhook paths=./api/... paths=./controllers/... output:crd:dir=config/crd/bases output:webhook:dir=config/webhook
+	$(TOOLS)/crd-ref-docs --log-level=ERROR --source-path=api --config=hack/tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 
 .PHONY: verify
-verify: needs-go $(TOOLS)/controller-gen ## Check that generated files and module files are up to date, and vet.
+verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
 	@for module in . hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/monitoring hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
@@ -305,11 +306,12 @@ undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses whil
 	@$(KUBECTL) delete namespace leasehold-system --ignore-not-found
 	@hack/render.sh $(TOOLS)/kustomize $(OVERLAY) $(IMG) $(VIEWER_IMG) | $(KUBECTL) delete --ignore-not-found -f -
 
-# Every tool is a `tool` directive of hack/tools/go.mod.
+# Every tool is a `tool` directive of hack/tools/go.mod. Its import path is read from there:
+# `go list tool` would download the modules of all tools for one of them.
 $(TOOLS)/%: hack/tools/go.mod hack/tools/go.sum
 	@echo "building $* from hack/tools" >&2
 	@mkdir -p $(TOOLS)
-	@cd hack/tools && $(GO) build -o $(TOOLS)/ $$($(GO) list -f '{{.ImportPath}}' tool | grep -E '(^|/)$*(/v[0-9]+)?$$')
+	@cd hack/tools && $(GO) build -o $(TOOLS)/ $$(awk 'NF == 1 && $$1 ~ "/$*(/v[0-9]+)?$$" {print $$1}' go.mod)
 	@touch $@
 
 $(BIN)/s3server/versitygw: hack/s3server/go.mod hack/s3server/go.sum

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 tools=$1
 
 # What `make generate manifests` writes.
-generated=(config/crd/bases config/webhook/manifests.yaml)
+generated=(config/crd/bases config/webhook/manifests.yaml docs/api.md)
 while IFS= read -r file; do
   generated+=("$file")
 done < <(find api -name 'zz_generated.*.go')
@@ -17,13 +17,13 @@ done < <(find api -name 'zz_generated.*.go')
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/hack"
-cp -Rp Makefile go.mod go.sum api controllers runners config "$copy/"
+cp -Rp Makefile go.mod go.sum api controllers runners config docs "$copy/"
 cp -Rp hack/tools "$copy/hack/"
 (cd "$copy" && rm -rf "${generated[@]}")
 make --no-print-directory -C "$copy" generate manifests TOOLS="$tools" >/dev/null
 
 failed=0
-for dir in api config; do
+for dir in api config docs; do
   diff -ru "$dir" "$copy/$dir" || failed=1
 done
 if ((failed)); then
