@@ -265,6 +265,8 @@ type StorageBucketList struct {
 }
 
 // Keys of a StorageBucket's Secret, as the tools of S3 name them.
+//
+//nolint:gosec // names of keys and no credentials
 const (
 	SecretKeyAccessKeyID     = "AWS_ACCESS_KEY_ID"
 	SecretKeySecretAccessKey = "AWS_SECRET_ACCESS_KEY"

@@ -24,6 +24,6 @@ func Next(last time.Time, period time.Duration, uid types.UID) time.Time {
 // to the object with the given UID. Objects spread evenly over the window.
 func Share(window time.Duration, uid types.UID) time.Duration {
 	h := fnv.New32a()
-	h.Write([]byte(uid)) // never fails, by the contract of hash.Hash
+	_, _ = h.Write([]byte(uid)) // never fails, by the contract of hash.Hash
 	return time.Duration(float64(window) * float64(h.Sum32()) / float64(1<<32))
 }

@@ -95,7 +95,7 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 		tls.VersionTLS13: v1beta1.ReasonProbeSucceeded,
 	} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-		server.TLS = &tls.Config{MinVersion: version, MaxVersion: version} //nolint:gosec // old versions are what is tested
+		server.TLS = &tls.Config{MinVersion: version, MaxVersion: version}
 		server.StartTLS()
 		t.Cleanup(server.Close)
 		roots := x509.NewCertPool()

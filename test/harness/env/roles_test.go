@@ -33,7 +33,7 @@ func play(role string) {
 	case roleReplica:
 		err = operate(os.Args[1])
 	case rolePage:
-		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2]))) //nolint:gosec // it lives for one test
+		err = http.ListenAndServe(os.Args[1], http.FileServer(http.Dir(os.Args[2])))
 	case roleS3:
 		err = holdS3()
 	case roleKilled, rolePanics, roleStops:

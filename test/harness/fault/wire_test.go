@@ -87,7 +87,7 @@ func TestBadCertificatesAreBadInOneWayOnly(t *testing.T) {
 	for wire, config := range map[Wire]*tls.Config{
 		TLS:       {RootCAs: pool},
 		WrongHost: {RootCAs: pool, ServerName: WrongHostName},
-		OldTLS:    {RootCAs: pool, MinVersion: tls.VersionTLS10}, //nolint:gosec // the point of it
+		OldTLS:    {RootCAs: pool, MinVersion: tls.VersionTLS10},
 	} {
 		injection := p.InjectWire(wire)
 		transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}

@@ -95,7 +95,7 @@ func newCgroup() cgroup {
 		{"/sys/fs/cgroup", "memory.max", "memory.peak", "memory.events"},
 	} {
 		g.dir = filepath.Join(g.dir, operator.Unique("leasehold"))
-		if os.Mkdir(g.dir, 0o755) != nil { //nolint:gosec // as control groups are
+		if os.Mkdir(g.dir, 0o755) != nil {
 			continue
 		}
 		if os.WriteFile(filepath.Join(g.dir, g.limit), []byte(strconv.Itoa(shippedLimit)), 0o600) == nil {
@@ -113,7 +113,7 @@ func (g cgroup) confine(o *env.ReplicaOptions) {
 	// Beside the binary, as the replica is started once more after the spec.
 	start := filepath.Join(filepath.Dir(o.Binary), filepath.Base(g.dir))
 	script := fmt.Sprintf("#!/bin/sh\n[ ! -d %[1]s ] || echo $$ > %[1]s/cgroup.procs\nexec %[2]s \"$@\"\n", g.dir, o.Binary)
-	Expect(os.WriteFile(start, []byte(script), 0o700)).To(Succeed()) //nolint:gosec // it is a program
+	Expect(os.WriteFile(start, []byte(script), 0o700)).To(Succeed())
 	o.Binary = start
 }
 
