@@ -323,6 +323,14 @@ func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...reco
 		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
 }
 
+// eventsOf is the events that a replica has recorded. Those of its successor may come at any time.
+func (f *fenced) eventsOf(r *env.Replica, since record.Bookmark) []auditv1.Event {
+	GinkgoHelper()
+	events, _, err := record.ReadAuditLogFrom(f.plane.AuditLog(), since)
+	Expect(err).NotTo(HaveOccurred())
+	return record.Writes(events, r.Identity().Username, byPod(r), record.Resource("events.k8s.io", "events"))
+}
+
 func logOf(r *env.Replica) string {
 	GinkgoHelper()
 	said, err := os.ReadFile(r.LogPath())
