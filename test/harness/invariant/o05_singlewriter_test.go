@@ -38,6 +38,11 @@ func TestLeaseIsNotTaken(t *testing.T) {
 			s.Replicas = append(s.Replicas, history.Replica{Name: name, Started: at(started), Ended: ended})
 		})
 	}
+	falseEnd := func(who string, began int) step {
+		return changes(func(s *story) {
+			s.Faults = append(s.Faults, history.Fault{Name: "P21", Replica: who, Happened: 1, Began: at(began), Ended: at(9), FalseEnd: true})
+		})
+	}
 	with := func(more ...step) *history.History {
 		return tell(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
 	}
@@ -50,6 +55,11 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"EarlierProcessEnded":   {history: with(process("a", 0, at(2)), process("a", 3, time.Time{})), want: invariant.Broken, says: taken},
 		"LaterProcessEnded":     {history: with(process("a", 0, time.Time{}), process("a", 5, at(5))), want: invariant.Broken, says: taken},
 		"NamesThatBeginTheSame": {history: with(process("a", 0, time.Time{}), process("", 1, at(5))), want: invariant.Broken, says: taken},
+		"FalseEnd":              {history: with(process("a", 0, time.Time{}), falseEnd("a", 4)), want: invariant.Held},
+		"FalseEndOfAnother":     {history: with(process("a", 0, time.Time{}), falseEnd("b", 4)), want: invariant.Broken, says: taken},
+		"FalseEndLater":         {history: with(process("a", 0, time.Time{}), falseEnd("a", 6)), want: invariant.Broken, says: taken},
+		"FalseEndAndLateWrite":  {history: with(process("a", 0, time.Time{}), falseEnd("a", 4), writes("a", t1)), want: invariant.Broken, says: []string{"the Lease was held by replica b then"}, lacks: "was not given back"},
+		"AnotherFault":          {history: with(process("a", 0, time.Time{}), falseEnd("a", 4), changes(func(s *story) { s.Faults[0].FalseEnd = false })), want: invariant.Broken, says: taken},
 		"Expired":               {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
 		"AboutThen":             {history: tell(holds("b"), writes("b", t1), leases(1, 4)), want: invariant.Held},
 		"GivenBack":             {history: tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2)), want: invariant.Held},

@@ -252,7 +252,7 @@ func (a *armed) result() history.Fault {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Denies, f.Attack = happened.Denies, happened.Attack
+			f.Denies, f.Attack, f.FalseEnd, f.Unelected = happened.Denies, happened.Attack, happened.FalseEnd, happened.Unelected
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}
