@@ -16,7 +16,8 @@ var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
 	everywhere: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
-		"and nobody takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended",
+		"and nobody takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
+		"nor does a holder write a Lease that has expired by its own times",
 	judge: judgeSingleWriter,
 }
 
@@ -30,6 +31,7 @@ func judgeSingleWriter(b *bench) {
 		return
 	}
 	b.judgeTaken()
+	b.judgeTimes()
 	for _, r := range b.History.Requests {
 		// What was refused or changed nothing did no harm: that is what a fence is for.
 		if !b.ours(r) || b.electing(r) || !r.Done() && r.Effect != history.Unknown {
@@ -89,6 +91,34 @@ func (b *bench) judgeTaken() {
 		}
 		before = now
 	}
+}
+
+// judgeTimes looks at each version of the Lease that its holder has written. The time of the
+// renewal in it is the writer's, when it sent the write. All replicas use one clock.
+func (b *bench) judgeTimes() {
+	received := map[history.Span]time.Time{}
+	for _, r := range b.History.Requests {
+		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Operator.Lease && r.Effect == history.Stored {
+			received[r.Span] = r.Received
+		}
+	}
+	for i := range b.History.Versions {
+		v := &b.History.Versions[i]
+		at, written := received[v.Span]
+		if v.Key != b.Operator.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
+			continue
+		}
+		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
+			b.broken("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v), v.Span, at.Sub(renewed).Round(time.Millisecond), lasting(v))
+		}
+	}
+}
+
+// renewedAt is when a version of the Lease says that it was renewed.
+func renewedAt(lease *history.Version) (at time.Time, known bool) {
+	text, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "renewTime")
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil
 }
 
 // noted is how long after the end of a process the harness may note it. It is short: a leader

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -68,6 +70,36 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"WhenUnknown":           {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), changes(func(s *story) { s.Versions[1].At = time.Time{} })), want: invariant.Held},
 		"MadeAnew":              {history: tell(holds("b"), writes("b", t1), leases(1, 2), changes(func(s *story) { s.Versions[1].UID = "another" })), want: invariant.Held},
 		"WasDeleted":            {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3), changes(func(s *story) { s.Versions[1].Gone = true })), want: invariant.Held},
+	})
+}
+
+func TestHolderWritesTheTime(t *testing.T) {
+	t1 := thing()
+	// renews has replica a renew the Lease of 4 seconds with a time that is so old.
+	renews := func(age time.Duration) step {
+		return step{func(s *story) {
+			s.now = second(20)
+			writes("a", object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+				o.SetNamespace("system")
+				o.Object["spec"] = map[string]any{
+					"holderIdentity": "a_1", "leaseDurationSeconds": int64(4), "renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
+				}
+			})).tell(s)
+		}}
+	}
+	spec := func(change func(map[string]any)) step {
+		return changes(func(s *story) { change(s.Versions[1].Object.Object["spec"].(map[string]any)) })
+	}
+	stale := []string{"the Lease that a_1 wrote at resourceVersion 102 says that it was renewed 5.1s before, and lasts 4s"}
+	check(t, invariant.SingleWriter, map[string]row{
+		"Fresh":        {history: tell(renews(0), writes("a", t1)), want: invariant.Held},
+		"SlowlySent":   {history: tell(renews(3*time.Second), writes("a", t1)), want: invariant.Held},
+		"Ahead":        {history: tell(renews(-time.Hour), writes("a", t1)), want: invariant.Held},
+		"Stale":        {history: tell(renews(5*time.Second), writes("a", t1)), want: invariant.Broken, says: stale},
+		"NoTime":       {history: tell(renews(time.Hour), writes("a", t1), spec(func(s map[string]any) { delete(s, "renewTime") })), want: invariant.Held},
+		"NoDuration":   {history: tell(renews(time.Hour), writes("a", t1), spec(func(s map[string]any) { delete(s, "leaseDurationSeconds") })), want: invariant.Held},
+		"GivenBack":    {history: tell(renews(time.Hour), holds("a"), writes("a", t1), spec(func(s map[string]any) { s["holderIdentity"] = "" })), want: invariant.Held},
+		"OthersForged": {history: tell(renews(time.Hour), writes("a", t1), changes(func(s *story) { s.Requests[1].User = "alice" })), want: invariant.Held},
 	})
 }
 
