@@ -46,6 +46,7 @@ func judgeSingleWriter(b *bench) {
 		case len(leaders) == 0:
 			b.doubt("%s: who held the Lease so early was not recorded", r)
 		case slices.Equal(leaders, []string{r.Replica}):
+		case b.neverStored(r):
 		case r.Effect == history.Unknown:
 			b.doubt("%s: it may have been stored, while the Lease was held by %s", r, names(leaders))
 		case slices.Contains(leaders, r.Replica):
@@ -56,6 +57,19 @@ func judgeSingleWriter(b *bench) {
 			b.broken("%s: the Lease was held by %s then", r, names(leaders))
 		}
 	}
+}
+
+// neverStored reports whether a write without a known effect had none: a watch has recorded
+// every version of the object since, and each is known to be the effect of another request.
+func (b *bench) neverStored(r history.Request) bool {
+	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) || !slices.Contains(b.Operator.Resources(), r.Resource) {
+		return false
+	}
+	writers := b.writers()
+	return !slices.ContainsFunc(b.History.Versions, func(v history.Version) bool {
+		_, others := writers[v.Span]
+		return v.Key == r.Key && !v.Before(r.Span) && !others
+	})
 }
 
 func names(leaders []string) string {
