@@ -13,12 +13,17 @@ import (
 )
 
 // Owns reports whether the program has a TCP connection from this address of its
-// own, such as 127.0.0.1:40000, open now. It asks the kernel, and is always false
-// where that has no /proc to ask.
-func (r *Replica) Owns(address string) bool { return owns(r.Pid(), address) }
+// own, such as 127.0.0.1:40000, to that one open now. Both count: the kernel lets
+// connections to different addresses share a port. It asks the kernel, and is always
+// false where that has no /proc to ask.
+func (r *Replica) Owns(local, remote string) bool { return owns(r.Pid(), local, remote) }
 
-func owns(pid int, address string) bool {
-	local, err := netip.ParseAddrPort(address)
+func owns(pid int, from, to string) bool {
+	local, err := netip.ParseAddrPort(from)
+	if err != nil {
+		return false
+	}
+	remote, err := netip.ParseAddrPort(to)
 	if err != nil {
 		return false
 	}
@@ -27,16 +32,16 @@ func owns(pid int, address string) bool {
 	if err != nil {
 		return false // it has ended
 	}
-	sockets := socketsFrom(pid, local)
+	sockets := socketsFrom(pid, local, remote)
 	return slices.ContainsFunc(files, func(f os.DirEntry) bool {
 		target, err := os.Readlink(filepath.Join(folder, f.Name()))
 		return err == nil && slices.Contains(sockets, target)
 	})
 }
 
-// socketsFrom are the sockets with that address, as the links to open files name
+// socketsFrom are the sockets with these addresses, as the links to open files name
 // them, of the network that the process sees.
-func socketsFrom(pid int, local netip.AddrPort) []string {
+func socketsFrom(pid int, local, remote netip.AddrPort) []string {
 	var found []string
 	for _, table := range []string{"tcp", "tcp6"} {
 		file, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
@@ -48,7 +53,7 @@ func socketsFrom(pid int, local netip.AddrPort) []string {
 			// sl, local_address, rem_address, st, queues, timer, retransmits, uid,
 			// timeout, inode; see proc(5).
 			fields := strings.Fields(lines.Text())
-			if len(fields) > 9 && addressOf(fields[1]) == local {
+			if len(fields) > 9 && addressOf(fields[1]) == local && addressOf(fields[2]) == remote {
 				found = append(found, "socket:["+fields[9]+"]")
 			}
 		}

@@ -48,10 +48,12 @@ func TestAConnectionHasOneOwner(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = server.Close() })
 
-	address := server.RemoteAddr().String()
-	g.Expect(owns(os.Getpid(), address)).To(BeTrue())
-	g.Expect(owns(other.Process.Pid, address)).To(BeFalse(), "it is another's")
-	g.Expect(owns(os.Getpid(), "nonsense")).To(BeFalse())
+	address, ours := server.RemoteAddr().String(), server.LocalAddr().String()
+	g.Expect(owns(os.Getpid(), address, ours)).To(BeTrue())
+	g.Expect(owns(os.Getpid(), address, "127.0.0.2:80")).To(BeFalse(), "another connection may have that port")
+	g.Expect(owns(other.Process.Pid, address, ours)).To(BeFalse(), "it is another's")
+	g.Expect(owns(os.Getpid(), "nonsense", ours)).To(BeFalse())
+	g.Expect(owns(os.Getpid(), address, "nonsense")).To(BeFalse())
 	g.Expect(client.Close()).To(Succeed())
-	g.Expect(owns(os.Getpid(), address)).To(BeFalse(), "it is closed")
+	g.Expect(owns(os.Getpid(), address, ours)).To(BeFalse(), "it is closed")
 }

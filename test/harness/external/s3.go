@@ -33,7 +33,7 @@ type S3Options struct {
 
 // S3 starts an S3 server. What is told apart in it are buckets.
 func S3(o S3Options) run.StartExternal {
-	return func(ctx context.Context, c clock.Clock, peer func(string) string) (run.External, error) {
+	return func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (run.External, error) {
 		server, err := env.StartS3(ctx, o.Server)
 		if err != nil {
 			return nil, err

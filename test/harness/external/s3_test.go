@@ -78,7 +78,7 @@ func TestRefusalIsInItsWords(t *testing.T) {
 func TestS3IsWhatWasMadeOfIt(t *testing.T) {
 	g := NewWithT(t)
 	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(
-		context.WithoutCancel(t.Context()), clock.RealClock{}, func(string) string { return "one" })
+		context.WithoutCancel(t.Context()), clock.RealClock{}, func(string, string) string { return "one" })
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(started.Stop()).To(Succeed()) })
 

@@ -59,7 +59,7 @@ func TestAnAnswerThatBreaksOffStillDoesWhenItIsKept(t *testing.T) {
 func TestJournalSaysWhoHasAsked(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
-	p := startProxy(t, Options{Upstream: startService(t).URL, Peer: func(address string) string {
+	p := startProxy(t, Options{Upstream: startService(t).URL, Peer: func(address, _ string) string {
 		asked = append(asked, address)
 		if len(asked) == 1 {
 			return "one"

@@ -18,8 +18,8 @@ type listener struct {
 	clock   clock.PassiveClock
 	journal *journal
 	configs map[Wire]*tls.Config
-	peer    func(address string) string // nil if nobody knows
-	wire    func() *Injection           // what the next connection meets
+	peer    func(client, server string) string // nil if nobody knows
+	wire    func() *Injection                  // what the next connection meets
 	running *sync.WaitGroup
 
 	mu     sync.Mutex
@@ -66,7 +66,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			Remote: accepted.RemoteAddr().String(), Wire: injection.wire, Accepted: l.clock.Now(),
 		}}
 		if l.peer != nil {
-			c.entry.Peer = l.peer(c.entry.Remote)
+			c.entry.Peer = l.peer(c.entry.Remote, accepted.LocalAddr().String())
 		}
 		l.journal.accepted(c.entry)
 		if !l.track(c) {

@@ -53,10 +53,10 @@ type Options struct {
 	// they are forwarded then. It is for services to which no credentials are sent in
 	// bodies. Zero: none are kept.
 	Bodies int
-	// Peer says who has opened a connection, by the client's address, for the
+	// Peer says who has opened a connection, by the addresses of both its ends, for the
 	// journal; "" if it cannot tell. It is called once for each, while the connection
 	// is open and before anything is read from it. Nil: nobody knows.
-	Peer func(address string) string
+	Peer func(client, server string) string
 	// Clock measures delays and gives the journal its times. Nil: the real one.
 	Clock clock.Clock
 }

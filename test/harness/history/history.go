@@ -70,6 +70,11 @@ type Fault struct {
 	Denies bool `json:"denies,omitempty"`
 	// Attack says that it was a hostile user.
 	Attack bool `json:"attack,omitempty"`
+	// FalseEnd says that the fault reported the end of the replica's process, which ran:
+	// that another replica then takes the Lease early is the fault's doing.
+	FalseEnd bool `json:"falseEnd,omitempty"`
+	// Unelected says that the fault made the replica act without an election.
+	Unelected bool `json:"unelected,omitempty"`
 }
 
 // Decision is an answer of the API server to whether a user may do something: an

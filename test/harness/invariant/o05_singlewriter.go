@@ -16,7 +16,8 @@ var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
 	everywhere: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
-		"and nobody takes the Lease from another before that one gave it back, let it expire or ended",
+		"and nobody takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
+		"nor does a holder write a Lease that has expired by its own times",
 	judge: judgeSingleWriter,
 }
 
@@ -30,6 +31,7 @@ func judgeSingleWriter(b *bench) {
 		return
 	}
 	b.judgeTaken()
+	b.judgeTimes()
 	for _, r := range b.History.Requests {
 		// What was refused or changed nothing did no harm: that is what a fence is for.
 		if !b.ours(r) || b.electing(r) || !r.Done() && r.Effect != history.Unknown {
@@ -44,6 +46,7 @@ func judgeSingleWriter(b *bench) {
 		case len(leaders) == 0:
 			b.doubt("%s: who held the Lease so early was not recorded", r)
 		case slices.Equal(leaders, []string{r.Replica}):
+		case b.neverStored(r):
 		case r.Effect == history.Unknown:
 			b.doubt("%s: it may have been stored, while the Lease was held by %s", r, names(leaders))
 		case slices.Contains(leaders, r.Replica):
@@ -54,6 +57,19 @@ func judgeSingleWriter(b *bench) {
 			b.broken("%s: the Lease was held by %s then", r, names(leaders))
 		}
 	}
+}
+
+// neverStored reports whether a write without a known effect had none: a watch has recorded
+// every version of the object since, and each is known to be the effect of another request.
+func (b *bench) neverStored(r history.Request) bool {
+	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) || !slices.Contains(b.Operator.Resources(), r.Resource) {
+		return false
+	}
+	writers := b.writers()
+	return !slices.ContainsFunc(b.History.Versions, func(v history.Version) bool {
+		_, others := writers[v.Span]
+		return v.Key == r.Key && !v.Before(r.Span) && !others
+	})
 }
 
 func names(leaders []string) string {
@@ -82,13 +98,41 @@ func (b *bench) judgeTaken() {
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := held(before), held(now), lasting(before)
-			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner && !b.endedBetween(had, before.At, now.At) {
+			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner && !b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
 				b.broken("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
 					had, has, now.Span, now.At.Sub(before.At).Round(time.Millisecond), before.Span, lasts)
 			}
 		}
 		before = now
 	}
+}
+
+// judgeTimes looks at each version of the Lease that its holder has written. The time of the
+// renewal in it is the writer's, when it sent the write. All replicas use one clock.
+func (b *bench) judgeTimes() {
+	received := map[history.Span]time.Time{}
+	for _, r := range b.History.Requests {
+		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Operator.Lease && r.Effect == history.Stored {
+			received[r.Span] = r.Received
+		}
+	}
+	for i := range b.History.Versions {
+		v := &b.History.Versions[i]
+		at, written := received[v.Span]
+		if v.Key != b.Operator.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
+			continue
+		}
+		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
+			b.broken("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v), v.Span, at.Sub(renewed).Round(time.Millisecond), lasting(v))
+		}
+	}
+}
+
+// renewedAt is when a version of the Lease says that it was renewed.
+func renewedAt(lease *history.Version) (at time.Time, known bool) {
+	text, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "renewTime")
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil
 }
 
 // noted is how long after the end of a process the harness may note it. It is short: a leader
@@ -106,6 +150,14 @@ func (b *bench) endedBetween(identity string, from, until time.Time) bool {
 		}
 	}
 	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(noted))
+}
+
+// deceived reports whether a fault of the history reported the holder's end, which is what the
+// next leader acted on. The recorded fault alone excuses that it was early; no write is excused.
+func (b *bench) deceived(identity string, at time.Time) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+		return strings.HasPrefix(identity, f.Replica+"_") && b.falselyEnded(f.Replica, at)
+	})
 }
 
 // held is who holds a version of the Lease, by its whole identity; "" is nobody.

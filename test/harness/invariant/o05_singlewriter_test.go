@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
@@ -38,6 +40,11 @@ func TestLeaseIsNotTaken(t *testing.T) {
 			s.Replicas = append(s.Replicas, history.Replica{Name: name, Started: at(started), Ended: ended})
 		})
 	}
+	falseEnd := func(who string, began int) step {
+		return changes(func(s *story) {
+			s.Faults = append(s.Faults, history.Fault{Name: "P21", Replica: who, Happened: 1, Began: at(began), Ended: at(9), FalseEnd: true})
+		})
+	}
 	with := func(more ...step) *history.History {
 		return tell(slices.Concat([]step{holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5)}, more)...)
 	}
@@ -50,6 +57,11 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"EarlierProcessEnded":   {history: with(process("a", 0, at(2)), process("a", 3, time.Time{})), want: invariant.Broken, says: taken},
 		"LaterProcessEnded":     {history: with(process("a", 0, time.Time{}), process("a", 5, at(5))), want: invariant.Broken, says: taken},
 		"NamesThatBeginTheSame": {history: with(process("a", 0, time.Time{}), process("", 1, at(5))), want: invariant.Broken, says: taken},
+		"FalseEnd":              {history: with(process("a", 0, time.Time{}), falseEnd("a", 4)), want: invariant.Held},
+		"FalseEndOfAnother":     {history: with(process("a", 0, time.Time{}), falseEnd("b", 4)), want: invariant.Broken, says: taken},
+		"FalseEndLater":         {history: with(process("a", 0, time.Time{}), falseEnd("a", 6)), want: invariant.Broken, says: taken},
+		"FalseEndAndLateWrite":  {history: with(process("a", 0, time.Time{}), falseEnd("a", 4), writes("a", t1)), want: invariant.Broken, says: []string{"the Lease was held by replica b then"}, lacks: "was not given back"},
+		"AnotherFault":          {history: with(process("a", 0, time.Time{}), falseEnd("a", 4), changes(func(s *story) { s.Faults[0].FalseEnd = false })), want: invariant.Broken, says: taken},
 		"Expired":               {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
 		"AboutThen":             {history: tell(holds("b"), writes("b", t1), leases(1, 4)), want: invariant.Held},
 		"GivenBack":             {history: tell(holds(""), holds("b"), writes("b", t1), leases(1, 2, 2)), want: invariant.Held},
@@ -58,6 +70,36 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"WhenUnknown":           {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 4, 5), changes(func(s *story) { s.Versions[1].At = time.Time{} })), want: invariant.Held},
 		"MadeAnew":              {history: tell(holds("b"), writes("b", t1), leases(1, 2), changes(func(s *story) { s.Versions[1].UID = "another" })), want: invariant.Held},
 		"WasDeleted":            {history: tell(holds("a"), holds("b"), writes("b", t1), leases(1, 2, 3), changes(func(s *story) { s.Versions[1].Gone = true })), want: invariant.Held},
+	})
+}
+
+func TestHolderWritesTheTime(t *testing.T) {
+	t1 := thing()
+	// renews has replica a renew the Lease of 4 seconds with a time that is so old.
+	renews := func(age time.Duration) step {
+		return step{func(s *story) {
+			s.now = second(20)
+			writes("a", object("Lease", "leader", "uid-lease", func(o *unstructured.Unstructured) {
+				o.SetNamespace("system")
+				o.Object["spec"] = map[string]any{
+					"holderIdentity": "a_1", "leaseDurationSeconds": int64(4), "renewTime": second(20).Add(-age).Format("2006-01-02T15:04:05.000000Z07:00"),
+				}
+			})).tell(s)
+		}}
+	}
+	spec := func(change func(map[string]any)) step {
+		return changes(func(s *story) { change(s.Versions[1].Object.Object["spec"].(map[string]any)) })
+	}
+	stale := []string{"the Lease that a_1 wrote at resourceVersion 102 says that it was renewed 5.1s before, and lasts 4s"}
+	check(t, invariant.SingleWriter, map[string]row{
+		"Fresh":        {history: tell(renews(0), writes("a", t1)), want: invariant.Held},
+		"SlowlySent":   {history: tell(renews(3*time.Second), writes("a", t1)), want: invariant.Held},
+		"Ahead":        {history: tell(renews(-time.Hour), writes("a", t1)), want: invariant.Held},
+		"Stale":        {history: tell(renews(5*time.Second), writes("a", t1)), want: invariant.Broken, says: stale},
+		"NoTime":       {history: tell(renews(time.Hour), writes("a", t1), spec(func(s map[string]any) { delete(s, "renewTime") })), want: invariant.Held},
+		"NoDuration":   {history: tell(renews(time.Hour), writes("a", t1), spec(func(s map[string]any) { delete(s, "leaseDurationSeconds") })), want: invariant.Held},
+		"GivenBack":    {history: tell(renews(time.Hour), holds("a"), writes("a", t1), spec(func(s map[string]any) { s["holderIdentity"] = "" })), want: invariant.Held},
+		"OthersForged": {history: tell(renews(time.Hour), writes("a", t1), changes(func(s *story) { s.Requests[1].User = "alice" })), want: invariant.Held},
 	})
 }
 
@@ -80,16 +122,22 @@ func TestSingleWriter(t *testing.T) {
 		"AboutTheChange":  {history: tell(writes("a", t1), holds("b"), ends("a", t1, undated(2))), want: invariant.Inconclusive, says: []string{"changed hands", "replica a or replica b"}},
 		"UndatedByLeader": {history: tell(writes("a", t1), ends("a", t1, undated(1))), want: invariant.Held},
 		"UndatedStandby":  {history: tell(writes("a", t1), ends("b", t1, undated(1))), want: invariant.Broken, says: []string{"between resourceVersions"}},
-		"LateTimeout":     {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Inconclusive, says: []string{"may have been stored"}},
-		"LeadersTimeout":  {history: tell(asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
-		"WithoutBodies":   {history: tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)), want: invariant.Inconclusive, says: []string{"whether it changed anything"}},
-		"NoPod":           {history: tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })), want: invariant.Inconclusive, says: []string{"names no replica"}},
-		"BeforeTheRecord": {history: tell(writes("a", t1), changes(func(s *story) { s.Requests[1].Span = history.At(50) })), want: invariant.Inconclusive, says: []string{"so early"}},
-		"NoLease":         {history: tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })), want: invariant.Inconclusive, says: []string{"Lease system/leader"}},
-		"NoAudit":         {history: tell(writes("b", t1), without(history.Audit)), want: invariant.Inconclusive, says: []string{"nobody recorded [audit]"}},
-		"NothingWritten":  {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
-		"FaultWasNot":     {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Inconclusive, says: []string{"P10 did not happen"}},
-		"FaultWas":        {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10", Happened: 1}} })), want: invariant.Held},
-		"BrokenAnyway":    {history: tell(writes("b", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Broken},
+		"LateTimeout":     {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
+		"TimeoutUnseen":   {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504), without(history.Watch)), want: invariant.Inconclusive, says: []string{"may have been stored"}},
+		"TimeoutOfOthers": {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504, func(r *history.Request) { r.Resource.Resource = "others" })), want: invariant.Inconclusive, says: []string{"may have been stored"}},
+		"TimeoutNoName":   {history: tell(writes("a", t1), holds("b"), asks("a", "create", t1, history.Unknown, 504, func(r *history.Request) { r.Name = "" })), want: invariant.Inconclusive, says: []string{"may have been stored"}},
+		"TimeoutStored": {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504), writes("b", t1), changes(func(s *story) { s.Requests = s.Requests[:len(s.Requests)-1] })),
+			want: invariant.Inconclusive, says: []string{"may have been stored"}},
+		"TimeoutThenWritten": {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Unknown, 504), writes("b", t1)), want: invariant.Held},
+		"LeadersTimeout":     {history: tell(asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
+		"WithoutBodies":      {history: tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)), want: invariant.Inconclusive, says: []string{"whether it changed anything"}},
+		"NoPod":              {history: tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })), want: invariant.Inconclusive, says: []string{"names no replica"}},
+		"BeforeTheRecord":    {history: tell(writes("a", t1), changes(func(s *story) { s.Requests[1].Span = history.At(50) })), want: invariant.Inconclusive, says: []string{"so early"}},
+		"NoLease":            {history: tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })), want: invariant.Inconclusive, says: []string{"Lease system/leader"}},
+		"NoAudit":            {history: tell(writes("b", t1), without(history.Audit)), want: invariant.Inconclusive, says: []string{"nobody recorded [audit]"}},
+		"NothingWritten":     {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"FaultWasNot":        {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Inconclusive, says: []string{"P10 did not happen"}},
+		"FaultWas":           {history: tell(writes("a", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10", Happened: 1}} })), want: invariant.Held},
+		"BrokenAnyway":       {history: tell(writes("b", t1), changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Broken},
 	})
 }

@@ -126,10 +126,12 @@ func TestAllJudgeALifeByTheBook(t *testing.T) {
 		for i := range s.Marks {
 			s.Marks[i].Acted, s.Marks[i].Reached = s.Marks[i].Began.Add(-time.Second), s.Marks[i].Began
 		}
-	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9), answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50))
+	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9), answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50), elects("c", "c_1"))
+	steps = append(append(steps, polls("b", 6)...), elects("b", "b_1"))
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)}, Operator: operator()}
 	seen := map[string]bool{}
 	c.Operator.Limits.Goroutines, c.Operator.Limits.Late.Duration = 10, time.Second
+	c.Operator.Limits.Takeover.Duration = 2 * time.Second
 	for _, i := range invariant.All() {
 		if v := i.Judge(c); v.Result != invariant.Held {
 			t.Errorf("%s", v)

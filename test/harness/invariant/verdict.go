@@ -110,7 +110,7 @@ func All() []Invariant {
 	return []Invariant{
 		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
 		HonestStatus, Progress, EventBudget, Rights, HonestReadiness, HonestLiveness, Shutdown, Resources,
-		Isolation, Decisions,
+		ExternalByLeader, Isolation, Decisions, Takeover,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -84,6 +85,26 @@ func (p *Prover) remove(ctx context.Context, r *replica) error {
 	p.retired = append(p.retired, r)
 	p.mu.Unlock()
 	return errors.Join(err, r.proxy.Close())
+}
+
+// replace ends a replica that cannot go on, and starts another in its place.
+func (p *Prover) replace(ctx context.Context, r *replica) error {
+	r.mu.Lock()
+	r.leaves = true
+	r.mu.Unlock()
+	life := len(r.lived()) - 1
+	r.kill()
+	if err := r.gone(ctx, life, p.grace()); err != nil {
+		return err
+	}
+	err := r.leave()
+	r.process.Kill() // it may have been about to start again
+	p.mu.Lock()
+	p.replicas = slices.DeleteFunc(p.replicas, func(o *replica) bool { return o == r })
+	p.retired = append(p.retired, r)
+	p.mu.Unlock()
+	_, started := p.add(ctx, unlike{})
+	return errors.Join(err, r.proxy.Close(), started)
 }
 
 // grace is how long a replica may take to stop.
@@ -169,6 +190,17 @@ func (p *Prover) renewer() *replica {
 		}
 	}
 	return last
+}
+
+// watchedLeases is the collection with the Lease if a replica watches that; otherwise it is empty.
+func (p *Prover) watchedLeases() string {
+	leases := path.Dir(p.leasePath())
+	for _, r := range p.present() {
+		if r.proxy.Open(fault.Match{Path: leases, Query: map[string]string{"watch": "true"}}) > 0 {
+			return leases
+		}
+	}
+	return ""
 }
 
 // leasePath is where requests about the Lease go.

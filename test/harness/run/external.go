@@ -42,14 +42,14 @@ type External interface {
 }
 
 // StartExternal starts an external system. The clock is for its proxy; peer says
-// which replica has opened a connection, by the address that it comes from.
-type StartExternal func(ctx context.Context, c clock.Clock, peer func(address string) string) (External, error)
+// which replica has opened a connection, by the addresses of both its ends.
+type StartExternal func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (External, error)
 
-// owner is the name of the replica that has opened a connection from this address;
+// owner is the name of the replica that has opened a connection between these addresses;
 // "" if none has. It is asked while the connection is being accepted.
-func (p *Prover) owner(address string) string {
+func (p *Prover) owner(client, server string) string {
 	for _, r := range p.present() {
-		if r.process.Owns(address) {
+		if r.process.Owns(client, server) {
 			return r.process.Name()
 		}
 	}

@@ -57,10 +57,15 @@ type leading struct {
 // successor waits until another replica than old leads, and until that one has
 // written or had the time to. Nil is that none came, which is noted.
 func (a *armed) successor(ctx context.Context, old *replica) (*leading, error) {
+	return a.successorTo(ctx, old, "")
+}
+
+// successorTo is successor where it is known by which identity the old leader held the Lease.
+func (a *armed) successorTo(ctx context.Context, old *replica, before string) (*leading, error) {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
-	next, before := &leading{}, ""
-	led := false // old did, as far as is known, when it was looked at first
+	next := &leading{}
+	led := before != "" // old did, as far as is known, when it was looked at first
 	err := wait.PollUntilContextCancel(limited, poll, true, func(ctx context.Context) (bool, error) {
 		lease, err := a.prover.lease(ctx)
 		if err != nil {
@@ -192,7 +197,11 @@ func (a *armed) done(ctx context.Context, r *replica, id int) (fault.Request, er
 }
 
 func pauseLeader(ctx context.Context, a *armed) error {
-	a.atTarget(ctx, fault.AfterAnswer, a.pause)
+	do := a.pause
+	if a.plan.Variant == scenario.VariantReconnect {
+		do = a.pauseUnwatched
+	}
+	a.atTarget(ctx, fault.AfterAnswer, do)
 	return nil
 }
 

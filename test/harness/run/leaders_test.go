@@ -10,6 +10,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +34,11 @@ func newElection(t *testing.T) *stage {
 	o.Namespace, o.Name = lease.Namespace, lease.Name
 	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))
 	NewWithT(t).Expect(s.client.Create(t.Context(), o)).To(Succeed())
+	for _, w := range s.workers {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager"}}}}
+		pod.Namespace, pod.Name, pod.UID = lease.Namespace, w.name, types.UID(w.name+"-uid")
+		NewWithT(t).Expect(s.client.Create(t.Context(), pod)).To(Succeed())
+	}
 	return s
 }
 
@@ -189,7 +196,7 @@ func TestALateWriteOutlivesItsSender(t *testing.T) {
 }
 
 func TestWithoutAnotherLeaderNothingHappened(t *testing.T) {
-	for _, kind := range []string{"P10", "P11", "P12", "P13-leader"} {
+	for _, kind := range []string{"P10", "P11", "P12", "P13-leader", "P21-terminated"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
@@ -206,7 +213,7 @@ func TestWithoutAnotherLeaderNothingHappened(t *testing.T) {
 }
 
 func TestWhatTheEndOfTheRunCutsShortDidNotHappen(t *testing.T) {
-	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow"} {
+	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow", "P21-terminated", "P21-deleted"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

@@ -81,10 +81,10 @@ func withDepot(t *testing.T, s *stage, code int) *depot {
 	}))
 	t.Cleanup(upstream.Close)
 	var err error
-	d.proxy, err = fault.NewProxy(fault.Options{Upstream: upstream.URL, Peer: func(string) string {
+	d.proxy, err = fault.NewProxy(fault.Options{Upstream: upstream.URL, Peer: func(string, string) string {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		return s.owner(d.caller)
+		return s.owner(d.caller, "")
 	}})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(d.Stop()).To(Succeed()) })

@@ -37,9 +37,10 @@ var perturbers = map[scenario.Perturbation]perturber{
 	scenario.CutOff:          {arm: cutOff},
 	scenario.Ask:             {arm: ask},
 	scenario.Twins:           {arm: twins},
-	scenario.LateNews:        {arm: spoilNews("late", func() fault.Fault { return fault.Lag{For: newsFor} })},
-	scenario.MissedNews:      {arm: spoilNews("missed", func() fault.Fault { return fault.NewSkip(newsFor) })},
-	scenario.LostNews:        {arm: spoilNews("lost", func() fault.Fault { return fault.Stall{For: newsFor} })},
+	scenario.FalseEvidence:   {arm: showFalseEnd},
+	scenario.LateNews:        {arm: spoilNews("late", func(d time.Duration) fault.Fault { return fault.Lag{For: d} })},
+	scenario.MissedNews:      {arm: spoilNews("missed", func(d time.Duration) fault.Fault { return fault.NewSkip(d) })},
+	scenario.LostNews:        {arm: spoilNews("lost", func(d time.Duration) fault.Fault { return fault.Stall{For: d} })},
 	scenario.StaleStart:      {arm: startStale},
 	scenario.StartRace:       {arm: raceStart},
 	scenario.WorldMoves:      {arm: moveWorld},
@@ -252,7 +253,7 @@ func (a *armed) result() history.Fault {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Denies, f.Attack = happened.Denies, happened.Attack
+			f.Denies, f.Attack, f.FalseEnd, f.Unelected = happened.Denies, happened.Attack, happened.FalseEnd, happened.Unelected
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}

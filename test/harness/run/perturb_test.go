@@ -57,7 +57,7 @@ func (w *worker) Ready(context.Context) error {
 }
 
 // Owns is that a worker's connections come from an address of its name.
-func (w *worker) Owns(address string) bool { return address == w.name }
+func (w *worker) Owns(address, _ string) bool { return address == w.name }
 
 func (w *worker) Wait(ctx context.Context) (int, error) {
 	select {

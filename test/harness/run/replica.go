@@ -31,7 +31,7 @@ type process interface {
 	Wait(ctx context.Context) (code int, err error)
 	Restart() error
 	Kill()
-	Owns(address string) bool
+	Owns(local, remote string) bool
 	Signal(s os.Signal) error
 	Pause(ctx context.Context) error
 	Resume() error

@@ -171,7 +171,7 @@ func (t *trial) clear(ctx context.Context) error {
 func (t *trial) observed(h *history.History) scenario.Observed {
 	return scenario.Observed{
 		Writes: t.writes(h), News: t.news(h), Unelected: len(t.prover.subject.Unelected) > 0,
-		Calls: t.observedCalls(h), Changes: t.prover.changes(),
+		Calls: t.observedCalls(h), Changes: t.prover.changes(), Leases: t.prover.watchedLeases(),
 	}
 }
 

@@ -66,7 +66,7 @@ func (a *armed) tellUnelected(r *replica, began time.Time) {
 		return
 	}
 	a.noted(history.Fault{
-		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Replica: r.process.Name(), Began: began, Ended: a.now(), Unelected: true,
 		Detail: fmt.Sprintf("it acted without being elected: it sent %d writes, of which %d were refused", wrote, refused),
 	})
 }

@@ -40,6 +40,7 @@ func TestOneActsWithoutBeingElected(t *testing.T) {
 	s.ask(t, 2, http.MethodPatch, "/apis/example.com/v1/things/thing-1", "")
 	f := happened(t, a)
 	g.Expect(f.Replica).To(Equal("three"))
+	g.Expect(f.Unelected).To(BeTrue(), "its external calls are the fault's doing")
 	g.Expect(f.Detail).To(Equal("it acted without being elected: it sent 1 writes, of which 0 were refused"))
 	g.Expect(names(s)).To(Equal([]string{"one", "two"}), "it is there for one run")
 	g.Expect(s.workers[2].heard()).To(Equal([]string{"asked by terminated"}))

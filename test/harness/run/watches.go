@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -29,15 +30,19 @@ func (a *armed) collection() fault.Match {
 }
 
 // spoilNews injects a fault of watches at all replicas, before the target's step.
-func spoilNews(how string, newFault func() fault.Fault) func(context.Context, *armed) error {
+func spoilNews(how string, newFault func(lasts time.Duration) fault.Fault) func(context.Context, *armed) error {
 	return func(ctx context.Context, a *armed) error {
+		lasts, err := a.newsLast(ctx)
+		if err != nil {
+			return err
+		}
 		return a.beforeAction(func() {
 			for _, r := range a.prover.replicas {
 				ended, began := a.lasts(), a.now()
-				injection := a.inject(r, a.collection(), newFault())
+				injection := a.inject(r, a.collection(), newFault(lasts))
 				a.all.Go(func() {
 					defer ended()
-					a.awaitEnd(ctx, injection)
+					a.awaitEnd(ctx, injection, lasts)
 					if !injection.Happened() {
 						a.missing("no news of %s were %s after step %d", a.plan.Target.Path, how, a.plan.Target.Nth)
 						return
@@ -52,9 +57,19 @@ func spoilNews(how string, newFault func() fault.Fault) func(context.Context, *a
 	}
 }
 
-// awaitEnd waits for a fault to end by itself, but not for ever.
-func (a *armed) awaitEnd(ctx context.Context, injection *fault.Injection) {
-	timer := a.prover.clock.NewTimer(newsFor + newsOver)
+// newsLast is for how long the target's collection has no news. A standby that takes a silent
+// watch of the Lease for a leader that is gone shows only after the Lease would have expired.
+func (a *armed) newsLast(ctx context.Context) (time.Duration, error) {
+	if a.collection().Path != path.Dir(a.prover.leasePath()) {
+		return newsFor, nil
+	}
+	term, err := a.term(ctx)
+	return term + newsFor, err
+}
+
+// awaitEnd waits for a fault that lasts so long to end by itself, but not for ever.
+func (a *armed) awaitEnd(ctx context.Context, injection *fault.Injection, lasts time.Duration) {
+	timer := a.prover.clock.NewTimer(lasts + newsOver)
 	defer timer.Stop()
 	select {
 	case <-injection.Done():

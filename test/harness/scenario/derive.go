@@ -29,6 +29,8 @@ type Observed struct {
 	// News are what watches told of the run's own objects, each once, in the order in
 	// which it came.
 	News []News
+	// Leases is the path of the collection with the Lease; empty if that is not watched.
+	Leases string
 	// Unelected says that it is known how a replica acts without being elected.
 	Unelected bool
 	// Changes are those that the subject's installation may see.
@@ -57,6 +59,7 @@ var derivations = []func(d *derivation) []Plan{
 	outsideFails,
 	installationChanges,
 	attacks,
+	failover,
 }
 
 // Plans derives what can go wrong from what was seen in clean runs. What was seen

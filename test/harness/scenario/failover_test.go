@@ -1,0 +1,56 @@
+package scenario_test
+
+import (
+	"math/rand/v2"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+func TestFailoverPlans(t *testing.T) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+	steps := []scenario.Step{{Name: "one"}, {Wait: &scenario.Wait{}}, {Name: "two"}}
+	write := []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true}}
+	all := []string{
+		"s:P21-terminated:PATCH:/a:1", "s:P21-deleted:PATCH:/a:1", "s:P21-replaced:PATCH:/a:1", "s:P11-reconnect:PATCH:/a:1",
+		"s:P6:WATCH:" + leases, "s:P7:WATCH:" + leases, "s:P8:WATCH:" + leases, "s:P9:START:" + leases,
+	}
+	for name, tc := range map[string]struct {
+		run  scenario.Observed
+		want []string
+	}{
+		"All":            {scenario.Observed{Writes: write, Leases: leases}, all},
+		"NobodyWatches":  {scenario.Observed{Writes: write}, all[:4]},
+		"NothingWritten": {scenario.Observed{Leases: leases}, all[4:]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			chosen := map[string]bool{}
+			for seed := range uint64(20) {
+				var got []string
+				for _, p := range scenario.Plans(scenario.Scenario{Name: "s", Steps: steps}, []scenario.Observed{tc.run}, rand.New(rand.NewPCG(seed, 2))) {
+					id := p.ID()
+					if back, err := scenario.ParsePlan(id); err != nil || back != p {
+						t.Errorf("%s read again is %v, %v", id, back, err)
+					}
+					if found := regexp.MustCompile(`^(s:P[6-9]:.*):([12])$`).FindStringSubmatch(id); found != nil {
+						id, chosen[found[2]] = found[1], true
+					}
+					for _, want := range all {
+						if id == want {
+							got = append(got, id)
+						}
+					}
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Fatalf("seed %d (-want +got):\n%s", seed, diff)
+				}
+			}
+			if want := tc.run.Leases != ""; want != (chosen["1"] && chosen["2"]) {
+				t.Errorf("the steps chosen are %v", chosen)
+			}
+		})
+	}
+}
