@@ -176,7 +176,7 @@ mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operat
 PERF_FLAGS ?=
 
 .PHONY: perf
-perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (50 minutes, on a quiet machine); report in artifacts/perf.
+perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (an hour, on a quiet machine); report in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
