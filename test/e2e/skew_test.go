@@ -109,7 +109,7 @@ func (s *skew) start(ctx context.Context, g *WithT, v version) *corev1.Pod {
 	g.Expect(shared.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d)).To(Succeed())
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("e2e-%s-%d", v, len(s.pods)), Namespace: operatorNamespace, Labels: maps.Clone(d.Spec.Template.Labels),
+			Name: unique(string(v)), Namespace: operatorNamespace, Labels: maps.Clone(d.Spec.Template.Labels),
 		},
 		Spec: *d.Spec.Template.Spec.DeepCopy(),
 	}
