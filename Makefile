@@ -181,7 +181,7 @@ mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operat
 PERF_FLAGS ?=
 
 .PHONY: perf
-perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (50 minutes, on a quiet machine); report in artifacts/perf.
+perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (an hour, on a quiet machine); report in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
@@ -211,7 +211,7 @@ gate-proof: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Prove the gate:
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
 # Two checkouts that use one Docker at the same time need a tag each.
 E2E_TAG     ?= e2e
-E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG)
+E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG) POLLING_IMG=leasehold-polling:$(E2E_TAG)
 # More flags, for example E2E_FLAGS='-run Failover'. It also reads
 # E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see test/README.md.
 E2E_FLAGS   ?=

@@ -3,7 +3,7 @@
 # the machine that Docker runs on, and an image of each around nothing but that.
 # No registry is asked for anything, and what has not changed keeps its image.
 #
-#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. hack/e2e-images.sh <folder for the programs>
+#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. POLLING_IMG=.. hack/e2e-images.sh <folder for the programs>
 set -euo pipefail
 out=$1
 cd "$(dirname "$0")/.."
@@ -43,7 +43,32 @@ image() {
   fi
 }
 
-mkdir -p "$out"/{manager/etc/ssl/certs,viewer,s3}
+# polling prints the last commit at which a standby polled the Lease. A clone that is shallow
+# may not have it: the oldest commit that it has appears to add all files, and has no parent.
+polling() {
+  local watching
+  watching=$(git log --diff-filter=A --format=%H -- runners/election/standby.go 2>/dev/null | tail -n 1)
+  [[ -n $watching ]] && git rev-parse --verify --quiet "$watching^"
+}
+
+# An older image would be of another history.
+polling_image() {
+  local commit
+  if ! commit=$(polling); then
+    echo "e2e-images: the history of this clone has no operator that polls the Lease, so there is no $POLLING_IMG; git fetch --unshallow gets it" >&2
+    docker image rm "$POLLING_IMG" >/dev/null 2>&1 || true
+    return
+  fi
+  git archive "$commit" | tar -x -C "$source"
+  compile "$source" . "$out/polling/manager"
+  cp -R "$out/manager/etc" "$out/polling/"
+  chmod -R a+rX "$out/polling"
+  image polling "$POLLING_IMG"
+}
+
+source=$(mktemp -d)
+trap 'rm -rf "$source"' EXIT
+mkdir -p "$out"/{polling,manager/etc/ssl/certs,viewer,s3}
 echo "e2e-images: compiling for $GOOS/$GOARCH (2 minutes on 2 cores the first time)" >&2
 compile . . "$out/manager/manager"
 compile . ./controllers/markdownview/viewer "$out/viewer/viewer"
@@ -64,3 +89,4 @@ chmod -R a+rX "$out"
 image manager "$IMG"
 image viewer "$VIEWER_IMG"
 image s3 "$S3_IMG"
+polling_image

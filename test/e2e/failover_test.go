@@ -56,13 +56,13 @@ func TestFailoverProcessKilled(t *testing.T) {
 }
 
 func TestFailoverNodeStopped(t *testing.T) {
-	testenv.Test(t, nodeStopped(shortSettings).feature())
+	testenv.Test(t, nodeStopped(shortSettings, shortLease).feature())
 }
 
 // nodeStopped lets the leader's node hang, with all that runs on it.
-func nodeStopped(settings string) takeover {
+func nodeStopped(settings string, lease time.Duration) takeover {
 	return takeover{
-		mode: "node stopped (docker pause)", settings: settings, transitions: 1,
+		mode: "node stopped (docker pause)", settings: settings, transitions: 1, expires: lease,
 		lose: func(ctx context.Context, g *WithT, f *failing) {
 			f.lost = time.Now()
 			f.undoing("resuming the node", func(ctx context.Context) error {
@@ -83,6 +83,25 @@ func TestFailoverCutOff(t *testing.T) {
 		},
 		// It answers until the renew deadline, then ends, as it may not lead on.
 		refusedFor: 4*time.Second + crashNoticed,
+	}.feature())
+}
+
+// A forced deletion removes the Pod's object at once. Its process runs on, as its node learns
+// nothing of that, so the deletion is no evidence.
+func TestFailoverForceDeleted(t *testing.T) {
+	testenv.Test(t, takeover{
+		mode: "Pod force-deleted, its node cut off", settings: shortSettings, transitions: 1, expires: shortLease,
+		lose: func(ctx context.Context, g *WithT, f *failing) {
+			// The Pod that replaces it stays Pending, and so is no candidate.
+			f.cordonWorkers(ctx, g)
+			heal, err := shared.cluster.CutOffNode(ctx, f.leader.Spec.NodeName)
+			g.Expect(err).NotTo(HaveOccurred())
+			f.undoing("letting the node back to the API server", heal)
+			f.lost = time.Now()
+			g.Expect(shared.client.Delete(ctx, f.leader, client.GracePeriodSeconds(0))).To(Succeed())
+			g.Expect(gone(f.leader.DeepCopy())(ctx)).To(Succeed())
+		},
+		refusedFor: crashNoticed,
 	}.feature())
 }
 

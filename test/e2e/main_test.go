@@ -40,6 +40,8 @@ type suite struct {
 	began    time.Time
 	traces   map[string]bool // of which tests they have been kept
 
+	hasPollingImage bool // without it nothing can be said of version skew
+
 	stopLogs func()
 	failed   error // what went wrong at the end
 }
@@ -52,6 +54,7 @@ type settings struct {
 	Artifacts                   string
 	Kubectl, Kind, Kustomize    string
 	Image, ViewerImage, S3Image string
+	PollingImage                string // of an earlier version; may be missing
 }
 
 func readSettings(getenv func(string) string) (settings, error) {
@@ -59,10 +62,11 @@ func readSettings(getenv func(string) string) (settings, error) {
 		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
+		PollingImage: getenv("POLLING_IMG"),
 	}
 	for name, value := range map[string]string{
 		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
-		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "ARTIFACTS": getenv("ARTIFACTS"),
+		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage, "ARTIFACTS": getenv("ARTIFACTS"),
 	} {
 		if value == "" {
 			return s, fmt.Errorf("%s is not set: run these tests by `make e2e`", name)
@@ -130,12 +134,15 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 }
 
 func (s *suite) startCluster(ctx context.Context) error {
+	images := []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image}
+	if s.hasPollingImage = hasImage(ctx, s.settings.PollingImage); s.hasPollingImage {
+		images = append(images, s.settings.PollingImage)
+	}
 	var err error
 	s.cluster, err = cluster.Start(ctx, cluster.Options{
 		Name: cmp.Or(s.settings.Cluster, s.settings.Name), Reuse: s.settings.Cluster != "", Keep: s.settings.Keep,
 		Kind: s.settings.Kind, NodeImage: s.settings.NodeImage, Workers: 2,
-		Images: []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image},
-		Dir:    s.settings.Artifacts, Progress: progress{s},
+		Images: images, Dir: s.settings.Artifacts, Progress: progress{s},
 		AuditUsers: []string{operatorUser}, AuditGroups: []string{"leasehold.dev"},
 	})
 	if err != nil {

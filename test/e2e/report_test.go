@@ -18,6 +18,7 @@ type report struct {
 
 	Phases   []*phase       `json:"phases"`
 	Failover []failover     `json:"failover"`
+	Crashes  []crashFinding `json:"crashes"`
 	Probes   []probeFinding `json:"probes"`
 	Fence    []lateWrites   `json:"fence"`
 }
@@ -42,6 +43,15 @@ type failover struct {
 	// Refused is how many dry-run creates the webhooks did not answer, of Asked.
 	Refused int `json:"refused"`
 	Asked   int `json:"asked"`
+}
+
+// crashFinding is one takeover from a leader that crashed, or that was of another version.
+type crashFinding struct {
+	Mode      string  `json:"mode"`
+	Settings  string  `json:"settings"`
+	NewHolder float64 `json:"newHolder"` // seconds from the crash, or from the release
+	// Resumed are the seconds from filled caches to the lead, of the process that was started again.
+	Resumed float64 `json:"resumed,omitempty"`
 }
 
 // probeFinding is what the endpoints of a replica said in a state.
@@ -77,6 +87,12 @@ func (r *report) addFailover(f failover) {
 	r.Failover = append(r.Failover, f)
 }
 
+func (r *report) addCrash(c crashFinding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Crashes = append(r.Crashes, c)
+}
+
 func (r *report) addProbe(p probeFinding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,6 +125,7 @@ func (r *report) markdown() string {
 		fmt.Fprintf(&b, "| %s | %s | %.1f | %.1f | %.1f | %d | %d of %d |\n",
 			f.Mode, f.Settings, f.NewHolder, f.FirstWrite, f.FirstReady, f.Transitions, f.Refused, f.Asked)
 	}
+	r.crashTable(&b)
 	r.probeTable(&b)
 	r.fenceTable(&b)
 	b.WriteString("\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n")
@@ -123,6 +140,17 @@ func (r *report) markdown() string {
 	}
 	fmt.Fprintf(&b, "| in all | %.1f | |\n", sum)
 	return b.String()
+}
+
+func (r *report) crashTable(b *strings.Builder) {
+	b.WriteString("\n## Crashes and version skew, in seconds\n\n| | lease/deadline/retry | loss to new holder | filled caches to lead |\n|---|---|---|---|\n")
+	for _, c := range r.Crashes {
+		resumed := ""
+		if c.Resumed > 0 {
+			resumed = fmt.Sprintf("%.3f", c.Resumed)
+		}
+		fmt.Fprintf(b, "| %s | %s | %.2f | %s |\n", c.Mode, c.Settings, c.NewHolder, resumed)
+	}
 }
 
 // probeTable has a line for each state and replica, and a column for each endpoint.

@@ -25,6 +25,18 @@ const (
 )
 
 func TestRollingUpgrade(t *testing.T) {
+	short, usual := electionArgs(t)
+	stopped := nodeStopped(defaultSettings, defaultLease)
+	testenv.Test(t,
+		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual, lease: shortLease}.feature(),
+		stopped.feature(),
+		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short, lease: defaultLease}.feature())
+}
+
+// electionArgs returns the arguments of the Deployment as they are, with short times, and
+// without those, as in config/default. The short ones are put back after the test.
+func electionArgs(t *testing.T) (short, usual []string) {
+	t.Helper()
 	short, err := shared.operatorArgs(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +49,7 @@ func TestRollingUpgrade(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	usual := slices.DeleteFunc(slices.Clone(short), func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
-	stopped := nodeStopped(defaultSettings)
-	testenv.Test(t,
-		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual, lease: shortLease}.feature(),
-		stopped.feature(),
-		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short, lease: defaultLease}.feature())
+	return short, slices.DeleteFunc(slices.Clone(short), func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
 }
 
 // operatorArgs are the arguments of the Deployment.

@@ -43,20 +43,28 @@ func (s *suite) settled(ctx context.Context) error {
 	if err := s.operatorReady(ctx); err != nil {
 		return err
 	}
-	// All of them: one that is on its way out is still a candidate.
-	var pods corev1.PodList
-	if err := s.client.List(ctx, &pods, client.InNamespace(operatorNamespace)); err != nil {
-		return fmt.Errorf("listing Pods: %w", err)
+	pods, err := s.candidates(ctx)
+	if err != nil {
+		return err
 	}
-	for i := range pods.Items {
-		if !podReady(&pods.Items[i]) || pods.Items[i].DeletionTimestamp != nil {
-			return fmt.Errorf("the Pod %s is not Ready, or on its way out", pods.Items[i].Name)
+	for i := range pods {
+		if !podReady(&pods[i]) || pods[i].DeletionTimestamp != nil {
+			return fmt.Errorf("the Pod %s is not Ready, or on its way out", pods[i].Name)
 		}
 	}
-	if len(pods.Items) != 2 {
-		return fmt.Errorf("there are %d Pods", len(pods.Items))
+	if len(pods) != 2 {
+		return fmt.Errorf("there are %d Pods", len(pods))
 	}
 	return nil
+}
+
+// candidates are all Pods of the operator's namespace: one that is on its way out can still lead.
+func (s *suite) candidates(ctx context.Context) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace)); err != nil {
+		return nil, fmt.Errorf("listing Pods: %w", err)
+	}
+	return list.Items, nil
 }
 
 // replaceWorn deletes a Pod that has been restarted, or that is on the node of the

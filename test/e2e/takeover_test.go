@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,9 @@ type takeover struct {
 	fresh       bool
 	// released: the leader lets go by itself, and the times count from then on.
 	released bool
+	// expires is how long the lost leader's Lease lasts where nothing shows that it has
+	// ended: another one leads no earlier than that after the last renewal.
+	expires time.Duration
 	// refusedFor is how long after the loss a question to the webhooks may go
 	// unanswered: while the Service still leads to the lost Pod.
 	refusedFor time.Duration
@@ -202,6 +207,9 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	g.Expect(found.NewHolder).To(BeNumerically(">", 0))
 	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
+	if to.expires > 0 {
+		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
+	}
 	g.Expect(asked).To(BeNumerically(">", 10))
 	until := f.lost.Add(to.refusedFor)
 	if ends := f.woken.Add(crashNoticed); ends.After(until) {
@@ -224,6 +232,29 @@ func letGo(l record.Leadership, after time.Time, holder string) time.Time {
 		}
 	}
 	return last
+}
+
+// lapse returns the time from the last renewal by the old leader to the takeover by the new
+// one after the loss, both as they wrote it into the Lease. All nodes have this machine's clock.
+func lapse(events []auditv1.Event, from, to string, lost time.Time) (time.Duration, error) {
+	var renewed, acquired time.Time
+	for _, e := range record.Select(events, record.Verb("create", "update"), record.Resource(coordinationv1.GroupName, "leases"),
+		record.InNamespace(operatorNamespace), record.Named(leaseName), record.Succeeded) {
+		var lease coordinationv1.Lease
+		if err := json.Unmarshal(e.ResponseObject.Raw, &lease); err != nil {
+			return 0, fmt.Errorf("decoding the answer to the %s of the Lease at %s: %w", e.Verb, e.StageTimestamp, err)
+		}
+		switch holder := holderOf(&lease); {
+		case holder == from && lease.Spec.RenewTime.After(renewed):
+			renewed = lease.Spec.RenewTime.Time
+		case holder == to && lease.Spec.AcquireTime.After(lost) && acquired.IsZero():
+			acquired = lease.Spec.AcquireTime.Time
+		}
+	}
+	if renewed.IsZero() || acquired.IsZero() {
+		return 0, fmt.Errorf("the audit log has no takeover by %s from %s", to, from)
+	}
+	return acquired.Sub(renewed), nil
 }
 
 // leadership judges all that the operator wrote since the feature began. Its

@@ -54,24 +54,47 @@ func (c *Cluster) CutOff(ctx context.Context, pod *corev1.Pod) (heal func(contex
 	if pod.Status.PodIP == "" {
 		return nil, fmt.Errorf("cutting Pod %s off: it has no address", pod.Name)
 	}
-	rules := [][]string{
-		{"-s", pod.Status.PodIP, "-p", "tcp", "--dport", apiServerPort, "-j", "DROP"},
-		{"-d", pod.Status.PodIP, "-p", "tcp", "--sport", apiServerPort, "-j", "DROP"},
+	heal, err = c.drop(ctx, pod.Spec.NodeName, [][]string{
+		{"FORWARD", "-s", pod.Status.PodIP, "-p", "tcp", "--dport", apiServerPort, "-j", "DROP"},
+		{"FORWARD", "-d", pod.Status.PodIP, "-p", "tcp", "--sport", apiServerPort, "-j", "DROP"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cutting Pod %s off: %w", pod.Name, err)
 	}
+	return heal, nil
+}
+
+// CutOffNode does as CutOff for a worker: for its kubelet, its kube-proxy and all of
+// its Pods. Containers run on, and the kubelet neither reports nor learns anything.
+func (c *Cluster) CutOffNode(ctx context.Context, node string) (heal func(context.Context) error, err error) {
+	var rules [][]string
+	for _, chain := range []string{"INPUT", "OUTPUT", "FORWARD"} {
+		for _, port := range []string{"--dport", "--sport"} {
+			rules = append(rules, []string{chain, "-p", "tcp", port, apiServerPort, "-j", "DROP"})
+		}
+	}
+	if heal, err = c.drop(ctx, node, rules); err != nil {
+		return nil, fmt.Errorf("cutting node %s off: %w", node, err)
+	}
+	return heal, nil
+}
+
+// drop adds rules, each with its chain, to a node's firewall. The result removes them.
+func (c *Cluster) drop(ctx context.Context, node string, rules [][]string) (heal func(context.Context) error, err error) {
 	change := func(ctx context.Context, action string) error {
 		var errs []error
 		for _, rule := range rules {
-			_, err := c.Exec(ctx, pod.Spec.NodeName, append([]string{"iptables", "-w", action, "FORWARD"}, rule...)...)
+			_, err := c.Exec(ctx, node, append([]string{"iptables", "-w", action}, rule...)...)
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	}
 	if err := change(ctx, "-I"); err != nil {
-		return nil, fmt.Errorf("cutting Pod %s off: %w", pod.Name, err)
+		return nil, err
 	}
 	return func(ctx context.Context) error {
 		if err := change(ctx, "-D"); err != nil {
-			return fmt.Errorf("letting Pod %s back: %w", pod.Name, err)
+			return fmt.Errorf("removing firewall rules from node %s: %w", node, err)
 		}
 		return nil
 	}, nil

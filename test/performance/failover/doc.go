@@ -4,4 +4,5 @@
 // server. Two replicas run as processes; the leader is lost in every way that there is,
 // again and again. Beside them, on control planes of their own and at the same time,
 // runs the same operator with what controller-runtime does by itself.
+// F8 is what a leader that was paused past its Lease still sends to S3.
 package failover

@@ -46,6 +46,7 @@ var measurements = []measurement{
 	{"writes", "4m", writes.Measure},
 	{"scale", "12m", scale.Measure},
 	{"failover", "15m", failover.Measure},
+	{"pauses", "10m", failover.MeasurePauses},
 	{"suite", "8m", suite.Measure},
 }
 

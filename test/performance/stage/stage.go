@@ -150,13 +150,21 @@ func (s *Stage) Leader(ctx context.Context) (*env.Replica, error) {
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, &lease); err != nil {
 		return nil, fmt.Errorf("reading the election Lease: %w", err)
 	}
-	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
-	for _, r := range s.Installation.Replicas() {
-		if r.Name() == pod && r.Running() {
-			return r, nil
-		}
+	if r := s.Holder(&lease); r != nil && r.Running() {
+		return r, nil
 	}
 	return nil, nil
+}
+
+// Holder returns the replica that a Lease names, or nil if it names none.
+func (s *Stage) Holder(lease *coordinationv1.Lease) *env.Replica {
+	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	for _, r := range s.Installation.Replicas() {
+		if r.Name() == pod {
+			return r
+		}
+	}
+	return nil
 }
 
 // AwaitLeader returns the leader as soon as there is one that runs.

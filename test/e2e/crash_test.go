@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+)
+
+const (
+	// The third crash is the second one of the same container: from then on the kubelet holds
+	// its restarts back, for 10 s at first.
+	crashLoops = 5
+	// The kubelet looks at its containers once a second.
+	crashTakeover = 3 * time.Second
+	// crashBackOff is the kubelet's reason for a restart that it holds back.
+	crashBackOff = "CrashLoopBackOff"
+)
+
+// TestCrashes uses the shipped times, so that nothing here can be the expiry of a Lease.
+func TestCrashes(t *testing.T) {
+	_, usual := electionArgs(t)
+	testenv.Test(t,
+		features.New("the Lease lasts as long as it does by default").
+			Setup(step(func(ctx context.Context, g *WithT) {
+				g.Expect(shared.setOperatorArgs(ctx, usual)).To(Succeed())
+				g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+			})).
+			Feature(),
+		crashLoop(),
+		singleReplica())
+}
+
+// crash is one crash of the leader's container, and what came of it.
+type crash struct {
+	lost      time.Time
+	pod       string // whose container crashed
+	restarts  int32  // of it, before
+	heldBack  bool   // the kubelet held the next one back
+	successor string // the identity that led next
+	acquired  time.Time
+}
+
+// gap is for how long nobody led.
+func (c crash) gap() time.Duration { return c.acquired.Sub(c.lost) }
+
+// crashLoop kills the container of each leader, as soon as the other replica is ready again.
+func crashLoop() features.Feature {
+	f := &failing{}
+	var crashes []crash
+	return features.New("each leader crashes").
+		Assess("and each time a replica leads soon", step(func(ctx context.Context, g *WithT) {
+			f.prepare(ctx, g)
+			f.lost = time.Now()
+			for range crashLoops {
+				crashes = append(crashes, crashLeader(ctx, g))
+				last := &crashes[len(crashes)-1]
+				shared.say("  crash %d: Pod %s; %s led after %s", len(crashes), last.pod, last.successor, last.gap())
+				f.holder = last.successor
+				last.heldBack = last.awaitRestart(ctx, g)
+			}
+			for _, c := range crashes {
+				g.Expect(c.gap()).To(BeNumerically("<=", crashTakeover))
+			}
+		})).
+		Assess("also when the kubelet holds restarts back", step(func(_ context.Context, g *WithT) {
+			g.Expect(slices.ContainsFunc(crashes, func(c crash) bool { return c.heldBack })).To(BeTrue())
+		})).
+		Assess("the Lease goes from one to the other", step(func(ctx context.Context, g *WithT) {
+			lease, err := shared.lease(ctx)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(string(lease.UID)).To(Equal(f.lease))
+			g.Expect(*lease.Spec.LeaseTransitions).To(BeEquivalentTo(f.transitions + crashLoops))
+			g.Expect(*lease.Spec.HolderIdentity).To(Equal(f.holder))
+		})).
+		Assess("and each write came from the Pod that held it", step(func(ctx context.Context, g *WithT) {
+			for _, c := range crashes {
+				shared.report.addCrash(crashFinding{Mode: "crash loop", Settings: defaultSettings, NewHolder: c.gap().Seconds()})
+			}
+			judgeCrashes(ctx, g, f)
+		})).
+		Teardown(teardown(f.restore)).
+		Feature()
+}
+
+// crashLeader kills the leader's container, and returns when somebody else leads. A Tenant gives
+// each leader something to write.
+func crashLeader(ctx context.Context, g *WithT) crash {
+	leader, err := shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	before, err := shared.lease(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	c := crash{pod: leader.Name, restarts: restarts(leader), lost: time.Now()}
+	g.Expect(shared.cluster.Signal(ctx, leader, operatorContainer, syscall.SIGKILL)).To(Succeed())
+	g.Eventually(func(g Gomega) {
+		lease, err := shared.lease(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		c.successor, c.acquired = ptr.Deref(lease.Spec.HolderIdentity, ""), lease.Spec.AcquireTime.Time
+		g.Expect(c.successor).NotTo(BeElementOf("", *before.Spec.HolderIdentity))
+	}).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+	tenant := newTenant(fmt.Sprintf("e2e-crash-%d", c.lost.UnixMilli()), "a")
+	await(ctx, g, func() error { return shared.client.Create(ctx, tenant) }, Succeed())
+	await(ctx, g, tenantReady(tenant), Succeed())
+	remove(ctx, g, tenant)
+	return c
+}
+
+// awaitRestart waits until the container runs again and is ready, and returns whether the kubelet
+// has held that back.
+func (c crash) awaitRestart(ctx context.Context, g *WithT) (heldBack bool) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: c.pod}}
+	await(ctx, g, func(g Gomega) {
+		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
+		status := pod.Status.ContainerStatuses[0]
+		if waiting := status.State.Waiting; waiting != nil && waiting.Reason == crashBackOff {
+			heldBack = true
+		}
+		g.Expect(status.RestartCount).To(BeNumerically(">", c.restarts))
+		g.Expect(podReady(pod)).To(BeTrue())
+	}, Succeed())
+	return heldBack
+}
+
+// judgeCrashes reads the audit log: of who wrote what, and of a Lease that nobody held.
+func judgeCrashes(ctx context.Context, g *WithT, f *failing) {
+	_, leadership := f.leadership(ctx, g)
+	g.Expect(texts(leadership.Strays)).To(BeEmpty())
+	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
+	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
+	for _, term := range leadership.Terms {
+		if term.At.After(f.lost) {
+			g.Expect(term.Pod).NotTo(BeEmpty(), "nobody gave the Lease back at %s", term.At)
+		}
+	}
+}

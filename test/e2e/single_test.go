@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+)
+
+const (
+	singleCrashes = 3
+	// From the election's first line in the log, which follows the caches' sync, to the takeover:
+	// the median, as a busy machine can stop any process for a second.
+	restartedLeads = 500 * time.Millisecond
+)
+
+// What a replica logs when its caches are filled and it joins the election, and when it leads.
+const (
+	joinsElection = "Attempting to acquire leader lease"
+	tookLease     = "took the Lease"
+)
+
+// singleReplica kills the container of the only replica. Its Lease names another process, which
+// ran in the same Pod.
+func singleReplica() features.Feature {
+	f := &failing{}
+	return features.New("the only replica crashes").
+		Setup(step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.settle(ctx)).To(Succeed())
+			g.Expect(shared.scale(ctx, 1)).To(Succeed())
+			f.began = time.Now()
+			await(ctx, g, func(g Gomega) {
+				g.Expect(shared.candidates(ctx)).To(HaveLen(1))
+				var err error
+				f.leader, err = shared.leader(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(shared.operatorReady(ctx)).To(Succeed())
+			}, Succeed())
+		})).
+		Assess("and leads again as soon as its caches are filled", step(func(ctx context.Context, g *WithT) {
+			f.lost = time.Now()
+			var all []time.Duration
+			for range singleCrashes {
+				c := crashLeader(ctx, g)
+				g.Expect(c.pod).To(Equal(f.leader.Name))
+				g.Expect(c.successor).To(HavePrefix(c.pod + "_"))
+				c.awaitRestart(ctx, g)
+				took, reason := c.resumed(ctx, g)
+				shared.say("  the only replica led %s after the crash, %s after its caches were filled", c.gap(), took)
+				shared.report.addCrash(crashFinding{
+					Mode: "single replica", Settings: defaultSettings, NewHolder: c.gap().Seconds(), Resumed: took.Seconds(),
+				})
+				g.Expect(reason).To(ContainSubstring("an earlier process in this Pod"))
+				all = append(all, took)
+			}
+			slices.Sort(all)
+			g.Expect(all[len(all)/2]).To(BeNumerically("<=", restartedLeads))
+			g.Expect(all[len(all)-1]).To(BeNumerically("<", defaultLease/3), "far from the Lease's expiry")
+		})).
+		Assess("each write came from the Pod that held the Lease", step(func(ctx context.Context, g *WithT) {
+			judgeCrashes(ctx, g, f)
+		})).
+		Teardown(teardown(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.scale(ctx, 2)).To(Succeed())
+			g.Expect(shared.settle(ctx)).To(Succeed())
+		})).
+		Feature()
+}
+
+// resumed reads from the log of the restarted container how long it took from filled caches to the
+// Lease, and why it could take it.
+func (c crash) resumed(ctx context.Context, g *WithT) (took time.Duration, reason string) {
+	lines, err := shared.logLines(ctx, c.pod)
+	g.Expect(err).NotTo(HaveOccurred())
+	var joined, led time.Time
+	for _, l := range lines {
+		switch {
+		case strings.Contains(l.text, joinsElection) && joined.IsZero():
+			joined = l.at
+		case strings.Contains(l.text, tookLease):
+			led, reason = l.at, l.text
+		}
+	}
+	g.Expect(joined).To(BeTemporally(">", c.lost))
+	g.Expect(led).To(BeTemporally(">=", joined))
+	return led.Sub(joined), reason
+}
+
+// logLine is a line of a container's log, with the time at which the container runtime read it.
+type logLine struct {
+	at   time.Time
+	text string
+}
+
+// logLines are those of the operator's container that runs, or has run last, in a Pod.
+func (s *suite) logLines(ctx context.Context, pod string) ([]logLine, error) {
+	stream, err := s.cluster.Clients().CoreV1().Pods(operatorNamespace).
+		GetLogs(pod, &corev1.PodLogOptions{Container: operatorContainer, Timestamps: true}).Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the log of Pod %s: %w", pod, err)
+	}
+	defer stream.Close()
+	content, err := io.ReadAll(stream)
+	if err != nil {
+		return nil, fmt.Errorf("reading the log of Pod %s: %w", pod, err)
+	}
+	var lines []logLine
+	for line := range strings.Lines(string(content)) {
+		stamp, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		at, err := time.Parse(time.RFC3339Nano, stamp)
+		if err != nil {
+			return nil, fmt.Errorf("reading the log of Pod %s: %w", pod, err)
+		}
+		lines = append(lines, logLine{at: at, text: text})
+	}
+	return lines, nil
+}
+
+// scale sets how many replicas the Deployment has.
+func (s *suite) scale(ctx context.Context, replicas int) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: operatorName}}
+	return s.client.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
+}
