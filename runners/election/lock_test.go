@@ -382,7 +382,7 @@ func TestStandbyStops(t *testing.T) {
 	})
 }
 
-// A lock that waits again, for another leader or after it led, sees anew what happens.
+// A lock that waits again, after a stop or after it led, starts with new watches and an empty view.
 func TestLockWaitsAgain(t *testing.T) {
 	stopped := func(_ *testing.T, d *duel) (*Lock, *candidate) { d.standby.stop(); return d.standby.lock, d.leader }
 	for name, tc := range map[string]struct {
