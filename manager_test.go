@@ -123,7 +123,8 @@ func TestElectionAsItShips(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
-	o, err := parseOptions(append(shippedArguments(t, "default"), "--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"), inPod)
+	o, err := parseOptions(append(shippedArguments(t, "default"),
+		"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"), inPod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -176,8 +176,8 @@ func TestABlockedViewIsReconciledAgainSoon(t *testing.T) {
 func TestBlockedViewNamesEveryForeignChild(t *testing.T) {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 	known := func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 }
-	w := newWorld(t, view(known),
-		&corev1.ConfigMap{ObjectMeta: meta("markdowns-book")}, &appsv1.Deployment{ObjectMeta: meta("viewer-book")}, &corev1.Service{ObjectMeta: meta("viewer-book")})
+	w := newWorld(t, view(known), &corev1.ConfigMap{ObjectMeta: meta("markdowns-book")},
+		&appsv1.Deployment{ObjectMeta: meta("viewer-book")}, &corev1.Service{ObjectMeta: meta("viewer-book")})
 	if _, err := w.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
