@@ -3,12 +3,23 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -16,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/runners/drain"
+	"leasehold.dev/runners/election"
 )
 
 // namedLock is a lock that has an identity and holds nothing.
@@ -68,6 +80,101 @@ func TestManagerAsItShips(t *testing.T) {
 	if m.Controller.NeedLeaderElection != nil || m.NewClient != nil {
 		t.Error("an option is set that lets a standby write")
 	}
+}
+
+// The election as it ships, by the first Lease that a manager creates. client-go puts the
+// bound of a request into its URL.
+func TestElectionAsItShips(t *testing.T) {
+	const leases = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+	type claim struct{ Path, Timeout, Holder, Pod string }
+	created, answers := make(chan claim, 1), discoveryOfCachedKinds()
+	answers[leases] = &coordinationv1.LeaseList{
+		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+	}
+	decoder := serializer.NewCodecFactory(newScheme()).UniversalDeserializer()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var lease coordinationv1.Lease
+		body, err := io.ReadAll(r.Body)
+		if _, _, decodeErr := decoder.Decode(body, nil, &lease); err == nil && decodeErr == nil && lease.Spec.HolderIdentity != nil {
+			holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+			_, pod, _ := strings.Cut(lease.Annotations[election.HolderPodAnnotation], "/")
+			select {
+			case created <- claim{r.URL.Path + "/" + lease.Name, r.URL.Query().Get("timeout"), holder, pod}:
+			default: // another try
+			}
+		}
+		answer, found := answers[r.URL.Path]
+		if !found {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {}},
+		CurrentContext: "test",
+	}, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	o, err := parseOptions(append(shippedArguments(t, "default"),
+		"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"), inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, _, err := newManager(o, nil, drain.New(0, clock.RealClock{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	want := claim{leases + "/manager.leasehold.dev", "5s", "manager-0", "uid"}
+	select {
+	case got := <-created:
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the first claim (-want +got):\n%s", diff)
+		}
+	case err := <-ended:
+		t.Fatalf("Start() = %v before any claim", err)
+	}
+	cancel()
+	<-ended // the manager was never elected, so its error means nothing
+}
+
+// discoveryOfCachedKinds has the answers to discovery, by path, that a cache with options by
+// object needs.
+func discoveryOfCachedKinds() map[string]any {
+	groups, answers := &metav1.APIGroupList{}, map[string]any{"/api": &metav1.APIVersions{Versions: []string{"v1"}}}
+	for version, resources := range map[string][]metav1.APIResource{
+		"v1":      {{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "services", Kind: "Service", Namespaced: true}},
+		"apps/v1": {{Name: "deployments", Kind: "Deployment", Namespaced: true}},
+		"rbac.authorization.k8s.io/v1": {
+			{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
+			{Name: "clusterroles", Kind: "ClusterRole"}, {Name: "clusterrolebindings", Kind: "ClusterRoleBinding"},
+		},
+		"leasehold.dev/v1beta1": {{Name: "markdownviews", Kind: "MarkdownView", Namespaced: true}},
+	} {
+		list := &metav1.APIResourceList{GroupVersion: version, APIResources: resources}
+		group, _, named := strings.Cut(version, "/")
+		if !named {
+			answers["/api/"+version] = list
+			continue
+		}
+		answers["/apis/"+version] = list
+		served := metav1.GroupVersionForDiscovery{GroupVersion: version, Version: path.Base(version)}
+		groups.Groups = append(groups.Groups, metav1.APIGroup{
+			Name: group, Versions: []metav1.GroupVersionForDiscovery{served}, PreferredVersion: served,
+		})
+	}
+	answers["/apis"] = groups
+	return answers
 }
 
 // Whatever a runnable or a controller logs names the replica as the Lease does.

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
 	"leasehold.dev/controllers/internal/pass"
 )
 
@@ -167,6 +168,22 @@ func TestABlockedViewIsReconciledAgainSoon(t *testing.T) {
 		if got := told(w.status(t)); got["Stalled"] != "True ChildConflict" {
 			t.Errorf("it must be blocked: %v", got)
 		}
+	}
+}
+
+// The Deployment is withheld while the ConfigMap is foreign. The message still names a foreign
+// Deployment, so the user can remove all foreign children at once.
+func TestBlockedViewNamesEveryForeignChild(t *testing.T) {
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
+	known := func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 }
+	w := newWorld(t, view(known), &corev1.ConfigMap{ObjectMeta: meta("markdowns-book")},
+		&appsv1.Deployment{ObjectMeta: meta("viewer-book")}, &corev1.Service{ObjectMeta: meta("viewer-book")})
+	if _, err := w.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	const want = "configmap markdowns-book, deployment viewer-book, service viewer-book exists and does not belong"
+	if ready := conditions.Find(w.status(t).Conditions, v1beta1.ConditionReady); !strings.Contains(ready.Message, want) {
+		t.Errorf("message %q, want %q in it", ready.Message, want)
 	}
 }
 

@@ -104,6 +104,14 @@ func TestRenderedFields(t *testing.T) {
 	if stop := pod.Containers[0].Lifecycle.PreStop; stop == nil || stop.Sleep == nil || stop.Sleep.Seconds != farewell {
 		t.Errorf("before it is stopped: %v, want to sleep for %d s", stop, farewell)
 	}
+	// A viewer that takes long to make a page needs time, and not a restart.
+	alive, ready := pod.Containers[0].LivenessProbe, pod.Containers[0].ReadinessProbe
+	if after := alive.PeriodSeconds * alive.FailureThreshold; after != 120 || alive.TimeoutSeconds != 10 {
+		t.Errorf("a viewer is restarted after %d s without an answer within %d s, want 120 and 10", after, alive.TimeoutSeconds)
+	}
+	if ready.PeriodSeconds != 5 || ready.TimeoutSeconds != 3 {
+		t.Errorf("readiness is probed each %d s for at most %d s, want 5 and 3", ready.PeriodSeconds, ready.TimeoutSeconds)
+	}
 	longest := view(func(v *v1beta1.MarkdownView) { v.Name = strings.Repeat("a", v1beta1.MaxMarkdownViewName) })
 	if msgs := validation.IsDNS1035Label(*render(longest, "").service.Name); len(msgs) > 0 {
 		t.Errorf("the Service of the longest name: %v", msgs)

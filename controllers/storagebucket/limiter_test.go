@@ -111,6 +111,25 @@ func TestSlotsGoToNamespacesAndEndpointsInTurn(t *testing.T) {
 	}
 }
 
+// Proven endpoints of a namespace do not starve its unproven ones.
+func TestProvenAndUnprovenEndpointsTakeTurns(t *testing.T) {
+	l, woken := limiterWithWakes(1)
+	acquireAll(l, "a", 3, same("http://known"), true)
+	for i := 3; i < 5; i++ {
+		l.Acquire(requestIn("a", i), "http://new", false)
+	}
+	for i, next := 0, requestIn("a", 0); i < 4; i++ {
+		l.Release(next, outcomeUnknown)
+		for r := range l.slots {
+			next = r
+		}
+		l.Acquire(next, l.slots[next].endpoint, false)
+	}
+	if diff := cmp.Diff([]string{"a/1", "a/3", "a/2", "a/4"}, *woken); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
 func TestEndpointIsProvenByItsLastAnswer(t *testing.T) {
 	l, woken := limiterWithWakes(shippedWorkers)
 	if got := acquireAll(l, "a", 20, same("http://e"), false); got != 2 {

@@ -2,6 +2,7 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -167,12 +168,12 @@ func (w *world) endNamespace(t *testing.T, ago time.Duration) {
 	w.Clock.(*testingclock.FakePassiveClock).SetTime(namespace.DeletionTimestamp.Add(ago))
 }
 
-// A bucket that is parked, or holds a slot, needs no tick.
+// A bucket that is parked, holds a slot, or is being deleted needs no tick.
 func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		parked, granted bool
-		due             bool
-		want            int
+		parked, granted, deleted bool
+		due                      bool
+		want                     int
 	}{
 		"due":                        {due: true, want: 1},
 		"not due":                    {},
@@ -180,6 +181,7 @@ func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 		"due, and has a slot":        {due: true, granted: true},
 		"parked, and not due":        {parked: true},
 		"has a slot, and is not due": {granted: true},
+		"due, and is being deleted":  {due: true, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(context.Context, client.Client) {})
@@ -187,6 +189,12 @@ func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 			_, b := w.pass(t)
 			if tc.due {
 				clock.SetTime(clock.Now().Add(time.Hour))
+			}
+			if tc.deleted {
+				b.Finalizers = []string{v1beta1.StorageBucketFinalizer}
+				if err := errors.Join(w.stored.Update(t.Context(), b), w.stored.Delete(t.Context(), b)); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if tc.granted && !w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
 				t.Fatal("there is no slot")

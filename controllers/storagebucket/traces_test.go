@@ -59,6 +59,19 @@ func TestEachProbeIsCountedOnce(t *testing.T) {
 	}
 }
 
+// The counter has the result of the reconcile, which created the missing bucket. The duration
+// has the result of the probe.
+func TestCreatedBucketCountsAsSuccess(t *testing.T) {
+	w := newWorld(t, func(context.Context, client.Client) {})
+	w.metrics.saw(bucket("b"), observation{verdict: failed(v1beta1.ReasonBucketNotFound), took: time.Second}, good)
+	if diff := cmp.Diff(traces{Up: 1, Results: map[string]float64{v1beta1.ReasonProbeSucceeded: 1}, Measured: 1}, w.traces()); diff != "" {
+		t.Errorf("traces (-want +got):\n%s", diff)
+	}
+	if !w.metrics.duration.DeleteLabelValues(v1beta1.ReasonBucketNotFound) {
+		t.Error("the duration does not have the result of the probe")
+	}
+}
+
 // advancing is a clock by which each look at it takes a moment.
 type advancing struct{ *testingclock.FakePassiveClock }
 

@@ -144,6 +144,31 @@ func TestNothingIsReleasedWhoseBindingIsHeld(t *testing.T) {
 	}
 }
 
+// The release removes every binding of the Tenant first, under any name. A binding that cannot
+// be deleted keeps the namespace marked and listed.
+func TestReleaseWaitsForEveryBinding(t *testing.T) {
+	x := tenant("a", retaining, holding("a-dev"), asking("prod"))
+	extra := binding("a-dev", x)
+	extra.Name = "extra"
+	w := newWorld(t, x, namespace("a-dev", markedBy(x)), extra)
+	w.deny = func(verb string, o client.Object) error {
+		if verb == "delete" && o.GetName() == extra.Name {
+			return errors.New("boom")
+		}
+		return nil
+	}
+	if err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "deleting role binding a-dev/extra: boom") {
+		t.Errorf("reconcile() = %v, want the failure", err)
+	}
+	if claimsOf(find[corev1.Namespace](w, "", "a-dev")).markUID != x.UID || w.eventsOf(v1beta1.EventNamespaceRetained) != 0 {
+		t.Error("the namespace is released and the binding still grants rights in it")
+	}
+	want := v1beta1.TenantNamespace{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonReconcileFailed}
+	if listed := find[v1beta1.Tenant](w, "", "a").Status.Namespaces; !slices.Contains(listed, want) {
+		t.Errorf("status lists %+v, want %+v among them", listed, want)
+	}
+}
+
 // The periodic look is due a period after the last pass that succeeded.
 func TestOnlyAPassThatSucceedsIsALook(t *testing.T) {
 	for name, tc := range map[string]struct {

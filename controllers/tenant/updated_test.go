@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"errors"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,9 +54,15 @@ func TestEachCorrectionIsAnEventOnce(t *testing.T) {
 			b.Subjects = nil
 			return w.live.Update(w.t.Context(), b)
 		}, 1},
+		// Only an edit of the status by hand lists such a namespace without a new generation.
+		"a namespace that the spec does not name, released": {func(w *world) error {
+			x := find[v1beta1.Tenant](w, "", "a")
+			holding("a-old")(x)
+			return errors.Join(w.live.Create(w.t.Context(), namespace("a-old", markedBy(x))), w.live.Status().Update(w.t.Context(), x))
+		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, tenant("a"))
+			w := newWorld(t, tenant("a", retaining))
 			updated := func() int {
 				w.sync()
 				w.must(w.reconcile())

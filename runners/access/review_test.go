@@ -89,7 +89,10 @@ func TestReview(t *testing.T) {
 		logged string
 		ended  bool
 	}{
-		"granted":    {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}, ended: true},
+		"granted": {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}, ended: true},
+		"granted by one of two authorizers": {
+			status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook authorizer is down"}, ended: true,
+		},
 		"missing":    {want: remedy, logged: "not ready until the right is granted"},
 		"denied":     {status: authorizationv1.SubjectAccessReviewStatus{Denied: true}, want: remedy, logged: "not ready until"},
 		"no reviews": {err: errors.New("forbidden"), logged: "not known whether the right is granted"},

@@ -180,6 +180,18 @@ func TestTakeover(t *testing.T) {
 			d.put(stored)
 			d.put(terminated("first", now()))
 		}, leaseTime, leaseTime + atOnce, "expired", nil},
+		"AnotherHolderEndsAtOnce": {func(d *duel) {
+			crash(d)
+			for _, name := range []string{"third", "fourth"} {
+				d.put(podOf(name))
+				stored := d.lease()
+				stored.Spec.HolderIdentity = new(name + "_uuid")
+				stored.Annotations[HolderPodAnnotation] = name + "_uuid/" + name + "-uid"
+				d.put(stored)
+				pass(time.Millisecond)
+			}
+			d.put(terminated("fourth", now()))
+		}, 0, atOnce, "evidence: container manager of Pod fourth terminated", nil},
 		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce, "there was no Lease", nil},
 		"RenewedSinceItEnded": {func(d *duel) {
 			d.put(terminated("first", now().Add(-3*retryPeriod)))

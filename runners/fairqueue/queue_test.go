@@ -105,6 +105,11 @@ func TestObjectsWithoutNamespaceAreServedInOrder(t *testing.T) {
 func TestBackgroundRequestsGiveWayAndDoNotStarve(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()
+		// What is served while no background request waits does not count.
+		for i := range 7 {
+			q.Add(request("earlier", fmt.Sprint(i)))
+		}
+		serve(q, 7)
 		q.AddWithOpts(opts(background, 0), request("old", "a"), request("old", "b"), request("older", "c"))
 		for i := range 10 {
 			q.Add(request("busy", fmt.Sprint(i)))
@@ -205,6 +210,10 @@ func TestRequestIsWithOneWorker(t *testing.T) {
 		t.Helper()
 		q.Add(request("n", "a"))
 		r, _, _ := q.GetWithPriority()
+		q.AddAfter(r, time.Hour)
+		if q.Len() != 0 {
+			t.Errorf("%d ready, want none before the delay has passed", q.Len())
+		}
 		q.Add(r)
 		second := make(chan reconcile.Request)
 		go func() {

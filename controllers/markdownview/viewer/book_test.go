@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A mounted ConfigMap changes by a rename of ..data; a plain folder file by file.
@@ -41,6 +44,25 @@ func TestChangesShow(t *testing.T) {
 	m.update(t, sample())
 	shows("/healthz", 200, "ok")
 	shows("/one.html", 200, "First page")
+}
+
+// A plain folder shows an edit by the time of the file where its size stays the same.
+func TestEditOfTheSameLengthShows(t *testing.T) {
+	dir := t.TempDir()
+	site := siteOf(t, dir)
+	write := func(text string, at time.Time) {
+		t.Helper()
+		name := filepath.Join(dir, "SUMMARY.md")
+		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, text := range []string{"# First\n", "# Fresh\n"} {
+		write(text, time.Unix(0, int64(i)*int64(time.Millisecond)))
+		if r := ask(t, site, http.MethodGet, "/"); !strings.Contains(r.body, strings.TrimSpace(text[2:])) {
+			t.Errorf("the folder has %q, and the page is\n%s", text, r.body)
+		}
+	}
 }
 
 // Whatever a reader asks for while the contents change, the answer is of one
