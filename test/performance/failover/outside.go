@@ -78,11 +78,11 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 	return o, nil
 }
 
-// owner is the name of the replica that opened a connection from this address; "" if none
-// is known to have.
-func (p *pair) owner(address string) string {
+// owner is the name of the replica that opened the connection between these addresses; "" if
+// none is known to have.
+func (p *pair) owner(client, server string) string {
 	for _, r := range p.stage.Installation.Replicas() {
-		if r.Owns(address) {
+		if r.Owns(client, server) {
 			return r.Name()
 		}
 	}
