@@ -131,7 +131,7 @@ memory: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Measure what users can
 	@mkdir -p $(ARTIFACTS)
 	@MEMORY_VIEWS='$(MEMORY_VIEWS)' MEMORY_FOREIGN='$(MEMORY_FOREIGN)' $(TOOLS)/ginkgo run -v --timeout=2h $(GINKGO_FLAGS) ./test/integration/memory
 
-# SUBJECT is the file that describes an operator of your own, see test/README.md.
+# SUBJECT is the file that describes an operator of your own, see docs/proving.md.
 SUBJECT     ?= test/prove/subject.yaml
 # SEED and PLAN are those of the line that an earlier run has printed.
 SEED        ?= 0
@@ -213,7 +213,7 @@ E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlp
 E2E_TAG     ?= e2e
 E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG) POLLING_IMG=leasehold-polling:$(E2E_TAG)
 # More flags, for example E2E_FLAGS='-run Failover'. It also reads
-# E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see test/README.md.
+# E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see docs/testing.md.
 E2E_FLAGS   ?=
 
 # The tests delete their cluster themselves; the trap is for when they die.
@@ -299,7 +299,7 @@ deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER
 
 # The namespace goes first, and with it the Lease: an API server that has seen the
 # fence go while there was a Lease would judge the next installation by it. See
-# D32 in DESIGN.md.
+# Decision 0032.
 .PHONY: undeploy
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
 	@hack/nothing-held.sh $(KUBECTL)

@@ -98,11 +98,11 @@ func TestAlertsAreExplained(t *testing.T) {
 	for _, panel := range readDashboard(t).Panels {
 		descriptions.WriteString(panel.Description + "\n")
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for place, text := range map[string]string{"the dashboard": descriptions.String(), "README.md": string(readme)} {
+	for place, text := range map[string]string{"the dashboard": descriptions.String(), "docs/operations.md": string(readme)} {
 		told := alertName.FindAllString(text, -1)
 		for _, name := range names {
 			if !slices.Contains(told, name) {

@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -127,10 +128,11 @@ func TestMissionIsComplete(t *testing.T) {
 	}
 }
 
-// The links of a table and of the decisions lead somewhere.
+// Links lead to files that exist, and to headings that they have.
 func TestLinksOfDocs(t *testing.T) {
-	links := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
-	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
+	links := regexp.MustCompile(`\]\(([^)#]*)(#[^)]+)?\)`)
+	code := regexp.MustCompile("(?ms)^```.*?^```|`[^`\n]*`")
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no files %s (%v)", pattern, err)
@@ -140,11 +142,75 @@ func TestLinksOfDocs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, link := range links.FindAllStringSubmatch(string(document), -1) {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil && !strings.Contains(link[1], "://") {
-					t.Errorf("%s leads to %s, which does not exist", file, link[1])
+			for _, link := range links.FindAllStringSubmatch(code.ReplaceAllString(string(document), ""), -1) {
+				if strings.Contains(link[1], "://") {
+					continue
+				}
+				if err := leadsTo(file, link[1], strings.TrimPrefix(link[2], "#")); err != nil {
+					t.Errorf("%s: the link %s%s: %v", file, link[1], link[2], err)
 				}
 			}
+		}
+	}
+}
+
+// leadsTo reports what is wrong with a link in a file; path is empty for the file itself.
+func leadsTo(file, path, heading string) error {
+	target := file
+	if path != "" {
+		target = filepath.Join(filepath.Dir(file), path)
+	}
+	if heading == "" {
+		_, err := os.Stat(target)
+		return err
+	}
+	document, err := os.ReadFile(target)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(document)) {
+		if title := strings.TrimLeft(line, "#"); title != line && anchor(title) == heading {
+			return nil
+		}
+	}
+	return errors.New("there is no such heading")
+}
+
+// anchor is the fragment that links to a heading.
+func anchor(title string) string {
+	kept := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+	return strings.ReplaceAll(kept, " ", "-")
+}
+
+func TestBrokenLinksAreFound(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.md")
+	if err := os.WriteFile(file, []byte("# A\n\n## What, and why\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, works := range map[[2]string]bool{
+		{"a.md", ""}: true, {"a.md", "what-and-why"}: true, {"", "what-and-why"}: true,
+		{"b.md", ""}: false, {"a.md", "why"}: false, {"b.md", "what-and-why"}: false,
+	} {
+		if err := leadsTo(file, link[0], link[1]); (err == nil) != works {
+			t.Errorf("%s#%s: %v", link[0], link[1], err)
+		}
+	}
+}
+
+// The index has each decision once.
+func TestDecisionsAreInTheIndex(t *testing.T) {
+	folder := filepath.Join(root, "docs", "decisions")
+	index, err := os.ReadFile(filepath.Join(folder, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "0*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no decisions (%v)", err)
+	}
+	for _, file := range files {
+		if n := strings.Count(string(index), "]("+filepath.Base(file)+")"); n != 1 {
+			t.Errorf("the index has %s %d times", filepath.Base(file), n)
 		}
 	}
 }

@@ -8,5 +8,5 @@
 // history whose faults did not happen holds nothing either.
 //
 // What has to be known of an operator comes as data, an Operator; nothing here
-// knows any. The numbers are those of the table in test/README.md.
+// knows any. The numbers are those of the table in docs/proving.md.
 package invariant

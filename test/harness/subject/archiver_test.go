@@ -17,7 +17,7 @@ import (
 	"leasehold.dev/test/harness/subject"
 )
 
-// archiver is an operator as others write them: see test/README.md.
+// archiver is an operator as others write them: see docs/proving.md.
 const archiver = "../testdata/archiver"
 
 // One plan for each of the archiver's flaws, and the promise that it breaks.
@@ -70,17 +70,17 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 	}
 }
 
-// The README shows the whole of it.
-func TestTheExampleInTheReadmeIsTheOneThatRuns(t *testing.T) {
+// docs/proving.md shows the whole of it.
+func TestTheDocumentedExampleIsTheOneThatRuns(t *testing.T) {
 	g := NewWithT(t)
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	document, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "proving.md"))
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, file := range []string{"subject.yaml", "scenarios/backup-life.yaml"} {
 		text, err := os.ReadFile(filepath.Join(archiver, filepath.FromSlash(file)))
 		g.Expect(err).NotTo(HaveOccurred())
 		_, body, found := strings.Cut(string(text), "\n")
 		g.Expect(found).To(BeTrue())
-		g.Expect(string(readme)).To(ContainSubstring("# "+file+"\n"+body+"```"), "all but the comment in the first line")
+		g.Expect(string(document)).To(ContainSubstring("# "+file+"\n"+body+"```"), "all but the comment in the first line")
 	}
 }
 

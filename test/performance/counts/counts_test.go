@@ -11,7 +11,7 @@ import (
 	"leasehold.dev/test/performance/stage"
 )
 
-// What each change costs by the decisions in DESIGN.md. Who changes one of these
+// What each change costs by the decisions in docs/decisions. Who changes one of these
 // numbers changes what every object costs.
 var costs = map[string]map[string]int{
 	"tenant.create": {

@@ -12,7 +12,7 @@ import (
 // cost is how many writes a phase of the story needs.
 type cost struct {
 	phase string
-	// ours is what is necessary by the decisions in DESIGN.md, and why.
+	// ours is what is necessary by the decisions in docs/decisions, and why.
 	ours int
 	why  string
 	// least is what no operator can do without: one write for each child that is to
