@@ -173,11 +173,11 @@ func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.T
 			return fmt.Errorf("reading the election Lease: %w", err)
 		}
 		successor = p.stage.Holder(&lease)
-		switch {
-		case successor == leader:
+		switch successor {
+		case leader:
 			end = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
 			return errNobody
-		case successor == nil:
+		case nil:
 			return errNobody
 		}
 		return nil

@@ -1,7 +1,6 @@
 package failover
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -25,9 +24,6 @@ func TestMeasurePauses(t *testing.T) {
 		g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
 		if f.ID == "F8.calls.short" {
 			g.Expect(f.Verdict()).To(Equal(figures.Met))
-		}
-		if strings.HasPrefix(f.ID, "F8.busy") {
-			g.Expect(f.Runs).To(HaveEach(BeNumerically(">", 0)), f.ID)
 		}
 	}
 }
