@@ -145,7 +145,7 @@ func TestElectionAsItShips(t *testing.T) {
 		t.Fatalf("Start() = %v before any claim", err)
 	}
 	cancel()
-	<-ended // the manager was never elected, so its error means nothing
+	_ = <-ended // the manager was never elected, so its error means nothing
 }
 
 // discoveryOfCachedKinds has the answers to discovery, by path, that a cache with options by
