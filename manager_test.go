@@ -145,7 +145,9 @@ func TestElectionAsItShips(t *testing.T) {
 		t.Fatalf("Start() = %v before any claim", err)
 	}
 	cancel()
-	<-ended // the manager was never elected, so its error means nothing
+	if err := <-ended; err != nil {
+		t.Errorf("Start() = %v after the stop, want none", err)
+	}
 }
 
 // discoveryOfCachedKinds has the answers to discovery, by path, that a cache with options by

@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -341,34 +340,6 @@ func TestLeaderOfALeaseWithoutHolder(t *testing.T) {
 	})
 }
 
-// The answer to a renewal may take long. The term counts from when the renewal was sent.
-func TestTermBeginsWithTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const late = 3 * time.Second
-		began := clock.RealClock{}.Now()
-		var slept atomic.Int64
-		elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
-		a := newAPI(t)
-		leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
-		<-leader.led
-		a.fail(func(verb, _ string) error {
-			if verb == http.MethodPut {
-				slept.Add(int64(late))
-			}
-			return nil
-		})
-		pass(retryPeriod)
-		term := leader.lock.Term()
-		term.mu.Lock()
-		left := term.end - elapsed()
-		term.mu.Unlock()
-		if want := leaseTime - late; left != want {
-			t.Errorf("the term lasts for %s after the answer, want %s", left, want)
-		}
-		leader.stop()
-	})
-}
-
 // A standby that is stopped neither writes nor reports an error.
 func TestStandbyStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -380,52 +351,6 @@ func TestStandbyStops(t *testing.T) {
 		}
 		d.end()
 	})
-}
-
-// A lock that waits again, after a stop or after it led, starts with new watches and an empty view.
-func TestLockWaitsAgain(t *testing.T) {
-	stopped := func(_ *testing.T, d *duel) (*Lock, *candidate) { d.standby.stop(); return d.standby.lock, d.leader }
-	for name, tc := range map[string]struct {
-		again func(*testing.T, *duel) (waits *Lock, leads *candidate)
-		lose  func(*duel, *candidate)
-	}{
-		"Released": {stopped, func(_ *duel, leader *candidate) { leader.stop() }},
-		"Evidence": {stopped, func(d *duel, leader *candidate) {
-			leader.vanish(d.api)
-			d.put(terminated(leader.name, clock.RealClock{}.Now()))
-		}},
-		"FormerLeader": {func(t *testing.T, d *duel) (*Lock, *candidate) {
-			t.Helper()
-			d.leader.stop()
-			d.takesOver(t, time.Second)
-			return d.leader.lock, d.standby
-		}, func(_ *duel, leader *candidate) { leader.stop() }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDuel(t)
-				lock, leader := tc.again(t, d)
-				done := make(chan error, 1)
-				go func() {
-					_, _, err := lock.Get(t.Context())
-					done <- err
-				}()
-				pass(time.Millisecond)
-				if len(done) != 0 {
-					t.Error("it does not wait for the leader")
-				}
-				tc.lose(d, leader)
-				pass(20 * time.Millisecond)
-				if len(done) != 1 {
-					t.Error("it does not see at once that the leader is gone")
-				}
-				if err := <-done; err != nil {
-					t.Errorf("Get() = %v, want none", err)
-				}
-				leader.stop()
-			})
-		})
-	}
 }
 
 // A Lease that names no holder's Pod in the way of this package gives no Pod to look at.

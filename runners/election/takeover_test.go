@@ -180,18 +180,6 @@ func TestTakeover(t *testing.T) {
 			d.put(stored)
 			d.put(terminated("first", now()))
 		}, leaseTime, leaseTime + atOnce, "expired", nil},
-		"AnotherHolderEndsAtOnce": {func(d *duel) {
-			crash(d)
-			for _, name := range []string{"third", "fourth"} {
-				d.put(podOf(name))
-				stored := d.lease()
-				stored.Spec.HolderIdentity = new(name + "_uuid")
-				stored.Annotations[HolderPodAnnotation] = name + "_uuid/" + name + "-uid"
-				d.put(stored)
-				pass(time.Millisecond)
-			}
-			d.put(terminated("fourth", now()))
-		}, 0, atOnce, "evidence: container manager of Pod fourth terminated", nil},
 		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce, "there was no Lease", nil},
 		"RenewedSinceItEnded": {func(d *duel) {
 			d.put(terminated("first", now().Add(-3*retryPeriod)))
@@ -209,6 +197,70 @@ func TestTakeover(t *testing.T) {
 				d := newDuel(t, change...)
 				tc.lose(d)
 				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
+			})
+		})
+	}
+}
+
+// The Pod of a holder is watched at once, also where the holder before it led for a moment only.
+func TestTakeoverFromASecondNewHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.leader.vanish(d.api)
+		for _, name := range []string{"third", "fourth"} {
+			d.put(podOf(name))
+			stored := d.lease()
+			stored.Spec.HolderIdentity = new(name + "_uuid")
+			stored.Annotations[HolderPodAnnotation] = name + "_uuid/" + name + "-uid"
+			d.put(stored)
+			pass(time.Millisecond)
+		}
+		d.put(terminated("fourth", clock.RealClock{}.Now()))
+		d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod fourth terminated")
+	})
+}
+
+// A lock that waits again, after a stop or after it led, starts with new watches and an empty view.
+func TestLockWaitsAgain(t *testing.T) {
+	stopped := func(_ *testing.T, d *duel) (*Lock, *candidate) { d.standby.stop(); return d.standby.lock, d.leader }
+	for name, tc := range map[string]struct {
+		again func(*testing.T, *duel) (waits *Lock, leads *candidate)
+		lose  func(*duel, *candidate)
+	}{
+		"Released": {stopped, func(_ *duel, leader *candidate) { leader.stop() }},
+		"Evidence": {stopped, func(d *duel, leader *candidate) {
+			leader.vanish(d.api)
+			d.put(terminated(leader.name, clock.RealClock{}.Now()))
+		}},
+		"FormerLeader": {func(t *testing.T, d *duel) (*Lock, *candidate) {
+			t.Helper()
+			d.leader.stop()
+			d.takesOver(t, time.Second)
+			return d.leader.lock, d.standby
+		}, func(_ *duel, leader *candidate) { leader.stop() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDuel(t)
+				lock, leader := tc.again(t, d)
+				done := make(chan error, 1)
+				go func() {
+					_, _, err := lock.Get(t.Context())
+					done <- err
+				}()
+				pass(time.Millisecond)
+				if len(done) != 0 {
+					t.Error("it does not wait for the leader")
+				}
+				tc.lose(d, leader)
+				pass(20 * time.Millisecond)
+				if len(done) != 1 {
+					t.Error("it does not see at once that the leader is gone")
+				}
+				if err := <-done; err != nil {
+					t.Errorf("Get() = %v, want none", err)
+				}
+				leader.stop()
 			})
 		})
 	}

@@ -99,6 +99,34 @@ func TestTermEndsByItself(t *testing.T) {
 	})
 }
 
+// The answer to a renewal may take long. The term counts from when the renewal was sent.
+func TestTermBeginsWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const late = 3 * time.Second
+		began := clock.RealClock{}.Now()
+		var slept atomic.Int64
+		elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
+		a := newAPI(t)
+		leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
+		<-leader.led
+		a.fail(func(verb, _ string) error {
+			if verb == http.MethodPut {
+				slept.Add(int64(late))
+			}
+			return nil
+		})
+		pass(retryPeriod)
+		term := leader.lock.Term()
+		term.mu.Lock()
+		left := term.end - elapsed()
+		term.mu.Unlock()
+		if want := leaseTime - late; left != want {
+			t.Errorf("the term lasts for %s after the answer, want %s", left, want)
+		}
+		leader.stop()
+	})
+}
+
 func TestSinceBootAdvances(t *testing.T) {
 	before := SinceBoot()
 	if after := SinceBoot(); before <= 0 || after < before {
