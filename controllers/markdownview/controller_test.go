@@ -143,8 +143,8 @@ func TestLiveReadsOfANewView(t *testing.T) {
 			return c.Get(ctx, key, into, opts...)
 		},
 	})
-	if _, err := w.Reconcile(t.Context(), request); err != nil {
-		t.Fatal(err)
+	if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) {
+		t.Fatalf("got %v, %v, want no other reconcile: watches tell what happens next", result, err)
 	}
 	if diff := cmp.Diff([]string{"*v1beta1.MarkdownView"}, reads); diff != "" {
 		t.Errorf("live reads (-want +got):\n%s", diff)

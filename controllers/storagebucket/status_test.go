@@ -201,3 +201,15 @@ func TestEventsNameTheTrouble(t *testing.T) {
 		}
 	}
 }
+
+// How far the operator has come in making a bucket stays in the status until an action changes it.
+func TestProvisioningIsReported(t *testing.T) {
+	b := &v1beta1.StorageBucket{Status: v1beta1.StorageBucketStatus{Provisioning: v1beta1.BucketIntended}}
+	for acted, want := range map[v1beta1.BucketProvisioning]v1beta1.BucketProvisioning{
+		"": v1beta1.BucketIntended, v1beta1.BucketCreated: v1beta1.BucketCreated,
+	} {
+		if got := summarize(b, probeState{}, observation{}, action{provisioning: acted}, s3.Succeeded(), time.Now()).Provisioning; got != want {
+			t.Errorf("after an action with %q: %q, want %q", acted, got, want)
+		}
+	}
+}

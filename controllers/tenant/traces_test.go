@@ -208,3 +208,17 @@ func TestNamespacesText(t *testing.T) {
 		}
 	}
 }
+
+// A Tenant whose finalizer the operator never added, or took off, is not its own any more.
+func TestATenantThatGoesAndIsNotHeldIsLeftAlone(t *testing.T) {
+	w := newWorld(t, tenant("a", func(t *v1beta1.Tenant) {
+		t.DeletionTimestamp, t.Finalizers = new(metav1.Now()), []string{"example.com/another"}
+	}))
+	w.deny = func(verb string, o client.Object) error {
+		t.Errorf("%s %T %s", verb, o, o.GetName())
+		return nil
+	}
+	if err := w.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -111,5 +112,29 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decide() = %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// Evidence counts from when it was first seen: only a read that begins after that confirms it.
+func TestEvidenceNeedsALaterRead(t *testing.T) {
+	v := &view{identity: "me_2", container: "manager", evidence: true}
+	held := version("1", "first_1", 1)
+	held.Annotations = map[string]string{HolderPodAnnotation: "first_1/first-uid"}
+	v.observe(held, 0)
+	v.pod = podOf("first")
+	v.pod.Spec.Containers = []corev1.Container{{Name: "manager"}}
+	v.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		FinishedAt: metav1.NewTime(held.Spec.AcquireTime.Add(5 * time.Second)),
+	}}
+	v.readAt, v.heard = 9, 9
+	for now := time.Duration(10); now < 12; now++ {
+		v.judge(now)
+		if got := v.decide(now, retryPeriod); got.action != readLive {
+			t.Errorf("after %d ns: %+v, want a live read", now, got)
+		}
+	}
+	v.readAt = 10
+	if got := v.decide(12, retryPeriod); got.action != takeLease {
+		t.Errorf("after that read: %+v, want the Lease taken", got)
 	}
 }

@@ -112,3 +112,11 @@ func TestTitlesAreText(t *testing.T) {
 		}
 	}
 }
+
+// The title of a page names the book, by the heading of its table of contents.
+func TestTitleNamesTheBook(t *testing.T) {
+	site := siteOf(t, newMount(t, map[string]string{"SUMMARY.md": "# The handbook\n- [Welcome](a.md)\n", "a.md": "a"}).dir)
+	if body := ask(t, site, http.MethodGet, "/a.html").body; !strings.Contains(body, "The handbook</title>") {
+		t.Errorf("no book in the title of %s", body)
+	}
+}

@@ -27,6 +27,7 @@ func TestHTML(t *testing.T) {
 		"Quote":         {"quotes", "> a", `<blockquote><p>a</p></blockquote>`},
 		"BareLink":      {"bare links", "see https://example.com.", `<p>see <a href="https://example.com">https://example.com</a>.</p>`},
 		"Mail":          {"mail addresses", "<a@example.com>", `<p><a href="mailto:a@example.com">a@example.com</a></p>`},
+		"ForbiddenAuto": {"an address that leads nowhere is text", "<javascript:a>", `<p>javascript:a</p>`},
 		"Page":          {"a link to a file is one to its page", "[a](page1.md#x-y)", `<p><a href="page1.html#x-y">a</a></p>`},
 		"PageBeside":    {"however it is written", "[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
 		"PageByRef":     {"references too", "[a][p]\n\n[p]: page1.md 'T&amp;\"'", `<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
