@@ -37,7 +37,8 @@ type Frame struct {
 	Synced bool
 
 	Received time.Time // when it had come from the upstream
-	// Delivered is when it had been given to the client's connection.
+	// Delivered is when the proxy began to give the client's connection the end of it, so that
+	// nothing that the client did about it came before; zero: that failed, or was not tried.
 	Delivered time.Time
 }
 

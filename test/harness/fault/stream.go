@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // waitingFrames are as many events of one watch as are kept for a client that does
@@ -24,8 +25,9 @@ type stream struct {
 	ended    error // why the upstream's answer ended; set before frames is closed
 
 	// Of the one that reads.
-	rest  []byte // of the event that is being delivered
-	entry *Frame // its own
+	rest   []byte    // of the event that is being delivered
+	entry  *Frame    // its own
+	handed time.Time // when the last of it was handed to the client's connection
 }
 
 // waiting is an event that has come from the upstream.
@@ -82,7 +84,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
+	s.rest, s.handed = s.rest[n:], s.x.proxy.clock.Now()
 	return n, nil
 }
 
@@ -90,8 +92,7 @@ func (s *stream) delivered() {
 	if s.entry == nil {
 		return
 	}
-	now := s.x.proxy.clock.Now()
-	s.x.proxy.journal.note(func() { s.entry.Delivered = now })
+	s.x.proxy.journal.note(func() { s.entry.Delivered = s.handed })
 	s.entry = nil
 }
 

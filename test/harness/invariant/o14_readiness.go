@@ -88,12 +88,20 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 	}
 }
 
-// beganToLead is when a process had the Lease for the first time; zero if it never had.
+// beganToLead is when a process asked for the Lease that it then had for the first time; zero
+// if it never had it. The process may read the answer before the API server records that it
+// has answered.
 func (b *bench) beganToLead(life history.Replica) time.Time {
 	for _, t := range b.History.Terms(b.Operator.Lease) {
-		if t.Holder == life.Name && life.During(t.At) {
-			return t.At
+		if t.Holder != life.Name || !life.During(t.At) {
+			continue
 		}
+		for _, r := range b.History.Requests {
+			if r.Key == b.Operator.Lease && r.Span == t.Span && r.Effect == history.Stored {
+				return r.Received
+			}
+		}
+		return t.At
 	}
 	return time.Time{}
 }

@@ -64,6 +64,13 @@ func follows(path string, asked, synced float64) step {
 	})
 }
 
+// answeredLate is that the API server recorded its last answer only at a second.
+func answeredLate(at float64) step {
+	return changes(func(s *story) {
+		s.Requests[len(s.Requests)-1].Answered, s.Versions[len(s.Versions)-1].At = second(at), second(at)
+	})
+}
+
 func TestHonestReadiness(t *testing.T) {
 	ready, notYet := answers(history.Ready, history.Yes, 5, 9), answers(history.Ready, history.No, 2, 4)
 	down := answers(history.Ready, history.Nothing, 0.5, 1.5)
@@ -85,6 +92,7 @@ func TestHonestReadiness(t *testing.T) {
 		"NoWebhooks":   {history: start(down, followed, ready), want: invariant.Held},
 		"TooEarly":     {history: start(followed, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
 		"OfALeader":    {history: start(leads(4), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Held},
+		"AnswerLate":   {history: start(leads(4), answeredLate(4.95), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Held},
 		"OfALeaderYet": {history: start(leads(4), followed, follows("/parts", 4.9, 6), ready), change: warm, want: invariant.Broken},
 		"BeforeItLed":  {history: start(leads(4), followed, follows("/others", 3, 6), ready), change: warm, want: invariant.Broken},
 		"AnotherLed":   {history: start(holds("b"), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Broken},

@@ -41,7 +41,9 @@ func aboutOf(r fault.Request) *apirequest.RequestInfo {
 
 // followed are the collections that a replica has asked for since a moment, to know
 // all that is in them. Informers do that by a watch that sends what there is first,
-// or by a list with a watch after it.
+// or by a list with a watch after it. One object that is selected by its name is no
+// collection: a candidate for the Lease follows the Lease and the holder's Pod like that,
+// and may be ready before.
 func followed(j fault.Journal, name string, since time.Time) []history.Following {
 	synced, watched := map[int]time.Time{}, map[string]time.Time{}
 	for _, f := range j.Frames {
@@ -57,7 +59,7 @@ func followed(j fault.Journal, name string, since time.Time) []history.Following
 	var all []history.Following
 	for _, r := range j.Requests {
 		info := aboutOf(r)
-		if info == nil || r.Received.Before(since) {
+		if info == nil || info.Name != "" || r.Received.Before(since) {
 			continue
 		}
 		f := history.Following{

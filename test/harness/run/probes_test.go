@@ -48,7 +48,9 @@ func TestFollowed(t *testing.T) {
 			asked(10, 10, "GET", "/api/v1/namespaces/b", "", 200),
 			asked(11, 11, "POST", "/api/v1/namespaces", "", 201),
 			asked(12, 12, "GET", "/healthz", "", 200),
-			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200), // goes on
+			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200),                     // goes on
+			asked(14, 14, "GET", "/api/v1/namespaces/a/pods", "fieldSelector=metadata.name%3Dp&limit=500", 200), // one object
+			asked(15, 15, "GET", "/api/v1/namespaces/a/pods", "fieldSelector=metadata.name%3Dp&watch=true&resourceVersion=9", 200),
 		},
 		Frames: []fault.Frame{{Request: 2, Delivered: second(2)}, {Request: 2, Synced: true, Delivered: second(3)}, {Request: 3, Delivered: second(4)}},
 	}
