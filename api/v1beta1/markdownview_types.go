@@ -25,7 +25,7 @@ type MarkdownText string
 // +kubebuilder:validation:MaxLength=1024
 type ViewerArg string
 
-// MarkdownViewSpec is what is to be shown, and by what.
+// MarkdownViewSpec is the desired content of a MarkdownView, and the viewer that serves it.
 type MarkdownViewSpec struct {
 	// markdowns are the Markdown files: contents by file name. There must be a
 	// SUMMARY.md, the table of contents. All names and contents together must be
@@ -121,7 +121,7 @@ type MarkdownView struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what is to be shown, and by what.
+	// spec is the desired content, and the viewer that serves it.
 	// +required
 	Spec MarkdownViewSpec `json:"spec"`
 

@@ -58,8 +58,8 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 // observeChild asks the API server where the cache does not know. The cache holds
 // only what carries our label, so what is not in it may well exist: a
 // stranger's object, or ours with its label taken off. Nor may it show our own
-// last write yet. It does not ask where live is nil. What it was told is remembered: a cache
-// that shows the child as it was before would take back what the status says of it.
+// last write yet. It does not ask where live is nil. It remembers the answer: with an older
+// state from the cache, the next reconcile would take back what the status reports.
 func observeChild[T interface {
 	client.Object
 	comparable

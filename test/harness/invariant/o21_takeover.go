@@ -31,10 +31,10 @@ func judgeTakeover(b *bench) {
 		if v.Key != b.Operator.Lease || v.Gone || v.At.IsZero() || held(v) == "" || lasting(v) == 0 {
 			continue
 		}
-		holders := history.HeldDuring(terms, v.Span)
+		holders, replaced := history.HeldDuring(terms, v.Span), b.replacedAt(v)
 		for _, process := range reads {
 			if !slices.Contains(holders, process.replica) {
-				b.judgeLeft(v, b.replacedAt(v), process)
+				b.judgeLeft(v, replaced, process)
 			}
 		}
 	}

@@ -79,6 +79,11 @@ func (p *Prover) remove(ctx context.Context, r *replica) error {
 	if err := r.retire(ctx, p.grace()); err != nil {
 		return err
 	}
+	return p.withdraw(r)
+}
+
+// withdraw takes a replica that has ended out of those that run.
+func (p *Prover) withdraw(r *replica) error {
 	err := r.leave()
 	p.mu.Lock()
 	p.replicas = slices.DeleteFunc(p.replicas, func(o *replica) bool { return o == r })
@@ -97,14 +102,10 @@ func (p *Prover) replace(ctx context.Context, r *replica) error {
 	if err := r.gone(ctx, life, p.grace()); err != nil {
 		return err
 	}
-	err := r.leave()
+	err := p.withdraw(r)
 	r.process.Kill() // it may have been about to start again
-	p.mu.Lock()
-	p.replicas = slices.DeleteFunc(p.replicas, func(o *replica) bool { return o == r })
-	p.retired = append(p.retired, r)
-	p.mu.Unlock()
 	_, started := p.add(ctx, unlike{})
-	return errors.Join(err, r.proxy.Close(), started)
+	return errors.Join(err, started)
 }
 
 // grace is how long a replica may take to stop.

@@ -34,12 +34,8 @@ func showFalseEnd(ctx context.Context, a *armed) error {
 func (a *armed) reportEnd(ctx context.Context, r *replica, held *fault.Held) error {
 	name, life, began := r.process.Name(), len(r.lived())-1, a.now()
 	held.Release()
-	identity, led, err := a.holding(ctx, r)
-	if err != nil || !led {
-		return err
-	}
-	pod, err := a.podOf(ctx, r)
-	if err != nil {
+	identity, pod, err := a.leaderPod(ctx, r)
+	if err != nil || pod == nil {
 		return err
 	}
 	if err := a.fail(ctx, pod, corev1.PodRunning); err != nil {
@@ -66,12 +62,8 @@ func (a *armed) reportEnd(ctx context.Context, r *replica, held *fault.Held) err
 func (a *armed) deletePod(ctx context.Context, r *replica, held *fault.Held) (err error) {
 	began := a.now()
 	held.Release()
-	identity, led, err := a.holding(ctx, r)
-	if err != nil || !led {
-		return err
-	}
-	pod, err := a.podOf(ctx, r)
-	if err != nil {
+	identity, pod, err := a.leaderPod(ctx, r)
+	if err != nil || pod == nil {
 		return err
 	}
 	done := "its Pod was deleted by force"
@@ -100,28 +92,24 @@ func (a *armed) deletePod(ctx context.Context, r *replica, held *fault.Held) (er
 	return nil
 }
 
-// holding returns the identity that holds the Lease, and whether that is the replica's. It is
-// asked before the fault: a standby may take over before anybody can look again.
-func (a *armed) holding(ctx context.Context, r *replica) (identity string, led bool, err error) {
+// leaderPod returns the identity with which a replica holds the Lease, and its Pod, which is in the
+// namespace of the Lease. It returns no Pod for a replica that does not lead. It reads both before
+// the fault, because a standby may take over at once.
+func (a *armed) leaderPod(ctx context.Context, r *replica) (identity string, pod *corev1.Pod, err error) {
 	lease, err := a.prover.lease(ctx)
 	if err != nil {
-		return "", false, err
+		return "", nil, err
 	}
 	identity = holder(lease)
 	if last := a.prover.renewer(); identity == "" || last != nil && last != r {
 		a.missing("replica %s did not lead when it began: %q did", r.process.Name(), identity)
-		return identity, false, nil
+		return identity, nil, nil
 	}
-	return identity, true, nil
-}
-
-// podOf is a replica's Pod. It is in the namespace of the Lease.
-func (a *armed) podOf(ctx context.Context, r *replica) (*corev1.Pod, error) {
 	key, pod := client.ObjectKey{Namespace: a.prover.subject.Promises.Lease.Namespace, Name: r.process.Name()}, &corev1.Pod{}
 	if err := a.prover.client.Get(ctx, key, pod); err != nil {
-		return nil, fmt.Errorf("reading the Pod of replica %s: %w", r.process.Name(), err)
+		return "", nil, fmt.Errorf("reading the Pod of replica %s: %w", r.process.Name(), err)
 	}
-	return pod, nil
+	return identity, pod, nil
 }
 
 // failedPod makes another Pod of that name, which has failed.

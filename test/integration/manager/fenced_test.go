@@ -317,18 +317,21 @@ func byPod(r *env.Replica) record.Match {
 // writesOf are the replica's requests to write, but for Leases and events.
 func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
 	GinkgoHelper()
-	events, _, err := record.ReadAuditLogFrom(f.plane.AuditLog(), since)
-	Expect(err).NotTo(HaveOccurred())
-	return record.Writes(events, r.Identity().Username, append(matches, byPod(r),
+	return f.allWritesOf(r, since, append(matches,
 		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
 }
 
 // eventsOf is the events that a replica has recorded. Those of its successor may come at any time.
 func (f *fenced) eventsOf(r *env.Replica, since record.Bookmark) []auditv1.Event {
 	GinkgoHelper()
+	return f.allWritesOf(r, since, record.Resource("events.k8s.io", "events"))
+}
+
+func (f *fenced) allWritesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
+	GinkgoHelper()
 	events, _, err := record.ReadAuditLogFrom(f.plane.AuditLog(), since)
 	Expect(err).NotTo(HaveOccurred())
-	return record.Writes(events, r.Identity().Username, byPod(r), record.Resource("events.k8s.io", "events"))
+	return record.Writes(events, r.Identity().Username, append(matches, byPod(r))...)
 }
 
 func logOf(r *env.Replica) string {
