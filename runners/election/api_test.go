@@ -39,6 +39,7 @@ type api struct {
 	requests []string        // "VERB resource user"
 	muted    bool            // watches show nothing
 	dead     map[string]bool // users whose requests do not arrive
+	cut      map[string]bool // users whose requests are not answered
 	faults   func(verb, resource string) error
 }
 
@@ -97,6 +98,11 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 		return nil, err
 	}
 	a.mu.Lock()
+	if a.cut[user] {
+		a.mu.Unlock()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
 	defer a.mu.Unlock()
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	resource, name := segments[len(segments)-1], ""

@@ -132,7 +132,7 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 		clock:    o.Clock,
 		elapsed:  o.Elapsed,
 		client:   leases.Leases(o.Lease.Namespace),
-		term:     newTerm(o.Elapsed, o.Clock, o.Lost),
+		term:     newTerm(o.Elapsed, o.Clock, o.Lost, o.RenewDeadline+o.RetryPeriod),
 	}
 	if l.standby, err = newStandby(config, l, o); err != nil {
 		return nil, err

@@ -26,6 +26,8 @@ type Term struct {
 	clock   clock.WithDelayedExecution
 	lost    func(reason string)
 	once    sync.Once // for lost
+	// patience is how long after its last renewal was sent the elector gives up.
+	patience time.Duration
 
 	mu       sync.Mutex
 	active   bool
@@ -34,8 +36,8 @@ type Term struct {
 	timer    clock.Timer
 }
 
-func newTerm(elapsed func() time.Duration, c clock.WithDelayedExecution, lost func(string)) *Term {
-	return &Term{elapsed: elapsed, clock: c, lost: lost}
+func newTerm(elapsed func() time.Duration, c clock.WithDelayedExecution, lost func(string), patience time.Duration) *Term {
+	return &Term{elapsed: elapsed, clock: c, lost: lost, patience: patience}
 }
 
 // extend makes the term end a duration after a renewal was sent.
@@ -92,13 +94,14 @@ func (t *Term) lose(reason string) {
 	}
 }
 
-// bound ends a leader's request with the term: a leader that waits for an API server that does
-// not answer would not stop in time.
+// bound ends a leader's request when the elector gives up, and with the term at the latest. An
+// elector that has given up tries to release the Lease, and would wait for an API server that
+// does not answer until the term ends.
 func (t *Term) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.duration == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, t.end-t.elapsed())
+	return context.WithTimeout(ctx, t.end-t.duration+min(t.duration, t.patience)-t.elapsed())
 }

@@ -29,7 +29,7 @@ func (s *suspended) elapsed() time.Duration {
 // newTestTerm returns a term with its machine, and how often it was lost.
 func newTestTerm() (*Term, *suspended, *atomic.Int32) {
 	machine, lost := &suspended{began: clock.RealClock{}.Now()}, &atomic.Int32{}
-	return newTerm(machine.elapsed, clock.RealClock{}, func(string) { lost.Add(1) }), machine, lost
+	return newTerm(machine.elapsed, clock.RealClock{}, func(string) { lost.Add(1) }, leaseTime), machine, lost
 }
 
 func TestTerm(t *testing.T) {
