@@ -284,31 +284,6 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A leader whose requests are not answered ends when its elector gives up. It does not wait for
-// the end of the term to release the Lease.
-func TestLeaderThatIsCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		pass(retryPeriod / 2) // it has renewed just now
-		d.mu.Lock()
-		d.cut = map[string]bool{d.leader.name: true}
-		d.mu.Unlock()
-		pass(renewTime + retryPeriod - time.Second)
-		select {
-		case <-d.leader.done:
-			t.Error("it gave up before the renew deadline")
-		default:
-		}
-		pass(2 * time.Second)
-		select {
-		case <-d.leader.done:
-		default:
-			t.Error("it had not ended a second after the renew deadline")
-		}
-		d.end()
-	})
-}
-
 // Its holder makes a deleted Lease anew, and goes on to lead.
 func TestLeaderOfADeletedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
