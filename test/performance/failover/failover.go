@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -16,16 +17,14 @@ import (
 // starting is how many control planes start at once: more of them take each other's time.
 const starting = 2
 
-// group are all trials with one setting of one subject, and who does them.
+// group are all trials of one subject, and who does them.
 type group struct {
 	subject subject
-	setting setting
 	pairs   []*pair
 	losses  []way
 
 	mu        sync.Mutex
-	next      int
-	rates     []float64 // of requests by the election, per retry period
+	rates     []electionRates
 	handovers map[way][]handover
 	failures  []error
 }
@@ -76,18 +75,14 @@ func (m *bench) start(ctx context.Context, subjects []subject) error {
 	random := rand.New(rand.NewPCG(m.Seed, 0))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(starting)
-	for _, with := range m.plan.settings {
-		losses := m.plan.losses(random)
-		groups := make([]*group, len(subjects))
-		for i, s := range subjects {
-			groups[i] = &group{subject: s, setting: with, losses: losses, handovers: map[way][]handover{}}
-		}
-		m.groups = append(m.groups, groups...)
-		for range m.plan.pairs[with.name] {
-			for _, g := range groups {
-				own := rand.New(rand.NewPCG(m.Seed, random.Uint64()))
-				all.Go(func() error { return m.startPair(ctx, g, own) })
-			}
+	losses := m.plan.losses(random)
+	for _, s := range subjects {
+		m.groups = append(m.groups, &group{subject: s, losses: losses, handovers: map[way][]handover{}})
+	}
+	for range m.plan.pairs {
+		for _, g := range m.groups {
+			own := rand.New(rand.NewPCG(m.Seed, random.Uint64()))
+			all.Go(func() error { return m.startPair(ctx, g, own) })
 		}
 	}
 	return all.Wait()
@@ -95,20 +90,18 @@ func (m *bench) start(ctx context.Context, subjects []subject) error {
 
 func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) error {
 	began := m.Clock.Now()
-	p, err := startPair(ctx, g.subject, g.setting, m.Clock, random)
+	p, err := startPair(ctx, g.subject, m.plan.setting, m.Clock, random)
 	if err != nil {
 		return err
 	}
 	g.mu.Lock()
 	g.pairs = append(g.pairs, p)
 	g.mu.Unlock()
-	m.Say("a control plane for %s with %s settings is there after %.0f s, making Tenants",
-		g.subject.name, g.setting.name, m.Clock.Since(began).Seconds())
+	m.Say("a control plane for %s is there after %.0f s, making Tenants", g.subject.name, m.Clock.Since(began).Seconds())
 	if err := p.populate(ctx, m.plan.tenants); err != nil {
-		return fmt.Errorf("filling the control plane of %s with %s settings: %w\n%s", g.subject.name, g.setting.name, err, p.logs())
+		return fmt.Errorf("filling the control plane of %s: %w\n%s", g.subject.name, err, p.logs())
 	}
-	m.Say("two replicas of %s with %s settings and %d Tenants are there after %.0f s",
-		g.subject.name, g.setting.name, m.plan.tenants, m.Clock.Since(began).Seconds())
+	m.Say("two replicas of %s and %d Tenants are there after %.0f s", g.subject.name, m.plan.tenants, m.Clock.Since(began).Seconds())
 	return nil
 }
 
@@ -137,57 +130,58 @@ func (m *bench) each(do func(*group, *pair) error) error {
 func (m *bench) rest(ctx context.Context) error {
 	m.Say("counting what the election asks for in %s of rest", m.plan.idle)
 	return m.each(func(g *group, p *pair) error {
-		rate, err := p.rest(ctx, m.plan.idle)
+		rates, err := p.rest(ctx, m.plan.idle)
 		if err != nil {
-			return fmt.Errorf("counting the requests of %s with %s settings: %w", g.subject.name, g.setting.name, err)
+			return fmt.Errorf("counting the requests of %s: %w", g.subject.name, err)
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.rates = append(g.rates, rate)
+		g.rates = append(g.rates, rates)
 		return nil
 	})
 }
 
-// lose makes all trials.
+// lose makes all trials, in rounds of one on each control plane. All replicas that were lost are
+// started between the rounds, because a start takes the time of those that take over.
 func (m *bench) lose(ctx context.Context) error {
-	_ = m.each(func(g *group, p *pair) error {
-		for g.work(ctx, p, m.Say) {
+	errs := []error{}
+	rounds := (len(m.groups[0].losses) + m.plan.pairs - 1) / m.plan.pairs
+	for round := range rounds {
+		m.Say("round %d of %d: starting who was lost", round+1, rounds)
+		err := m.each(func(_ *group, p *pair) error {
+			_, err := p.settle(ctx)
+			return err
+		})
+		if errs = append(errs, err); ctx.Err() != nil {
+			break
 		}
-		return nil
-	})
-	errs := []error{ctx.Err()}
+		_ = m.each(func(g *group, p *pair) error {
+			if n := round*m.plan.pairs + slices.Index(g.pairs, p); n < len(g.losses) {
+				g.work(ctx, p, n, m.Say)
+			}
+			return nil
+		})
+	}
 	for _, g := range m.groups {
 		errs = append(errs, g.failures...)
-		if undone := len(g.losses) - g.next; undone > 0 {
-			errs = append(errs, fmt.Errorf("%d of %d trials of %s with %s settings were not begun", undone, len(g.losses), g.subject.name, g.setting.name))
-		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, ctx.Err())...)
 }
 
-// work makes the next trial of the group and says whether there may be another one. A
-// pair whose trial fails goes on: what was lost is started again.
-func (g *group) work(ctx context.Context, p *pair, say func(string, ...any)) bool {
-	g.mu.Lock()
-	if g.next == len(g.losses) || ctx.Err() != nil {
-		g.mu.Unlock()
-		return false
-	}
-	w, n := g.losses[g.next], g.next+1
-	g.next = n
-	g.mu.Unlock()
+// work makes a trial of the group.
+func (g *group) work(ctx context.Context, p *pair, n int, say func(string, ...any)) {
+	w := g.losses[n]
 	h, err := p.trial(ctx, w)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err != nil {
-		g.failures = append(g.failures, fmt.Errorf("trial %d: %w", n, err))
-		say("%s, %s settings, %s, %d of %d: FAILED, see the end", g.subject.name, g.setting.name, w, n, len(g.losses))
-		return true
+		g.failures = append(g.failures, fmt.Errorf("trial %d: %w", n+1, err))
+		say("%s, %s, %d of %d: FAILED, see the end", g.subject.name, w, n+1, len(g.losses))
+		return
 	}
 	g.handovers[w] = append(g.handovers[w], h)
-	say("%s, %s settings, %s, %d of %d: another one worked after %.1f s%s",
-		g.subject.name, g.setting.name, w, n, len(g.losses), h.first.Sub(h.at).Seconds(), zombies(h))
-	return true
+	say("%s, %s, %d of %d: another one worked after %.2f s%s",
+		g.subject.name, w, n+1, len(g.losses), h.first.Sub(h.at).Seconds(), zombies(h))
 }
 
 func zombies(h handover) string {

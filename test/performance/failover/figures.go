@@ -12,43 +12,36 @@ const (
 	// answering is what a request may take at the beginning and the end of what is
 	// bounded, and a process to end.
 	answering = 300 * time.Millisecond
-	peerNote  = "the peer: the same operator with the election of controller-runtime as it is by itself"
+	// expiry is the goal for a takeover without evidence, over the Lease's duration.
+	expiry   = 1.02
+	peerNote = "the peer: the same operator with the election of controller-runtime as it is by itself"
 )
 
 // section is all that was found so far.
 func (m *bench) section() figures.Section {
 	s := figures.Section{ID: "failover", Title: "Losing the leader", Text: m.text()}
 	for _, g := range m.groups {
-		s.Figures = append(s.Figures, g.figures(m.plan)...)
+		s.Figures = append(s.Figures, g.figures(m.plan.setting)...)
 	}
-	for _, with := range m.plan.settings {
-		s.Plots = append(s.Plots, m.plot(with))
-	}
+	s.Plots = []figures.Plot{m.plot()}
 	return s
 }
 
-// figures are those of one subject with one setting, in the order of their IDs'
-// first part.
-func (g *group) figures(p plan) []figures.Figure {
-	var all []figures.Figure
-	for _, w := range ways {
-		if w.expires() {
-			all = append(all, g.crash(w))
-		}
-	}
-	all = append(all, g.graceful(), g.release())
+// figures are those of one subject, in the order of their IDs' first part.
+func (g *group) figures(with setting) []figures.Figure {
+	all := []figures.Figure{g.killed(), g.expired(pause, with), g.expired(cut, with)}
+	all = append(append(all, g.stopped()...), g.parts()...)
 	for _, w := range ways {
 		all = append(all, g.zombies(w))
 	}
-	all = append(all, g.refused(), g.fenced(), g.woken(), g.warm(), g.early(), g.rate(p), g.gaveUp())
-	return all
+	all = append(all, g.refused(), g.gaveUpLease(with), g.woken(), g.early())
+	return append(append(all, g.requests()...), g.gaveUp())
 }
 
 // figure has its ID and title, and the peer no goal.
 func (g *group) figure(id, title, unit string, runs []float64, goal *figures.Goal, note string) figures.Figure {
 	f := figures.Figure{
-		ID: fmt.Sprintf("%s.%s%s", id, g.setting.name, g.subject.suffix), Title: fmt.Sprintf("%s, %s settings", title, g.setting.name),
-		Unit: unit, Runs: runs, Goal: goal, Note: note,
+		ID: id + g.subject.suffix, Title: title, Unit: unit, Runs: runs, Goal: goal, Note: note,
 	}
 	if g.subject.suffix != "" {
 		f.Title, f.Goal, f.Note = f.Title+", the peer", nil, peerNote
@@ -65,34 +58,60 @@ func (g *group) of(w way, value func(handover) float64) []float64 {
 	return runs
 }
 
-func (g *group) crash(w way) figures.Figure {
-	lease := g.setting.lease.Seconds()
-	longest := g.setting.lease + 2*g.setting.poll() + answering
-	return g.figure("F1."+string(w), "from the loss by "+string(w)+" to the next leader's first write, over the Lease's duration", "",
-		g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() / lease }), figures.AtMost(longest.Seconds()/lease),
-		fmt.Sprintf("the standby polls: it sees a renewal up to 2.2 retry periods late, and its end likewise, so the bound is %s; "+
-			"who watches the Lease could do it in 1.02", longest))
-}
-
-func (g *group) graceful() figures.Figure {
-	longest := g.setting.poll() + answering
-	return g.figure("F2.stop", "from the last write of a leader that is asked to stop to the next one's first", "ms",
-		g.of(stop, func(h handover) float64 { return milliseconds(h.first.Sub(h.last)) }), figures.AtMost(milliseconds(longest)),
-		"the standby polls, and sees that the Lease was given back up to 2.2 retry periods later; who watches it could do it in 50 ms")
-}
-
-func (g *group) release() figures.Figure {
+// between takes the time from one moment to another of each trial of a way, in ms. A trial
+// without one of them has no part in it.
+func (g *group) between(w way, from, to func(handover) time.Time) []float64 {
 	var runs []float64
-	for _, h := range g.handovers[stop] {
-		if !h.released.IsZero() {
-			runs = append(runs, milliseconds(h.acquired.Sub(h.released)))
+	for _, h := range g.handovers[w] {
+		if begin, end := from(h), to(h); !begin.IsZero() && !end.IsZero() {
+			runs = append(runs, milliseconds(end.Sub(begin)))
 		}
 	}
-	f := g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms", runs, nil, "")
-	if g.subject.suffix != "" {
-		f.Note = peerNote + ", which does not give the Lease back"
+	return runs
+}
+
+func last(h handover) time.Time     { return h.last }
+func released(h handover) time.Time { return h.released }
+func reported(h handover) time.Time { return h.reported }
+func acquired(h handover) time.Time { return h.acquired }
+func first(h handover) time.Time    { return h.first }
+func woken(h handover) time.Time    { return h.woken }
+func ended(h handover) time.Time    { return h.ended }
+
+func (g *group) killed() figures.Figure {
+	return g.figure("F1.kill", "from the report that a killed leader's container has ended to the next leader's first write", "ms",
+		g.between(kill, reported, first), figures.AtMost(300), "the harness writes the status of the Pod, as a kubelet does")
+}
+
+func (g *group) expired(w way, with setting) figures.Figure {
+	return g.figure("F1."+string(w), "from the loss by "+string(w)+" to the next leader's first write, over the Lease's duration", "",
+		g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() / with.lease.Seconds() }), figures.AtMost(expiry),
+		"there is no evidence, so the Lease has to expire; the last renewal is up to a retry period before the loss")
+}
+
+// stopped are two figures, as there are goals for the median and for each trial.
+func (g *group) stopped() []figures.Figure {
+	const title = "from the last write of a leader that is asked to stop to the next one's first"
+	runs := g.between(stop, last, first)
+	return []figures.Figure{
+		g.figure("F2.stop", title, "ms", runs, figures.AtMost(250), ""),
+		g.figure("F2.median", title, "ms", runs, figures.MedianAtMost(50), "the same trials"),
 	}
-	return f
+}
+
+// parts are the times that a graceful handover consists of, and the last of a takeover.
+func (g *group) parts() []figures.Figure {
+	release := g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms", g.between(stop, released, acquired), nil, "")
+	if g.subject.suffix != "" {
+		release.Note = peerNote + ", which does not give the Lease back"
+	}
+	return []figures.Figure{
+		g.figure("F2.leave", "of that, from the last write to the return of the Lease", "ms", g.between(stop, last, released), nil, ""),
+		release,
+		g.figure("F2.begin", "of that, from the election of the next leader to its first write", "ms", g.between(stop, acquired, first), nil, ""),
+		g.figure("F5.kill", "from the election of the next leader after a kill to its first write", "ms", g.between(kill, acquired, first), nil,
+			"with the machine to itself it is F5 of `scale`, which has a goal"),
+	}
 }
 
 func (g *group) zombies(w way) figures.Figure {
@@ -110,23 +129,16 @@ func (g *group) refused() figures.Figure {
 		g.of(pause, func(h handover) float64 { return float64(h.refused) }), nil, "without the fence they would be among those above, as far as nobody was faster")
 }
 
-func (g *group) fenced() figures.Figure {
-	longest := (g.setting.renew + g.setting.retry + answering).Seconds() / g.setting.lease.Seconds()
+func (g *group) gaveUpLease(with setting) figures.Figure {
+	longest := (with.renew + with.retry + answering).Seconds() / with.lease.Seconds()
 	return g.figure("F4.cut", "from the last renewal of a leader that is cut off to the end of its process, over the Lease's duration", "",
-		g.of(cut, func(h handover) float64 { return h.ended.Sub(h.renewed).Seconds() / g.setting.lease.Seconds() }), figures.AtMost(longest),
+		g.of(cut, func(h handover) float64 { return h.ended.Sub(h.renewed).Seconds() / with.lease.Seconds() }), figures.AtMost(longest),
 		"it ends one renew deadline after a retry period; at 1 the next one may lead")
 }
 
 func (g *group) woken() figures.Figure {
-	return g.figure("F4.pause", "from when a leader that was paused goes on to the end of its process", "s",
-		g.of(pause, func(h handover) float64 { return h.ended.Sub(h.woken).Seconds() }), figures.AtMost((g.setting.renew + answering).Seconds()),
-		"it tries to renew for one renew deadline before it knows; the fence refuses what it writes meanwhile")
-}
-
-func (g *group) warm() figures.Figure {
-	return g.figure("F5.kill", "from the Lease's change of hands to the next leader's first write", "ms",
-		g.of(kill, func(h handover) float64 { return milliseconds(h.first.Sub(h.acquired)) }), nil,
-		"until the API server has accepted it, with all pairs on the same cores; with the machine to itself it is F5 of `scale`, which has a goal")
+	return g.figure("F4.pause", "from when a leader that was paused goes on to the end of its process", "ms",
+		g.between(pause, woken, ended), figures.AtMost(milliseconds(exitWithin)), "")
 }
 
 func (g *group) early() figures.Figure {
@@ -134,11 +146,15 @@ func (g *group) early() figures.Figure {
 		g.of(kill, func(h handover) float64 { return float64(h.early) }), nil, "each is tried again 200 ms later")
 }
 
-func (g *group) rate(p plan) figures.Figure {
-	// Neither asks twice in a retry period; one request more of each can be at the edges.
-	most := 2 + 2*g.setting.retry.Seconds()/p.idle.Seconds()
-	return g.figure("F6", "requests by the elections of two replicas in a retry period", "", slices.Clone(g.rates), figures.AtMost(most),
-		fmt.Sprintf("in %s without work; the leader renews once, the standby looks every 1 to 2.2 periods, so 1.63 is expected; who watches could do with 1.05", p.idle))
+func (g *group) requests() []figures.Figure {
+	var leader, standby []float64
+	for _, r := range g.rates {
+		leader, standby = append(leader, r.leader), append(standby, r.standby)
+	}
+	return []figures.Figure{
+		g.figure("F6.leader", "requests by the election of the leader in a retry period", "", leader, figures.AtMost(1.05), "without other work"),
+		g.figure("F6.standby", "requests by the election of the standby in a retry period", "", standby, figures.Exactly(0), "it watches the Lease"),
+	}
 }
 
 func (g *group) gaveUp() figures.Figure {
@@ -147,21 +163,19 @@ func (g *group) gaveUp() figures.Figure {
 		runs = append(runs, float64(p.gaveUp))
 	}
 	return g.figure("F7", "replicas that ended though nothing was done to them, on each control plane", "", runs, figures.Exactly(0),
-		"in the whole measurement, in which all control planes share the machine; the trial is begun again then")
+		"in the whole measurement; the trial is begun again then")
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // plot shows the distributions: of how many trials the next leader worked by then.
-func (m *bench) plot(with setting) figures.Plot {
+func (m *bench) plot() figures.Plot {
+	with := m.plan.setting
 	p := figures.Plot{
-		Name: "failover-" + with.name, XLabel: "seconds since the loss of the leader", YLabel: "share of the trials in which another one works",
+		Name: "failover", XLabel: "seconds since the loss of the leader", YLabel: "share of the trials in which another one works",
 		Title: fmt.Sprintf("Losing the leader: Lease %s, renew deadline %s, retry period %s", with.lease, with.renew, with.retry),
 	}
 	for _, g := range m.groups {
-		if g.setting.name != with.name {
-			continue
-		}
 		for _, w := range ways {
 			points := distribution(g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() }))
 			if len(points) > 0 {
@@ -183,12 +197,15 @@ func distribution(values []float64) []figures.Point {
 }
 
 func (m *bench) text() string {
-	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants. Every %s somebody takes
-the subjects out of a binding that the operator has made, every %s while a leader is asked to stop; who leads puts them back with one
-write. The leader is lost %d times in each way, in an order of chance, ours and the peer's side by side at the same time: **kill** is
+	with := m.plan.setting
+	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants; Lease %s, renew deadline
+%s, retry period %s. Every %s somebody takes the subjects out of a binding that the operator has made, every %s while a leader is
+asked to stop; who leads puts them back with one write. The leader is lost %d times in each way, in an order of chance, in rounds of one
+trial on each of %d control planes, ours and the peer's; what was lost is started again between the rounds. **kill** is
 SIGKILL, **stop** SIGTERM, **pause** SIGSTOP until another one has written and then SIGCONT, **cut** a proxy that answers nothing any more.
 The moment of the loss is this program's, all others are of the API server's audit log, on the same machine by the same clock. Who led at a
 write is judged by the versions at which the write and the Lease were stored. The peer is the same operator with what controller-runtime
 does by itself: client-go's lock alone, no release at the stop, no warm-up, and no fence. Its readiness and its webhooks read the
-caches, so those are filled too before it leads; its queues are not.`, m.plan.tenants, pace, hurry, m.plan.trials)
+caches, so those are filled too before it leads; its queues are not.`,
+		m.plan.tenants, with.lease, with.renew, with.retry, pace, hurry, m.plan.trials, 2*m.plan.pairs)
 }

@@ -31,35 +31,40 @@ func TestDistribution(t *testing.T) {
 // What the figures say of two hand-overs, in the units that they have.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), acquired: at(18000), first: at(18015), early: 2}
-	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(3000), first: at(3010)}
-	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(29000)}, acquired: at(17990), first: at(18000), strays: 3, refused: 7}
+	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(60), first: at(75), early: 2}
+	late := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(300), first: at(311)}
+	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(2160), first: at(2170)}
+	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990), first: at(15000), strays: 3, refused: 7}
 	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
-	ours := &group{setting: stock, subject: subject{name: "ours"}, rates: []float64{1.6}, pairs: []*pair{{gaveUp: 1}},
-		handovers: map[way][]handover{kill: {killed, killed}, stop: {stopped}, pause: {paused}, cut: {severed}}}
+	ours := &group{subject: subject{name: "ours"}, rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
+		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped}, pause: {paused}, cut: {severed}}}
 	want := map[string]struct {
 		runs    []float64
 		verdict figures.Verdict
 	}{
-		"F1.kill.stock":          {[]float64{18.015 / 15, 18.015 / 15}, figures.Met},
-		"F1.pause.stock":         {[]float64{1.2}, figures.Met},
-		"F1.cut.stock":           {[]float64{1.1}, figures.Met},
-		"F2.stop.stock":          {[]float64{910}, figures.Met},
-		"F2.release.stock":       {[]float64{850}, figures.Told},
-		"F3.kill.stock":          {[]float64{0, 0}, figures.Met},
-		"F3.stop.stock":          {[]float64{0}, figures.Met},
-		"F3.pause.stock":         {[]float64{3}, figures.Missed},
-		"F3.cut.stock":           {[]float64{0}, figures.Met},
-		"F3.refused.pause.stock": {[]float64{7}, figures.Told},
-		"F4.cut.stock":           {[]float64{0.8}, figures.Met},
-		"F4.pause.stock":         {[]float64{9}, figures.Met},
-		"F5.kill.stock":          {[]float64{15, 15}, figures.Told},
-		"F5.refused.stock":       {[]float64{2, 2}, figures.Told},
-		"F6.stock":               {[]float64{1.6}, figures.Met},
-		"F7.stock":               {[]float64{1}, figures.Missed},
+		"F1.kill":          {[]float64{65, 301}, figures.Missed},
+		"F1.pause":         {[]float64{1}, figures.Met},
+		"F1.cut":           {[]float64{1.1}, figures.Missed},
+		"F2.stop":          {[]float64{70}, figures.Met},
+		"F2.median":        {[]float64{70}, figures.Missed},
+		"F2.leave":         {[]float64{50}, figures.Told},
+		"F2.release":       {[]float64{10}, figures.Told},
+		"F2.begin":         {[]float64{10}, figures.Told},
+		"F3.kill":          {[]float64{0, 0}, figures.Met},
+		"F3.stop":          {[]float64{0}, figures.Met},
+		"F3.pause":         {[]float64{3}, figures.Missed},
+		"F3.cut":           {[]float64{0}, figures.Met},
+		"F3.refused.pause": {[]float64{7}, figures.Told},
+		"F4.cut":           {[]float64{0.8}, figures.Met},
+		"F4.pause":         {[]float64{90}, figures.Met},
+		"F5.kill":          {[]float64{15, 11}, figures.Told},
+		"F5.refused":       {[]float64{2, 0}, figures.Told},
+		"F6.leader":        {[]float64{1.03}, figures.Met},
+		"F6.standby":       {[]float64{0}, figures.Met},
+		"F7":               {[]float64{1}, figures.Missed},
 	}
 	g := NewWithT(t)
-	all := ours.figures(full())
+	all := ours.figures(shipped)
 	g.Expect(all).To(HaveLen(len(want)))
 	for _, f := range all {
 		g.Expect(want).To(HaveKey(f.ID))
@@ -69,9 +74,9 @@ func TestFigures(t *testing.T) {
 		}
 		g.Expect(f.Verdict()).To(Equal(want[f.ID].verdict), f.ID)
 	}
-	peer := &group{setting: short, subject: subject{name: "the peer", suffix: ".peer"}, handovers: ours.handovers}
-	for _, f := range peer.figures(full()) {
-		g.Expect(f.ID).To(HaveSuffix(".short.peer"))
+	peer := &group{subject: subject{name: "the peer", suffix: ".peer"}, handovers: ours.handovers}
+	for _, f := range peer.figures(shipped) {
+		g.Expect(f.ID).To(HaveSuffix(".peer"))
 		g.Expect(f.Goal).To(BeNil(), "%s: nobody promised it", f.ID)
 	}
 }

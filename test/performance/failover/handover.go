@@ -34,6 +34,9 @@ type handover struct {
 	last time.Time
 	// released is when the old leader had given the Lease back; zero if it did not.
 	released time.Time
+	// reported is when the status of the old leader's Pod said that its process had ended; zero
+	// if it did not.
+	reported time.Time
 	// acquired is when the new leader had it.
 	acquired time.Time
 	// first is when it had accepted the first write of the new leader.
@@ -61,6 +64,11 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 		return h, fmt.Errorf("judging who led: %w", err)
 	}
 	h.strays, h.undecided = len(leadership.Strays), len(leadership.Undecided)
+	for _, e := range record.Select(events, aboutPods, record.Succeeded, record.Named(l.leader), record.Since(l.at)) {
+		if h.reported.IsZero() && e.ObjectRef.Subresource == "status" {
+			h.reported = e.StageTimestamp.Time
+		}
+	}
 	successor, err := h.follow(leadership.Terms)
 	if err != nil {
 		return h, err
@@ -114,6 +122,8 @@ func aboutLease(e auditv1.Event) bool {
 	return record.Resource("coordination.k8s.io", "leases")(e)
 }
 
+func aboutPods(e auditv1.Event) bool { return record.Resource("", "pods")(e) }
+
 func isEvent(e auditv1.Event) bool {
 	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
 }
@@ -135,10 +145,16 @@ func held(e auditv1.Event) bool {
 	return ptr.Deref(lease.Spec.HolderIdentity, "") != ""
 }
 
-// electionRate is how many requests about the Lease the replicas make in a retry
-// period, of those that the API server received in a time.
-func electionRate(events []auditv1.Event, from, to time.Time, retry time.Duration) float64 {
-	asked := record.Select(events, record.User(stage.User), aboutLease, record.Named(stage.Lease), record.Since(from),
-		func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
-	return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
+// electionRates are how many requests about the Lease the leader and the standby make in a
+// retry period.
+type electionRates struct{ leader, standby float64 }
+
+// ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
+func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
+	count := func(who record.Match) float64 {
+		asked := record.Select(events, record.User(stage.User), aboutLease, record.Named(stage.Lease), record.Since(from), who,
+			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
+		return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
+	}
+	return electionRates{leader: count(by(leader)), standby: count(record.Not(by(leader)))}
 }

@@ -60,6 +60,13 @@ func tells(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
 }
 
+// reports is what a kubelet writes of a Pod.
+func reports(pod string, ms, version int) auditv1.Event {
+	e := request("", ms, "patch", "", "pods", http.StatusOK, version, "{}")
+	e.User.Username, e.ObjectRef.Name, e.ObjectRef.Subresource = "kubelet", pod, "status"
+	return e
+}
+
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12), works("a", 150, 13)}
@@ -73,8 +80,10 @@ func TestObserve(t *testing.T) {
 	}{
 		"Killed": {
 			reason: "nothing of it comes any more, and the next one begins when it leads",
-			after:  []auditv1.Event{tells("b", 290, 14), renews("b", "b_1", 300, 15), works("b", 310, 16), works("b", 320, 17)},
-			want:   handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312)},
+			after: []auditv1.Event{
+				reports("a", 220, 14), tells("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18), works("b", 320, 19),
+			},
+			want: handover{renewed: at(100), last: at(152), reported: at(222), acquired: at(302), first: at(312)},
 		},
 		"Stopped": {
 			reason: "it works on until it gives the Lease back, which is no renewal",
@@ -124,7 +133,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestElectionRate(t *testing.T) {
+func TestRatesOf(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	look := func(pod string, ms int) auditv1.Event {
@@ -135,6 +144,6 @@ func TestElectionRate(t *testing.T) {
 	events := []auditv1.Event{
 		renews("a", "a_1", 900, 10), look("b", 1000), renews("a", "a_1", 2000, 11), works("a", 2100, 12), other, look("b", 2900), renews("a", "a_1", 3000, 13),
 	}
-	// Three in two seconds.
-	g.Expect(electionRate(events, at(1000), at(3000), 500*time.Millisecond)).To(Equal(0.75))
+	// One and two in two seconds.
+	g.Expect(ratesOf(events, "a", at(1000), at(3000), 500*time.Millisecond)).To(Equal(electionRates{leader: 0.25, standby: 0.5}))
 }

@@ -11,13 +11,13 @@ import (
 // kept is one trial as it is written down, for who wonders about a tail. Times are
 // seconds since the loss.
 type kept struct {
-	Setting string    `json:"setting"`
 	Subject string    `json:"subject"`
 	Way     way       `json:"way"`
 	At      time.Time `json:"at"`
 	Renewed *float64  `json:"renewed,omitempty"`
 	Last    *float64  `json:"last,omitempty"`
 	Release *float64  `json:"released,omitempty"`
+	Report  *float64  `json:"reported,omitempty"`
 	Acquire *float64  `json:"acquired,omitempty"`
 	First   *float64  `json:"first,omitempty"`
 	Woken   *float64  `json:"woken,omitempty"`
@@ -58,8 +58,8 @@ func (h *handover) kept(g *group, w way) kept {
 		return new(t.Sub(h.at).Seconds())
 	}
 	return kept{
-		Setting: g.setting.name, Subject: g.subject.name, Way: w, At: h.at,
-		Renewed: since(h.renewed), Last: since(h.last), Release: since(h.released), Acquire: since(h.acquired),
+		Subject: g.subject.name, Way: w, At: h.at,
+		Renewed: since(h.renewed), Last: since(h.last), Release: since(h.released), Report: since(h.reported), Acquire: since(h.acquired),
 		First: since(h.first), Woken: since(h.woken), Ended: since(h.ended), Strays: h.strays, Refused: h.refused, Early: h.early,
 	}
 }

@@ -52,7 +52,7 @@ func startPair(ctx context.Context, s subject, with setting, c clock.WithTicker,
 	p := &pair{subject: s, setting: with, clock: c, random: random}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("starting two replicas of %s with %s settings: %w", s.name, with.name, err), p.stop(context.WithoutCancel(ctx)))
+			err = errors.Join(fmt.Errorf("starting two replicas of %s: %w", s.name, err), p.stop(context.WithoutCancel(ctx)))
 		}
 	}()
 	var refused error
@@ -131,28 +131,29 @@ func (p *pair) populate(ctx context.Context, n int) error {
 }
 
 // rest counts what the election asks of the API server while nothing happens.
-func (p *pair) rest(ctx context.Context, window time.Duration) (rate float64, err error) {
-	if _, err := p.settle(ctx); err != nil {
-		return 0, err
+func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRates, err error) {
+	leader, err := p.settle(ctx)
+	if err != nil {
+		return rates, err
 	}
 	begin, err := record.End(p.stage.Plane.AuditLog())
 	if err != nil {
-		return 0, err
+		return rates, err
 	}
 	from := p.clock.Now()
 	if err := p.pass(ctx, window); err != nil {
-		return 0, err
+		return rates, err
 	}
 	to := p.clock.Now()
 	// What was received by then is written down when it is answered.
 	if err := p.pass(ctx, time.Second); err != nil {
-		return 0, err
+		return rates, err
 	}
 	events, _, err := record.ReadAuditLogFrom(p.stage.Plane.AuditLog(), begin)
 	if err != nil {
-		return 0, err
+		return rates, err
 	}
-	return electionRate(events, from, to, p.setting.retry), nil
+	return ratesOf(events, leader.Name(), from, to, p.setting.retry), nil
 }
 
 // settle starts who does not run, waits until both replicas are ready and the Lease

@@ -167,7 +167,7 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 // awaitExpiry waits until another replica than the leader, which is paused, holds the Lease.
 // The leader's term ended one lease duration after the last renewal that it had sent.
 func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
-	err = stage.Await(ctx, poll, p.setting.lease+2*p.setting.poll()+patience/4, "another leader", func(ctx context.Context) error {
+	err = stage.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
 		var lease coordinationv1.Lease
 		if err := p.stage.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, &lease); err != nil {
 			return fmt.Errorf("reading the election Lease: %w", err)
@@ -202,7 +202,7 @@ func callsAfter(j fault.Journal, end time.Time, successor string) int {
 
 // figures are those of one subject.
 func (s *pauser) figures() []figures.Figure {
-	g := &group{subject: s.subject, setting: short}
+	g := &group{subject: s.subject}
 	runs := func(value func(pauseResult) float64) []float64 {
 		var all []float64
 		for _, one := range s.pauses {

@@ -31,7 +31,7 @@ const (
 func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("losing the leader of %s with %s settings by %s: %w\n%s", p.subject.name, p.setting.name, w, err, p.logs())
+			err = fmt.Errorf("losing the leader of %s by %s: %w\n%s", p.subject.name, w, err, p.logs())
 		}
 	}()
 	tape := &tape{path: p.stage.Plane.AuditLog()}
@@ -114,7 +114,7 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape)
 			return nil
 		}
 	}
-	err := stage.Await(ctx, poll, p.setting.lease+2*p.setting.poll()+patience/4, "a write of another leader", func(context.Context) error {
+	err := stage.Await(ctx, poll, 2*p.setting.lease+patience/4, "a write of another leader", func(context.Context) error {
 		return tape.wrote(l.leader)
 	})
 	if err := errors.Join(err, healed()); err != nil {
