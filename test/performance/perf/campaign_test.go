@@ -41,23 +41,23 @@ func TestWhatItEndsWith(t *testing.T) {
 	met, missed, broken := finds("met", clock, 1), finds("missed", clock, 3), fails("broken", errors.New("no room"))
 	for name, tc := range map[string]struct {
 		chosen []measurement
-		strict bool
+		report bool
 		quick  bool
 		want   int
 	}{
-		"Met":             {[]measurement{met}, true, false, 0},
-		"OnlyTold":        {[]measurement{fails("told", nil)}, true, false, 0},
-		"Missed":          {[]measurement{met, missed}, true, false, 1},
-		"MissedUnasked":   {[]measurement{met, missed}, false, false, 0},
-		"MissedWhenQuick": {[]measurement{missed}, true, true, 0},
-		"Broken":          {[]measurement{broken, met}, true, false, 2},
-		"BrokenWhenQuick": {[]measurement{broken}, true, true, 2},
-		"BrokenAndMissed": {[]measurement{missed, broken}, true, false, 2},
+		"Met":             {[]measurement{met}, false, false, 0},
+		"OnlyTold":        {[]measurement{fails("told", nil)}, false, false, 0},
+		"Missed":          {[]measurement{met, missed}, false, false, 1},
+		"MissedInReport":  {[]measurement{met, missed}, true, false, 0},
+		"MissedWhenQuick": {[]measurement{missed}, false, true, 0},
+		"Broken":          {[]measurement{broken, met}, false, false, 2},
+		"BrokenWhenQuick": {[]measurement{broken}, false, true, 2},
+		"BrokenAndMissed": {[]measurement{missed, broken}, false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCampaign(t, io.Discard)
-			c.report.Quick, c.strict = tc.quick, tc.strict
+			c.report.Quick, c.onlyReport = tc.quick, tc.report
 			err := c.run(t.Context(), tc.chosen, stage.Checkout{})
 			if got := program.ExitCode(err, errMissed); got != tc.want {
 				t.Errorf("ends with %d, want %d: %v", got, tc.want, err)
