@@ -19,16 +19,6 @@ import (
 
 // The faults of what a standby sees of the leader: P21, and the reconnects of P11.
 
-// showFalseEnd shows others an end of the leader's process, which runs on.
-func showFalseEnd(ctx context.Context, a *armed) error {
-	do := a.deletePod
-	if a.plan.Variant == scenario.VariantTerminated {
-		do = a.reportEnd
-	}
-	a.atTarget(ctx, fault.AfterAnswer, do)
-	return nil
-}
-
 // reportEnd has the Pod's status say that the leader's container terminated. The next start of
 // the process corrects the status.
 func (a *armed) reportEnd(ctx context.Context, r *replica, held *fault.Held) error {
@@ -147,40 +137,24 @@ const reconnects = 2
 
 // pauseUnwatched pauses the leader, and has all watches of the Lease begin anew again and again
 // until another replica leads. Each list shows the version that everybody knows already.
-func (a *armed) pauseUnwatched(ctx context.Context, r *replica, held *fault.Held) (err error) {
-	name, life := r.process.Name(), len(r.lived())-1
-	defer func() {
-		if resumed := r.process.Resume(); err == nil {
-			err = resumed
+func (a *armed) pauseUnwatched(ctx context.Context, r *replica, held *fault.Held) error {
+	return a.whilePaused(ctx, r, held, func(time.Time) (string, error) {
+		stop := a.cutLeaseWatches(ctx)
+		next, err := a.successor(ctx, r)
+		lists := stop()
+		if err != nil {
+			return "", err
 		}
-	}()
-	if err := r.process.Pause(ctx); err != nil {
-		return err
-	}
-	began := a.now()
-	held.Release()
-	stop := a.cutLeaseWatches(ctx)
-	next, err := a.successor(ctx, r)
-	lists := stop()
-	if err != nil {
-		return err
-	}
-	if lists == 0 {
-		a.missing("nobody listed the Lease anew while replica %s was paused", name)
-		return nil
-	}
-	found := "no other replica led"
-	if next != nil {
-		found = fmt.Sprintf("replica %s led", next.process.Name())
-	}
-	a.noted(history.Fault{
-		Replica: name, Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("paused at %s; watches of the Lease began anew %d times, and %s", held.Request, lists, found),
+		if lists == 0 {
+			a.missing("nobody listed the Lease anew while replica %s was paused", r.process.Name())
+			return "", nil
+		}
+		found := "no other replica led"
+		if next != nil {
+			found = fmt.Sprintf("replica %s led", next.process.Name())
+		}
+		return fmt.Sprintf("paused at %s; watches of the Lease began anew %d times, and %s", held.Request, lists, found), nil
 	})
-	if err := r.process.Resume(); err != nil {
-		return err
-	}
-	return a.leaves(ctx, r, life)
 }
 
 // cutLeaseWatches has all watches of the Lease begin anew with a list, again and again until it

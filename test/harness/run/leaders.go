@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,7 +12,6 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // The faults by which a leader is replaced and does not know: P10 to P12.
@@ -20,11 +20,24 @@ import (
 // let loose. Often there is nothing to write.
 const head = time.Second
 
-// atTarget has something done about the first request of the target that comes to a
-// point of its way, at whichever replica that is. It is held meanwhile.
-func (a *armed) atTarget(ctx context.Context, point fault.Point, do func(context.Context, *replica, *fault.Held) error) {
+// blow is what is done about a request that is held at a point of its way.
+type blow struct {
+	point fault.Point
+	do    func(*armed, context.Context, *replica, *fault.Held) error
+}
+
+// atTarget arms a plan with the blow of its variant.
+func atTarget(variants map[string]blow) func(context.Context, *armed) error {
+	return func(ctx context.Context, a *armed) error {
+		a.strike(ctx, variants[a.plan.Variant])
+		return nil
+	}
+}
+
+// strike strikes the first request of the target that comes, at whichever replica that is.
+func (a *armed) strike(ctx context.Context, b blow) {
 	for _, r := range a.prover.present() {
-		gate := fault.NewGate(point)
+		gate := fault.NewGate(b.point)
 		a.inject(r, a.target(), gate)
 		a.all.Go(func() {
 			held, err := gate.Wait(ctx)
@@ -38,7 +51,7 @@ func (a *armed) atTarget(ctx context.Context, point fault.Point, do func(context
 				return
 			}
 			defer a.lasts()()
-			switch err := do(ctx, r, held); {
+			switch err := b.do(a, ctx, r, held); {
 			case ctx.Err() != nil:
 				a.missing("the run ended before it was over: %v", err)
 			case err != nil:
@@ -148,11 +161,6 @@ func (a *armed) term(ctx context.Context) (time.Duration, error) {
 // aboutLease are the requests by which a leader is elected.
 func (a *armed) aboutLease() fault.Match { return fault.Match{Path: a.prover.leasePath()} }
 
-func deliverLate(ctx context.Context, a *armed) error {
-	a.atTarget(ctx, fault.BeforeForward, a.holdBack)
-	return nil
-}
-
 // holdBack lets a request arrive when another replica leads. It is on its way all
 // the time, whatever becomes of the process that has sent it.
 func (a *armed) holdBack(ctx context.Context, r *replica, held *fault.Held) error {
@@ -196,51 +204,39 @@ func (a *armed) done(ctx context.Context, r *replica, id int) (fault.Request, er
 	return request, nil
 }
 
-func pauseLeader(ctx context.Context, a *armed) error {
-	do := a.pause
-	if a.plan.Variant == scenario.VariantReconnect {
-		do = a.pauseUnwatched
-	}
-	a.atTarget(ctx, fault.AfterAnswer, do)
-	return nil
-}
-
-// pause stops the replica when its request has been carried out. The answer waits for
-// it, as all does that it has begun.
-func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) (err error) {
+// whilePaused does something while the replica is stopped, from when its request has been
+// carried out. The answer waits for it, as all does that it has begun. What is returned is
+// noted, unless it is empty, and the end of the replica is waited for.
+func (a *armed) whilePaused(ctx context.Context, r *replica, held *fault.Held, do func(began time.Time) (detail string, err error)) error {
 	name, life := r.process.Name(), len(r.lived())-1
-	// Also if it was not seen to stop: it may do so yet, and would stay so.
-	defer func() {
-		if resumed := r.process.Resume(); err == nil {
-			err = resumed
+	paused := func() (time.Time, string, error) {
+		if err := r.process.Pause(ctx); err != nil {
+			return time.Time{}, "", err
 		}
-	}()
-	if err := r.process.Pause(ctx); err != nil {
+		began := a.now()
+		held.Release()
+		detail, err := do(began)
+		return began, detail, err
+	}
+	began, detail, err := paused()
+	// Also if it was not seen to stop: it may do so yet, and would stay so.
+	if err := errors.Join(err, r.process.Resume()); err != nil || detail == "" {
 		return err
 	}
-	began := a.now()
-	held.Release()
-	next, err := a.successor(ctx, r)
-	if next == nil || err != nil {
-		return err
-	}
-	if err := r.process.Resume(); err != nil {
-		return err
-	}
-	a.noted(history.Fault{
-		Replica: name, Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("paused at %s, and went on %s later, when replica %s led", held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()),
-	})
+	a.noted(history.Fault{Replica: name, Began: began, Ended: a.now(), Detail: detail})
 	return a.leaves(ctx, r, life)
 }
 
-func cutLease(ctx context.Context, a *armed) error {
-	do := a.cutFromLease
-	if a.plan.Variant == scenario.VariantRest {
-		do = a.cutFromRest
-	}
-	a.atTarget(ctx, fault.AfterAnswer, do)
-	return nil
+// pause stops the replica until another one leads.
+func (a *armed) pause(ctx context.Context, r *replica, held *fault.Held) error {
+	return a.whilePaused(ctx, r, held, func(began time.Time) (string, error) {
+		next, err := a.successor(ctx, r)
+		if next == nil || err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("paused at %s, and went on %s later, when replica %s led",
+			held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()), nil
+	})
 }
 
 // cutFromLease keeps the replica from its Lease until another one leads.

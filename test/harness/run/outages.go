@@ -6,17 +6,9 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
-// cutOff keeps replicas from the API server: P13.
-func cutOff(ctx context.Context, a *armed) error {
-	do := map[string]func(context.Context, *replica, *fault.Held) error{
-		scenario.VariantLeader: a.cutOffOne, scenario.VariantAll: a.cutOffAll, scenario.VariantStart: a.cutOffAtStart,
-	}[a.plan.Variant]
-	a.atTarget(ctx, fault.AfterAnswer, do)
-	return nil
-}
+// The replicas that cannot reach the API server: P13.
 
 // cutOffOne is a network that loses all packets of the replica, until another one
 // leads.

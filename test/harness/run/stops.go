@@ -7,29 +7,16 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
+
+// The replicas that are asked to stop: P14.
 
 // slowness is how long an answer takes that a replica waits for while it is asked to
 // stop. It is longer than what usually goes before the end of the work, such as the
 // time to be taken off a Service.
 const slowness = 5 * time.Second
 
-// ask asks a replica to stop: P14. It is started again when it has.
-func ask(ctx context.Context, a *armed) error {
-	switch a.plan.Variant {
-	case scenario.VariantStandby:
-		a.atTarget(ctx, fault.AfterAnswer, a.askStandby)
-	case scenario.VariantStart:
-		a.atTarget(ctx, fault.AfterAnswer, a.askAtStart)
-	case scenario.VariantSlow:
-		a.atTarget(ctx, fault.BeforeForward, a.askWhileSlow)
-	default:
-		a.atTarget(ctx, fault.AfterAnswer, a.askLeader)
-	}
-	return nil
-}
-
+// askLeader asks the leader to stop. It is started again when it has, as all that are asked.
 func (a *armed) askLeader(ctx context.Context, r *replica, held *fault.Held) error {
 	return a.askAndSee(ctx, r, held, "asked to stop at "+held.Request.String())
 }

@@ -26,7 +26,7 @@ func twins(ctx context.Context, a *armed) error {
 			return err
 		}
 	}
-	a.atTarget(ctx, fault.AfterAnswer, a.upgrade)
+	a.strike(ctx, blow{fault.AfterAnswer, (*armed).upgrade})
 	return nil
 }
 
