@@ -8,13 +8,11 @@ import (
 	"leasehold.dev/test/performance/gate/flakes"
 	"leasehold.dev/test/performance/gate/judge"
 	"leasehold.dev/test/performance/gate/learned"
-	"leasehold.dev/test/performance/gate/rights"
 )
 
 // checks are all there are, those that are soon done first.
 func checks(o options, tolerances *learned.Tolerances) []judge.Check {
 	return []judge.Check{
-		{Name: "rights", Run: rights.Check},
 		{Name: "compatibility", Run: compatibility.Check},
 		{Name: "benchmarks", Run: benchmarks.Options{Rounds: 3 * o.rounds, Tolerances: tolerances}.Check},
 		{Name: "flakes", Run: flakes.Check},

@@ -24,17 +24,17 @@ func TestOneCheckThatFailsDoesNotStopTheOthers(t *testing.T) {
 			clock.Step(time.Minute)
 			return []row.Row{{ID: "counts/a", Verdict: row.Worse}}, errors.New("no control plane")
 		}},
-		{"rights", func(_ context.Context, p row.Pair) ([]row.Row, error) {
+		{"schema", func(_ context.Context, p row.Pair) ([]row.Row, error) {
 			dirs = append(dirs, p.Bench.Dir)
-			return []row.Row{{ID: "rights/a", Verdict: row.Same}, {ID: "rights/b", Verdict: row.Better}}, nil
+			return []row.Row{{ID: "schema/a", Verdict: row.Same}, {ID: "schema/b", Verdict: row.Better}}, nil
 		}},
 	}, p)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(found).To(Equal([]judge.Finding{
 		{Check: "counts", Rows: []row.Row{{ID: "counts/a", Verdict: row.Worse}}, Err: "no control plane", Took: time.Minute},
-		{Check: "rights", Rows: []row.Row{{ID: "rights/a", Verdict: row.Same}, {ID: "rights/b", Verdict: row.Better}}},
+		{Check: "schema", Rows: []row.Row{{ID: "schema/a", Verdict: row.Same}, {ID: "schema/b", Verdict: row.Better}}},
 	}))
-	g.Expect(dirs).To(Equal([]string{filepath.Join(p.Bench.Dir, "rights")}))
+	g.Expect(dirs).To(Equal([]string{filepath.Join(p.Bench.Dir, "schema")}))
 	g.Expect(dirs[0]).To(BeADirectory())
 	g.Expect(found[1].String()).To(Equal("2 compared, 1 better"))
 }

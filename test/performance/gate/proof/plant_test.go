@@ -25,10 +25,15 @@ type plant struct {
 
 	// Bug says in one sentence what is wrong.
 	Bug string `json:"bug"`
-	// Checks are those that can see it.
+	// Checks are those of the gate that can see it.
 	Checks []string `json:"checks"`
 	// Worse are the rows that have to be worse, all of them.
 	Worse []expected `json:"worse"`
+	// Tests are arguments of go test for the test that sees it, where that is one of make test
+	// and no check of the gate.
+	Tests []string `json:"tests"`
+	// Says is a part of what that test says.
+	Says string `json:"says"`
 }
 
 // expected is a row: its ID, and what its reason begins with.
@@ -69,8 +74,9 @@ func read(file string) (p plant, err error) {
 	if err := yaml.UnmarshalStrict(text[:at[0]], &p); err != nil {
 		return p, err
 	}
-	if p.Bug == "" || len(p.Checks) == 0 || len(p.Worse) == 0 {
-		return p, errors.New("it has to say its bug, the checks that see it and the rows that are worse")
+	gated, tested := len(p.Checks) > 0 && len(p.Worse) > 0, len(p.Tests) > 0 && p.Says != ""
+	if p.Bug == "" || gated == tested {
+		return p, errors.New("it has to say its bug, and either the checks that see it and the rows that are worse, or the test that sees it and what that says")
 	}
 	p.name = strings.TrimSuffix(filepath.Base(file), ".patch")
 	p.path, err = filepath.Abs(file)
@@ -95,5 +101,6 @@ func TestWhatIsPlantedCanBe(t *testing.T) {
 		p.into(t, copied, "--check")
 		names = append(names, p.name)
 	}
-	g.Expect(names).To(ConsistOf("extra-write", "live-read", "quadratic-loop", "flaky-spec", "removed-field"))
+	g.Expect(names).To(ConsistOf("extra-write", "live-read", "quadratic-loop", "flaky-spec", "removed-field",
+		"crd-default", "tenant-verb", "pod-guard", "allocation"))
 }

@@ -22,7 +22,7 @@ func mixed() *report.Report {
 				{ID: "counts/a/write patch namespaces", Base: "3", Head: "2", Verdict: row.Better, Reason: "1 fewer"},
 				{ID: "counts/b/write patch namespaces", Base: "3", Head: "4", Verdict: row.Worse, Reason: "1 more|each\ntime"},
 			}},
-			{Check: "rights", Rows: []row.Row{{ID: "rights/a", Base: "no", Head: "yes", Verdict: row.Allowed, Reason: "needed"}}},
+			{Check: "schema", Rows: []row.Row{{ID: "schema/a", Base: "no", Head: "yes", Verdict: row.Allowed, Reason: "needed"}}},
 		}}
 }
 
@@ -40,10 +40,10 @@ func TestTheReasonComesFirst(t *testing.T) {
 		"| what | base | head | verdict |",
 		"|---|---|---|---|",
 		"| `counts/b/write patch namespaces` | 3 | 4 | **worse**: 1 more\\|each time |",
-		"| `rights/a` | no | yes | allowed: needed |",
+		"| `schema/a` | no | yes | allowed: needed |",
 		"| `counts/a/write patch namespaces` | 3 | 2 | better: 1 fewer |",
 		"| counts | | | 1 the same (42s) |",
-		"| rights | | | 0 the same (0s) |",
+		"| schema | | | 0 the same (0s) |",
 	}))
 	g.Expect(text).To(ContainSubstring("`make gate BASE=abc123 GATE_FLAGS='-only counts -seed 7'`"))
 	g.Expect(text).To(ContainSubstring("<details><summary>counts: 1 the same</summary>\n\n- `counts/a/read get secrets`: 1\n"))
