@@ -109,6 +109,9 @@ func scenarios() map[string]scenario {
 		"a name is added":           {objects: provision(nil, asking("dev", "prod"), next)},
 		"a name is dropped":         {objects: provision(nil, holding("a-old"), next)},
 		"a name is dropped, Retain": {objects: provision(nil, holding("a-old"), retaining, next)},
+		"a name is dropped without marks, Retain": {objects: provision(func(p *provisioned) {
+			p.namespaces[0].ObjectMeta = metav1.ObjectMeta{Name: "a-old", UID: "uid-a-old"}
+		}, holding("a-old"), retaining, next)},
 		"Retain is asked for":       {objects: provision(func(p *provisioned) { retaining(p.tenant); p.tenant.Generation = 2 })},
 		"Delete is asked for":       {objects: provision(func(p *provisioned) { p.tenant.Spec.NamespaceDeletionPolicy = "Delete"; p.tenant.Generation = 2 }, retaining)},
 		"admins change":             {objects: provision(func(p *provisioned) { everyKindOfAdmin(p.tenant); p.tenant.Generation = 2 })},

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/schedule"
 )
 
 func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
@@ -45,13 +46,15 @@ func TestTenantsDue(t *testing.T) {
 	r := mapping(t, clock, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
 		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
 	r.looks.Store("seen", epoch)
+	seen := schedule.Next(epoch, 10*time.Minute, "uid-seen")
 	for _, step := range []struct {
 		after time.Duration
 		want  string
 	}{
 		{0, "[new]"},
 		{8 * time.Minute, "[new]"},
-		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
+		{seen.Sub(epoch) - 8*time.Minute - 1, "[new]"},
+		{1, "[new seen]"}, // exactly then
 	} {
 		clock.Step(step.after)
 		if got := requested(r.tenantsDue(t.Context(), nil)); got != step.want {
@@ -74,6 +77,8 @@ func TestWhoIsWokenByWhat(t *testing.T) {
 		"a namespace that is asked for":               {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
 		"one that is still held":                      {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
 		"one that claims to be a Tenant's":            {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
+		"one that has the label of a Tenant":          {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
+		"one that is of another kind of Tenant":       {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant", Name: "a"}, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})}), "[]"},
 		"one that is nobody's":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
 		"our binding":                                 {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
 		"a stranger's binding in the namespace":       {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
@@ -81,6 +86,8 @@ func TestWhoIsWokenByWhat(t *testing.T) {
 		"the role of all admins":                      {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}), "[a b]"},
 		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
 		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
+		"a role with the label of a Tenant":           {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
+		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), asking("dev", "old"))), "[a]"},
 		"a role that is nobody's":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
