@@ -26,7 +26,7 @@ func TestAdmissionGolden(t *testing.T) {
 		tenant("team-a", asking("x"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "" }), // team-a-x
 		tenant("zeta", asking("a-x"), prefix("team-")),                                         // team-a-x, too
 		tenant("b", holding("b-old")), namespace("taken-dev"), namespace("marked-dev", markedBy(tenant("marked"))),
-		namespace("marked-prod", markedBy(tenant("b"))), namespace("team-a-x"),
+		namespace("marked-prod", markedBy(tenant("b"))), namespace("team-a-x"), namespace("team-dev"),
 	}
 	var got strings.Builder
 	for _, tc := range []struct {
@@ -49,6 +49,7 @@ func TestAdmissionGolden(t *testing.T) {
 		{name: "update: nothing, Tenants cannot be listed", old: tenant("a"), tenant: tenant("a"), fails: "list"},
 		{name: "update: a name more", old: tenant("taken", asking("x")), tenant: tenant("taken", asking("x", "dev"))},
 		{name: "update: two names less", old: tenant("a", asking("x", "dev", "y")), tenant: tenant("a")},
+		{name: "update: a name less, and one that exists", old: tenant("taken", asking("x")), tenant: tenant("taken", asking("dev"))},
 		{name: "update: a name less, Retain", old: tenant("a", asking("x", "dev")), tenant: tenant("a", retaining)},
 		{name: "update: a name less and one that is held", old: tenant("a", names, asking("x", "dev")), tenant: tenant("a", names, asking("a-x", "dev"))},
 		{name: "update: an old mistake and no new one", old: tenant("a", asking("Bad")), tenant: tenant("a", asking("Bad"), retaining)},

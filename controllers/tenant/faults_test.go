@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -123,5 +124,33 @@ func TestEachWriteThatIsRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEachObjectThatIsGone tests that what others have deleted in the middle of a reconcile is a
+// failure only where the Tenant has to have it.
+func TestEachObjectThatIsGone(t *testing.T) {
+	needed := []string{
+		"Retain is asked for: patch as leasehold Namespace a-dev",
+		"another role, not held: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
+		"handed over: patch as leasehold Namespace a-dev",
+		"the binding has drifted: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
+	}
+	var failures []string
+	all := scenarios()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		requests, _ := requestsOf(t, all[name])
+		for _, request := range requests {
+			if !strings.HasPrefix(request, "patch ") && !strings.HasPrefix(request, "delete ") {
+				continue
+			}
+			_, _, err := failed(t, all[name], request, apierrors.NewNotFound(corev1.Resource("x"), "x"))
+			if err != nil {
+				failures = append(failures, name+": "+request)
+			}
+		}
+	}
+	if diff := cmp.Diff(needed, failures); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,9 @@ func newRecording(t testing.TB, s scenario) *recording {
 		copies[i] = o.DeepCopyObject().(client.Object)
 	}
 	r := &recording{world: newWorld(t, copies...), requests: map[string]int{}}
-	r.deny = s.deny
+	if s.deny != nil {
+		r.deny = s.deny()
+	}
 	if s.options != nil {
 		s.options(&r.r.Options)
 	}
@@ -160,13 +163,13 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			asked := (&client.DeleteOptions{}).ApplyOptions(opts)
-			if err := r.request(asked.Preconditions, "delete %s", r.name(o)); err != nil {
+			if err := r.request(asked.AsDeleteOptions(), "delete %s", r.name(o)); err != nil {
 				return err
 			}
 			return c.Delete(ctx, o, opts...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			if err := r.request(nil, "patch %s %s", sub, r.name(o)); err != nil {
+			if err := r.request(nil, "%s of %s %s", path.Base(string(p.Type())), sub, r.name(o)); err != nil {
 				return err
 			}
 			r.lines = append(r.lines, statusLines(o.(*v1beta1.Tenant).Status)...)

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,8 +18,8 @@ import (
 type scenario struct {
 	objects []client.Object
 	options func(*Options)
-	// deny is world.deny.
-	deny func(verb string, o client.Object) error
+	// deny makes world.deny.
+	deny func() refusal
 }
 
 // provisioned is a Tenant that the operator has nothing to do for, and its children.
@@ -69,14 +70,27 @@ func (s scenario) with(o ...client.Object) scenario {
 	return s
 }
 
-// refusing answers each write with that verb to that kind with an error of the API server.
-func refusing(verb, kind string, reason error) func(string, client.Object) error {
-	return func(v string, o client.Object) error {
-		if v != verb || kindOf(o) != kind {
-			return nil
+const always = -1
+
+type refusal = func(verb string, o client.Object) error
+
+// refusing answers so many writes with that verb to that kind with an error of the API server.
+func refusing(times int, verb, kind string, reason error) func() refusal {
+	return func() refusal {
+		refused := 0
+		return func(v string, o client.Object) error {
+			if v != verb || kindOf(o) != kind || refused == times {
+				return nil
+			}
+			refused++
+			return reason
 		}
-		return reason
 	}
+}
+
+// refusingRole is refuseRole of that role.
+func refusingRole(name string) func() refusal {
+	return func() refusal { return refuseRole(name) }
 }
 
 func forbidden(kind, text string, causes ...metav1.StatusCause) error {
@@ -102,9 +116,9 @@ func scenarios() map[string]scenario {
 	sharing := tenant("b", prefix("a-"))
 	next := func(t *v1beta1.Tenant) { t.Generation = 2 }
 	all := map[string]scenario{
-		"created": {objects: []client.Object{tenant("a", fresh, asking("dev", "prod"), everyKindOfAdmin)}},
-		"created under Retain without a level": {objects: []client.Object{tenant("a", fresh, retaining)},
-			options: func(o *Options) { o.PodSecurityLevel = "" }},
+		"created":                   {objects: []client.Object{tenant("a", fresh, asking("dev", "prod"), everyKindOfAdmin)}},
+		"created under Retain":      {objects: []client.Object{tenant("a", fresh, retaining)}},
+		"created without a level":   {objects: []client.Object{tenant("a", fresh)}, options: func(o *Options) { o.PodSecurityLevel = "" }},
 		"nothing to do":             {objects: provision(nil)},
 		"a name is added":           {objects: provision(nil, asking("dev", "prod"), next)},
 		"a name is dropped":         {objects: provision(nil, holding("a-old"), next)},
@@ -147,7 +161,7 @@ func scenarios() map[string]scenario {
 			p.namespaces[0].Labels = map[string]string{"example.com/x": "y", labelPodSecurity: "privileged"}
 		})},
 		"the binding has drifted": {objects: provision(func(p *provisioned) {
-			p.bindings[0].OwnerReferences, p.bindings[0].Labels = stranger, nil
+			p.bindings[0].OwnerReferences, p.bindings[0].Labels = append(slices.Clone(stranger), metav1.OwnerReference{Kind: "Thing", UID: "uid-thing"}), nil
 			p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory"))
 		})},
 		"the binding is gone":             {objects: provision(func(p *provisioned) { p.bindings[0] = nil })},
@@ -158,15 +172,25 @@ func scenarios() map[string]scenario {
 		"the readers' binding is to another role": {objects: provision(func(p *provisioned) { p.readerBinding.RoleRef = clusterRoleRef("admin") })},
 		"the readers' binding is a stranger's": {objects: provision(func(p *provisioned) {
 			p.readerBinding.ObjectMeta = metav1.ObjectMeta{Name: p.readerBinding.Name, UID: "uid-stranger"}
+			p.readerBinding.RoleRef = clusterRoleRef("admin")
 		})},
-		"another role":               {objects: append(provision(nil), view), options: role("view")},
-		"another role, not held":     {objects: append(provision(func(p *provisioned) { p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory")) }), view), options: role("view"), deny: refuseRole("view")},
-		"another role, not there":    {objects: provision(nil), options: role("view")},
-		"a binding that is not held": {objects: []client.Object{tenant("a")}, deny: refuseRole("admin")},
-		"a quota refuses":            {objects: []client.Object{tenant("a")}, deny: refusing("create", "RoleBinding", forbidden("rolebindings", "exceeded quota: small, requested: count/rolebindings=1"))},
-		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing("create", "Namespace", forbidden("namespaces", `violates "x"`))},
-		"the authorizer refuses":     {objects: []client.Object{tenant("a")}, deny: refusing("create", "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
-		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }), deny: refusing("create", "RoleBinding",
+		"another role":            {objects: append(provision(nil), view), options: role("view")},
+		"another role, not held":  {objects: append(provision(func(p *provisioned) { p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory")) }), view), options: role("view"), deny: refusingRole("view")},
+		"another role, not there": {objects: provision(nil), options: role("view")},
+		"changed meanwhile": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }),
+			deny: refusing(1, "create", "RoleBinding", apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed")))},
+		"the namespace is gone": {objects: slices.DeleteFunc(provision(func(p *provisioned) { p.bindings[0] = nil }),
+			func(o client.Object) bool { return o.GetName() == "a-dev" })},
+		"deleted, its names are refused by now": {objects: provision(nil, deleted), options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
+		"a policy goes on refusing": {objects: []client.Object{tenant("a", next, func(t *v1beta1.Tenant) {
+			t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 1,
+				LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonAdmissionDenied, Message: `namespaces "a-dev" is forbidden: violates "x"`}}
+		})}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
+		"a binding that is not held": {objects: []client.Object{tenant("a")}, deny: refusingRole("admin")},
+		"a quota refuses":            {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "RoleBinding", forbidden("rolebindings", "exceeded quota: small, requested: count/rolebindings=1"))},
+		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
+		"the authorizer refuses":     {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
+		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }), deny: refusing(always, "create", "RoleBinding",
 			forbidden("rolebindings", "unable to create new content", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}))},
 		"another Tenant than it was": {objects: provision(func(p *provisioned) { p.tenant.UID = types.UID("uid-anew") })},
 	}
