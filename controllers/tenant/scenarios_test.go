@@ -143,7 +143,10 @@ func scenarios() map[string]scenario {
 			p.reader.ObjectMeta = metav1.ObjectMeta{Name: p.reader.Name, UID: "uid-stranger"}
 		}, deleted)},
 		"deleted, false references elsewhere": scenario{objects: provision(nil, deleted)}.with(
-			namespace("x", plant), namespace("y", plant, func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger...) })),
+			namespace("x", plant), namespace("y", plant, func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger...) }),
+			namespace("z", markedBy(tenant("a", retaining)))),
+		"deleted, a stranger's namespace has a binding under our name": {objects: []client.Object{
+			tenant("a", deleted), namespace("a-dev"), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-dev", Name: adminBindingName, UID: "uid-stranger"}}}},
 		"a stranger's namespaces": scenario{objects: []client.Object{tenant("a", asking("a", "b", "c", "d", "e", "f", "dev"))}}.with(
 			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f", plant), namespace("a-dev", markedBy(restored))),
 		"claimed by others": scenario{objects: provision(nil)}.with(
