@@ -148,6 +148,9 @@ func TestDecide(t *testing.T) {
 			observed(tenant("a", asking("system"), prefix("kube-"), holding("kube-system")), namespace("kube-system", terminating)), "kube-system:wait"},
 		"one of a stranger under a name that is refused is left alone": {
 			observed(tenant("a", asking("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
+		"names that only resemble reserved ones are created": {
+			observed(tenant("a", asking("rnetes", "openshifty", "defaulted", "leasehold-systems"), prefix("kube"))),
+			"kubedefaulted:create kubeleasehold-systems:create kubeopenshifty:create kubernetes:create"},
 		"a name that is refused does not hold up the others": {
 			observed(tenant("a", asking("dev", "Bad"), holding("a-old")), namespace("a-old", markedBy(a))), "a-Bad:forget a-dev:create a-old:remove"},
 		"one that an administrator handed over after a restore is kept": {
@@ -178,6 +181,7 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		"default":                       {tenant("a", asking("ault"), prefix("def")), "reserved"},
 		"the operator's own":            {tenant("a", asking("system"), prefix("leasehold-")), "the operator's own"},
 		"too long by a derived prefix":  {tenant(strings.Repeat("a", 50), asking("0123456789012"), prefix("")), "must be no more than 63"},
+		"a name with a dot":             {tenant("a", asking("b.c")), "must not contain dots"},
 		"a prefix that is no DNS label": {tenant("a", asking("x"), prefix("A_")), "lower case"},
 	} {
 		p := decide(observed(tc.tenant), "leasehold-system")

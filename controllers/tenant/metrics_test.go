@@ -49,7 +49,7 @@ func TestNamespacesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A Tenant that is gone has no series.
+// A Tenant that is gone has no series, and another one of its name is reconciled without delay.
 func TestTheSeriesGoesWithTheTenant(t *testing.T) {
 	w := newWorld(t, tenant("a", asking("dev")))
 	w.must(w.reconcile())
@@ -64,5 +64,8 @@ func TestTheSeriesGoesWithTheTenant(t *testing.T) {
 	w.must(w.reconcile())
 	if n := testutil.CollectAndCount(w.r.metrics.namespaces); n != 0 {
 		t.Errorf("%d series of a Tenant that is gone, want none", n)
+	}
+	if at, known := w.r.looks.Load("a"); known {
+		t.Errorf("the last look at a Tenant that is gone, at %v, is remembered", at)
 	}
 }

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -9,12 +10,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/schedule"
 )
 
 func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
@@ -23,11 +29,11 @@ func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
 	}
 }
 
-func mapping(t *testing.T, clock *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
+func mapping(t *testing.T, now *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
 	t.Helper()
 	c := fakeBuilder(t, tenants...).
 		WithIndex(&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return []string{readyStatus(o.(*v1beta1.Tenant))} }).Build()
-	return &Reconciler{Client: c, Clock: clock, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
+	return &Reconciler{Client: c, Clock: now, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
 }
 
 func requested(requests []reconcile.Request) string {
@@ -41,19 +47,21 @@ func requested(requests []reconcile.Request) string {
 
 // T17: the periodic look is at Ready Tenants whose time has come, and only then.
 func TestTenantsDue(t *testing.T) {
-	clock := testingclock.NewFakeClock(epoch)
-	r := mapping(t, clock, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
+	now := testingclock.NewFakeClock(epoch)
+	r := mapping(t, now, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
 		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
 	r.looks.Store("seen", epoch)
+	seen := schedule.Next(epoch, 10*time.Minute, "uid-seen")
 	for _, step := range []struct {
 		after time.Duration
 		want  string
 	}{
 		{0, "[new]"},
 		{8 * time.Minute, "[new]"},
-		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
+		{seen.Sub(epoch) - 8*time.Minute - 1, "[new]"},
+		{1, "[new seen]"}, // exactly then
 	} {
-		clock.Step(step.after)
+		now.Step(step.after)
 		if got := requested(r.tenantsDue(t.Context(), nil)); got != step.want {
 			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
 		}
@@ -74,6 +82,8 @@ func TestWhoIsWokenByWhat(t *testing.T) {
 		"a namespace that is asked for":               {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
 		"one that is still held":                      {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
 		"one that claims to be a Tenant's":            {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
+		"one that has the label of a Tenant":          {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
+		"one that is of another kind of Tenant":       {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant", Name: "a"}, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})}), "[]"},
 		"one that is nobody's":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
 		"our binding":                                 {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
 		"a stranger's binding in the namespace":       {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
@@ -81,10 +91,47 @@ func TestWhoIsWokenByWhat(t *testing.T) {
 		"the role of all admins":                      {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}), "[a b]"},
 		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
 		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
+		"a role with the label of a Tenant":           {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
+		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), asking("dev", "old"))), "[a]"},
 		"a role that is nobody's":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
 			t.Errorf("%s wakes %s, want %s", reason, got, tc.want)
+		}
+	}
+}
+
+// managed is a manager as New needs it.
+type managed struct {
+	ctrl.Manager
+
+	client, live client.Client
+	reporter     string
+}
+
+func (m *managed) GetClient() client.Client    { return m.client }
+func (m *managed) GetAPIReader() client.Reader { return m.live }
+
+func (m *managed) GetEventRecorder(name string) recorder.EventRecorder {
+	m.reporter = name
+	return events.NewFakeRecorder(1)
+}
+
+func TestNew(t *testing.T) {
+	for name, tc := range map[string]struct{ given, want clock.PassiveClock }{
+		"with the real time": {nil, clock.RealClock{}},
+		"with another time":  {testingclock.NewFakePassiveClock(epoch), testingclock.NewFakePassiveClock(epoch)},
+	} {
+		m := &managed{client: fakeBuilder(t).Build(), live: fakeBuilder(t).Build()}
+		r, err := New(m, Options{AdminClusterRole: "admin", Clock: tc.given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Client != m.client || r.Live != client.Reader(m.live) || r.Recorder == nil || m.reporter != "leasehold-tenant" {
+			t.Errorf("%s: the manager's client, its reader and a recorder for leasehold-tenant are wanted: %+v, %s", name, r, m.reporter)
+		}
+		if !reflect.DeepEqual(r.Clock, tc.want) || r.Options.AdminClusterRole != "admin" {
+			t.Errorf("%s: clock %v and options %+v", name, r.Clock, r.Options)
 		}
 	}
 }

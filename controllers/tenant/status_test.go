@@ -28,7 +28,7 @@ func TestVerdict(t *testing.T) {
 	with := func(reason, detail string) *result {
 		return ended(dev, outcome{name: "a-prod", reason: reason, detail: detail})
 	}
-	noRole := observed(a)
+	noRole, long := observed(a), strings.Repeat("x", 1000)
 	noRole.adminRoleExists = false
 	for reason, tc := range map[string]struct {
 		o       *observation
@@ -52,6 +52,13 @@ func TestVerdict(t *testing.T) {
 			v1beta1.ReasonChildConflict, "cluster role x exists", true},
 		"a failure outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{errors.New("deleting role binding x: boom")}},
 			v1beta1.ReasonReconcileFailed, "deleting role binding x: boom", false},
+		"a refusal outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{notHeld(binding("a-dev", a)), errors.New("boom")}},
+			v1beta1.ReasonRBACForbidden, `rolebindings.rbac.authorization.k8s.io "leasehold:tenant-admin" is forbidden: user "op"`, true},
+		"two failures": {observed(a), plan{}, ended(outcome{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
+			outcome{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed, "boom; bang", false},
+		"a failure that has much to say": {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
+		"a failure outside any namespace that has much to say": {observed(a), plan{}, &result{errs: []error{errors.New(long)}},
+			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
 		"no admin role": {noRole, plan{}, ended(dev), v1beta1.ReasonAdminRoleNotFound, "--tenant-admin-cluster-role", true},
 		"bad names": {observed(a), plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}}, ended(),
 			v1beta1.ReasonInvalidSpec, "spec", true},
@@ -297,6 +304,7 @@ func TestTransitions(t *testing.T) {
 		"the same failure again":        {failed, failed, false, "[]"},
 		"a conflict":                    {progress, clash, false, "[NamespaceConflict Failed]"},
 		"the same conflict again":       {clash, clash, false, "[]"},
+		"a conflict where all was well": {status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine", v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonReconciled}), clash, false, "[NamespaceConflict Failed]"},
 		"recovery":                      {failed, ok, false, "[Updated]"},
 	} {
 		got := []string{}

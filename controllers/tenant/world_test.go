@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -195,14 +196,11 @@ func merge(stored, desired client.Object) error {
 		}
 		annotations[k] = v
 	}
-	controllers := 0
-	byUID := map[types.UID]metav1.OwnerReference{}
-	for _, ref := range append(owners, desired.GetOwnerReferences()...) {
-		byUID[ref.UID] = ref
+	for _, ref := range desired.GetOwnerReferences() {
+		owners = append(slices.DeleteFunc(owners, func(had metav1.OwnerReference) bool { return had.UID == ref.UID }), ref)
 	}
-	owners = nil
-	for _, ref := range byUID {
-		owners = append(owners, ref)
+	controllers := 0
+	for _, ref := range owners {
 		if ref.Controller != nil && *ref.Controller {
 			controllers++
 		}

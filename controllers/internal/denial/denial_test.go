@@ -49,6 +49,7 @@ func TestOf(t *testing.T) {
 		"cluster scope":   {forbidden(`User "op" cannot list resource "x" in API group "" at the cluster scope: RBAC: clusterrole "y" not found`), Denial{RBAC, ""}, rbac},
 		"escalation":      {forbidden("user \"op\" (groups=[\"a\" \"b\"]) is attempting to grant RBAC permissions not currently held:\n{...}"), Denial{Grant, ""}, rbac},
 		"owner reference": {forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>"), Denial{RBAC, ""}, rbac},
+		"owner":           {forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"), Denial{RBAC, ""}, rbac},
 		"wrapped":         {fmt.Errorf("creating: %w", forbidden(`User "op" cannot create`+" resource")), Denial{RBAC, ""}, rbac},
 
 		"policy, 403":            {byPolicy(http.StatusForbidden, "limits.example.com", "no"), Denial{Policy, "limits.example.com"}, admission},
@@ -63,6 +64,7 @@ func TestOf(t *testing.T) {
 		"quota that needs values":     {forbidden("failed quota: small: must specify cpu"), Denial{Quota, "small"}, quota},
 		"quota not yet counted":       {forbidden("status unknown for quota: small, resources: pods"), Denial{Quota, "small"}, quota},
 		"no quota where one must be":  {forbidden("insufficient quota to consume: pods"), Denial{Quota, ""}, quota},
+		"plugin quoting a quota":      {forbidden("labels: insufficient quota to consume: pods"), Denial{Admission, ""}, admission},
 		"RBAC quoting a quota":        {forbidden(`User "exceeded quota: small," cannot create resource`), Denial{RBAC, ""}, rbac},
 		"namespace on its way out":    {forbidden("unable to create new content", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Denial{}, ""},
 		"conflict":                    {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Denial{}, ""},

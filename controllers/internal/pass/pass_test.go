@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -44,11 +45,11 @@ func TestOver(t *testing.T) {
 	}{
 		"a good pass":     {[]client.Object{config("5")}, "", nil, 1, 0, wanted, nil},
 		"as we wrote it":  {[]client.Object{config("5")}, "5", nil, 1, 0, wanted, nil},
-		"a late cache":    {[]client.Object{config("5")}, "6", nil, 0, 0, ctrl.Result{RequeueAfter: CatchUp}, nil},
+		"a late cache":    {[]client.Object{config("5")}, "6", nil, 0, 0, ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil},
 		"gone":            {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
-		"somebody faster": {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1, 0, ctrl.Result{RequeueAfter: LookAgain}, nil},
+		"somebody faster": {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1, 0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
 		"gone meanwhile":  {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0, ctrl.Result{}, nil},
-		"somebody leads":  {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", denial()), 1, 0, ctrl.Result{RequeueAfter: LookAgain}, nil},
+		"somebody leads":  {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", denial()), 1, 0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
 		"no right":        {[]client.Object{config("5")}, "", forbidden, 1, 0, wanted, forbidden},
 		"a failure":       {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
 	} {

@@ -56,11 +56,12 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	for reason, expireAt := range map[string]int{"in one go": 0, "again after a page that expired": 3} {
 		t.Run(reason, func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
-			s := &server{n: 100, expireAt: expireAt}
+			s, since := &server{n: 100, expireAt: expireAt}, make(chan string, 1)
 			ctx, stop := context.WithCancel(t.Context())
 			informer := slimcache.NewInformer(&cache.ListWatch{
 				ListWithContextFunc: s.list,
-				WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					since <- o.ResourceVersion
 					return watch.NewFake(), nil
 				},
 			}, &corev1.ConfigMap{}, 0, cache.Indexers{})
@@ -71,6 +72,9 @@ func TestAListIsReadPageByPage(t *testing.T) {
 			go func() { defer close(done); informer.RunWithContext(ctx) }()
 			if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 				t.Fatal("the informer did not sync")
+			}
+			if got := <-since; got != "7" {
+				t.Errorf("watched from version %q, want that of the list, 7", got)
 			}
 			stop()
 			<-done
@@ -87,7 +91,7 @@ func TestAListIsReadPageByPage(t *testing.T) {
 				t.Errorf("%d objects in one answer, want at most 8", s.mostAtOnce)
 			}
 			for _, o := range s.lists {
-				if o.ResourceVersion != "" || o.Limit == 0 {
+				if o.ResourceVersion != "" || o.ResourceVersionMatch != "" || o.Limit == 0 {
 					t.Errorf("listed with %+v: the API server would send all at once", o)
 				}
 			}

@@ -1,0 +1,156 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/pass"
+)
+
+// requestsOf returns what the reconciles of a scenario request, and the state that they end in. A
+// third request of the same name is what a settled Tenant costs, and is left out.
+func requestsOf(t *testing.T, s scenario) (requests []string, state string) {
+	t.Helper()
+	r := newRecording(t, s)
+	r.settle()
+	for request := range r.requests {
+		if !strings.HasSuffix(request, ")") || strings.HasSuffix(request, " (2)") {
+			requests = append(requests, request)
+		}
+	}
+	slices.Sort(requests)
+	return requests, r.state()
+}
+
+// failed reconciles until the request of that name is sent, and answers that one with err. It
+// returns how that reconcile ended.
+func failed(t *testing.T, s scenario, request string, err error) (*recording, ctrl.Result, error) {
+	t.Helper()
+	r := newRecording(t, s)
+	r.fail = func(name string) error {
+		if name != request {
+			return nil
+		}
+		return err
+	}
+	for range mostReconciles {
+		r.sync()
+		if result, ended := r.reconcile(); r.requests[request] > 0 {
+			return r, result, ended
+		}
+	}
+	t.Fatalf("%s was not sent", request)
+	return nil, ctrl.Result{}, nil
+}
+
+// reaches reports whether further reconciles come to that state.
+func (r *recording) reaches(state string) bool {
+	r.t.Helper()
+	for range mostReconciles {
+		if r.state() == state {
+			return true
+		}
+		r.sync()
+		_, _ = r.reconcile() // the state decides
+	}
+	return false
+}
+
+// TestEachRequestThatFails tests that no failure is swallowed, that each is reported in the same
+// words (testdata/failures.txt), and that the reconciles after it come to the same end.
+func TestEachRequestThatFails(t *testing.T) {
+	boom := errors.New("boom")
+	reports, all := map[string]bool{}, scenarios()
+	reads := map[string]bool{} // that failed already: each scenario has them
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		requests, want := requestsOf(t, all[name])
+		for _, request := range requests {
+			if reads[request] {
+				continue
+			}
+			reads[request] = strings.HasPrefix(request, "cached ")
+			r, _, err := failed(t, all[name], request, boom)
+			if !errors.Is(err, boom) {
+				t.Errorf("%s: %s failed, and the reconcile ended with %v", name, request, err)
+			}
+			report := fmt.Sprintf("%s: %v", strings.TrimSuffix(request, " (2)"), err)
+			ready := conditions.Find(r.status().Conditions, v1beta1.ConditionReady)
+			if strings.Contains(ready.Message, boom.Error()) {
+				report += fmt.Sprintf("\n    Ready %s %s: %s", ready.Status, ready.Reason, ready.Message)
+			}
+			reports[report] = true
+			if !r.reaches(want) {
+				t.Errorf("%s: after %s failed once, the end is\n%s\nwant\n%s", name, request, r.state(), want)
+			}
+		}
+	}
+	compareGolden(t, "testdata/failures.txt", strings.Join(slices.Sorted(maps.Keys(reports)), "\n")+"\n")
+}
+
+// TestEachWriteThatIsRefused tests that a Conflict and a denial by the fence are no failures: the
+// Tenant is reconciled again soon, and neither an event nor a condition reports them.
+func TestEachWriteThatIsRefused(t *testing.T) {
+	conflict := apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
+	for name, s := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requests, want := requestsOf(t, s)
+			for _, request := range requests {
+				if strings.HasPrefix(request, "cached ") || strings.HasPrefix(request, "live ") {
+					continue
+				}
+				for _, refusal := range []error{conflict, denied()} {
+					r, result, err := failed(t, s, request, refusal)
+					if err != nil || result != (ctrl.Result{RequeueAfter: pass.LookAgain}) {
+						t.Errorf("%s was refused with %q, and the reconcile ended with %v, %v", request, refusal, result, err)
+					}
+					if strings.Contains(r.last, v1beta1.EventFailed) {
+						t.Errorf("%s was refused with %q, and is a failure:\n%s", request, refusal, r.last)
+					}
+					if !r.reaches(want) {
+						t.Errorf("after %s was refused once, the end is\n%s\nwant\n%s", request, r.state(), want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEachObjectThatIsGone tests that what others have deleted in the middle of a reconcile is a
+// failure only where the Tenant has to have it.
+func TestEachObjectThatIsGone(t *testing.T) {
+	needed := []string{
+		"Retain is asked for: patch as leasehold Namespace a-dev",
+		"another role, not held: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
+		"handed over: patch as leasehold Namespace a-dev",
+		"the binding has drifted: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
+	}
+	var failures []string
+	all := scenarios()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		requests, _ := requestsOf(t, all[name])
+		for _, request := range requests {
+			if !strings.HasPrefix(request, "patch ") && !strings.HasPrefix(request, "delete ") {
+				continue
+			}
+			_, _, err := failed(t, all[name], request, apierrors.NewNotFound(corev1.Resource("x"), "x"))
+			if err != nil {
+				failures = append(failures, name+": "+request)
+			}
+		}
+	}
+	if diff := cmp.Diff(needed, failures); diff != "" {
+		t.Errorf("failures (-want +got):\n%s", diff)
+	}
+}
