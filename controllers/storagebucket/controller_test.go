@@ -38,6 +38,7 @@ type world struct {
 	*Reconciler
 	stored client.Client
 	asked  atomic.Int32
+	open   atomic.Int32 // connections; see countConnections
 }
 
 func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *world {
