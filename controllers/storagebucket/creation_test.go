@@ -162,47 +162,38 @@ func (w *world) leaves(t *testing.T) creation {
 // on a bucket that this very request has made. A reconcile after it makes nothing again.
 func TestWhatACreationLeaves(t *testing.T) {
 	const intended, made, ready = v1beta1.BucketIntended, v1beta1.BucketCreated, "True ProbeSucceeded"
-	const exists, owned = "409 BucketAlreadyExists", "409 BucketAlreadyOwnedByYou"
-	answering := func(list ...string) map[string]string {
-		answers := map[string]string{}
-		for i := 0; i < len(list); i += 2 {
-			answers[list[i]] = list[i+1]
-		}
-		return answers
-	}
 	created, conflict := []string{"Normal BucketCreated", "Normal BucketHealthy"}, []string{"Warning BucketConflict"}
 	healthy, unhealthy := []string{"Normal BucketHealthy"}, []string{"Warning BucketUnhealthy"}
 	missing := func(further ...string) []string { return append([]string{looks, lists}, further...) }
-	for name, tc := range map[string]struct {
-		service service
-		want    creation
-	}{
-		"none yet":          {service{}, creation{missing(makes, asksMark), ready, made, created}},
-		"tags are ignored":  {service{tags: "ignores"}, creation{missing(makes, asksMark, setsMark), ready, made, created}},
-		"tags are refused":  {service{tags: "refuses"}, creation{missing(makes, makes, asksMark, setsMark), ready, made, created}},
-		"may not be made":   {service{answers: answering(makes, "403 AccessDenied")}, creation{missing(makes), "False AccessDenied", intended, unhealthy}},
-		"may not be marked": {service{tags: "ignores", answers: answering(setsMark, "403 AccessDenied")}, creation{missing(makes, asksMark, setsMark), "False AccessDenied", intended, unhealthy}},
-		"the mark cannot be seen": {service{answers: answering(asksMark, "500 InternalError")},
-			creation{missing(makes, asksMark), "False ServerError", intended, unhealthy}},
+	there := []string{looks, asksMark}
+	wants := map[string]creation{
+		"none yet":                {missing(makes, asksMark), ready, made, created},
+		"tags are ignored":        {missing(makes, asksMark, setsMark), ready, made, created},
+		"tags are refused":        {missing(makes, makes, asksMark, setsMark), ready, made, created},
+		"may not be made":         {missing(makes), "False AccessDenied", intended, unhealthy},
+		"may not be marked":       {missing(makes, asksMark, setsMark), "False AccessDenied", intended, unhealthy},
+		"the mark cannot be seen": {missing(makes, asksMark), "False ServerError", intended, unhealthy},
 
-		"another account's":              {service{answers: answering(makes, exists, asksMark, "403 AccessDenied")}, creation{missing(makes, asksMark), "False BucketConflict", intended, conflict}},
-		"another account's, of our mark": {service{exists: true, owner: "uid-b", answers: answering(looks, "404 -", lists, "404 NoSuchBucket", makes, exists)}, creation{missing(makes, asksMark), ready, made, healthy}},
-		"made meanwhile by us":           {service{exists: true, owner: "uid-b", answers: answering(looks, "404 -", lists, "404 NoSuchBucket", makes, owned)}, creation{missing(makes, asksMark), ready, made, healthy}},
-		"made meanwhile by another":      {service{exists: true, owner: "x", answers: answering(looks, "404 -", lists, "404 NoSuchBucket", makes, owned)}, creation{missing(makes, asksMark), "False BucketConflict", intended, conflict}},
-		"made meanwhile without a mark":  {service{exists: true, answers: answering(looks, "404 -", lists, "404 NoSuchBucket", makes, owned)}, creation{missing(makes, asksMark), "False BucketConflict", intended, conflict}},
-		"made meanwhile, of an unknown mark": {service{exists: true, answers: answering(looks, "404 -", lists, "404 NoSuchBucket", makes, owned, asksMark, "403 AccessDenied")},
-			creation{missing(makes, asksMark), "False AccessDenied", intended, unhealthy}},
-		"made meanwhile by another, and called a success": {service{exists: true, owner: "x", answers: answering(looks, "404 -", lists, "404 NoSuchBucket")},
-			creation{missing(makes, asksMark), "False BucketConflict", intended, conflict}},
-		"made meanwhile with another tag, and called a success": {service{exists: true, other: true, answers: answering(looks, "404 -", lists, "404 NoSuchBucket")},
-			creation{missing(makes, asksMark), "False BucketConflict", intended, conflict}},
+		"another account's":                               {missing(makes, asksMark), "False BucketConflict", intended, conflict},
+		"another account's, of our mark":                  {missing(makes, asksMark), ready, made, healthy},
+		"made meanwhile by us":                            {missing(makes, asksMark), ready, made, healthy},
+		"made meanwhile by another":                       {missing(makes, asksMark), "False BucketConflict", intended, conflict},
+		"made meanwhile without a mark":                   {missing(makes, asksMark), "False BucketConflict", intended, conflict},
+		"made meanwhile, of an unknown mark":              {missing(makes, asksMark), "False AccessDenied", intended, unhealthy},
+		"made meanwhile by another, and called a success": {missing(makes, asksMark), "False BucketConflict", intended, conflict},
+		"made meanwhile with another tag, and called a success": {missing(makes, asksMark), "False BucketConflict", intended, conflict},
 
-		"there and ours":         {service{exists: true, owner: "uid-b"}, creation{[]string{looks, asksMark}, ready, made, healthy}},
-		"there and another's":    {service{exists: true, owner: "x"}, creation{[]string{looks, asksMark}, "False BucketConflict", "", conflict}},
-		"there without a mark":   {service{exists: true}, creation{[]string{looks, asksMark}, "False BucketConflict", "", conflict}},
-		"there, of unknown mark": {service{exists: true, answers: answering(asksMark, "403 AccessDenied")}, creation{[]string{looks, asksMark}, "False AccessDenied", "", unhealthy}},
-		"a service in trouble":   {service{answers: answering(looks, "500 -")}, creation{[]string{looks}, "False ServerError", "", unhealthy}},
-	} {
+		"there and ours":         {there, ready, made, healthy},
+		"there and another's":    {there, "False BucketConflict", "", conflict},
+		"there without a mark":   {there, "False BucketConflict", "", conflict},
+		"there, of unknown mark": {there, "False AccessDenied", "", unhealthy},
+		"a service in trouble":   {[]string{looks}, "False ServerError", "", unhealthy},
+	}
+	for name, bucket := range creations() {
+		want, named := wants[name]
+		if !named {
+			t.Errorf("nothing is wanted of %q", name)
+		}
 		t.Run(name, func(t *testing.T) {
 			var w *world
 			var requests []string
@@ -216,17 +207,17 @@ func TestWhatACreationLeaves(t *testing.T) {
 					t.Errorf("%s is asked of a bucket that is held by %q", nameOf(r), b.Finalizers)
 				}
 				requests = append(requests, nameOf(r))
-				tc.service.ServeHTTP(answer, r)
+				bucket.ServeHTTP(answer, r)
 			}, func(context.Context, client.Client) {})
 			if result, _ := w.pass(t); result != (ctrl.Result{}) {
 				t.Errorf("%+v, want no other reconcile: the next probe is the ticks' business", result)
 			}
 			got := w.leaves(t)
 			got.Requests = requests
-			if diff := cmp.Diff(tc.want, got); diff != "" {
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			status, reason, _ := strings.Cut(tc.want.Ready, " ")
+			status, reason, _ := strings.Cut(want.Ready, " ")
 			counted := traces{Results: map[string]float64{reason: 1}, Measured: w.traces().Measured}
 			if status == "True" {
 				counted.Up = 1
