@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -105,18 +106,21 @@ func TestWatches(t *testing.T) {
 	}
 }
 
+// workers is how many each controller is told to have.
+const workers = 3
+
 type newQueue = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 func tenants(ctx context.Context, mgr ctrl.Manager, q newQueue) error {
-	return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", NewQueue: q})
+	return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: workers, NewQueue: q})
 }
 
 func views(_ context.Context, mgr ctrl.Manager, q newQueue) error {
-	return markdownview.SetupWithManager(mgr, markdownview.Options{NewQueue: q})
+	return markdownview.SetupWithManager(mgr, markdownview.Options{MaxConcurrentReconciles: workers, NewQueue: q})
 }
 
 func buckets(_ context.Context, mgr ctrl.Manager, q newQueue) error {
-	return storagebucket.SetupWithManager(mgr, storagebucket.Options{NewQueue: q})
+	return storagebucket.SetupWithManager(mgr, storagebucket.Options{MaxConcurrentReconciles: workers, NewQueue: q})
 }
 
 // watches is a cache whose informers show what the test sends, and nothing else.
@@ -221,7 +225,13 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 		t.Fatal(err)
 	}
 	w.start(t, mgr, reader)
-	<-w.queue.asked // the workers start when all handlers have been added
+	for i := range workers { // they start when all handlers have been added
+		select {
+		case <-w.queue.asked:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("%d workers, want %d", i, workers)
+		}
+	}
 	return w
 }
 
@@ -229,8 +239,7 @@ func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQue
 type recordingQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-	asked chan struct{} // closed when a worker asks for work
-	once  sync.Once
+	asked chan struct{} // has one for each worker that asks for work
 	down  chan struct{} // closed at the end
 	ended sync.Once
 
@@ -241,7 +250,7 @@ type recordingQueue struct {
 func newRecordingQueue() *recordingQueue {
 	return &recordingQueue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
-		asked:                      make(chan struct{}), down: make(chan struct{}),
+		asked:                      make(chan struct{}, 2*workers), down: make(chan struct{}),
 	}
 }
 
@@ -252,7 +261,7 @@ func (q *recordingQueue) Add(request reconcile.Request) {
 }
 
 func (q *recordingQueue) Get() (reconcile.Request, bool) {
-	q.once.Do(func() { close(q.asked) })
+	q.asked <- struct{}{}
 	<-q.down
 	return reconcile.Request{}, true
 }

@@ -10,9 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -32,8 +36,8 @@ func TestViewsDue(t *testing.T) {
 		return view(append(with, func(v *v1beta1.MarkdownView) { v.Name, v.UID = name, types.UID(name) })...)
 	}
 	leaving := func(v *v1beta1.MarkdownView) { v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{"x"} }
-	clock := testingclock.NewFakeClock(epoch)
-	r := &Reconciler{Client: fakeBuilder(t, named("seen"), named("new"), named("leaving", leaving)).Build(), Clock: clock,
+	now := testingclock.NewFakeClock(epoch)
+	r := &Reconciler{Client: fakeBuilder(t, named("seen"), named("new"), named("leaving", leaving)).Build(), Clock: now,
 		Options: Options{SyncPeriod: 10 * time.Minute}}
 	r.looks.Store(types.NamespacedName{Namespace: "ns", Name: "seen"}, epoch)
 	for _, step := range []struct {
@@ -44,7 +48,7 @@ func TestViewsDue(t *testing.T) {
 		{8 * time.Minute, "[new]"},
 		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
 	} {
-		clock.Step(step.after)
+		now.Step(step.after)
 		if got := requested(r.viewsDue(t.Context(), nil)); got != step.want {
 			t.Errorf("after %s more: due %s, want %s", step.after, got, step.want)
 		}
@@ -88,5 +92,39 @@ func TestWatchedObjectsAreTheKindsThatAreRead(t *testing.T) {
 	}
 	if want := "[*v1beta1.MarkdownView *v1.ConfigMap *v1.Deployment *v1.Service]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
+// fakeManager is what New asks of one.
+type fakeManager struct {
+	ctrl.Manager
+
+	cached, live client.Client
+	recorders    []string
+}
+
+func (m *fakeManager) GetClient() client.Client    { return m.cached }
+func (m *fakeManager) GetAPIReader() client.Reader { return m.live }
+func (m *fakeManager) GetEventRecorder(name string) recorder.EventRecorder {
+	m.recorders = append(m.recorders, name)
+	return events.NewFakeRecorder(1)
+}
+
+func TestNewKeepsTheCacheApart(t *testing.T) {
+	mgr := &fakeManager{cached: &struct{ client.Client }{}, live: &struct{ client.Client }{}}
+	now := testingclock.NewFakePassiveClock(epoch)
+	r, err := New(mgr, Options{DefaultViewerImage: "v:3", SyncPeriod: time.Hour, Clock: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) || r.Clock != clock.PassiveClock(now) || r.Options.DefaultViewerImage != "v:3" ||
+		r.Options.SyncPeriod != time.Hour || fmt.Sprint(mgr.recorders) != "[leasehold-markdownview]" {
+		t.Errorf("%+v, recorders %q", r, mgr.recorders)
+	}
+	if !r.contents.TryAcquire(maxContents) || r.contents.TryAcquire(1) {
+		t.Errorf("want room for %d contents and no more", maxContents)
+	}
+	if r, err = New(mgr, Options{}); err != nil || r.Clock != clock.PassiveClock(clock.RealClock{}) {
+		t.Errorf("%v, the clock %v, want the real one", err, r.Clock)
 	}
 }

@@ -95,11 +95,16 @@ func TestThresholdHoldsReadyAndFlipsItOnce(t *testing.T) {
 }
 
 func TestCertainFailuresDoNotWait(t *testing.T) {
-	for _, reason := range certain {
+	certainly := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict}
+	for _, reason := range allReasons[1:] {
 		s := newStory()
 		s.probe(good)
-		if got := s.probe(failed(reason)); got.Status != metav1.ConditionFalse || got.Reason != reason {
-			t.Errorf("%s: Ready=%s (%s) after one failure, want False", reason, got.Status, got.Reason)
+		want := metav1.ConditionTrue
+		if slices.Contains(certainly, reason) {
+			want = metav1.ConditionFalse
+		}
+		if got := s.probe(failed(reason)); got.Status != want {
+			t.Errorf("%s: Ready=%s (%s) after one failure, want %s", reason, got.Status, got.Reason, want)
 		}
 	}
 }
@@ -185,6 +190,11 @@ func TestRotationIsNews(t *testing.T) {
 	after := summarize(s.b, s.l, observation{secretVersion: "8"}, action{}, good, s.now)
 	if !worthWriting(s.b.Status, after) || after.ObservedSecretResourceVersion != "8" {
 		t.Error("the version of the Secret that was used is not written")
+	}
+	s.b.Status = after
+	after = summarize(s.b, s.l, observation{}, action{}, noSecret, s.now)
+	if !worthWriting(s.b.Status, after) || after.ObservedSecretResourceVersion != "" {
+		t.Errorf("a Secret that is gone was used at version %q", after.ObservedSecretResourceVersion)
 	}
 }
 

@@ -1,0 +1,229 @@
+package storagebucket
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// scenario is a bucket, its service and what is done until the end of some reconciles, one each
+// period.
+type scenario struct {
+	with func(*v1beta1.StorageBucket)
+	// secret is changed before the first reconcile; nil leaves it as it is.
+	secret  func(*corev1.Secret)
+	objects []client.Object
+	service service
+	// forbidden: the rules allow no address of the service.
+	forbidden bool
+	// removed: the StorageBucket is being deleted; ending is for how long its namespace is, too.
+	removed    bool
+	ending     time.Duration
+	reconciles int
+}
+
+// recording is a world that records requests, events and results as lines.
+type recording struct {
+	*world
+
+	t     *testing.T
+	began time.Time
+	lines []string
+}
+
+func (r *recording) line(format string, args ...any) {
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// Eventf implements events.EventRecorder.
+func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	about := func(o runtime.Object) string {
+		if o == nil {
+			return "nothing"
+		}
+		c := o.(client.Object)
+		return fmt.Sprintf("%T %s/%s", o, c.GetNamespace(), c.GetName())
+	}
+	r.line("event %s %s (%s) on %s, related to %s: %s", kind, reason, action, about(regarding), about(related), fmt.Sprintf(note, args...))
+}
+
+func newRecording(t *testing.T, s scenario) *recording {
+	t.Helper()
+	r := &recording{t: t}
+	bucket := s.service
+	r.world = managedWorld(t, "", func(w http.ResponseWriter, request *http.Request) {
+		answer := httptest.NewRecorder()
+		bucket.ServeHTTP(answer, request)
+		r.line("  S3 %s: %d", nameOf(request), answer.Code)
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	}, func(context.Context, client.Client) {})
+	for _, o := range s.objects {
+		if err := r.stored.Create(t.Context(), o.DeepCopyObject().(client.Object)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.secret != nil {
+		secret := credentialsForTest()
+		s.secret(secret)
+		if err := r.stored.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.prepare(t, func(b *v1beta1.StorageBucket) {
+		b.Spec.Probe.FailureThreshold = 3
+		if s.with != nil {
+			s.with(b)
+		}
+	}, s.removed)
+	if s.ending > 0 {
+		r.endNamespace(t, 0)
+	}
+	if s.forbidden {
+		r.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, nil }
+	}
+	r.RemovalGrace = 2 * time.Minute
+	r.Client, r.Live, r.Recorder = interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("cached")), interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("live")), r
+	return r
+}
+
+// funcs record what is read past the cache, and all writes.
+func (r *recording) funcs(which string) interceptor.Funcs {
+	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+			if which != "cached" {
+				r.line("  %s get %T %s", which, into, key)
+			}
+			return c.Get(ctx, key, into, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			body, _ := patch.Data(o)
+			r.line("  patch %s", body)
+			return c.Patch(ctx, o, patch, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			body, _ := patch.Data(o)
+			r.line("  patch %s: %s", sub, statusPatch(body))
+			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+		},
+	}
+}
+
+// run makes the reconciles.
+func (r *recording) run(n int) {
+	now := r.Clock.(*testingclock.FakePassiveClock)
+	r.Clock, r.began = advancing{now}, now.Now()
+	for i := range n {
+		r.line("reconcile %d", i+1)
+		result, err := r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
+		r.line("  again after %s, error %v", result.RequeueAfter, err)
+		now.SetTime(now.Now().Add(67 * time.Second))
+	}
+	r.lines = append(r.lines, r.series()...)
+}
+
+// series are the metrics, without the counters of reasons that never occurred and the buckets
+// of histograms.
+func (r *recording) series() []string {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(r.metrics.probes, r.metrics.duration, r.metrics.up, r.metrics.retained)
+	families, err := registry.Gather()
+	var text bytes.Buffer
+	for _, family := range families {
+		_, formatErr := expfmt.MetricFamilyToText(&text, family)
+		err = errors.Join(err, formatErr)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(line string) bool {
+		never := strings.Contains(line, "_retained_") && strings.HasSuffix(line, " 0")
+		return line == "" || never || strings.HasPrefix(line, "#") || strings.Contains(line, "_bucket{")
+	})
+}
+
+// stamp is a time in a patch or a message.
+var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// text is what was recorded, with times as from the first reconcile on.
+func (r *recording) text() string {
+	return stamp.ReplaceAllStringFunc(strings.Join(r.lines, "\n"), func(text string) string {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		return at.Sub(r.began).String()
+	})
+}
+
+// statusPatch is what a patch of the status writes, after the paths that must not have changed.
+func statusPatch(body []byte) string {
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if json.Unmarshal(body, &operations) != nil {
+		return string(body)
+	}
+	var list []string
+	for _, o := range operations {
+		if o.Op == "test" {
+			o.Value = nil
+		}
+		list = append(list, strings.TrimSpace(o.Op+" "+o.Path+" "+string(o.Value)))
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestReconcileGolden records what is asked of the endpoint, read past the cache, written and
+// reported in each scenario.
+func TestReconcileGolden(t *testing.T) {
+	const file = "testdata/reconcile.txt"
+	var got strings.Builder
+	all := scenarios()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		r := newRecording(t, all[name])
+		r.run(max(all[name].reconciles, 2))
+		fmt.Fprintf(&got, "== %s\n%s\n\n", name, r.text())
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/storagebucket -update\n%s", file, diff)
+	}
+}

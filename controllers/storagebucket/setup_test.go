@@ -1,0 +1,86 @@
+package storagebucket
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// manager is what New asks of one.
+type manager struct {
+	ctrl.Manager
+
+	cached, live client.Client
+	recorders    []string
+}
+
+func (m *manager) GetClient() client.Client    { return m.cached }
+func (m *manager) GetAPIReader() client.Reader { return m.live }
+func (m *manager) GetConfig() *rest.Config     { return &rest.Config{Host: "https://203.0.113.1:6443"} }
+func (m *manager) GetEventRecorder(name string) recorder.EventRecorder {
+	m.recorders = append(m.recorders, name)
+	return events.NewFakeRecorder(1)
+}
+
+// Each flag arrives where it has an effect: the flags for endpoints in the rules, which name the
+// API server too, and the number of workers in the limiter.
+func TestOptionsTakeEffect(t *testing.T) {
+	prefix := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
+	guarded := 0
+	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()}, live: &struct{ client.Client }{fake.NewFakeClient(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"203.0.113.3"}}},
+	})}}
+	now := testingclock.NewFakePassiveClock(epoch)
+	r, err := New(mgr, Options{
+		MaxConcurrentReconciles: 5, AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"), ServiceCIDRs: prefix("198.51.100.0/24"),
+		RemovalGrace: 7 * time.Minute, Clock: now,
+		Guard: func(transport *http.Transport) http.RoundTripper {
+			guarded++
+			return transport
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) {
+		t.Error("the cache and the API server are not told apart")
+	}
+	if r.limiter.workers != 5 || r.RemovalGrace != 7*time.Minute || r.Clock != clock.PassiveClock(now) {
+		t.Errorf("%d workers, a grace of %s, the clock %v", r.limiter.workers, r.RemovalGrace, r.Clock)
+	}
+	if diff := cmp.Diff([]string{"leasehold-storagebucket"}, mgr.recorders); diff != "" {
+		t.Errorf("recorders (-want +got):\n%s", diff)
+	}
+	rules, err := r.Rules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, allowed := range map[string]bool{
+		"127.1.0.1": true, "127.2.0.1": false, "192.0.2.1": false, "198.51.100.1": false, "203.0.113.1": false, "203.0.113.2": true, "203.0.113.3": false, "10.0.0.1": true,
+	} {
+		if got := rules.Check(netip.MustParseAddr(address)) == nil; got != allowed {
+			t.Errorf("%s: allowed %t, want %t", address, got, allowed)
+		}
+	}
+	if _, err := s3.New(s3.Target{Endpoint: "http://s3"}, s3.Credentials{}, rules); err != nil || guarded != 1 {
+		t.Errorf("%v, guarded %d clients, want one", err, guarded)
+	}
+	if r, err = New(mgr, Options{}); err != nil || r.Clock != clock.PassiveClock(clock.RealClock{}) {
+		t.Errorf("%v, the clock %v, want the real one", err, r.Clock)
+	}
+}
