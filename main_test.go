@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,5 +76,22 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"*v1beta1.TenantList", "*v1beta1.MarkdownViewList", "*v1beta1.StorageBucketList"}, counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}
+
+// Garbage is collected more eagerly before there is an alert, and not at half of the limit.
+func TestMemoryIsFreedBeforeTheAlert(t *testing.T) {
+	rules, err := os.ReadFile("config/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alert float64
+	_, after, _ := strings.Cut(string(rules), "process_resident_memory_bytes{")
+	_, after, _ = strings.Cut(after, "> ")
+	if _, err := fmt.Sscanf(after, "%g *", &alert); err != nil {
+		t.Fatalf("reading the threshold of LeaseholdMemory: %v", err)
+	}
+	if memoryShare >= alert || memoryShare <= 0.5 {
+		t.Errorf("garbage is collected at %g of the memory, and the alert is at %g", memoryShare, alert)
 	}
 }

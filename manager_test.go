@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/tools/clientcmd"
@@ -82,6 +85,39 @@ func TestManagerAsItShips(t *testing.T) {
 	}
 }
 
+// The webhooks' server bounds what it reads at once, and asks its clients to go while the
+// manager is asked to stop. A request that has waited meanwhile is asked, too.
+func TestWebhooksAsTheyShip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, ask := context.WithCancel(t.Context())
+		leaving := drain.New(time.Second, clock.RealClock{})
+		stopped := leaving.Context(asked)
+		server := managerOptions(shippedRunnables(t), namedLock{}, nil, leaving).WebhookServer
+		inside, open := 0, make(chan struct{})
+		server.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++; <-open }))
+		answers := make(chan string, 2)
+		for range 2 {
+			go func() {
+				request, answer := httptest.NewRequest(http.MethodPost, "/hook", nil), httptest.NewRecorder()
+				request.ContentLength = -1 // it may be as large as the bound
+				server.WebhookMux().ServeHTTP(answer, request)
+				answers <- answer.Header().Get("Connection")
+			}()
+			synctest.Wait()
+		}
+		if inside != 1 {
+			t.Errorf("%d requests are read at once, want 1", inside)
+		}
+		ask()
+		synctest.Wait()
+		close(open)
+		if first, second := <-answers, <-answers; first != "" || second != "close" {
+			t.Errorf("Connection %q before the stop and %q after it, want none and close", first, second)
+		}
+		<-stopped.Done()
+	})
+}
+
 // The election as it ships, by the first Lease that a manager creates. client-go puts the
 // bound of a request into its URL.
 func TestElectionAsItShips(t *testing.T) {
@@ -114,6 +150,28 @@ func TestElectionAsItShips(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
+	mgr := shippedManager(t, server)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	want := claim{leases + "/manager.leasehold.dev", "5s", "manager-0", "uid"}
+	select {
+	case got := <-created:
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the first claim (-want +got):\n%s", diff)
+		}
+	case err := <-ended:
+		t.Fatalf("Start() = %v before any claim", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Start() = %v after the stop, want none", err)
+	}
+}
+
+// shippedManager is the manager as it ships, on this API server and without servers of its own.
+func shippedManager(t *testing.T, server *httptest.Server) ctrl.Manager {
+	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: server.URL}},
@@ -132,21 +190,30 @@ func TestElectionAsItShips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	want := claim{leases + "/manager.leasehold.dev", "5s", "manager-0", "uid"}
-	select {
-	case got := <-created:
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("the first claim (-want +got):\n%s", diff)
+	return mgr
+}
+
+// The manager's client has the rate that the flags give it, and writes nothing before the
+// election. The Lease has a client of its own; see TestElectionAsItShips.
+func TestClientAsItShips(t *testing.T) {
+	answers := discoveryOfCachedKinds()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			t.Errorf("%s %s was sent by a replica that does not lead", r.Method, r.URL.Path)
 		}
-	case err := <-ended:
-		t.Fatalf("Start() = %v before any claim", err)
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(answers[r.URL.Path]); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	mgr := shippedManager(t, server)
+	if c := mgr.GetConfig(); c.QPS != 50 || c.Burst != 100 {
+		t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("Start() = %v after the stop, want none", err)
+	err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
+	if !errors.Is(err, election.ErrNotLeading) {
+		t.Errorf("Create() = %v, want %v", err, election.ErrNotLeading)
 	}
 }
 
