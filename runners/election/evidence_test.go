@@ -65,6 +65,14 @@ func TestEndOf(t *testing.T) {
 			phase(corev1.PodFailed, backOff)(p)
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
 		}, "manager", 0, ""},
+		"FailedAfterPodGCLetItBe": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, none)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "DeletionByPodGC"}}
+		}, "manager", 0, "Pod first has phase Failed"},
+		"FailedWithAnotherCondition": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, none)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+		}, "manager", 0, "Pod first has phase Failed"},
 		"Evicted": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, none)(p)
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
@@ -88,5 +96,11 @@ func TestEndOf(t *testing.T) {
 	}
 	if got := endOf(nil, holder{}, "manager"); got != "" {
 		t.Errorf("endOf() = %q for a Pod that was never seen", got)
+	}
+	within := podOf("first")
+	states(ended(10), none)(within)
+	begin := acquired.Truncate(time.Second)
+	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin}, "manager"); got != "" {
+		t.Errorf("endOf() = %q for a container that may have ended before it acquired the Lease, in the same second", got)
 	}
 }

@@ -46,6 +46,10 @@ func TestIdentity(t *testing.T) {
 			if first.Identity() == second.Identity() {
 				t.Errorf("two locks share the identity %q", first.Identity())
 			}
+			// The machine booted before this process started.
+			if now, least := first.elapsed(), SinceBoot()-time.Second; now < least {
+				t.Errorf("elapsed() = %s, want the time since the boot, %s", now, least)
+			}
 			if got, want := first.Describe(), "system/lease"; got != want {
 				t.Errorf("Describe() = %q, want %q", got, want)
 			}
@@ -76,7 +80,7 @@ func TestClientConfig(t *testing.T) {
 			if own.Timeout != tc.want {
 				t.Errorf("Timeout = %s, want %s", own.Timeout, tc.want)
 			}
-			if own.RateLimiter != nil || own.QPS != electionQPS || own.Burst != electionBurst {
+			if own.RateLimiter != nil || own.QPS != 20 || own.Burst != 40 {
 				t.Error("the election shares the workers' rate limit")
 			}
 		})
@@ -278,6 +282,12 @@ func TestLost(t *testing.T) {
 				if err := d.leader.lock.Term().check(); !errors.Is(err, ErrNotLeading) {
 					t.Errorf("check() = %v after the loss", err)
 				}
+				pass(renewTime + retryPeriod)
+				select {
+				case <-d.leader.done:
+				default:
+					t.Error("its elector goes on after the renew deadline")
+				}
 				d.end()
 			})
 		})
@@ -340,7 +350,8 @@ func TestLeaderOfALeaseWithoutHolder(t *testing.T) {
 	})
 }
 
-// A standby that is stopped neither writes nor reports an error.
+// A standby that is stopped neither writes nor reports an error. A leader that is stopped
+// leaves a Lease without a holder.
 func TestStandbyStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
@@ -350,6 +361,9 @@ func TestStandbyStops(t *testing.T) {
 			t.Errorf("it wrote %d times", n)
 		}
 		d.end()
+		if left := d.lease(); *left.Spec.HolderIdentity != "" || len(left.Annotations) != 0 {
+			t.Errorf("the leader left %+v", left)
+		}
 	})
 }
 
@@ -372,7 +386,8 @@ func TestHolderOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}
 			if tc.annotation != "" {
-				l.Annotations = map[string]string{HolderPodAnnotation: tc.annotation}
+				// Replicas of other versions read it, too.
+				l.Annotations = map[string]string{"leasehold.dev/holder-pod": tc.annotation}
 			}
 			h, named := holderOf(l)
 			if named != tc.named || named && (h.uid != "uid" || !strings.HasPrefix(tc.identity, h.pod+"_")) {

@@ -99,32 +99,81 @@ func TestTermEndsByItself(t *testing.T) {
 	})
 }
 
-// The answer to a renewal may take long. The term counts from when the renewal was sent.
+// The answer to a write may take long. The term counts from when the write was sent.
 func TestTermBeginsWithTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const late = 3 * time.Second
-		began := clock.RealClock{}.Now()
-		var slept atomic.Int64
-		elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
-		a := newAPI(t)
-		leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
-		<-leader.led
-		a.fail(func(verb, _ string) error {
-			if verb == http.MethodPut {
-				slept.Add(int64(late))
-			}
-			return nil
+	const late = 3 * time.Second
+	for method, wait := range map[string]time.Duration{http.MethodPost: 0, http.MethodPut: retryPeriod} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := clock.RealClock{}.Now()
+				var slept atomic.Int64
+				elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
+				a := newAPI(t)
+				a.fail(func(verb, _ string) error {
+					if verb == method {
+						slept.Add(int64(late))
+					} else if verb == http.MethodPut {
+						return errors.New("no answer") // a renewal follows the first claim at once
+					}
+					return nil
+				})
+				leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
+				<-leader.led
+				pass(wait)
+				term := leader.lock.Term()
+				term.mu.Lock()
+				left := term.end - elapsed()
+				term.mu.Unlock()
+				if want := leaseTime - late; left != want {
+					t.Errorf("the term lasts for %s after the answer, want %s", left, want)
+				}
+				leader.stop()
+			})
 		})
-		pass(retryPeriod)
-		term := leader.lock.Term()
-		term.mu.Lock()
-		left := term.end - elapsed()
-		term.mu.Unlock()
-		if want := leaseTime - late; left != want {
-			t.Errorf("the term lasts for %s after the answer, want %s", left, want)
+	}
+}
+
+// So do the reads of a standby: what one shows may have changed since it was sent.
+func TestReadCountsFromItsRequest(t *testing.T) {
+	for verb, read := range map[string]func(*standby){
+		http.MethodGet: func(s *standby) { s.read(context.Background(), s.elapsed()) },
+		"LIST": func(s *standby) {
+			s.leases.start(context.Background(), lease.Name)
+			s.seeLease(context.Background(), <-s.leases.sightings)
+			s.leases.stop()
+		},
+	} {
+		for name, held := range map[string]bool{"Held": true, "NoLease": false} {
+			t.Run(verb+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t)
+					if held {
+						a.put(version("", "other_1", 1))
+					}
+					var now atomic.Int64
+					a.fail(func(of, _ string) error {
+						if of == verb {
+							now.Add(int64(time.Second))
+						}
+						return nil
+					})
+					lock, err := NewLock(a.config("standby"), Options{
+						Lease: lease, PodName: "standby", RenewDeadline: renewTime, RetryPeriod: retryPeriod, Clock: clock.RealClock{},
+						Elapsed: func() time.Duration { return time.Duration(now.Load()) },
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := lock.standby
+					s.view.readAt = -1
+					read(s)
+					if s.view.readAt != 0 || !s.view.known || (s.view.lease != nil) != held {
+						t.Errorf("read at %s, known %t, held %t, want it read at 0s", s.view.readAt, s.view.known, s.view.lease != nil)
+					}
+				})
+			})
 		}
-		leader.stop()
-	})
+	}
 }
 
 // A leader whose requests are not answered ends when its elector gives up. It does not wait for
@@ -133,9 +182,7 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		pass(retryPeriod / 2) // it has renewed just now
-		d.mu.Lock()
-		d.cut = map[string]bool{d.leader.name: true}
-		d.mu.Unlock()
+		d.hang(d.leader.name)
 		pass(renewTime + retryPeriod - time.Second)
 		select {
 		case <-d.leader.done:
@@ -152,10 +199,34 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	})
 }
 
+// A leader whose last try before the renew deadline succeeds goes on.
+func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		pass(retryPeriod / 2) // it has renewed just now
+		d.fail(func(string, string) error { return errors.New("no answer") })
+		pass(renewTime - retryPeriod/2)
+		d.fail(nil)
+		pass(2 * retryPeriod)
+		select {
+		case <-d.leader.done:
+			t.Error("it gave up though its Lease was renewed in time")
+		default:
+		}
+		if !d.leader.leads(d.api) {
+			t.Errorf("the Lease is %+v, want it held by the leader", d.lease())
+		}
+		d.end()
+	})
+}
+
 func TestSinceBootAdvances(t *testing.T) {
 	before := SinceBoot()
 	if after := SinceBoot(); before <= 0 || after < before {
 		t.Errorf("SinceBoot() = %s, then %s", before, after)
+	}
+	if wall := time.Duration(clock.RealClock{}.Now().UnixNano()); before > wall/2 {
+		t.Errorf("SinceBoot() = %s, which is the time of the wall clock: it can be set", before)
 	}
 }
 
@@ -293,8 +364,9 @@ func TestGuardClosesTheBody(t *testing.T) {
 	if err == nil {
 		_ = response.Body.Close()
 	}
-	if !errors.Is(err, ErrNotLeading) || !body.closed {
-		t.Errorf("RoundTrip() = %v, closed: %t", err, body.closed)
+	const want = "rejecting POST /api/v1/namespaces: this replica does not hold the election Lease"
+	if !errors.Is(err, ErrNotLeading) || err.Error() != want || !body.closed {
+		t.Errorf("RoundTrip() = %v, closed: %t, want %s", err, body.closed, want)
 	}
 }
 
