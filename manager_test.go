@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,7 +171,7 @@ func TestElectionAsItShips(t *testing.T) {
 }
 
 // shippedManager is the manager as it ships, on this API server and without servers of its own.
-func shippedManager(t *testing.T, server *httptest.Server) ctrl.Manager {
+func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.Manager {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{
@@ -181,8 +182,9 @@ func shippedManager(t *testing.T, server *httptest.Server) ctrl.Manager {
 		t.Fatal(err)
 	}
 	t.Setenv("KUBECONFIG", kubeconfig)
-	o, err := parseOptions(append(shippedArguments(t, "default"),
-		"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"), inPod)
+	args = slices.Concat(shippedArguments(t, "default"),
+		[]string{"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"}, args)
+	o, err := parseOptions(args, inPod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,27 +195,33 @@ func shippedManager(t *testing.T, server *httptest.Server) ctrl.Manager {
 	return mgr
 }
 
-// The manager's client has the rate that the flags give it, and writes nothing before the
-// election. The Lease has a client of its own; see TestElectionAsItShips.
+// The manager's client has the rate that the flags give it. With an election it writes
+// nothing before; the Lease has a client of its own, see TestElectionAsItShips.
 func TestClientAsItShips(t *testing.T) {
-	answers := discoveryOfCachedKinds()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet {
-			t.Errorf("%s %s was sent by a replica that does not lead", r.Method, r.URL.Path)
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(answers[r.URL.Path]); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(server.Close)
-	mgr := shippedManager(t, server)
-	if c := mgr.GetConfig(); c.QPS != 50 || c.Burst != 100 {
-		t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
-	}
-	err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
-	if !errors.Is(err, election.ErrNotLeading) {
-		t.Errorf("Create() = %v, want %v", err, election.ErrNotLeading)
+	for elects, want := range map[string]error{"--leader-elect": election.ErrNotLeading, "--leader-elect=false": nil} {
+		t.Run(elects, func(t *testing.T) {
+			answers, written := discoveryOfCachedKinds(), 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := answers[r.URL.Path]
+				if r.Method == http.MethodPost {
+					written++
+					answer = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			t.Cleanup(server.Close)
+			mgr := shippedManager(t, server, elects)
+			if c := mgr.GetConfig(); c.QPS != 50 || c.Burst != 100 {
+				t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
+			}
+			err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
+			if !errors.Is(err, want) || (written > 0) != (want == nil) {
+				t.Errorf("Create() = %v, and %d requests were sent, want %v", err, written, want)
+			}
+		})
 	}
 }
 
