@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -124,6 +125,29 @@ func TestFailingWatchIsBegunOnceARetryPeriod(t *testing.T) {
 	}
 }
 
+// The watch of a Pod is begun again in time also where nothing is heard of the Lease meanwhile.
+func TestEvidenceAfterAFailedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.put(podOf("first"))
+		d := &duel{api: a, leader: join(t, a, "first")}
+		<-d.leader.led
+		pass(retryPeriod)
+		a.fail(func(_, resource string) error {
+			if resource == "pods" {
+				return statusError(http.StatusInternalServerError)
+			}
+			return nil
+		})
+		d.standby = join(t, a, "second")
+		pass(time.Millisecond)
+		a.fail(nil)
+		d.leader.vanish(a)
+		a.put(terminated("first", clock.RealClock{}.Now()))
+		d.expect(t, d.takesOver(t, leaseTime), retryPeriod-10*time.Millisecond, retryPeriod+10*time.Millisecond, "evidence: container manager of Pod first terminated")
+	})
+}
+
 // A watch whose list is not answered is begun again when its time is over.
 func TestHangingWatchIsBegunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +165,9 @@ func TestHangingWatchIsBegunAgain(t *testing.T) {
 		if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
 			t.Errorf("the watches do not work: %q", requests)
 		}
-		d.end()
+		d.leader.vanish(a)
+		a.put(terminated("first", clock.RealClock{}.Now()))
+		d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
 	})
 }
 
