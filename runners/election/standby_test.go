@@ -1,6 +1,7 @@
 package election
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 )
 
@@ -200,5 +202,55 @@ func TestLateSightingsChangeNothing(t *testing.T) {
 				t.Errorf("it takes the Lease for %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A standby that has become leader watches neither the Lease nor a Pod any more.
+func TestLeaderWatchesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.leader.stop()
+		d.takesOver(t, time.Second)
+		synctest.Wait()
+		d.mu.Lock()
+		for s := range d.watches {
+			t.Errorf("it watches %s %s", s.resource, s.name)
+		}
+		d.mu.Unlock()
+		d.end()
+	})
+}
+
+// eventLog is a recorder that writes down each event in full.
+type eventLog []string
+
+func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	about := regarding.(*coordinationv1.Lease)
+	*l = append(*l, fmt.Sprintf("%s %s/%s %q: %s %s %s: ", about.GroupVersionKind(), about.Namespace, about.Name, about.UID, kind, reason, action)+
+		fmt.Sprintf(note, args...))
+}
+
+// kubectl describe finds the events of an object by its UID.
+func TestEventsAreAboutTheLease(t *testing.T) {
+	lock, err := NewLock(newAPI(t).config("only"), Options{
+		Lease: lease, PodName: "only", RenewDeadline: renewTime, RetryPeriod: retryPeriod, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.RecordEvent("became leader") // to nobody
+	var events eventLog
+	lock.RecordWith(&events)
+	lock.RecordEvent("stopped leading")
+	lock.stored, lock.reason = version("1", lock.Identity(), 1), "released"
+	lock.stored.Namespace = lease.Namespace
+	lock.RecordEvent("became leader")
+	const about = `coordination.k8s.io/v1, Kind=Lease system/lease `
+	want := eventLog{
+		about + `"": Normal LeaderElection Elect: ` + lock.Identity() + " stopped leading",
+		about + `"lease": Normal LeaderElection Elect: ` + lock.Identity() + " became leader: released",
+	}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
