@@ -1,9 +1,11 @@
 package election
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -102,5 +104,35 @@ func TestEndOf(t *testing.T) {
 	begin := acquired.Truncate(time.Second)
 	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin}, "manager"); got != "" {
 		t.Errorf("endOf() = %q for a container that may have ended before it acquired the Lease, in the same second", got)
+	}
+}
+
+// A Lease that names no holder's Pod in the way of this package gives no Pod to look at.
+func TestHolderOf(t *testing.T) {
+	acquired := metav1.NowMicro()
+	for name, tc := range map[string]struct {
+		identity, annotation string
+		named                bool
+	}{
+		"Named":        {"pod-0_uuid", "pod-0_uuid/uid", true},
+		"Underscores":  {"a_b_uuid", "a_b_uuid/uid", true},
+		"AnotherOne":   {"pod-0_uuid", "pod-0_other/uid", false},
+		"NoUID":        {"pod-0_uuid", "pod-0_uuid/", false},
+		"NoAnnotation": {"pod-0_uuid", "", false},
+		"NoUUID":       {"pod-0", "pod-0/uid", false},
+		"NoPod":        {"_uuid", "_uuid/uid", false},
+		"Nobody":       {"", "/uid", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}
+			if tc.annotation != "" {
+				// Replicas of other versions read it, too.
+				l.Annotations = map[string]string{"leasehold.dev/holder-pod": tc.annotation}
+			}
+			h, named := holderOf(l)
+			if named != tc.named || named && (h.uid != "uid" || !strings.HasPrefix(tc.identity, h.pod+"_")) {
+				t.Errorf("holderOf() = %+v, %t", h, named)
+			}
+		})
 	}
 }
