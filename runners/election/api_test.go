@@ -317,6 +317,13 @@ func (a *api) hang(what ...string) {
 	}
 }
 
+// deafen keeps the watches that there are open, and shows them nothing more. Others work.
+func (a *api) deafen() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.watches)
+}
+
 // fail has requests answered by f where it returns an error.
 func (a *api) fail(f func(verb, resource string) error) {
 	a.mu.Lock()

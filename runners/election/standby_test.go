@@ -173,6 +173,21 @@ func TestHangingWatchIsBegunAgain(t *testing.T) {
 	})
 }
 
+// A watch that shows nothing of what a read shows is begun again.
+func TestSilentWatchIsBegunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.deafen()
+		pass(4 * retryPeriod)
+		d.take()
+		pass(10 * retryPeriod)
+		if requests := d.take(); count(requests, "PUT leases first") != len(requests) {
+			t.Errorf("the watch does not work again: %q", requests)
+		}
+		d.end()
+	})
+}
+
 // A watch may show late what is past, when a live read has shown more already.
 func TestLateSightingsChangeNothing(t *testing.T) {
 	anew := version("5", "other_1", 1)

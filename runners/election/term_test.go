@@ -220,6 +220,28 @@ func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
 	})
 }
 
+// The next leader may act before the answer to a release arrives.
+func TestTermEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		released := 0
+		d.fail(func(verb, _ string) error {
+			if verb == http.MethodPut {
+				released++
+				if err := d.leader.lock.Term().check(); !errors.Is(err, ErrNotLeading) {
+					t.Errorf("check() = %v when the release is sent, want %v", err, ErrNotLeading)
+				}
+			}
+			return nil
+		})
+		d.leader.stop()
+		if released == 0 {
+			t.Error("nothing was released")
+		}
+		d.end()
+	})
+}
+
 func TestSinceBootAdvances(t *testing.T) {
 	before := SinceBoot()
 	if after := SinceBoot(); before <= 0 || after < before {
