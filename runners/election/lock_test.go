@@ -321,18 +321,19 @@ func TestLeaderOfADeletedLease(t *testing.T) {
 	})
 }
 
-// A label on the Lease costs the leader a conflict and not the Lease.
+// A label or an annotation on the Lease costs the leader a conflict and not the Lease.
 func TestLeaderAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		for range 3 {
 			stored := d.lease()
 			stored.Labels = map[string]string{"touched": stored.ResourceVersion}
+			stored.Annotations["touched"] = "yes"
 			d.put(stored)
 			pass(2 * retryPeriod)
 		}
-		if !d.leader.leads(d.api) || len(d.lease().Labels) == 0 {
-			t.Errorf("the Lease is %+v, want it held by the leader, with its label", d.lease())
+		if !d.leader.leads(d.api) || len(d.lease().Labels) == 0 || d.lease().Annotations["touched"] != "yes" {
+			t.Errorf("the Lease is %+v, want it held by the leader, with its label and its annotation", d.lease())
 		}
 		d.end()
 	})

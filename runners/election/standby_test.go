@@ -152,25 +152,29 @@ func TestEvidenceAfterAFailedWatch(t *testing.T) {
 
 // A watch whose list is not answered is begun again when its time is over.
 func TestHangingWatchIsBegunAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		a.put(podOf("first"))
-		d := &duel{api: a, leader: join(t, a, "first")}
-		<-d.leader.led
-		a.hang("LIST leases", "LIST pods")
-		d.standby = join(t, a, "second")
-		pass(retryPeriod / 2)
-		a.hang()
-		pass(renewTime)
-		a.take()
-		pass(10 * retryPeriod)
-		if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
-			t.Errorf("the watches do not work: %q", requests)
-		}
-		d.leader.vanish(a)
-		a.put(terminated("first", clock.RealClock{}.Now()))
-		d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
-	})
+	for _, resource := range []string{"leases", "pods"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.hang("LIST " + resource)
+				d.standby = join(t, a, "second")
+				pass(retryPeriod / 2)
+				a.hang()
+				pass(renewTime)
+				a.take()
+				pass(10 * retryPeriod)
+				if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
+					t.Errorf("the watches do not work: %q", requests)
+				}
+				d.leader.vanish(a)
+				a.put(terminated("first", clock.RealClock{}.Now()))
+				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
+			})
+		})
+	}
 }
 
 // A watch that shows nothing of what a read shows is begun again.
@@ -224,9 +228,9 @@ func TestLateSightingsChangeNothing(t *testing.T) {
 func TestLeaderWatchesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
-		d.leader.stop()
+		d.leader.vanish(d.api)
+		d.put(terminated("first", clock.RealClock{}.Now()))
 		d.takesOver(t, time.Second)
-		synctest.Wait()
 		d.mu.Lock()
 		for s := range d.watches {
 			t.Errorf("it watches %s %s", s.resource, s.name)

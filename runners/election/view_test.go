@@ -74,6 +74,11 @@ func TestDecide(t *testing.T) {
 			v.failClaim(0, retryPeriod)
 			seen(v, version("1", "", 1), 1)
 		}, 1, decision{action: wait, until: retryPeriod}},
+		"LostRaceAndKnownVersionAgainThatIsNoNumber": {func(v *view) {
+			seen(v, version("a", "", 1), 0)
+			v.failClaim(0, retryPeriod)
+			seen(v, version("a", "", 1), 1)
+		}, 1, decision{action: wait, until: retryPeriod}},
 		"LostRaceAndNextChance": {func(v *view) {
 			seen(v, version("1", "", 1), 0)
 			v.failClaim(0, retryPeriod)
