@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/runners"
@@ -85,69 +88,96 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	}
 }
 
-// serving is a manager that records what is served.
+// serving is a manager that records what is served, and what that answers.
 type serving struct {
 	ctrl.Manager
-	served []string
-	caches healthz.Checker
+	answers map[string]func() string
+}
+
+func (m *serving) add(path string, check healthz.Checker) {
+	m.answers[path] = func() string {
+		if err := check(httptest.NewRequest(http.MethodGet, path, http.NoBody)); err != nil {
+			return err.Error()
+		}
+		return "ok"
+	}
 }
 
 func (m *serving) AddReadyzCheck(name string, check healthz.Checker) error {
-	m.served = append(m.served, "/readyz/"+name)
-	if name == "caches" {
-		m.caches = check
-	}
+	m.add("/readyz/"+name, check)
 	return m.Manager.AddReadyzCheck(name, check)
 }
 
 func (m *serving) AddHealthzCheck(name string, check healthz.Checker) error {
-	m.served = append(m.served, "/healthz/"+name)
+	m.add("/healthz/"+name, check)
 	return m.Manager.AddHealthzCheck(name, check)
 }
 
 func (m *serving) AddMetricsServerExtraHandler(path string, page http.Handler) error {
-	m.served = append(m.served, path)
+	m.answers[path] = func() string {
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		return answer.Body.String()
+	}
 	return m.Manager.AddMetricsServerExtraHandler(path, page)
 }
 
 // GetWebhookServer makes the manager start the server, so nobody may call it in vain.
 func (m *serving) GetWebhookServer() webhook.Server {
-	m.served = append(m.served, "webhooks")
+	m.answers["the webhooks"] = func() string { return "" }
 	return m.Manager.GetWebhookServer()
 }
 
-// What a replica serves beside its metrics: no debug page where anybody could read it, and
-// without webhooks neither their server nor the check that waits for it. It is ready when it
-// knows all kinds that its controllers watch.
+// What a replica serves beside its metrics, and what that says before the start of a replica
+// with a stuck worker: no debug page where anybody could read it, and without webhooks
+// neither their server nor the check that waits for it.
 func TestWhatIsServed(t *testing.T) {
-	always := []string{"/healthz/ping", "/healthz/workers", "/readyz/caches", "/readyz/tenant-admin-role"}
-	for name, tc := range map[string]struct {
-		args []string
-		more []string
-	}{
-		"as it ships":      {nil, []string{"/debug/leasehold", "/readyz/webhook", "webhooks"}},
-		"without webhooks": {[]string{"--enable-webhooks=false"}, []string{"/debug/leasehold"}},
-		"open metrics":     {[]string{"--metrics-secure=false"}, []string{"/readyz/webhook", "webhooks"}},
+	all := map[string]string{
+		"/healthz/ping":             "ok",
+		"/healthz/workers":          `controller stuck: a worker has been at "/a" for 2m0s (allowed 1m0s) with 1 more queued`,
+		"/readyz/caches":            "ok",
+		"/readyz/tenant-admin-role": `whether the operator may bind clusterroles.rbac.authorization.k8s.io "admin" has not been reviewed yet`,
+		"/readyz/webhook":           "webhook server has not been started yet",
+		"/debug/leasehold": `{"replica":"manager-0","leader":false,"controllers":[{"name":"stuck","working":true,"queued":1,"running":1,` +
+			`"oldestSeconds":120,"started":1}]}` + "\n",
+		"the webhooks": "",
+	}
+	for name, tc := range map[string]struct{ args, without []string }{
+		"as it ships":      {nil, nil},
+		"without webhooks": {[]string{"--enable-webhooks=false"}, []string{"/readyz/webhook", "the webhooks"}},
+		"open metrics":     {[]string{"--metrics-secure=false"}, []string{"/debug/leasehold"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := parseOptions(append(shippedArguments(t, "default"), tc.args...), inPod)
 			if err != nil {
 				t.Fatal(err)
 			}
+			now := testingclock.NewFakePassiveClock(time.Unix(0, 0))
+			progress := health.NewProgress(time.Minute, now)
+			queue := progress.NewQueue("stuck", nil)
+			t.Cleanup(queue.ShutDown)
+			for _, name := range []string{"a", "b"} {
+				queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			}
+			queue.Get()
+			now.SetTime(now.Now().Add(2 * time.Minute))
+
 			w, mgr, _ := newWatches(t)
-			m := &serving{Manager: mgr}
-			progress := health.NewProgress(time.Minute, clock.RealClock{})
+			m := &serving{mgr, map[string]func() string{}}
 			if err := errors.Join(addWebhooks(m, o, nil), addChecks(m, o, progress)); err != nil {
 				t.Fatal(err)
 			}
-			slices.Sort(m.served)
-			want := slices.Sorted(slices.Values(slices.Concat(always, tc.more)))
-			if diff := cmp.Diff(want, slices.Compact(m.served)); diff != "" {
+			want, got := maps.Clone(all), map[string]string{}
+			for _, path := range tc.without {
+				delete(want, path)
+			}
+			for path, answer := range m.answers {
+				got[path] = answer()
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("served (-want +got):\n%s", diff)
 			}
-			if err := m.caches(httptest.NewRequest(http.MethodGet, "/readyz", nil)); err != nil {
-				t.Error(err)
-			}
+			// It is ready when it knows all kinds that its controllers watch.
 			kinds := []string{
 				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding", "*v1.Service",
 				"*v1beta1.MarkdownView", "*v1beta1.StorageBucket", "*v1beta1.Tenant",

@@ -138,6 +138,25 @@ func TestGuardAll(t *testing.T) {
 	term.finish()
 }
 
+// A transport without a dialler of its own gets a guarded one, too.
+func TestGuardAllDials(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	term, machine, _ := newTestTerm()
+	term.extend(machine.elapsed(), leaseTime)
+	guarded := term.GuardAll(&http.Transport{})
+	for _, want := range []error{nil, ErrNotLeading} {
+		response, err := guarded.RoundTrip(httptest.NewRequest(http.MethodGet, server.URL, http.NoBody))
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("RoundTrip() = %v, want %v", err, want)
+		}
+		term.finish()
+	}
+}
+
 // A RoundTripper closes the body of each request.
 func TestGuardClosesTheBody(t *testing.T) {
 	term, _, _ := newTestTerm()

@@ -224,22 +224,6 @@ func TestLateSightingsChangeNothing(t *testing.T) {
 	}
 }
 
-// A standby that has become leader watches neither the Lease nor a Pod any more.
-func TestLeaderWatchesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		d.leader.vanish(d.api)
-		d.put(terminated("first", clock.RealClock{}.Now()))
-		d.takesOver(t, time.Second)
-		d.mu.Lock()
-		for s := range d.watches {
-			t.Errorf("it watches %s %s", s.resource, s.name)
-		}
-		d.mu.Unlock()
-		d.end()
-	})
-}
-
 // eventLog is a recorder that writes down each event in full.
 type eventLog []string
 
