@@ -4,17 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/health"
@@ -74,5 +85,123 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"*v1beta1.TenantList", "*v1beta1.MarkdownViewList", "*v1beta1.StorageBucketList"}, counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}
+
+// serving is a manager that records what is served, and what that answers.
+type serving struct {
+	ctrl.Manager
+	answers map[string]func() string
+}
+
+func (m *serving) add(path string, check healthz.Checker) {
+	m.answers[path] = func() string {
+		if err := check(httptest.NewRequest(http.MethodGet, path, http.NoBody)); err != nil {
+			return err.Error()
+		}
+		return "ok"
+	}
+}
+
+func (m *serving) AddReadyzCheck(name string, check healthz.Checker) error {
+	m.add("/readyz/"+name, check)
+	return m.Manager.AddReadyzCheck(name, check)
+}
+
+func (m *serving) AddHealthzCheck(name string, check healthz.Checker) error {
+	m.add("/healthz/"+name, check)
+	return m.Manager.AddHealthzCheck(name, check)
+}
+
+func (m *serving) AddMetricsServerExtraHandler(path string, page http.Handler) error {
+	m.answers[path] = func() string {
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		return answer.Body.String()
+	}
+	return m.Manager.AddMetricsServerExtraHandler(path, page)
+}
+
+// GetWebhookServer makes the manager start the server, so nobody may call it in vain.
+func (m *serving) GetWebhookServer() webhook.Server {
+	m.answers["the webhooks"] = func() string { return "" }
+	return m.Manager.GetWebhookServer()
+}
+
+// What a replica serves beside its metrics, and what that says before the start of a replica
+// with a stuck worker: no debug page where anybody could read it, and without webhooks
+// neither their server nor the check that waits for it.
+func TestWhatIsServed(t *testing.T) {
+	all := map[string]string{
+		"/healthz/ping":             "ok",
+		"/healthz/workers":          `controller stuck: a worker has been at "/a" for 2m0s (allowed 1m0s) with 1 more queued`,
+		"/readyz/caches":            "ok",
+		"/readyz/tenant-admin-role": `whether the operator may bind clusterroles.rbac.authorization.k8s.io "admin" has not been reviewed yet`,
+		"/readyz/webhook":           "webhook server has not been started yet",
+		"/debug/leasehold": `{"replica":"manager-0","leader":false,"controllers":[{"name":"stuck","working":true,"queued":1,"running":1,` +
+			`"oldestSeconds":120,"started":1}]}` + "\n",
+		"the webhooks": "",
+	}
+	for name, tc := range map[string]struct{ args, without []string }{
+		"as it ships":      {nil, nil},
+		"without webhooks": {[]string{"--enable-webhooks=false"}, []string{"/readyz/webhook", "the webhooks"}},
+		"open metrics":     {[]string{"--metrics-secure=false"}, []string{"/debug/leasehold"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := parseOptions(append(shippedArguments(t, "default"), tc.args...), inPod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := testingclock.NewFakePassiveClock(time.Unix(0, 0))
+			progress := health.NewProgress(time.Minute, now)
+			queue := progress.NewQueue("stuck", nil)
+			t.Cleanup(queue.ShutDown)
+			for _, name := range []string{"a", "b"} {
+				queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+			}
+			queue.Get()
+			now.SetTime(now.Now().Add(2 * time.Minute))
+
+			w, mgr, _ := newWatches(t)
+			m := &serving{mgr, map[string]func() string{}}
+			if err := errors.Join(addWebhooks(m, o, nil), addChecks(m, o, progress)); err != nil {
+				t.Fatal(err)
+			}
+			want, got := maps.Clone(all), map[string]string{}
+			for _, path := range tc.without {
+				delete(want, path)
+			}
+			for path, answer := range m.answers {
+				got[path] = answer()
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("served (-want +got):\n%s", diff)
+			}
+			// It is ready when it knows all kinds that its controllers watch.
+			kinds := []string{
+				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding", "*v1.Service",
+				"*v1beta1.MarkdownView", "*v1beta1.StorageBucket", "*v1beta1.Tenant",
+			}
+			if diff := cmp.Diff(kinds, slices.Sorted(maps.Keys(w.informers))); diff != "" {
+				t.Errorf("readiness waits for (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Garbage is collected more eagerly before there is an alert, and not at half of the limit.
+func TestMemoryIsFreedBeforeTheAlert(t *testing.T) {
+	rules, err := os.ReadFile("config/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alert float64
+	_, after, _ := strings.Cut(string(rules), "process_resident_memory_bytes{")
+	_, after, _ = strings.Cut(after, "> ")
+	if _, err := fmt.Sscanf(after, "%g *", &alert); err != nil {
+		t.Fatalf("reading the threshold of LeaseholdMemory: %v", err)
+	}
+	if memoryShare >= alert || memoryShare <= 0.5 {
+		t.Errorf("garbage is collected at %g of the memory, and the alert is at %g", memoryShare, alert)
 	}
 }

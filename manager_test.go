@@ -4,18 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/tools/clientcmd"
@@ -82,6 +86,39 @@ func TestManagerAsItShips(t *testing.T) {
 	}
 }
 
+// The webhooks' server bounds what it reads at once, and asks its clients to go while the
+// manager is asked to stop. A request that has waited meanwhile is asked, too.
+func TestWebhooksAsTheyShip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, ask := context.WithCancel(t.Context())
+		leaving := drain.New(time.Second, clock.RealClock{})
+		stopped := leaving.Context(asked)
+		server := managerOptions(shippedRunnables(t), namedLock{}, nil, leaving).WebhookServer
+		inside, open := 0, make(chan struct{})
+		server.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++; <-open }))
+		answers := make(chan string, 2)
+		for range 2 {
+			go func() {
+				request, answer := httptest.NewRequest(http.MethodPost, "/hook", nil), httptest.NewRecorder()
+				request.ContentLength = -1 // it may be as large as the bound
+				server.WebhookMux().ServeHTTP(answer, request)
+				answers <- answer.Header().Get("Connection")
+			}()
+			synctest.Wait()
+		}
+		if inside != 1 {
+			t.Errorf("%d requests are read at once, want 1", inside)
+		}
+		ask()
+		synctest.Wait()
+		close(open)
+		if first, second := <-answers, <-answers; first != "" || second != "close" {
+			t.Errorf("Connection %q before the stop and %q after it, want none and close", first, second)
+		}
+		<-stopped.Done()
+	})
+}
+
 // The election as it ships, by the first Lease that a manager creates. client-go puts the
 // bound of a request into its URL.
 func TestElectionAsItShips(t *testing.T) {
@@ -114,24 +151,7 @@ func TestElectionAsItShips(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: server.URL}},
-		Contexts:       map[string]*clientcmdapi.Context{"test": {}},
-		CurrentContext: "test",
-	}, kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
-	o, err := parseOptions(append(shippedArguments(t, "default"),
-		"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"), inPod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, _, err := newManager(o, nil, drain.New(0, clock.RealClock{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mgr := shippedManager(t, server)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -147,6 +167,61 @@ func TestElectionAsItShips(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Errorf("Start() = %v after the stop, want none", err)
+	}
+}
+
+// shippedManager is the manager as it ships, on this API server and without servers of its own.
+func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.Manager {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"": {Server: server.URL}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {}},
+		CurrentContext: "test",
+	}, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	args = slices.Concat(shippedArguments(t, "default"),
+		[]string{"--enable-webhooks=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"}, args)
+	o, err := parseOptions(args, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, _, err := newManager(o, nil, drain.New(0, clock.RealClock{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mgr
+}
+
+// The manager's client has the rate that the flags give it. With an election it writes
+// nothing before; the Lease has a client of its own, see TestElectionAsItShips.
+func TestClientAsItShips(t *testing.T) {
+	for elects, want := range map[string]error{"--leader-elect": election.ErrNotLeading, "--leader-elect=false": nil} {
+		t.Run(elects, func(t *testing.T) {
+			answers, written := discoveryOfCachedKinds(), 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				answer := answers[r.URL.Path]
+				if r.Method == http.MethodPost {
+					written++
+					answer = &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			t.Cleanup(server.Close)
+			mgr := shippedManager(t, server, elects)
+			if c := mgr.GetConfig(); c.QPS != 50 || c.Burst != 100 {
+				t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
+			}
+			err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
+			if !errors.Is(err, want) || (written > 0) != (want == nil) {
+				t.Errorf("Create() = %v, and %d requests were sent, want %v", err, written, want)
+			}
+		})
 	}
 }
 

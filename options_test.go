@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"flag"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +14,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/storagebucket"
+	"leasehold.dev/controllers/tenant"
+	"leasehold.dev/runners/access"
 )
 
 func environment(pairs ...string) func(string) string {
@@ -216,6 +227,41 @@ func shippedArguments(t *testing.T, overlay string) []string {
 	return nil
 }
 
+// Each flag reaches what it is the flag of, and nothing else: no two of these values are
+// the same.
+func TestFlagsReachWhatTheySet(t *testing.T) {
+	o, err := parseOptions([]string{
+		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics", "--metrics-cert-name=m.crt", "--metrics-cert-key=m.key",
+		"--enable-http2", "--leader-election-namespace=own", "--webhook-host=host", "--webhook-port=2",
+		"--webhook-cert-path=/webhooks", "--webhook-cert-name=w.crt", "--webhook-cert-key=w.key",
+		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--tenant-sync-period=3s",
+		"--default-viewer-image=viewer:v1", "--markdownview-sync-period=4s", "--max-concurrent-reconciles=5", "--max-concurrent-probes=6",
+		"--endpoint-allow-cidr=10.0.0.0/8", "--endpoint-deny-cidr=11.0.0.0/8", "--service-cidr=12.0.0.0/8", "--bucket-removal-grace-period=7s",
+	}, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	remedy := `add "role" to the resourceNames beside bind in config/rbac/manager_role.yaml, or change --tenant-admin-cluster-role`
+	for what, pair := range map[string][2]any{
+		"metrics":  {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics", CertName: "m.crt", KeyName: "m.key"}, o.metrics()},
+		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks", CertName: "w.crt", KeyName: "w.key"}, o.webhooks(nil)},
+		"tenants": {tenant.Options{
+			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "own", MaxConcurrentReconciles: 5, SyncPeriod: 3 * time.Second,
+		}, o.tenants()},
+		"buckets": {storagebucket.Options{
+			MaxConcurrentReconciles: 6, RemovalGrace: 7 * time.Second, AllowCIDRs: prefixes{netip.MustParsePrefix("10.0.0.0/8")},
+			DenyCIDRs: prefixes{netip.MustParsePrefix("11.0.0.0/8")}, ServiceCIDRs: prefixes{netip.MustParsePrefix("12.0.0.0/8")},
+		}, o.storageBuckets()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5, SyncPeriod: 4 * time.Second}, o.markdownViews()},
+		"right": {access.Right{ResourceAttributes: authorizationv1.ResourceAttributes{
+			Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "role"}, Remedy: remedy}, o.adminRight()},
+	} {
+		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
 func TestRangesOfEndpoints(t *testing.T) {
 	o, err := parseOptions([]string{
 		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=192.0.2.0/24",
@@ -296,6 +342,20 @@ func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
 			}
 			if (source != nil) != tc.want {
 				t.Errorf("a source for the Secret: %t, want %t", source != nil, tc.want)
+			}
+			config := &tls.Config{}
+			for _, option := range o.webhooks(source).TLSOpts {
+				option(config)
+			}
+			if (config.GetCertificate != nil) != tc.want {
+				t.Fatalf("the webhooks ask for a certificate: %t, want %t", config.GetCertificate != nil, tc.want)
+			}
+			if !tc.want {
+				return
+			}
+			const secret = "Secret system/leasehold-webhook-server-cert is empty"
+			if _, err := config.GetCertificate(nil); err == nil || !strings.Contains(err.Error(), secret) {
+				t.Errorf("GetCertificate() = %v, want %q in it", err, secret)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func (m offline) Add(r manager.Runnable) error {
 }
 
 // startRunnables runs all that addRunnables adds, on a cache over these objects.
-func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs, objects ...client.Object) {
+func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs, objects ...client.Object) *health.Progress {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
 	w.stored.WithInterceptorFuncs(funcs).WithStatusSubresource(&v1beta1.StorageBucket{})
@@ -60,6 +60,7 @@ func startRunnables(t *testing.T, o *options, term *election.Term, funcs interce
 		t.Fatal(err)
 	}
 	w.start(t, mgr, reader)
+	return progress
 }
 
 func shippedRunnables(t *testing.T) *options {
@@ -91,7 +92,7 @@ func TestTicks(t *testing.T) {
 				tc.set(o)
 				var mu sync.Mutex
 				got := map[string]int{"Tenant": -inventory, "MarkdownView": -inventory, "StorageBucket": -inventory}
-				startRunnables(t, o, nil, interceptor.Funcs{
+				progress := startRunnables(t, o, nil, interceptor.Funcs{
 					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 						mu.Lock()
 						defer mu.Unlock()
@@ -109,6 +110,10 @@ func TestTicks(t *testing.T) {
 				defer mu.Unlock()
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("lists in a minute (-want +got):\n%s", diff)
+				}
+				idle := []health.Controller{{Name: "markdownview", Working: true}, {Name: "storagebucket", Working: true}, {Name: "tenant", Working: true}}
+				if diff := cmp.Diff(idle, progress.Controllers()); diff != "" {
+					t.Errorf("the queues that /healthz looks at (-want +got):\n%s", diff)
 				}
 			})
 		})

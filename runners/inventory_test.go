@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/runners"
@@ -58,7 +60,10 @@ func expectGauge(t *testing.T, registry *prometheus.Registry, reason string, ser
 
 func TestInventoryPublishesWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
+		var logged []string
+		ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(name, args string) {
+			logged = append(logged, name+": "+args)
+		}, funcr.Options{})))
 		registry := prometheus.NewRegistry()
 		var tenants, buckets shelf
 		tenants.set(map[string]int{"True": 2, "False": 1}, nil)
@@ -102,6 +107,10 @@ func TestInventoryPublishesWhatIsThere(t *testing.T) {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Start returned %v, want nil", err)
+		}
+		want := []string{`inventory: "msg"="counting objects" "error"="on purpose" "kind"="StorageBucket"`}
+		if diff := cmp.Diff(want, logged); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
 		}
 	})
 }

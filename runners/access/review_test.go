@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,8 @@ type authorizer struct {
 	status authorizationv1.SubjectAccessReviewStatus
 	err    error
 	seen   []authorizationv1.ResourceAttributes
+	at     []time.Duration // since the first
+	began  time.Time
 }
 
 // answer sets what further reviews are answered.
@@ -53,6 +56,10 @@ func (a *authorizer) Create(_ context.Context, o client.Object, _ ...client.Crea
 	defer a.mu.Unlock()
 	review := o.(*authorizationv1.SelfSubjectAccessReview)
 	a.seen = append(a.seen, *review.Spec.ResourceAttributes)
+	if len(a.at) == 0 {
+		a.began = clock.RealClock{}.Now()
+	}
+	a.at = append(a.at, clock.RealClock{}.Since(a.began)/time.Second)
 	review.Status = a.status
 	return a.err
 }
@@ -122,9 +129,15 @@ func TestReview(t *testing.T) {
 				if tc.logged == "" && lines != 0 || tc.logged != "" && (lines != 1 || !strings.Contains(r.log.String(), tc.logged)) {
 					t.Errorf("after ten minutes the log is %q, want %q once", r.log, tc.logged)
 				}
-				// 1+2+4+8+16 s, and then each 30 s.
-				if want := map[bool]int{true: 1, false: 24}[tc.ended]; len(a.reviews()) != want {
-					t.Errorf("%d reviews in ten minutes, want %d", len(a.reviews()), want)
+				if tc.logged != "" && !strings.Contains(r.log.String(), `"right"="bind clusterroles.rbac.authorization.k8s.io \"view\""`) {
+					t.Errorf("the log does not name the right: %s", r.log)
+				}
+				want := []time.Duration{0}
+				if !tc.ended {
+					want = []time.Duration{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181, 211, 241, 271, 301, 331, 361, 391, 421, 451, 481, 511, 541, 571}
+				}
+				if diff := cmp.Diff(want, a.at); diff != "" {
+					t.Errorf("reviews after so many seconds (-want +got):\n%s", diff)
 				}
 				r.stop()
 				if err := <-r.done; err != nil {
@@ -161,8 +174,15 @@ func TestReviewRecovers(t *testing.T) {
 		if more := len(a.reviews()) - reviews; more != 0 {
 			t.Errorf("%d reviews after the right was granted, want none", more)
 		}
-		if !strings.Contains(r.log.String(), "the right is granted") {
-			t.Errorf("the log does not report that the right is granted: %s", r.log)
+		logged := []string{}
+		for line := range strings.Lines(r.log.String()) {
+			_, message, _ := strings.Cut(line, `"msg"="`)
+			message, _, _ = strings.Cut(message, `"`)
+			logged = append(logged, message)
+		}
+		want := []string{"not ready until the right is granted", "not known whether the right is granted", "the right is granted"}
+		if diff := cmp.Diff(want, logged); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
 		}
 		r.stop()
 	})

@@ -1,6 +1,7 @@
 package bulkhead_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -91,15 +92,16 @@ func TestSmallRequestsGoTogether(t *testing.T) {
 }
 
 func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
-	for url, want := range map[string]time.Duration{"/views?timeout=5s": 5 * time.Second, "/views": 10 * time.Second, "/views?timeout=x": 10 * time.Second} {
+	for url, want := range map[string]time.Duration{"/views?timeout=5s": 5 * time.Second, "/views": 10 * time.Second, "/views?timeout=x": 10 * time.Second, "/views?timeout=0s": 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			views := &gate{open: make(chan struct{})}
 			mux := serve(map[string]http.Handler{"/views": views})
 			go send(mux, "/views?timeout=1h", large)
 			synctest.Wait()
 			began := clock.RealClock{}.Now()
-			if code := send(mux, url, large).Code; code != http.StatusServiceUnavailable {
-				t.Errorf("%s: answered %d, want 503", url, code)
+			answer := send(mux, url, large)
+			if body := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || body != "too many large requests at once\n" {
+				t.Errorf("%s: answered %d %q, want 503 and why", url, answer.Code, body)
 			}
 			if took := (clock.RealClock{}).Since(began); took != want {
 				t.Errorf("%s: waited %s, want %s", url, took, want)
@@ -107,6 +109,30 @@ func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
 			close(views.open)
 		})
 	}
+}
+
+// A request whose client is gone gives up its place.
+func TestTheWaitEndsWithItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		views := &gate{open: make(chan struct{})}
+		mux := serve(map[string]http.Handler{"/views": views})
+		go send(mux, "/views?timeout=1h", large)
+		synctest.Wait()
+		ctx, leave := context.WithCancel(t.Context())
+		waits := make(chan struct{})
+		go func() {
+			defer close(waits)
+			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/views?timeout=1h", strings.NewReader(large)))
+		}()
+		synctest.Wait()
+		began := clock.RealClock{}.Now()
+		leave()
+		<-waits
+		if took := (clock.RealClock{}).Since(began); took != 0 {
+			t.Errorf("it waited for %s more", took)
+		}
+		close(views.open)
+	})
 }
 
 // Which requests are read at once, by what they say of their size: 4 MiB fit. One that does

@@ -24,11 +24,15 @@ func TestContext(t *testing.T) {
 	for name, delay := range map[string]time.Duration{"AtOnce": 0, "Later": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				asked, ask := context.WithCancel(t.Context())
+				type key struct{}
+				asked, ask := context.WithCancel(context.WithValue(t.Context(), key{}, "kept"))
 				ctx := drain.New(delay, clock.RealClock{}).Context(asked)
 				synctest.Wait()
 				if ctx.Err() != nil {
 					t.Fatal("it is done before anybody has asked")
+				}
+				if ctx.Value(key{}) != "kept" {
+					t.Error("it has not the values of what it was asked with")
 				}
 				began := clock.RealClock{}.Now()
 				ask()

@@ -39,7 +39,7 @@ type api struct {
 	requests []string        // "VERB resource user"
 	muted    bool            // watches show nothing
 	dead     map[string]bool // users whose requests do not arrive
-	cut      map[string]bool // users whose requests are not answered
+	cut      map[string]bool // users and "VERB resource" that are not answered
 	faults   func(verb, resource string) error
 }
 
@@ -98,12 +98,6 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 		return nil, err
 	}
 	a.mu.Lock()
-	if a.cut[user] {
-		a.mu.Unlock()
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	}
-	defer a.mu.Unlock()
 	segments := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	resource, name := segments[len(segments)-1], ""
 	if resource != "leases" && resource != "pods" {
@@ -118,6 +112,12 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 			verb = "WATCH"
 		}
 	}
+	if a.cut[user] || a.cut[verb+" "+resource] {
+		a.mu.Unlock()
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	defer a.mu.Unlock()
 	if a.dead[user] {
 		return nil, errors.New("the sender is gone")
 	}
@@ -305,6 +305,23 @@ func (a *api) mute(muted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.muted = muted
+}
+
+// hang has no request answered of these users and of these "VERB resource".
+func (a *api) hang(what ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cut = map[string]bool{}
+	for _, w := range what {
+		a.cut[w] = true
+	}
+}
+
+// deafen keeps the watches that there are open, and shows them nothing more. Others work.
+func (a *api) deafen() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.watches)
 }
 
 // fail has requests answered by f where it returns an error.

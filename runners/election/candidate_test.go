@@ -8,9 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 )
@@ -53,6 +55,7 @@ type candidate struct {
 	done    chan struct{}
 	release context.CancelFunc // stops it gracefully
 	said    []string           // by events
+	logged  []string           // messages
 }
 
 // join starts a candidate in the bubble of the test.
@@ -85,7 +88,9 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, args string) {
+		c.logged = append(c.logged, args)
+	}, funcr.Options{})))
 	c.release = cancel
 	go func() {
 		defer close(c.done)

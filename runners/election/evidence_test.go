@@ -1,9 +1,11 @@
 package election
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -65,6 +67,14 @@ func TestEndOf(t *testing.T) {
 			phase(corev1.PodFailed, backOff)(p)
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
 		}, "manager", 0, ""},
+		"FailedAfterPodGCLetItBe": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, none)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "DeletionByPodGC"}}
+		}, "manager", 0, "Pod first has phase Failed"},
+		"FailedWithAnotherCondition": {func(p *corev1.Pod) {
+			phase(corev1.PodFailed, none)(p)
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+		}, "manager", 0, "Pod first has phase Failed"},
 		"Evicted": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, none)(p)
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
@@ -88,5 +98,41 @@ func TestEndOf(t *testing.T) {
 	}
 	if got := endOf(nil, holder{}, "manager"); got != "" {
 		t.Errorf("endOf() = %q for a Pod that was never seen", got)
+	}
+	within := podOf("first")
+	states(ended(10), none)(within)
+	begin := acquired.Truncate(time.Second)
+	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin}, "manager"); got != "" {
+		t.Errorf("endOf() = %q for a container that may have ended before it acquired the Lease, in the same second", got)
+	}
+}
+
+// A Lease that names no holder's Pod in the way of this package gives no Pod to look at.
+func TestHolderOf(t *testing.T) {
+	acquired := metav1.NowMicro()
+	for name, tc := range map[string]struct {
+		identity, annotation string
+		named                bool
+	}{
+		"Named":        {"pod-0_uuid", "pod-0_uuid/uid", true},
+		"Underscores":  {"a_b_uuid", "a_b_uuid/uid", true},
+		"AnotherOne":   {"pod-0_uuid", "pod-0_other/uid", false},
+		"NoUID":        {"pod-0_uuid", "pod-0_uuid/", false},
+		"NoAnnotation": {"pod-0_uuid", "", false},
+		"NoUUID":       {"pod-0", "pod-0/uid", false},
+		"NoPod":        {"_uuid", "_uuid/uid", false},
+		"Nobody":       {"", "/uid", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}
+			if tc.annotation != "" {
+				// Replicas of other versions read it, too.
+				l.Annotations = map[string]string{"leasehold.dev/holder-pod": tc.annotation}
+			}
+			h, named := holderOf(l)
+			if named != tc.named || named && (h.uid != "uid" || !strings.HasPrefix(tc.identity, h.pod+"_")) {
+				t.Errorf("holderOf() = %+v, %t", h, named)
+			}
+		})
 	}
 }

@@ -3,11 +3,7 @@ package election
 import (
 	"context"
 	"errors"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,32 +95,81 @@ func TestTermEndsByItself(t *testing.T) {
 	})
 }
 
-// The answer to a renewal may take long. The term counts from when the renewal was sent.
+// The answer to a write may take long. The term counts from when the write was sent.
 func TestTermBeginsWithTheRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const late = 3 * time.Second
-		began := clock.RealClock{}.Now()
-		var slept atomic.Int64
-		elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
-		a := newAPI(t)
-		leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
-		<-leader.led
-		a.fail(func(verb, _ string) error {
-			if verb == http.MethodPut {
-				slept.Add(int64(late))
-			}
-			return nil
+	const late = 3 * time.Second
+	for method, wait := range map[string]time.Duration{http.MethodPost: 0, http.MethodPut: retryPeriod} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := clock.RealClock{}.Now()
+				var slept atomic.Int64
+				elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
+				a := newAPI(t)
+				a.fail(func(verb, _ string) error {
+					if verb == method {
+						slept.Add(int64(late))
+					} else if verb == http.MethodPut {
+						return errors.New("no answer") // a renewal follows the first claim at once
+					}
+					return nil
+				})
+				leader := join(t, a, "only", func(o *Options) { o.Elapsed = elapsed })
+				<-leader.led
+				pass(wait)
+				term := leader.lock.Term()
+				term.mu.Lock()
+				left := term.end - elapsed()
+				term.mu.Unlock()
+				if want := leaseTime - late; left != want {
+					t.Errorf("the term lasts for %s after the answer, want %s", left, want)
+				}
+				leader.stop()
+			})
 		})
-		pass(retryPeriod)
-		term := leader.lock.Term()
-		term.mu.Lock()
-		left := term.end - elapsed()
-		term.mu.Unlock()
-		if want := leaseTime - late; left != want {
-			t.Errorf("the term lasts for %s after the answer, want %s", left, want)
+	}
+}
+
+// So do the reads of a standby: what one shows may have changed since it was sent.
+func TestReadCountsFromItsRequest(t *testing.T) {
+	for verb, read := range map[string]func(*standby){
+		http.MethodGet: func(s *standby) { s.read(context.Background(), s.elapsed()) },
+		"LIST": func(s *standby) {
+			s.leases.start(context.Background(), lease.Name)
+			s.seeLease(context.Background(), <-s.leases.sightings)
+			s.leases.stop()
+		},
+	} {
+		for name, held := range map[string]bool{"Held": true, "NoLease": false} {
+			t.Run(verb+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t)
+					if held {
+						a.put(version("", "other_1", 1))
+					}
+					var now atomic.Int64
+					a.fail(func(of, _ string) error {
+						if of == verb {
+							now.Add(int64(time.Second))
+						}
+						return nil
+					})
+					lock, err := NewLock(a.config("standby"), Options{
+						Lease: lease, PodName: "standby", RenewDeadline: renewTime, RetryPeriod: retryPeriod, Clock: clock.RealClock{},
+						Elapsed: func() time.Duration { return time.Duration(now.Load()) },
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					s := lock.standby
+					s.view.readAt = -1
+					read(s)
+					if s.view.readAt != 0 || !s.view.known || (s.view.lease != nil) != held {
+						t.Errorf("read at %s, known %t, held %t, want it read at 0s", s.view.readAt, s.view.known, s.view.lease != nil)
+					}
+				})
+			})
 		}
-		leader.stop()
-	})
+	}
 }
 
 // A leader whose requests are not answered ends when its elector gives up. It does not wait for
@@ -133,9 +178,7 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		pass(retryPeriod / 2) // it has renewed just now
-		d.mu.Lock()
-		d.cut = map[string]bool{d.leader.name: true}
-		d.mu.Unlock()
+		d.hang(d.leader.name)
 		pass(renewTime + retryPeriod - time.Second)
 		select {
 		case <-d.leader.done:
@@ -152,155 +195,65 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	})
 }
 
+// A leader whose last try before the renew deadline succeeds goes on.
+func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		pass(retryPeriod / 2) // it has renewed just now
+		d.fail(func(string, string) error { return errors.New("no answer") })
+		pass(renewTime - retryPeriod/2)
+		d.fail(nil)
+		pass(2 * retryPeriod)
+		select {
+		case <-d.leader.done:
+			t.Error("it gave up though its Lease was renewed in time")
+		default:
+		}
+		if !d.leader.leads(d.api) {
+			t.Errorf("the Lease is %+v, want it held by the leader", d.lease())
+		}
+		d.end()
+	})
+}
+
+// The next leader may act before the answer to a release arrives.
+func TestTermEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		released := 0
+		d.fail(func(verb, _ string) error {
+			if verb == http.MethodPut {
+				released++
+				if err := d.leader.lock.Term().check(); !errors.Is(err, ErrNotLeading) {
+					t.Errorf("check() = %v when the release is sent, want %v", err, ErrNotLeading)
+				}
+			}
+			return nil
+		})
+		d.leader.stop()
+		if released == 0 {
+			t.Error("nothing was released")
+		}
+		d.end()
+	})
+}
+
 func TestSinceBootAdvances(t *testing.T) {
 	before := SinceBoot()
 	if after := SinceBoot(); before <= 0 || after < before {
 		t.Errorf("SinceBoot() = %s, then %s", before, after)
 	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-func TestGuardWrites(t *testing.T) {
-	for name, tc := range map[string]struct {
-		method, path string
-		exempt       bool
-	}{
-		"Get":                  {http.MethodGet, "/api/v1/namespaces/a/configmaps/b", true},
-		"Head":                 {http.MethodHead, "/api/v1/namespaces/a/configmaps/b", true},
-		"Post":                 {http.MethodPost, "/api/v1/namespaces/a/configmaps", false},
-		"Put":                  {http.MethodPut, "/api/v1/namespaces/a/configmaps/b", false},
-		"Patch":                {http.MethodPatch, "/apis/leasehold.dev/v1beta1/tenants/a/status", false},
-		"Delete":               {http.MethodDelete, "/api/v1/namespaces/a", false},
-		"Events":               {http.MethodPost, "/apis/events.k8s.io/v1/namespaces/a/events", true},
-		"CoreEvents":           {http.MethodPost, "/api/v1/namespaces/a/events", true},
-		"CoreEventsEverywhere": {http.MethodPost, "/api/v1/events", true},
-		"NamespaceEvents":      {http.MethodDelete, "/api/v1/namespaces/events", false},
-		"ConfigMapEvents":      {http.MethodPut, "/api/v1/namespaces/a/configmaps/events", false},
-		"InNamespaceEvents":    {http.MethodPost, "/api/v1/namespaces/events/configmaps", false},
-		"Leases":               {http.MethodPut, "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", true},
-		"TokenReviews":         {http.MethodPost, "/apis/authentication.k8s.io/v1/tokenreviews", true},
-		"AccessReviews":        {http.MethodPost, "/apis/authorization.k8s.io/v1/subjectaccessreviews", true},
-		"Roles":                {http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterroles", false},
-		"GroupOfTheName":       {http.MethodPost, "/apis/not-events.k8s.io/v1/events", false},
-		"BelowAPrefix":         {http.MethodPost, "/k8s/clusters/c/apis/events.k8s.io/v1/events", true},
-		"Root":                 {http.MethodPost, "/", false},
-		"Group":                {http.MethodPost, "/apis/events.k8s.io", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				term, machine, _ := newTestTerm()
-				sent := 0
-				client := term.GuardWrites(roundTripper(func(*http.Request) (*http.Response, error) {
-					sent++
-					return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-				}))
-				try := func() bool {
-					before := sent
-					request := httptest.NewRequest(tc.method, "https://api"+tc.path, http.NoBody)
-					response, err := client.RoundTrip(request)
-					if err == nil {
-						_ = response.Body.Close()
-					} else if !errors.Is(err, ErrNotLeading) {
-						t.Errorf("RoundTrip() = %v", err)
-					}
-					return sent > before
-				}
-				if try() != tc.exempt {
-					t.Errorf("sent without a term: %t, want %t", !tc.exempt, tc.exempt)
-				}
-				term.extend(machine.elapsed(), leaseTime)
-				if !try() {
-					t.Error("rejected within the term")
-				}
-				machine.slept = leaseTime
-				if try() != tc.exempt {
-					t.Errorf("sent after the term: %t, want %t", !tc.exempt, tc.exempt)
-				}
-			})
-		})
+	if wall := time.Duration(clock.RealClock{}.Now().UnixNano()); before > wall/2 {
+		t.Errorf("SinceBoot() = %s, which is the time of the wall clock: it can be set", before)
 	}
 }
 
-// A process without leader election has no Term.
-func TestNoTermGuardsNothing(t *testing.T) {
-	var none *Term
-	transport := &http.Transport{}
-	if none.GuardAll(transport) != http.RoundTripper(transport) || transport.DialContext != nil {
-		t.Error("GuardAll() changed the transport")
-	}
-	if none.GuardWrites(transport) != http.RoundTripper(transport) {
-		t.Error("GuardWrites() changed the transport")
+// A Term that tells nobody of its loss ends as any other.
+func TestTermIsLostWithoutAWord(t *testing.T) {
+	term := newTerm(SinceBoot, clock.RealClock{}, nil, leaseTime)
+	term.extend(SinceBoot(), leaseTime)
+	term.lose("another holds the Lease")
+	if err := term.check(); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("check() = %v after the loss", err)
 	}
 }
-
-func TestGuardAll(t *testing.T) {
-	var received int
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { received++ }))
-	t.Cleanup(server.Close)
-	term, machine, _ := newTestTerm()
-	dialled := func() {}
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dialled()
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}}
-	client := &http.Client{Transport: term.GuardAll(transport)}
-	get := func() error {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := client.Do(request)
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		return err
-	}
-	for _, step := range []struct {
-		what   string
-		before func()
-		sent   bool
-	}{
-		{"before it leads", func() {}, false},
-		{"while it leads", func() { term.extend(machine.elapsed(), leaseTime) }, true},
-		{"over the same connection, after the term", func() { machine.slept += leaseTime }, false},
-		{"as leader again", func() { term.extend(machine.elapsed(), leaseTime) }, true},
-		{"paused while it dials", func() {
-			transport.CloseIdleConnections()
-			dialled = func() { machine.slept += leaseTime }
-		}, false},
-	} {
-		before := received
-		step.before()
-		err := get()
-		if (err == nil) != step.sent || (received > before) != step.sent {
-			t.Errorf("%s: error %v, received %d, want it sent: %t", step.what, err, received-before, step.sent)
-		}
-		if err != nil && !errors.Is(err, ErrNotLeading) {
-			t.Errorf("%s: error %v, want ErrNotLeading", step.what, err)
-		}
-	}
-	term.finish()
-}
-
-// A RoundTripper closes the body of each request.
-func TestGuardClosesTheBody(t *testing.T) {
-	term, _, _ := newTestTerm()
-	body := &closing{Reader: strings.NewReader("x")}
-	response, err := term.GuardWrites(http.DefaultTransport).RoundTrip(httptest.NewRequest(http.MethodPost, "https://api/api/v1/namespaces", body))
-	if err == nil {
-		_ = response.Body.Close()
-	}
-	if !errors.Is(err, ErrNotLeading) || !body.closed {
-		t.Errorf("RoundTrip() = %v, closed: %t", err, body.closed)
-	}
-}
-
-type closing struct {
-	io.Reader
-	closed bool
-}
-
-func (c *closing) Close() error { c.closed = true; return nil }

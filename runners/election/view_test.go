@@ -74,6 +74,11 @@ func TestDecide(t *testing.T) {
 			v.failClaim(0, retryPeriod)
 			seen(v, version("1", "", 1), 1)
 		}, 1, decision{action: wait, until: retryPeriod}},
+		"LostRaceAndKnownVersionAgainThatIsNoNumber": {func(v *view) {
+			seen(v, version("a", "", 1), 0)
+			v.failClaim(0, retryPeriod)
+			seen(v, version("a", "", 1), 1)
+		}, 1, decision{action: wait, until: retryPeriod}},
 		"LostRaceAndNextChance": {func(v *view) {
 			seen(v, version("1", "", 1), 0)
 			v.failClaim(0, retryPeriod)
@@ -99,6 +104,28 @@ func TestDecide(t *testing.T) {
 			seen(v, nil, leaseTime+1)
 		}, leaseTime + 2, decision{action: wait, until: leaseTime + 1 + 2*retryPeriod}},
 		"DeletedAfterRelease": {func(v *view) { seen(v, version("1", "", 1), 0); seen(v, nil, 1) }, 1, decision{action: takeLease, reason: "there was no Lease"}},
+		"OwnDeleted":          {func(v *view) { seen(v, version("1", me, 1), 0); seen(v, nil, 1) }, 1, decision{action: takeLease, reason: "there was no Lease"}},
+		"DeletedReleasedAndDeleted": {func(v *view) {
+			seen(v, version("1", other, 1), 0)
+			seen(v, nil, 1)
+			seen(v, version("3", "", 1), 2)
+			seen(v, nil, 3)
+		}, 3, decision{action: takeLease, reason: "there was no Lease"}},
+		"MadeAnewUnchanged": {func(v *view) {
+			seen(v, version("1", other, 1), 0)
+			anew := version("2", other, 1)
+			anew.UID = "another"
+			seen(v, anew, leaseTime)
+		}, leaseTime, decision{action: wait, until: leaseTime + 2*retryPeriod}},
+		"ExpiredReadBeganBefore": {func(v *view) {
+			seen(v, version("1", other, 1), 0)
+			v.observeLive(version("1", other, 1), leaseTime-1, leaseTime)
+		}, leaseTime, decision{action: readLive}},
+		"ExpiredReadAfterAFailure": {func(v *view) {
+			seen(v, version("1", other, 1), 0)
+			v.failed, v.mayRead = true, leaseTime+2
+			v.observeLive(version("1", other, 1), leaseTime-1, leaseTime)
+		}, leaseTime, decision{action: readLive}},
 		"DeletedTwiceSeen": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			seen(v, nil, 0)

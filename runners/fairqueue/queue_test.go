@@ -128,6 +128,7 @@ func TestHigherPriorityReplacesLower(t *testing.T) {
 		t.Helper()
 		q.AddWithOpts(opts(background, 0), request("n", "a"), request("n", "b"), request("n", "c"))
 		q.Add(request("n", "b")) // a change of what the initial list had, too
+		q.AddWithOpts(opts(background, 0), request("n", "b"))
 		for _, want := range []struct {
 			name     string
 			priority int
@@ -201,6 +202,23 @@ func TestBackoffGrowsUntilForgotten(t *testing.T) {
 			waited[0] / time.Millisecond, waited[1] / time.Millisecond, waited[2] / time.Millisecond,
 		}) != "" {
 			t.Errorf("waited %v and then %d requeues", waited, q.NumRequeues(r))
+		}
+	})
+}
+
+// The backoff of a request that keeps failing grows to the bound that controller-runtime has.
+func TestBackoffIsBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
+		t.Helper()
+		var waited time.Duration
+		for range 25 {
+			began := time.Now()
+			q.AddRateLimited(request("n", "a"))
+			serve(q, 1)
+			waited = time.Since(began)
+		}
+		if waited != 1000*time.Second {
+			t.Errorf("after 25 failures it waits for %s, want 16m40s", waited)
 		}
 	})
 }

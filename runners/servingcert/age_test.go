@@ -56,6 +56,13 @@ func (c cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s %s: not expected", req.Method, req.URL.Path)
 	}
 	query := req.URL.Query()
+	if _, isSecrets := list.(*corev1.SecretList); isSecrets && query.Get("fieldSelector") != "metadata.name="+key.Name {
+		// RBAC grants one Secret by its name.
+		return answer(req, http.StatusForbidden, metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
+			Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,
+		})
+	}
 	switch {
 	case query.Get("sendInitialEvents") == "true":
 		// As an API server without this feature: the client lists, and then watches.
@@ -179,8 +186,8 @@ func (c cluster) watch(req *http.Request, list client.ObjectList) (*http.Respons
 // runs tells the rotators of one process apart.
 var runs atomic.Int32
 
-// age runs rotator and source on the cluster in the current bubble of synctest.
-func age(t *testing.T, c cluster) *Source {
+// newManager returns a manager of this cluster, and a source of its certificate.
+func newManager(t *testing.T, c cluster) (ctrl.Manager, *Source) {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
@@ -200,8 +207,15 @@ func age(t *testing.T, c cluster) *Source {
 	if err := source.SetupWithManager(mgr); err != nil {
 		t.Fatal(err)
 	}
+	return mgr, source
+}
+
+// age runs rotator and source on the cluster in the current bubble of synctest.
+func age(t *testing.T, c cluster) *Source {
+	t.Helper()
+	mgr, source := newManager(t, c)
 	if err := AddRotator(mgr, source, RotatorOptions{
-		Service: "webhooks", Validating: "hooks", Mutating: "hooks", ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
+		Service: "webhooks", Validating: "validating", Mutating: "mutating", ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -227,11 +241,11 @@ func newCluster(t *testing.T, secret *corev1.Secret) cluster {
 	hook := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: "webhooks"}}
 	return cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret,
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "hooks"},
+			ObjectMeta: metav1.ObjectMeta{Name: "validating"},
 			Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "validate.test", ClientConfig: hook}},
 		},
 		&admissionregistrationv1.MutatingWebhookConfiguration{
-			ObjectMeta: metav1.ObjectMeta{Name: "hooks"},
+			ObjectMeta: metav1.ObjectMeta{Name: "mutating"},
 			Webhooks:   []admissionregistrationv1.MutatingWebhook{{Name: "mutate.test", ClientConfig: hook}},
 		}).Build()}
 }
@@ -240,8 +254,8 @@ func newCluster(t *testing.T, secret *corev1.Secret) cluster {
 func (c cluster) served(ctx context.Context, source *Source) (leaf, ca *x509.Certificate, err error) {
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
-	for _, configuration := range []client.Object{&validating, &mutating} {
-		if err := c.Get(ctx, client.ObjectKey{Name: "hooks"}, configuration); err != nil {
+	for name, configuration := range map[string]client.Object{"validating": &validating, "mutating": &mutating} {
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, configuration); err != nil {
 			return nil, nil, err
 		}
 	}

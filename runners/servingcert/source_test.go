@@ -1,8 +1,12 @@
 package servingcert
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -10,12 +14,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/open-policy-agent/cert-controller/pkg/rotator"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const host = "webhooks.test.svc"
@@ -205,6 +212,76 @@ func TestNewSourceNeedsATemporaryDirectory(t *testing.T) {
 	if _, err := NewSource(key); err == nil || !strings.Contains(err.Error(), "making the directory") {
 		t.Errorf("NewSource() = %v, want an error about the directory", err)
 	}
+}
+
+// The certificate in use follows the Secret, and the log says so once for each. What is
+// broken is logged and never served. The cache keeps no key of a CA, and nothing is left.
+func TestSourceFollowsTheSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, &corev1.Secret{})
+		_, source := newManager(t, c)
+		var written bytes.Buffer
+		ctx, stop := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(name, args string) {
+			written.WriteString(name + ": " + args)
+		}, funcr.Options{})))
+		done := make(chan error, 1)
+		go func() { done <- source.Start(ctx) }()
+		first, second := newAuthority(t).secret(t).Data, newAuthority(t).secret(t).Data
+		const (
+			renewed = `serving-certificate: "level"=0 "msg"="serving a new certificate" "secret"="test/serving"` +
+				` "notBefore"="1999-12-31 23:00:00 +0000 UTC" "notAfter"="2000-01-01 01:00:00 +0000 UTC"`
+			broken = `serving-certificate: "msg"="loading the serving certificate; the one before stays in use"` +
+				` "error"="parsing tls.crt and tls.key: tls: private key does not match public key" "secret"="test/serving"`
+		)
+		for _, step := range []struct {
+			what   string
+			data   map[string][]byte
+			serves []byte // the certificate
+			logged string
+		}{
+			{"it is empty", nil, nil, ""},
+			{"it is filled", first, first["tls.crt"], renewed},
+			{"another key of the CA alone", map[string][]byte{"tls.crt": first["tls.crt"], "tls.key": first["tls.key"], "ca.key": second["ca.key"]}, first["tls.crt"], ""},
+			{"the key is of another", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]}, first["tls.crt"], broken},
+			{"it is whole again", second, second["tls.crt"], renewed},
+		} {
+			written.Reset()
+			stored := &corev1.Secret{}
+			if err := c.Get(ctx, key, stored); err != nil {
+				t.Fatal(err)
+			}
+			stored.Data = step.data
+			if err := c.Update(ctx, stored); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+			synctest.Wait()
+			var serves []byte
+			if current, err := source.GetCertificate(nil); err == nil {
+				serves = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: current.Leaf.Raw})
+			}
+			if !bytes.Equal(serves, step.serves) {
+				t.Errorf("%s: it serves\n%s, want\n%s", step.what, serves, step.serves)
+			}
+			if diff := cmp.Diff(step.logged, written.String()); diff != "" {
+				t.Errorf("%s: the log (-want +got):\n%s", step.what, diff)
+			}
+		}
+		var kept corev1.Secret
+		if err := source.cache.Get(ctx, key, &kept); err != nil {
+			t.Error(err)
+		}
+		if diff := cmp.Diff([]string{"tls.crt", "tls.key"}, slices.Sorted(maps.Keys(kept.Data))); diff != "" {
+			t.Errorf("the cache keeps (-want +got):\n%s", diff)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+		if _, err := os.Stat(source.signDir); !os.IsNotExist(err) {
+			t.Errorf("the directory of the rotator's sign is left behind (%v)", err)
+		}
+	})
 }
 
 func TestTheCacheForgetsTheKeyOfTheCA(t *testing.T) {

@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,23 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas || ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
 		t.Errorf("replicas from %v to %v, want from %d to %d",
 			replicas.Minimum, replicas.Maximum, v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)
+	}
+	if want := fmt.Sprintf("self.metadata.name.size() <= %d &&", v1beta1.MaxMarkdownViewName); !strings.HasPrefix(version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want) {
+		t.Errorf("the rule of the name is %q, want %q in it", version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want)
+	}
+	// No rule of a schema counts bytes, so the webhook does; users read of it here.
+	markdowns := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["markdowns"]
+	if want := fmt.Sprintf("at most %d KiB", v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
+		t.Errorf("markdowns are described by %q, want %q in it", markdowns.Description, want)
+	}
+}
+
+// A status with more namespaces than the schema allows could not be written.
+func TestTenantDefinition(t *testing.T) {
+	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
+	namespaces := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["namespaces"]
+	if ptr.Deref(namespaces.MaxItems, 0) != v1beta1.MaxStatusNamespaces {
+		t.Errorf("the status has at most %v namespaces, want %d", ptr.Deref(namespaces.MaxItems, 0), v1beta1.MaxStatusNamespaces)
 	}
 }
 

@@ -1,0 +1,259 @@
+package election
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+)
+
+// What a standby logs until it leads, each line once: why there is no evidence, what it may
+// not watch, and why it took the Lease or did not get it.
+func TestLog(t *testing.T) {
+	forbid := func(what string) func(verb, resource string) error {
+		return func(verb, resource string) error {
+			if resource == what && (verb == "LIST" || verb == "WATCH") {
+				return statusError(http.StatusForbidden)
+			}
+			return nil
+		}
+	}
+	const took = `"level"=0 "msg"="took the Lease" "lock"="system/lease" "reason"=`
+	for name, tc := range map[string]struct {
+		change func(*Options)
+		faults func(verb, resource string) error
+		lose   func(*duel)
+		want   []string
+	}{
+		"Nothing": {want: []string{took + `"released"`}},
+		"WithoutEvidence": {change: func(o *Options) { o.Evidence = false }, want: []string{
+			`"level"=0 "msg"="waiting for the Lease without evidence: it is turned off"`, took + `"released"`}},
+		"WithoutUID": {change: func(o *Options) { o.PodUID = "" }, want: []string{
+			`"level"=0 "msg"="the Lease will not name this Pod: its UID is not known"`, took + `"released"`}},
+		"PodsForbidden": {faults: forbid("pods"), want: []string{
+			`"level"=0 "msg"="waiting for the Lease without evidence: watching Pods is forbidden" "error"="listing: Forbidden"`, took + `"released"`}},
+		"LeasesForbidden": {faults: forbid("leases"), want: []string{
+			`"level"=0 "msg"="watching the Lease is forbidden: reading it each retry period" "error"="listing: Forbidden"`, took + `"released"`}},
+		"LostRace": {
+			change: func(o *Options) { o.Evidence = false },
+			lose: func(d *duel) {
+				d.leader.vanish(d.api)
+				d.fail(func(verb, _ string) error {
+					if verb == http.MethodPut {
+						return statusError(http.StatusConflict)
+					}
+					return nil
+				})
+				pass(leaseTime)
+				d.fail(nil)
+			},
+			want: []string{
+				`"level"=0 "msg"="waiting for the Lease without evidence: it is turned off"`,
+				`"level"=0 "msg"="did not get the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
+				took + `"expired"`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.fail(tc.faults)
+				d.standby = join(t, a, "second", func(o *Options) {
+					if tc.change != nil {
+						tc.change(o)
+					}
+				})
+				pass(5*retryPeriod + retryPeriod/2)
+				if tc.lose == nil {
+					d.leader.stop()
+				} else {
+					tc.lose(d)
+				}
+				pass(2 * retryPeriod)
+				d.end()
+				const attempts, acquired = `"level"=0 "msg"="Attempting to acquire leader lease..." "lock"="system/lease"`,
+					`"level"=0 "msg"="Successfully acquired lease" "lock"="system/lease"`
+				want := append(append([]string{attempts}, tc.want...), acquired)
+				if diff := cmp.Diff(want, d.standby.logged); diff != "" {
+					t.Errorf("the log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A watch that fails for another reason than a missing right is begun again once a retry
+// period, and shows then what it missed.
+func TestFailingWatchIsBegunOnceARetryPeriod(t *testing.T) {
+	for _, resource := range []string{"pods", "leases"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.fail(func(verb, of string) error {
+					if verb == "LIST" && of == resource {
+						return statusError(http.StatusInternalServerError)
+					}
+					return nil
+				})
+				d.standby = join(t, a, "second")
+				pass(retryPeriod / 2)
+				a.take()
+				pass(10 * retryPeriod)
+				if n := count(a.take(), "LIST "+resource+" second"); n != 10 {
+					t.Errorf("%d lists in 10 retry periods", n)
+				}
+				a.fail(nil)
+				pass(2 * retryPeriod)
+				a.take()
+				pass(10 * retryPeriod)
+				if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
+					t.Errorf("the watch does not work again: %q", requests)
+				}
+				d.end()
+			})
+		})
+	}
+}
+
+// The watch of a Pod is begun again in time also where nothing is heard of the Lease meanwhile.
+func TestEvidenceAfterAFailedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.put(podOf("first"))
+		d := &duel{api: a, leader: join(t, a, "first")}
+		<-d.leader.led
+		pass(retryPeriod)
+		a.fail(func(_, resource string) error {
+			if resource == "pods" {
+				return statusError(http.StatusInternalServerError)
+			}
+			return nil
+		})
+		d.standby = join(t, a, "second")
+		pass(time.Millisecond)
+		a.fail(nil)
+		d.leader.vanish(a)
+		a.put(terminated("first", clock.RealClock{}.Now()))
+		d.expect(t, d.takesOver(t, leaseTime), retryPeriod-10*time.Millisecond, retryPeriod+10*time.Millisecond, "evidence: container manager of Pod first terminated")
+	})
+}
+
+// A watch whose list is not answered is begun again when its time is over.
+func TestHangingWatchIsBegunAgain(t *testing.T) {
+	for _, resource := range []string{"leases", "pods"} {
+		t.Run(resource, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t)
+				a.put(podOf("first"))
+				d := &duel{api: a, leader: join(t, a, "first")}
+				<-d.leader.led
+				a.hang("LIST " + resource)
+				d.standby = join(t, a, "second")
+				pass(retryPeriod / 2)
+				a.hang()
+				pass(renewTime)
+				a.take()
+				pass(10 * retryPeriod)
+				if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
+					t.Errorf("the watches do not work: %q", requests)
+				}
+				d.leader.vanish(a)
+				a.put(terminated("first", clock.RealClock{}.Now()))
+				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
+			})
+		})
+	}
+}
+
+// A watch that shows nothing of what a read shows is begun again.
+func TestSilentWatchIsBegunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		d.deafen()
+		pass(4 * retryPeriod)
+		d.take()
+		pass(10 * retryPeriod)
+		if requests := d.take(); count(requests, "PUT leases first") != len(requests) {
+			t.Errorf("the watch does not work again: %q", requests)
+		}
+		d.end()
+	})
+}
+
+// A watch may show late what is past, when a live read has shown more already.
+func TestLateSightingsChangeNothing(t *testing.T) {
+	anew := version("5", "other_1", 1)
+	anew.UID = "another"
+	for name, tc := range map[string]struct {
+		seen []sighting
+		want *coordinationv1.Lease
+	}{
+		"Deleted":               {[]sighting{{object: version("7", "other_1", 1), deleted: true}}, nil},
+		"DeletedBeforeMadeAnew": {[]sighting{{object: anew, listed: true}, {object: version("4", "other_1", 1), deleted: true}}, anew},
+		"RenewedBeforeDeleted": {[]sighting{
+			{object: version("7", "other_1", 1), deleted: true}, {object: version("6", "other_1", 2)}}, nil},
+		"DeletedTwice": {[]sighting{
+			{object: version("7", "other_1", 1), deleted: true}, {object: version("7", "other_1", 1), deleted: true}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lock, err := NewLock(newAPI(t).config("standby"), Options{
+				Lease: lease, PodName: "standby", RenewDeadline: renewTime, RetryPeriod: retryPeriod, Clock: clock.RealClock{},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range append([]sighting{{object: version("1", "other_1", 1), listed: true}}, tc.seen...) {
+				lock.standby.seeLease(t.Context(), s)
+			}
+			if got := lock.standby.view.lease; got != tc.want {
+				t.Errorf("it takes the Lease for %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// eventLog is a recorder that writes down each event in full.
+type eventLog []string
+
+func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	about := regarding.(*coordinationv1.Lease)
+	*l = append(*l, fmt.Sprintf("%s %s/%s %q: %s %s %s: ", about.GroupVersionKind(), about.Namespace, about.Name, about.UID, kind, reason, action)+
+		fmt.Sprintf(note, args...))
+}
+
+// kubectl describe finds the events of an object by its UID.
+func TestEventsAreAboutTheLease(t *testing.T) {
+	lock, err := NewLock(newAPI(t).config("only"), Options{
+		Lease: lease, PodName: "only", RenewDeadline: renewTime, RetryPeriod: retryPeriod, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock.RecordEvent("became leader") // to nobody
+	var events eventLog
+	lock.RecordWith(&events)
+	lock.RecordEvent("stopped leading")
+	lock.stored, lock.reason = version("1", lock.Identity(), 1), "released"
+	lock.stored.Namespace = lease.Namespace
+	lock.RecordEvent("became leader")
+	const about = `coordination.k8s.io/v1, Kind=Lease system/lease `
+	want := eventLog{
+		about + `"": Normal LeaderElection Elect: ` + lock.Identity() + " stopped leading",
+		about + `"lease": Normal LeaderElection Elect: ` + lock.Identity() + " became leader: released",
+	}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
