@@ -191,7 +191,7 @@ func scenarios() map[string]scenario {
 		})}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
 		"a binding that is not held": {objects: []client.Object{tenant("a")}, deny: refusingRole("admin")},
 		"a quota refuses":            {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "RoleBinding", forbidden("rolebindings", "exceeded quota: small, requested: count/rolebindings=1"))},
-		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
+		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x" by 100%`))},
 		"the authorizer refuses":     {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
 		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }), deny: refusing(always, "create", "RoleBinding",
 			forbidden("rolebindings", "unable to create new content", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}))},
