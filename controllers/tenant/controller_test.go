@@ -164,7 +164,7 @@ func TestForeignIsWhatTheAPIServerShows(t *testing.T) {
 			if tc.live != nil {
 				w.must(w.live.Create(t.Context(), tc.live.DeepCopy()))
 			}
-			w.cache = indexed(t, owner.DeepCopy(), tc.cached.DeepCopy()).Build()
+			w.cache = fakeBuilder(t, owner.DeepCopy(), tc.cached.DeepCopy()).Build()
 			o, err := w.r.observe(t.Context(), owner)
 			w.must(err)
 			if len(o.foreign) != tc.want {
@@ -178,7 +178,7 @@ func TestForeignIsWhatTheAPIServerShows(t *testing.T) {
 func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	builder := indexed(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
+	builder := fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 				return refuse("apply")

@@ -154,3 +154,24 @@ func TestEachObjectThatIsGone(t *testing.T) {
 		t.Errorf("failures (-want +got):\n%s", diff)
 	}
 }
+
+// TestALateCache tests that a cache which shows each reconcile of two the same world changes
+// neither the end nor the events.
+func TestALateCache(t *testing.T) {
+	for name, s := range scenarios() {
+		prompt, late := newRecording(t, s), newRecording(t, s)
+		prompt.settle()
+		for range mostReconciles {
+			late.sync()
+			for range 2 {
+				_, _ = late.reconcile() // the state decides
+			}
+		}
+		if late.state() != prompt.state() {
+			t.Errorf("%s: the end is\n%s\nwant\n%s", name, late.state(), prompt.state())
+		}
+		if diff := cmp.Diff(prompt.events(), late.events()); diff != "" {
+			t.Errorf("%s: events (-want +got):\n%s", name, diff)
+		}
+	}
+}

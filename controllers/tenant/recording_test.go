@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -247,4 +248,9 @@ func (r *recording) status() v1beta1.TenantStatus {
 		return t.Status
 	}
 	return v1beta1.TenantStatus{}
+}
+
+// events are those that were recorded.
+func (r *recording) events() []string {
+	return slices.DeleteFunc(slices.Clone(r.lines), func(line string) bool { return !strings.HasPrefix(line, "event ") })
 }

@@ -170,7 +170,7 @@ func TestObserveHolders(t *testing.T) {
 			claimed := binding("a-dev", tc.claims)
 			objects := []client.Object{a.DeepCopy(), namespace("a-dev", markedBy(a)), claimed}
 			w := newWorld(t, append(slices.Clone(objects), some(tc.live)...)...)
-			w.cache = indexed(t, append(objects, some(tc.cached)...)...).Build()
+			w.cache = fakeBuilder(t, append(objects, some(tc.cached)...)...).Build()
 			o, err := w.r.observe(t.Context(), a)
 			w.must(err)
 			if got := o.holders["a-dev"]["uid-b"]; got != tc.want {

@@ -74,12 +74,12 @@ const always = -1
 
 type refusal = func(verb string, o client.Object) error
 
-// refusing answers so many writes with that verb to that kind with an error of the API server.
-func refusing(times int, verb, kind string, reason error) func() refusal {
+// refusing answers so many creations of that kind with an error of the API server.
+func refusing(times int, kind string, reason error) func() refusal {
 	return func() refusal {
 		refused := 0
 		return func(v string, o client.Object) error {
-			if v != verb || kindOf(o) != kind || refused == times {
+			if v != "create" || kindOf(o) != kind || refused == times {
 				return nil
 			}
 			refused++
@@ -181,19 +181,19 @@ func scenarios() map[string]scenario {
 		"another role, not held":  {objects: append(provision(func(p *provisioned) { p.bindings[0].Subjects = append(p.bindings[0].Subjects, user("mallory")) }), view), options: role("view"), deny: refusingRole("view")},
 		"another role, not there": {objects: provision(nil), options: role("view")},
 		"changed meanwhile": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }),
-			deny: refusing(1, "create", "RoleBinding", apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed")))},
+			deny: refusing(1, "RoleBinding", apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed")))},
 		"the namespace is gone": {objects: slices.DeleteFunc(provision(func(p *provisioned) { p.bindings[0] = nil }),
 			func(o client.Object) bool { return o.GetName() == "a-dev" })},
 		"deleted, its names are refused by now": {objects: provision(nil, deleted), options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
 		"a policy goes on refusing": {objects: []client.Object{tenant("a", next, func(t *v1beta1.Tenant) {
 			t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 1,
 				LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonAdmissionDenied, Message: `namespaces "a-dev" is forbidden: violates "x"`}}
-		})}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
+		})}, deny: refusing(always, "Namespace", forbidden("namespaces", `violates "x"`))},
 		"a binding that is not held": {objects: []client.Object{tenant("a")}, deny: refusingRole("admin")},
-		"a quota refuses":            {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "RoleBinding", forbidden("rolebindings", "exceeded quota: small, requested: count/rolebindings=1"))},
-		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `violates "x"`))},
-		"the authorizer refuses":     {objects: []client.Object{tenant("a")}, deny: refusing(always, "create", "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
-		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }), deny: refusing(always, "create", "RoleBinding",
+		"a quota refuses":            {objects: []client.Object{tenant("a")}, deny: refusing(always, "RoleBinding", forbidden("rolebindings", "exceeded quota: small, requested: count/rolebindings=1"))},
+		"a policy refuses":           {objects: []client.Object{tenant("a")}, deny: refusing(always, "Namespace", forbidden("namespaces", `violates "x" by 100%`))},
+		"the authorizer refuses":     {objects: []client.Object{tenant("a")}, deny: refusing(always, "Namespace", forbidden("namespaces", `User "op" cannot create resource "namespaces"`))},
+		"the namespace is terminating": {objects: provision(func(p *provisioned) { p.bindings[0] = nil }), deny: refusing(always, "RoleBinding",
 			forbidden("rolebindings", "unable to create new content", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}))},
 		"another Tenant than it was": {objects: provision(func(p *provisioned) { p.tenant.UID = types.UID("uid-anew") })},
 	}

@@ -31,9 +31,7 @@ func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
 
 func mapping(t *testing.T, now *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
 	t.Helper()
-	c := fakeBuilder(t, tenants...).
-		WithIndex(&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return []string{readyStatus(o.(*v1beta1.Tenant))} }).Build()
-	return &Reconciler{Client: c, Clock: now, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
+	return &Reconciler{Client: fakeBuilder(t, tenants...).Build(), Clock: now, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
 }
 
 func requested(requests []reconcile.Request) string {

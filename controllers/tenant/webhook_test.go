@@ -37,10 +37,23 @@ var converters = sync.OnceValue(func() []managedfields.TypeConverter {
 	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), managedfields.NewDeducedTypeConverter()}
 })
 
+// indexes are added to a store as they are to the cache.
+type indexes struct{ of *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (i indexes) IndexField(_ context.Context, o client.Object, field string, keys client.IndexerFunc) error {
+	i.of.WithIndex(o, field, keys)
+	return nil
+}
+
+// fakeBuilder is a store with these objects and the indexes of this package.
 func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).WithObjects(objects...).
-		WithIndex(&v1beta1.Tenant{}, indexHolds, func(o client.Object) []string { return heldNames(o.(*v1beta1.Tenant)) })
+	builder := fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).WithObjects(objects...)
+	if err := addIndexes(t.Context(), indexes{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return builder
 }
 
 func webhook(t testing.TB, objects ...client.Object) *Webhook {

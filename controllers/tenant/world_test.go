@@ -23,7 +23,6 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
@@ -50,7 +49,7 @@ func kinds() []client.ObjectList {
 func newWorld(t testing.TB, objects ...client.Object) *world {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	w := &world{t: t, live: indexed(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(), recorder: events.NewFakeRecorder(1000)}
+	w := &world{t: t, live: fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(), recorder: events.NewFakeRecorder(1000)}
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +70,7 @@ func (w *world) sync() {
 		w.must(w.live.List(w.t.Context(), list))
 		objects = append(objects, items(w.t, list)...)
 	}
-	w.cache = indexed(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
+	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
 }
 
 // syncTenants has the cache show the Tenants that the API server has, and all else as before.
@@ -86,7 +85,7 @@ func (w *world) syncTenants() {
 		w.must(reader.List(w.t.Context(), list))
 		objects = append(objects, items(w.t, list)...)
 	}
-	w.cache = indexed(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
+	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
 }
 
 // reconcile makes one pass over the Tenant a.
@@ -234,19 +233,6 @@ func items(t testing.TB, list client.ObjectList) []client.Object {
 		objects[i] = found[i].(client.Object)
 	}
 	return objects
-}
-
-// indexed is a store with these objects and the indexes of this package.
-func indexed(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
-	t.Helper()
-	claims := func(o client.Object) []string {
-		var uids []string
-		for _, uid := range claimedTenants(o) {
-			uids = append(uids, string(uid))
-		}
-		return uids
-	}
-	return fakeBuilder(t, objects...).WithIndex(&corev1.Namespace{}, indexClaims, claims).WithIndex(&rbacv1.RoleBinding{}, indexClaims, claims)
 }
 
 func (w *world) must(err error) {

@@ -13,7 +13,6 @@ import (
 // have caught up.
 type doubt struct {
 	founded bool // the cache and the API server differed in the pass that is made
-	asked   bool
 }
 
 // Reader is what the object with that key and its children are read with. It is the
@@ -41,7 +40,6 @@ func (d doubting) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	cached, ok := into.DeepCopyObject().(client.Object)
 	cacheErr := d.Reader.Get(ctx, key, cached, opts...)
 	err := d.live.Get(ctx, key, into, opts...)
-	d.doubt.asked = true
 	if !ok || apierrors.IsNotFound(cacheErr) != apierrors.IsNotFound(err) || cached.GetResourceVersion() != into.GetResourceVersion() {
 		d.doubt.founded = true
 	}
@@ -51,13 +49,14 @@ func (d doubting) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 // doubted begins a doubt about what the cache has of the object and its children.
 func (m *Memory) doubted(key client.ObjectKey) { m.doubts.Store(key, &doubt{}) }
 
-// passed ends a doubt that the pass which has just been made did not find founded.
+// passed ends a doubt that the pass which has just been made, and which read at least the object
+// itself under it, did not find founded.
 func (m *Memory) passed(key client.ObjectKey) {
 	d, doubted := m.doubts.Load(key)
 	if !doubted {
 		return
 	}
-	if before := d.(*doubt); before.asked && !before.founded {
+	if !d.(*doubt).founded {
 		m.doubts.Delete(key)
 		return
 	}

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,7 @@ func versioned(t *testing.T, version string) client.Client {
 // until that has caught up.
 func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 	key, childKey := client.ObjectKey{Namespace: "n", Name: "a"}, client.ObjectKey{Namespace: "n", Name: "child"}
-	conflict := apierrors.NewConflict(schema.GroupResource{}, "child", errStale)
+	conflict, failure := apierrors.NewConflict(schema.GroupResource{}, "child", errStale), errors.New("it failed")
 	var own Memory
 	for i, step := range []struct {
 		cached, live string // versions of the child; "" is that there is none
@@ -43,8 +44,10 @@ func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 		{"6", "7", conflict, "7"}, // somebody else was faster
 		{"7", "", nil, ""},        // one that has gone
 		{"7", "8", nil, "8"},      // a newer one
-		{"8", "8", nil, "8"},      // the cache has caught up
-		{"8", "9", nil, "8"},      // so it is believed again
+		{"8", "8", failure, "8"},  // the cache has caught up, which a reconcile that failed does not show
+		{"8", "9", nil, "9"},      // so it is not believed yet
+		{"9", "9", nil, "9"},      // it has caught up
+		{"9", "10", nil, "9"},     // so it is believed again
 	} {
 		cache, live := versioned(t, step.cached), versioned(t, step.live)
 		var saw string

@@ -56,16 +56,20 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	for reason, expireAt := range map[string]int{"in one go": 0, "again after a page that expired": 3} {
 		t.Run(reason, func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
-			s, since := &server{n: 100, expireAt: expireAt}, make(chan string, 1)
+			s, since, watcher := &server{n: 100, expireAt: expireAt}, make(chan string, 1), watch.NewFake()
+			added := make(chan *corev1.ConfigMap, s.n+1)
 			ctx, stop := context.WithCancel(t.Context())
 			informer := slimcache.NewInformer(&cache.ListWatch{
 				ListWithContextFunc: s.list,
 				WatchFuncWithContext: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
 					since <- o.ResourceVersion
-					return watch.NewFake(), nil
+					return watcher, nil
 				},
-			}, &corev1.ConfigMap{}, 0, cache.Indexers{})
+			}, &corev1.ConfigMap{}, 0, cache.Indexers{"namespace": cache.MetaNamespaceIndexFunc})
 			if err := informer.SetTransform(withoutData); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { added <- o.(*corev1.ConfigMap) }}); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan struct{})
@@ -76,16 +80,17 @@ func TestAListIsReadPageByPage(t *testing.T) {
 			if got := <-since; got != "7" {
 				t.Errorf("watched from version %q, want that of the list, 7", got)
 			}
-			stop()
-			<-done
-			objects := informer.GetStore().List()
-			for _, o := range objects {
-				if len(o.(*corev1.ConfigMap).Data) > 0 {
-					t.Fatal("an object has its content still")
+			watcher.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "late", ResourceVersion: "8"}, Data: map[string]string{"a": "content"}})
+			for range s.n + 1 {
+				if o := <-added; len(o.Data) > 0 {
+					t.Fatalf("%s has its content still", o.Name)
 				}
 			}
-			if len(objects) != s.n {
-				t.Errorf("%d objects, want %d", len(objects), s.n)
+			stop()
+			<-done
+			objects, err := informer.GetIndexer().ByIndex("namespace", "ns")
+			if err != nil || len(objects) != s.n+1 {
+				t.Errorf("%d objects and %v, want %d", len(objects), err, s.n+1)
 			}
 			if s.mostAtOnce > 8 {
 				t.Errorf("%d objects in one answer, want at most 8", s.mostAtOnce)

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -42,6 +43,9 @@ func TestTrim(t *testing.T) {
 	}
 	if got := ns.Annotations[v1beta1.AnnotationTenantUID]; len(got) != 256 || len(ns.Annotations) != 2 {
 		t.Errorf("%d annotations, a UID of %d bytes; want 2, cut to 256", len(ns.Annotations), len(got))
+	}
+	if out, err := slimcache.Trim(cache.DeletedFinalStateUnknown{Key: "a"}); err != nil || out == nil {
+		t.Errorf("a tombstone becomes %v, %v", out, err)
 	}
 	if len(ns.Finalizers) != 1 || len(ns.OwnerReferences) != 1 || ns.ManagedFields != nil {
 		t.Errorf("finalizers %v and owners %v must be whole, managed fields %v none", ns.Finalizers, ns.OwnerReferences, ns.ManagedFields)
