@@ -141,7 +141,7 @@ func scenarios() map[string]scenario {
 		"drift: a container and the replicas": before(editViewer(func(d *appsv1.Deployment) {
 			d.Spec.Replicas = new(int32(7))
 			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "miner"})
-		}), nothing, nothing),
+		}), nothing, served),
 		"drift: a volume and its mount, and a port": before(editViewer(func(d *appsv1.Deployment) {
 			pod := &d.Spec.Template.Spec
 			c := &pod.Containers[0]
