@@ -138,6 +138,20 @@ func scenarios() map[string]scenario {
 			c := &d.Spec.Template.Spec
 			c.Containers = append(c.Containers, corev1.Container{Name: "miner"})
 		}), nothing),
+		"drift: a container and the replicas": before(editViewer(func(d *appsv1.Deployment) {
+			d.Spec.Replicas = new(int32(7))
+			d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "miner"})
+		}), nothing, served),
+		"drift: a volume and its mount, and a port": before(editViewer(func(d *appsv1.Deployment) {
+			pod := &d.Spec.Template.Spec
+			c := &pod.Containers[0]
+			pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host"})
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "host", MountPath: "/host"})
+			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: 3000, Protocol: "UDP"})
+		}), nothing),
+		"drift: a key and a text":        before(editContent(func(c *corev1.ConfigMap) { c.Data = map[string]string{"stray.md": "x", "a.md": "stray"} }), nothing),
+		"drift: a port in place of ours": before(editAddress(func(s *corev1.Service) { s.Spec.Ports[0].Protocol = "UDP" }), nothing),
+		"drift: no managed fields":       before(editAddress(func(s *corev1.Service) { s.ManagedFields = []metav1.ManagedFieldsEntry{{}} }), nothing),
 		"drift: a port": before(editAddress(func(s *corev1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "x", Port: 81, Protocol: "TCP"})
 		}), nothing),

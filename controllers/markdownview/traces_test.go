@@ -2,8 +2,10 @@ package markdownview
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,5 +72,21 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 				t.Errorf("%s of %s is remembered: %t, want %t", name, key, got, want)
 			}
 		}
+	}
+}
+
+// The name, the help text and the labels of the gauge are what dashboards and alerts are made of.
+func TestTheGaugeIsNamed(t *testing.T) {
+	w := newWorld(t, view())
+	if _, err := w.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+# HELP leasehold_markdownview_available Whether the page of a MarkdownView is served (1) or not (0).
+# TYPE leasehold_markdownview_available gauge
+leasehold_markdownview_available{name="book",namespace="ns"} 0
+`
+	if err := testutil.CollectAndCompare(w.available, strings.NewReader(want)); err != nil {
+		t.Error(err)
 	}
 }

@@ -235,11 +235,15 @@ func TestWhatACreationLeaves(t *testing.T) {
 // A reconcile that is broken off since the operator stops says nothing about the bucket,
 // whichever request that was at.
 func TestAStopIsNoNews(t *testing.T) {
-	for _, at := range []string{looks, lists, makes, asksMark, setsMark} {
-		t.Run(at, func(t *testing.T) {
+	others := creations()["another account's"]
+	delete(others.answers, asksMark)
+	for name, bucket := range map[string]*service{
+		looks: {}, lists: {}, makes: {}, asksMark: {}, setsMark: {tags: "ignores"}, asksMark + " of another account's": &others,
+	} {
+		at := strings.TrimSuffix(name, " of another account's")
+		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			bucket := &service{tags: "ignores"}
 			w := managedWorld(t, "", func(answer http.ResponseWriter, r *http.Request) {
 				if nameOf(r) == at {
 					stop()

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/schedule"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -70,8 +71,9 @@ func TestDueSurvivesARestart(t *testing.T) {
 	b := bucket("b", every(3600), probedAt(epoch))
 	restart := epoch.Add(10 * time.Minute)
 	due := (&probeStates{}).of(b, restart).due(b)
-	if due.Before(epoch.Add(time.Hour)) || due.After(epoch.Add(67*time.Minute)) {
-		t.Errorf("due at %s, want an hour after the probe that the status tells of", due)
+	// The status tells of whole seconds, so the probe may have been almost one later.
+	if want := schedule.Next(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) || due.After(epoch.Add(67*time.Minute)) {
+		t.Errorf("due at %s, want %s, an hour after the probe that the status tells of", due, want)
 	}
 }
 
@@ -123,5 +125,25 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 	if l = l.after(observation{}, good, 2, epoch); l.failures != 0 || !l.succeeded.Equal(epoch) {
 		t.Errorf("after a success: %d failures, succeeded at %s", l.failures, l.succeeded)
+	}
+}
+
+// An endpoint is prompt if it answers within two seconds, and nothing is known of it where
+// nothing was sent.
+func TestShownBy(t *testing.T) {
+	for took, want := range map[time.Duration]outcome{
+		0: outcomeUnknown, time.Nanosecond: outcomePrompt, 2 * time.Second: outcomePrompt, 2*time.Second + 1: outcomeSlow, time.Minute: outcomeSlow,
+	} {
+		for _, result := range []s3.Verdict{good, bad, failed(v1beta1.ReasonBucketNotFound)} {
+			if got := shownBy(observation{took: took}, result); got != want {
+				t.Errorf("%s after %s: %d, want %d", result.Reason, took, got, want)
+			}
+		}
+		if want != outcomeUnknown {
+			want = outcomeSlow
+		}
+		if got := shownBy(observation{took: took}, timedOut); got != want {
+			t.Errorf("no answer after %s: %d, want %d", took, got, want)
+		}
 	}
 }

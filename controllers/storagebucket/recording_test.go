@@ -155,6 +155,15 @@ func (r *recording) run(n int) {
 func (r *recording) series() []string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r.metrics.probes, r.metrics.duration, r.metrics.up, r.metrics.retained)
+	return slices.DeleteFunc(gathered(r.t, registry), func(line string) bool {
+		never := strings.Contains(line, "_retained_") && strings.HasSuffix(line, " 0")
+		return never || strings.HasPrefix(line, "#") || strings.Contains(line, "_bucket{")
+	})
+}
+
+// gathered are the lines that a registry exposes.
+func gathered(t *testing.T, registry *prometheus.Registry) []string {
+	t.Helper()
 	families, err := registry.Gather()
 	var text bytes.Buffer
 	for _, family := range families {
@@ -162,12 +171,9 @@ func (r *recording) series() []string {
 		err = errors.Join(err, formatErr)
 	}
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return slices.DeleteFunc(strings.Split(text.String(), "\n"), func(line string) bool {
-		never := strings.Contains(line, "_retained_") && strings.HasSuffix(line, " 0")
-		return line == "" || never || strings.HasPrefix(line, "#") || strings.Contains(line, "_bucket{")
-	})
+	return strings.Split(strings.TrimSpace(text.String()), "\n")
 }
 
 // stamp is a time in a patch or a message.
@@ -206,7 +212,6 @@ func statusPatch(body []byte) string {
 // TestReconcileGolden records what is asked of the endpoint, read past the cache, written and
 // reported in each scenario.
 func TestReconcileGolden(t *testing.T) {
-	const file = "testdata/reconcile.txt"
 	var got strings.Builder
 	all := scenarios()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -214,8 +219,13 @@ func TestReconcileGolden(t *testing.T) {
 		r.run(max(all[name].reconciles, 2))
 		fmt.Fprintf(&got, "== %s\n%s\n\n", name, r.text())
 	}
+	compareGolden(t, "testdata/reconcile.txt", got.String())
+}
+
+func compareGolden(t *testing.T, file, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -223,7 +233,7 @@ func TestReconcileGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/storagebucket -update\n%s", file, diff)
 	}
 }

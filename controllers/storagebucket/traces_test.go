@@ -3,10 +3,12 @@ package storagebucket
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
@@ -121,4 +123,17 @@ func TestManagedBucketsAreHeld(t *testing.T) {
 			t.Errorf("%s: the bucket was not asked", policy)
 		}
 	}
+}
+
+// The names, help texts, labels and buckets are what dashboards and alerts are made of. Each
+// reason for which a bucket can be kept is there from the start.
+func TestMetricsGolden(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m, err := newMetrics(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.saw(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
+	m.saw(bucket("c"), observation{verdict: bad, took: 0}, bad)
+	compareGolden(t, "testdata/metrics.txt", strings.Join(gathered(t, registry), "\n")+"\n")
 }
