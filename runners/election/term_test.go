@@ -129,8 +129,8 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 	}
 }
 
-// So do the reads of a standby: what one shows may have changed since it was sent.
-func TestReadCountsFromItsRequest(t *testing.T) {
+// The answer to a read is as old as its request: the Lease may have changed since.
+func TestReadBeginsWithTheRequest(t *testing.T) {
 	for verb, read := range map[string]func(*standby){
 		http.MethodGet: func(s *standby) { s.read(context.Background(), s.elapsed()) },
 		"LIST": func(s *standby) {
@@ -195,7 +195,7 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	})
 }
 
-// A leader whose last try before the renew deadline succeeds goes on.
+// A leader that renews with its last try before the renew deadline continues.
 func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
@@ -244,12 +244,11 @@ func TestSinceBootAdvances(t *testing.T) {
 		t.Errorf("SinceBoot() = %s, then %s", before, after)
 	}
 	if wall := time.Duration(clock.RealClock{}.Now().UnixNano()); before > wall/2 {
-		t.Errorf("SinceBoot() = %s, which is the time of the wall clock: it can be set", before)
+		t.Errorf("SinceBoot() = %s, want a clock that cannot be set", before)
 	}
 }
 
-// A Term that tells nobody of its loss ends as any other.
-func TestTermIsLostWithoutAWord(t *testing.T) {
+func TestTermWithoutLostCallback(t *testing.T) {
 	term := newTerm(SinceBoot, clock.RealClock{}, nil, leaseTime)
 	term.extend(SinceBoot(), leaseTime)
 	term.lose("another holds the Lease")
