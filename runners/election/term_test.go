@@ -106,9 +106,10 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 				elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
 				a := newAPI(t)
 				a.fail(func(verb, _ string) error {
-					if verb == method {
+					switch verb {
+					case method:
 						slept.Add(int64(late))
-					} else if verb == http.MethodPut {
+					case http.MethodPut:
 						return errors.New("no answer") // a renewal follows the first claim at once
 					}
 					return nil
@@ -131,11 +132,11 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 
 // The answer to a read is as old as its request: the Lease may have changed since.
 func TestReadBeginsWithTheRequest(t *testing.T) {
-	for verb, read := range map[string]func(*standby){
-		http.MethodGet: func(s *standby) { s.read(context.Background(), s.elapsed()) },
-		"LIST": func(s *standby) {
-			s.leases.start(context.Background(), lease.Name)
-			s.seeLease(context.Background(), <-s.leases.sightings)
+	for verb, read := range map[string]func(context.Context, *standby){
+		http.MethodGet: func(ctx context.Context, s *standby) { s.read(ctx, s.elapsed()) },
+		"LIST": func(ctx context.Context, s *standby) {
+			s.leases.start(ctx, lease.Name)
+			s.seeLease(ctx, <-s.leases.sightings)
 			s.leases.stop()
 		},
 	} {
@@ -162,7 +163,7 @@ func TestReadBeginsWithTheRequest(t *testing.T) {
 					}
 					s := lock.standby
 					s.view.readAt = -1
-					read(s)
+					read(t.Context(), s)
 					if s.view.readAt != 0 || !s.view.known || (s.view.lease != nil) != held {
 						t.Errorf("read at %s, known %t, held %t, want it read at 0s", s.view.readAt, s.view.known, s.view.lease != nil)
 					}
