@@ -88,7 +88,7 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	}
 }
 
-// serving is a manager that records what is served, and what that answers.
+// serving is a manager that records its checks and pages by path, and what they answer.
 type serving struct {
 	ctrl.Manager
 	answers map[string]func() string
@@ -122,16 +122,15 @@ func (m *serving) AddMetricsServerExtraHandler(path string, page http.Handler) e
 	return m.Manager.AddMetricsServerExtraHandler(path, page)
 }
 
-// GetWebhookServer makes the manager start the server, so nobody may call it in vain.
+// GetWebhookServer adds the server to the manager's runnables.
 func (m *serving) GetWebhookServer() webhook.Server {
 	m.answers["the webhooks"] = func() string { return "" }
 	return m.Manager.GetWebhookServer()
 }
 
-// What a replica serves beside its metrics, and what that says before the start of a replica
-// with a stuck worker: no debug page where anybody could read it, and without webhooks
-// neither their server nor the check that waits for it.
-func TestWhatIsServed(t *testing.T) {
+// The checks and pages of a replica that has not started and has a stuck worker. Without
+// authorization there is no debug page. Without webhooks there is no check of their server.
+func TestChecksAndPages(t *testing.T) {
 	all := map[string]string{
 		"/healthz/ping":             "ok",
 		"/healthz/workers":          `controller stuck: a worker has been at "/a" for 2m0s (allowed 1m0s) with 1 more queued`,
@@ -175,9 +174,9 @@ func TestWhatIsServed(t *testing.T) {
 				got[path] = answer()
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("served (-want +got):\n%s", diff)
+				t.Errorf("checks and pages (-want +got):\n%s", diff)
 			}
-			// It is ready when it knows all kinds that its controllers watch.
+			// The caches of all kinds that the controllers watch.
 			kinds := []string{
 				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding", "*v1.Service",
 				"*v1beta1.MarkdownView", "*v1beta1.StorageBucket", "*v1beta1.Tenant",
@@ -189,8 +188,8 @@ func TestWhatIsServed(t *testing.T) {
 	}
 }
 
-// Garbage is collected more eagerly before there is an alert, and not at half of the limit.
-func TestMemoryIsFreedBeforeTheAlert(t *testing.T) {
+// The garbage collector frees more memory before the alert LeaseholdMemory fires.
+func TestMemoryShareIsBelowTheAlert(t *testing.T) {
 	rules, err := os.ReadFile("config/prometheus/rules.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -202,6 +201,6 @@ func TestMemoryIsFreedBeforeTheAlert(t *testing.T) {
 		t.Fatalf("reading the threshold of LeaseholdMemory: %v", err)
 	}
 	if memoryShare >= alert || memoryShare <= 0.5 {
-		t.Errorf("garbage is collected at %g of the memory, and the alert is at %g", memoryShare, alert)
+		t.Errorf("memoryShare is %g, want more than 0.5 and less than the alert's %g", memoryShare, alert)
 	}
 }

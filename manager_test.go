@@ -86,8 +86,8 @@ func TestManagerAsItShips(t *testing.T) {
 	}
 }
 
-// The webhooks' server bounds what it reads at once, and asks its clients to go while the
-// manager is asked to stop. A request that has waited meanwhile is asked, too.
+// The webhook server limits what concurrent requests hold. During the drain each answer closes
+// its connection, also the answer to a request that waited for a free place.
 func TestWebhooksAsTheyShip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, ask := context.WithCancel(t.Context())
@@ -100,7 +100,7 @@ func TestWebhooksAsTheyShip(t *testing.T) {
 		for range 2 {
 			go func() {
 				request, answer := httptest.NewRequest(http.MethodPost, "/hook", nil), httptest.NewRecorder()
-				request.ContentLength = -1 // it may be as large as the bound
+				request.ContentLength = -1 // an unknown size takes the whole limit
 				server.WebhookMux().ServeHTTP(answer, request)
 				answers <- answer.Header().Get("Connection")
 			}()
@@ -170,7 +170,7 @@ func TestElectionAsItShips(t *testing.T) {
 	}
 }
 
-// shippedManager is the manager as it ships, on this API server and without servers of its own.
+// shippedManager returns the manager as it ships, for this API server and without listeners.
 func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.Manager {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
@@ -195,8 +195,8 @@ func shippedManager(t *testing.T, server *httptest.Server, args ...string) ctrl.
 	return mgr
 }
 
-// The manager's client has the rate that the flags give it. With an election it writes
-// nothing before; the Lease has a client of its own, see TestElectionAsItShips.
+// The manager's client has the rate limit of the flags. With leader election it rejects writes
+// outside the term. The Lease has its own client; see TestElectionAsItShips.
 func TestClientAsItShips(t *testing.T) {
 	for elects, want := range map[string]error{"--leader-elect": election.ErrNotLeading, "--leader-elect=false": nil} {
 		t.Run(elects, func(t *testing.T) {

@@ -227,9 +227,8 @@ func shippedArguments(t *testing.T, overlay string) []string {
 	return nil
 }
 
-// Each flag reaches what it is the flag of, and nothing else: no two of these values are
-// the same.
-func TestFlagsReachWhatTheySet(t *testing.T) {
+// Each flag sets its own option and no other. All values differ.
+func TestFlagsSetTheirOptions(t *testing.T) {
 	o, err := parseOptions([]string{
 		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics", "--metrics-cert-name=m.crt", "--metrics-cert-key=m.key",
 		"--enable-http2", "--leader-election-namespace=own", "--webhook-host=host", "--webhook-port=2",
@@ -348,7 +347,7 @@ func TestCertificateComesFromTheSecretOrFromFiles(t *testing.T) {
 				option(config)
 			}
 			if (config.GetCertificate != nil) != tc.want {
-				t.Fatalf("the webhooks ask for a certificate: %t, want %t", config.GetCertificate != nil, tc.want)
+				t.Fatalf("GetCertificate is set: %t, want %t", config.GetCertificate != nil, tc.want)
 			}
 			if !tc.want {
 				return

@@ -113,7 +113,7 @@ func TestTicks(t *testing.T) {
 				}
 				idle := []health.Controller{{Name: "markdownview", Working: true}, {Name: "storagebucket", Working: true}, {Name: "tenant", Working: true}}
 				if diff := cmp.Diff(idle, progress.Controllers()); diff != "" {
-					t.Errorf("the queues that /healthz looks at (-want +got):\n%s", diff)
+					t.Errorf("observed queues (-want +got):\n%s", diff)
 				}
 			})
 		})

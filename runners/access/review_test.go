@@ -137,7 +137,7 @@ func TestReview(t *testing.T) {
 					want = []time.Duration{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181, 211, 241, 271, 301, 331, 361, 391, 421, 451, 481, 511, 541, 571}
 				}
 				if diff := cmp.Diff(want, a.at); diff != "" {
-					t.Errorf("reviews after so many seconds (-want +got):\n%s", diff)
+					t.Errorf("seconds from the first review to each (-want +got):\n%s", diff)
 				}
 				r.stop()
 				if err := <-r.done; err != nil {

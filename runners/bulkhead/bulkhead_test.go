@@ -111,7 +111,7 @@ func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
 	}
 }
 
-// A request whose client is gone gives up its place.
+// A request stops waiting when its client closes the connection.
 func TestTheWaitEndsWithItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := &gate{open: make(chan struct{})}

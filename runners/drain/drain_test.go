@@ -32,7 +32,7 @@ func TestContext(t *testing.T) {
 					t.Fatal("it is done before anybody has asked")
 				}
 				if ctx.Value(key{}) != "kept" {
-					t.Error("it has not the values of what it was asked with")
+					t.Error("the context has lost the values of its parent")
 				}
 				began := clock.RealClock{}.Now()
 				ask()

@@ -307,7 +307,7 @@ func (a *api) mute(muted bool) {
 	a.muted = muted
 }
 
-// hang has no request answered of these users and of these "VERB resource".
+// hang leaves requests of these users and of these "VERB resource" without an answer.
 func (a *api) hang(what ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -317,7 +317,7 @@ func (a *api) hang(what ...string) {
 	}
 }
 
-// deafen keeps the watches that there are open, and shows them nothing more. Others work.
+// deafen keeps the present watches open but sends them no more events.
 func (a *api) deafen() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -103,7 +103,7 @@ func TestEndOf(t *testing.T) {
 	states(ended(10), none)(within)
 	begin := acquired.Truncate(time.Second)
 	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin}, "manager"); got != "" {
-		t.Errorf("endOf() = %q for a container that may have ended before it acquired the Lease, in the same second", got)
+		t.Errorf("endOf() = %q for a container that ended in the second of the acquisition", got)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestHolderOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}
 			if tc.annotation != "" {
-				// Replicas of other versions read it, too.
+				// Replicas of other versions read this annotation.
 				l.Annotations = map[string]string{"leasehold.dev/holder-pod": tc.annotation}
 			}
 			h, named := holderOf(l)

@@ -138,7 +138,7 @@ func TestGuardAll(t *testing.T) {
 	term.finish()
 }
 
-// A transport without a dialler of its own gets a guarded one, too.
+// GuardAll adds the default dialer to a transport without one.
 func TestGuardAllDials(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

@@ -44,7 +44,7 @@ func TestIdentity(t *testing.T) {
 			if first.Identity() == second.Identity() {
 				t.Errorf("two locks share the identity %q", first.Identity())
 			}
-			// The machine booted before this process started.
+			// The default is not the time since the start of the process.
 			if now, least := first.elapsed(), SinceBoot()-time.Second; now < least {
 				t.Errorf("elapsed() = %s, want the time since the boot, %s", now, least)
 			}
@@ -166,7 +166,7 @@ func TestManyStandbys(t *testing.T) {
 					}
 				}
 				transitions(before + 1)
-				// The next winner has lost the race before, and its renewals count it on.
+				// The next winner lost the first race. Its renewals keep the count.
 				for _, s := range standbys {
 					if s.leads(a) {
 						s.stop()
@@ -296,7 +296,7 @@ func TestLost(t *testing.T) {
 				select {
 				case <-d.leader.done:
 				default:
-					t.Error("its elector goes on after the renew deadline")
+					t.Error("the elector runs after the renew deadline")
 				}
 				d.end()
 			})

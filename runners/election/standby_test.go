@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// What a standby logs until it leads, each line once: why there is no evidence, what it may
-// not watch, and why it took the Lease or did not get it.
+// A standby logs each of these once: why it has no evidence, which watch is forbidden, and why
+// it took the Lease or failed to.
 func TestLog(t *testing.T) {
 	forbid := func(what string) func(verb, resource string) error {
 		return func(verb, resource string) error {
@@ -91,9 +91,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A watch that fails for another reason than a missing right is begun again once a retry
-// period, and shows then what it missed.
-func TestFailingWatchIsBegunOnceARetryPeriod(t *testing.T) {
+// A standby restarts a failed watch once a retry period, unless the watch is forbidden.
+func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 	for _, resource := range []string{"pods", "leases"} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestFailingWatchIsBegunOnceARetryPeriod(t *testing.T) {
 	}
 }
 
-// The watch of a Pod is begun again in time also where nothing is heard of the Lease meanwhile.
+// A failed watch of the Pod restarts in time although the watch of the Lease shows nothing.
 func TestEvidenceAfterAFailedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -150,8 +149,8 @@ func TestEvidenceAfterAFailedWatch(t *testing.T) {
 	})
 }
 
-// A watch whose list is not answered is begun again when its time is over.
-func TestHangingWatchIsBegunAgain(t *testing.T) {
+// A watch restarts after the timeout of its list.
+func TestHangingWatchRestarts(t *testing.T) {
 	for _, resource := range []string{"leases", "pods"} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -177,8 +176,8 @@ func TestHangingWatchIsBegunAgain(t *testing.T) {
 	}
 }
 
-// A watch that shows nothing of what a read shows is begun again.
-func TestSilentWatchIsBegunAgain(t *testing.T) {
+// A live read that shows a newer version than a silent watch restarts the watch.
+func TestSilentWatchRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		d.deafen()
@@ -192,8 +191,8 @@ func TestSilentWatchIsBegunAgain(t *testing.T) {
 	})
 }
 
-// A watch may show late what is past, when a live read has shown more already.
-func TestLateSightingsChangeNothing(t *testing.T) {
+// Sightings that are older than the last known version change nothing.
+func TestOlderSightings(t *testing.T) {
 	anew := version("5", "other_1", 1)
 	anew.UID = "another"
 	for name, tc := range map[string]struct {
@@ -224,7 +223,7 @@ func TestLateSightingsChangeNothing(t *testing.T) {
 	}
 }
 
-// eventLog is a recorder that writes down each event in full.
+// eventLog is a recorder that keeps each event with its object.
 type eventLog []string
 
 func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
@@ -241,7 +240,7 @@ func TestEventsAreAboutTheLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock.RecordEvent("became leader") // to nobody
+	lock.RecordEvent("became leader") // without a recorder
 	var events eventLog
 	lock.RecordWith(&events)
 	lock.RecordEvent("stopped leading")

@@ -106,9 +106,10 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 				elapsed := func() time.Duration { return clock.RealClock{}.Since(began) + time.Duration(slept.Load()) }
 				a := newAPI(t)
 				a.fail(func(verb, _ string) error {
-					if verb == method {
+					switch verb {
+					case method:
 						slept.Add(int64(late))
-					} else if verb == http.MethodPut {
+					case http.MethodPut:
 						return errors.New("no answer") // a renewal follows the first claim at once
 					}
 					return nil
@@ -129,13 +130,13 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 	}
 }
 
-// So do the reads of a standby: what one shows may have changed since it was sent.
-func TestReadCountsFromItsRequest(t *testing.T) {
-	for verb, read := range map[string]func(*standby){
-		http.MethodGet: func(s *standby) { s.read(context.Background(), s.elapsed()) },
-		"LIST": func(s *standby) {
-			s.leases.start(context.Background(), lease.Name)
-			s.seeLease(context.Background(), <-s.leases.sightings)
+// The answer to a read is as old as its request: the Lease may have changed since.
+func TestReadBeginsWithTheRequest(t *testing.T) {
+	for verb, read := range map[string]func(context.Context, *standby){
+		http.MethodGet: func(ctx context.Context, s *standby) { s.read(ctx, s.elapsed()) },
+		"LIST": func(ctx context.Context, s *standby) {
+			s.leases.start(ctx, lease.Name)
+			s.seeLease(ctx, <-s.leases.sightings)
 			s.leases.stop()
 		},
 	} {
@@ -162,7 +163,7 @@ func TestReadCountsFromItsRequest(t *testing.T) {
 					}
 					s := lock.standby
 					s.view.readAt = -1
-					read(s)
+					read(t.Context(), s)
 					if s.view.readAt != 0 || !s.view.known || (s.view.lease != nil) != held {
 						t.Errorf("read at %s, known %t, held %t, want it read at 0s", s.view.readAt, s.view.known, s.view.lease != nil)
 					}
@@ -195,7 +196,7 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	})
 }
 
-// A leader whose last try before the renew deadline succeeds goes on.
+// A leader that renews with its last try before the renew deadline continues.
 func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
@@ -244,12 +245,11 @@ func TestSinceBootAdvances(t *testing.T) {
 		t.Errorf("SinceBoot() = %s, then %s", before, after)
 	}
 	if wall := time.Duration(clock.RealClock{}.Now().UnixNano()); before > wall/2 {
-		t.Errorf("SinceBoot() = %s, which is the time of the wall clock: it can be set", before)
+		t.Errorf("SinceBoot() = %s, want a clock that cannot be set", before)
 	}
 }
 
-// A Term that tells nobody of its loss ends as any other.
-func TestTermIsLostWithoutAWord(t *testing.T) {
+func TestTermWithoutLostCallback(t *testing.T) {
 	term := newTerm(SinceBoot, clock.RealClock{}, nil, leaseTime)
 	term.extend(SinceBoot(), leaseTime)
 	term.lose("another holds the Lease")

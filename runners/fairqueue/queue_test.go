@@ -206,7 +206,7 @@ func TestBackoffGrowsUntilForgotten(t *testing.T) {
 	})
 }
 
-// The backoff of a request that keeps failing grows to the bound that controller-runtime has.
+// The backoff of a failing request grows to the maximum of controller-runtime.
 func TestBackoffIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()

@@ -19,12 +19,12 @@ import (
 	"leasehold.dev/runners/health"
 )
 
-// queues tells the metrics of the queues of one process apart.
+// queues gives each queue of the process its own metrics.
 var queues atomic.Int32
 
-// An observed queue is otherwise the controller's own: with its name in the metrics, its rate
-// limiter and its priorities.
-func TestObservedQueueIsTheControllers(t *testing.T) {
+// An observed queue keeps the controller's name in the metrics, its rate limiter and the
+// priorities.
+func TestObservedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := fmt.Sprintf("observed-%d", queues.Add(1))
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Minute, time.Hour)

@@ -57,7 +57,7 @@ func (c cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	query := req.URL.Query()
 	if _, isSecrets := list.(*corev1.SecretList); isSecrets && query.Get("fieldSelector") != "metadata.name="+key.Name {
-		// RBAC grants one Secret by its name.
+		// RBAC grants access to one Secret by its name.
 		return answer(req, http.StatusForbidden, metav1.Status{
 			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
 			Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden,

@@ -214,8 +214,8 @@ func TestNewSourceNeedsATemporaryDirectory(t *testing.T) {
 	}
 }
 
-// The certificate in use follows the Secret, and the log says so once for each. What is
-// broken is logged and never served. The cache keeps no key of a CA, and nothing is left.
+// The source serves each new certificate and logs it once. It logs a broken Secret and goes on
+// to serve the certificate before. The cache drops the CA's key, and Start removes its directory.
 func TestSourceFollowsTheSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, &corev1.Secret{})

@@ -31,14 +31,14 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	if want := fmt.Sprintf("self.metadata.name.size() <= %d &&", v1beta1.MaxMarkdownViewName); !strings.HasPrefix(version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want) {
 		t.Errorf("the rule of the name is %q, want %q in it", version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want)
 	}
-	// No rule of a schema counts bytes, so the webhook does; users read of it here.
+	// The webhook checks the size, because no schema rule counts bytes. The description documents it.
 	markdowns := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["markdowns"]
 	if want := fmt.Sprintf("at most %d KiB", v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
 		t.Errorf("markdowns are described by %q, want %q in it", markdowns.Description, want)
 	}
 }
 
-// A status with more namespaces than the schema allows could not be written.
+// The API server rejects a status with more namespaces than the schema allows.
 func TestTenantDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
 	namespaces := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["namespaces"]

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// stored are the words that objects in clusters, Secrets and buckets carry: each version of
-// the operator has to find what another one has left there.
+// stored are the constants that are stored in objects, Secrets and buckets. Another version of
+// the operator has to find them.
 var stored = map[string]string{
 	"LabelTenant":              "leasehold.dev/tenant",
 	"LabelManagedBy":           "app.kubernetes.io/managed-by",
@@ -26,36 +26,35 @@ var stored = map[string]string{
 	"SecretKeySessionToken":    "AWS_SESSION_TOKEN",
 }
 
-// Users, their scripts and their alerts go by the words of the API. A word is what the name
-// of its constant says after the kind of word, or one of those that are stored.
-func TestWords(t *testing.T) {
-	kinds := []string{"Condition", "Reason", "Event", "Addressing", "Bucket", "Subject", "Namespace"}
-	found := map[string]string{}
-	for name, word := range words(t) {
-		found[name] = word
+// Scripts and alerts of users depend on conditions, reasons, events and enum values. The value of
+// such a constant is its name without the prefix.
+func TestStringConstants(t *testing.T) {
+	prefixes := []string{"Condition", "Reason", "Event", "Addressing", "Bucket", "Subject", "Namespace"}
+	constants := stringConstants(t)
+	for name, value := range constants {
 		if want, isStored := stored[name]; isStored {
-			if word != want {
-				t.Errorf("%s is %q, want %q", name, word, want)
+			if value != want {
+				t.Errorf("%s is %q, want %q", name, value, want)
 			}
 			continue
 		}
 		named := false
-		for _, kind := range kinds {
-			named = named || name == kind+word
+		for _, prefix := range prefixes {
+			named = named || name == prefix+value
 		}
 		if !named {
-			t.Errorf("%s is %q, which is not what it is called after", name, word)
+			t.Errorf("%s is %q, want its name without the prefix, or an entry in stored", name, value)
 		}
 	}
 	for name := range stored {
-		if found[name] == "" {
+		if constants[name] == "" {
 			t.Errorf("there is no %s", name)
 		}
 	}
 }
 
-// words are the constants of this package that are strings.
-func words(t *testing.T) map[string]string {
+// stringConstants returns the string constants of this package by name.
+func stringConstants(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -71,14 +70,14 @@ func words(t *testing.T) map[string]string {
 			continue
 		}
 		for _, declared := range parsed.Decls {
-			constants, ok := declared.(*ast.GenDecl)
-			if !ok || constants.Tok != token.CONST {
+			group, ok := declared.(*ast.GenDecl)
+			if !ok || group.Tok != token.CONST {
 				continue
 			}
-			for _, spec := range constants.Specs {
-				value := spec.(*ast.ValueSpec)
-				if literal, ok := value.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-					if found[value.Names[0].Name], err = strconv.Unquote(literal.Value); err != nil {
+			for _, spec := range group.Specs {
+				constant := spec.(*ast.ValueSpec)
+				if literal, ok := constant.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+					if found[constant.Names[0].Name], err = strconv.Unquote(literal.Value); err != nil {
 						t.Fatal(err)
 					}
 				}
