@@ -65,7 +65,7 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 
 func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
-	wanted, listed := wantedNames(o.tenant, refused), listedNames(o.tenant)
+	wanted, listed, held := wantedNames(o.tenant, refused), listedNames(o.tenant), heldSet(o.tenant)
 	for _, name := range heldNames(o.tenant) {
 		// A wanted namespace that the cache does not show yet is created under the
 		// precondition that it does not exist. Two things cannot be taken back, so a
@@ -75,7 +75,8 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader
 		// declared before they are created.
 		uid, isListed := listed[name]
 		ns, err := lookup.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		if err == nil && ns == nil && isListed && (!wanted[name] || uid != "") {
+		forgets := !wanted[name] && (ns == nil || !ownsNamespace(o.tenant, held, ns))
+		if err == nil && isListed && (forgets || ns == nil && uid != "") {
 			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {

@@ -229,3 +229,19 @@ func TestAStaleCacheDoesNotDropARecordedUID(t *testing.T) {
 		t.Errorf("binding %q, want that of ann: the namespace is %+v", got, find[v1beta1.Tenant](w, "", "a").Status.Namespaces)
 	}
 }
+
+// A cache that shows a namespace without the marks that it has by now must not have the Tenant
+// forget a name that its spec does not have any more: its finalizer would go with it.
+func TestAStaleCacheDoesNotForgetAName(t *testing.T) {
+	x := tenant("a")
+	x.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-old", Reason: v1beta1.ReasonPending}}
+	w := newWorld(t, x, namespace("a-old"))
+	w.must(w.live.Update(t.Context(), namespace("a-old", markedBy(x))))
+	_ = w.reconcile()
+	for _, ns := range find[v1beta1.Tenant](w, "", "a").Status.Namespaces {
+		if ns.Name == "a-old" {
+			return
+		}
+	}
+	t.Error("the Tenant forgot a namespace that is its own")
+}
