@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"gotest.tools/v3/golden"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -160,8 +161,6 @@ func TestOptionsReportEveryProblem(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write docs/flags.txt anew")
-
 // docs/flags.txt is what --help prints: every flag with its default.
 func TestFlagsGolden(t *testing.T) {
 	printed := stderr(t)
@@ -172,19 +171,7 @@ func TestFlagsGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const golden = "docs/flags.txt"
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
-		t.Errorf("--help is not %s (-want +got); if it is meant to change, run\n  go test . -update\n%s", golden, diff)
-	}
+	golden.Assert(t, string(got), "../docs/flags.txt")
 }
 
 // What config/ renders to starts a manager: its arguments parse, and they are valid.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/golden"
+
 	"leasehold.dev/api/v1beta1"
 )
 
@@ -50,5 +52,5 @@ func TestAdmissionGolden(t *testing.T) {
 			fmt.Fprintf(&got, "warning: %s\n", warning)
 		}
 	}
-	compareGolden(t, "testdata/admission.txt", got.String())
+	golden.Assert(t, got.String(), "admission.txt")
 }

@@ -5,19 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,24 +24,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 )
-
-var updateGolden = flag.Bool("update", false, "write the golden files anew")
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *updateGolden {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/markdownview -update\n%s", file, diff)
-	}
-}
 
 // TestChildrenGolden records what is made of a view.
 func TestChildrenGolden(t *testing.T) {
@@ -61,7 +41,7 @@ func TestChildrenGolden(t *testing.T) {
 			fmt.Fprintf(&got, "---\n%s", text)
 		}
 	}
-	compareGolden(t, "testdata/children.yaml", got.String())
+	golden.Assert(t, got.String(), "children.yaml")
 }
 
 // recording is a world that records requests, events and results as lines.
@@ -218,5 +198,5 @@ func TestReconcileGolden(t *testing.T) {
 		r.run(all[name].steps...)
 		fmt.Fprintf(&got, "== %s\n%s\n\n", name, r.text())
 	}
-	compareGolden(t, "testdata/reconcile.txt", got.String())
+	golden.Assert(t, got.String(), "reconcile.txt")
 }

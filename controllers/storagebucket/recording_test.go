@@ -5,21 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
@@ -30,8 +28,6 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // scenario is a bucket, its service and what is done until the end of some reconciles, one each
 // period.
@@ -219,21 +215,5 @@ func TestReconcileGolden(t *testing.T) {
 		r.run(max(all[name].reconciles, 2))
 		fmt.Fprintf(&got, "== %s\n%s\n\n", name, r.text())
 	}
-	compareGolden(t, "testdata/reconcile.txt", got.String())
-}
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/storagebucket -update\n%s", file, diff)
-	}
+	golden.Assert(t, got.String(), "reconcile.txt")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"gotest.tools/v3/golden"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,5 +136,5 @@ func TestMetricsGolden(t *testing.T) {
 	}
 	m.saw(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
 	m.saw(bucket("c"), observation{verdict: bad, took: 0}, bad)
-	compareGolden(t, "testdata/metrics.txt", strings.Join(gathered(t, registry), "\n")+"\n")
+	golden.Assert(t, strings.Join(gathered(t, registry), "\n")+"\n", "metrics.txt")
 }

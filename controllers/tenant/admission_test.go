@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotest.tools/v3/golden"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -93,5 +94,5 @@ func TestAdmissionGolden(t *testing.T) {
 			t.Errorf("%s: got %v, want the cause", tc.name, err)
 		}
 	}
-	compareGolden(t, "testdata/admission.txt", got.String())
+	golden.Assert(t, got.String(), "admission.txt")
 }

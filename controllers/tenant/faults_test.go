@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,7 +96,7 @@ func TestEachRequestThatFails(t *testing.T) {
 			}
 		}
 	}
-	compareGolden(t, "testdata/failures.txt", strings.Join(slices.Sorted(maps.Keys(reports)), "\n")+"\n")
+	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(reports)), "\n")+"\n", "failures.txt")
 }
 
 // TestEachWriteThatIsRefused tests that a Conflict and a denial by the fence are no failures: the

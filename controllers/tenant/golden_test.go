@@ -1,49 +1,33 @@
 package tenant
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/tenant -update\n%s", file, diff)
-	}
-}
 
 // series are the metrics of the world.
 func (w *world) series() string {
 	w.t.Helper()
-	var lines []string
-	for _, m := range []prometheus.Collector{w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces} {
-		text, err := testutil.CollectAndFormat(m, expfmt.TypeTextPlain)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(w.r.metrics.added, w.r.metrics.removed, w.r.metrics.namespaces)
+	families, err := registry.Gather()
+	w.must(err)
+	var text strings.Builder
+	for _, family := range families {
+		_, err := expfmt.MetricFamilyToText(&text, family)
 		w.must(err)
-		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "#") {
-				lines = append(lines, line)
-			}
+	}
+	var lines []string
+	for line := range strings.Lines(text.String()) {
+		if !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "")
@@ -59,5 +43,5 @@ func TestReconcileGolden(t *testing.T) {
 		r.settle()
 		fmt.Fprintf(&got, "== %s\n%s\n%s\n", name, strings.Join(r.lines, "\n"), r.series())
 	}
-	compareGolden(t, "testdata/reconcile.txt", got.String())
+	golden.Assert(t, got.String(), "reconcile.txt")
 }

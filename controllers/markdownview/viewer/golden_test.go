@@ -1,24 +1,19 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/golden"
 )
-
-var updateGolden = flag.Bool("update", false, "write the golden file anew")
 
 // TestAnswersGolden records whole answers: pages, notices and what leads to a page. The names of
 // the style sheet and the icon, which change with their contents, are left out.
 func TestAnswersGolden(t *testing.T) {
-	const file = "testdata/answers.txt"
 	nested := newMount(t, map[string]string{
 		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n          - [5](5.md)\n",
 		"0.md":       "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
@@ -47,14 +42,5 @@ func TestAnswersGolden(t *testing.T) {
 			text = strings.Replace(text, line, "", 1) // they follow from the body as it is sent
 		}
 	}
-	if *updateGolden {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	must(t, err)
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); diff != "" {
-		t.Errorf("the answers are not %s (-want +got); if they are meant to change, run\n  go test ./controllers/markdownview/viewer -update\n%s", file, diff)
-	}
+	golden.Assert(t, text, "answers.txt")
 }

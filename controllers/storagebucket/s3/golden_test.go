@@ -1,39 +1,19 @@
 package s3
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/minio/minio-go/v7"
+	"gotest.tools/v3/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func compareGolden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("what is recorded is not %s (-want +got); if it is meant to change, run\n  go test ./controllers/storagebucket/s3 -update\n%s", file, diff)
-	}
-}
 
 // TestVerdictsGolden records what is said of each answer: of each code with each status, with
 // and without a region.
@@ -59,7 +39,7 @@ func TestVerdictsGolden(t *testing.T) {
 	for _, said := range slices.Sorted(maps.Keys(seen)) {
 		got.WriteString(said + "\n")
 	}
-	compareGolden(t, "testdata/verdicts.txt", got.String())
+	golden.Assert(t, got.String(), "verdicts.txt")
 }
 
 // varying is what differs from run to run in a header: the time, and the signature of it.
@@ -101,5 +81,5 @@ func TestRequestsGolden(t *testing.T) {
 		fmt.Fprintf(&got, "set %v, create %v, remove %v\n", c.SetTag(t.Context(), "owner", "uid"), c.Create(t.Context(), "owner", "uid"), c.Remove(t.Context()))
 		c.Close()
 	}
-	compareGolden(t, "testdata/requests.txt", got.String())
+	golden.Assert(t, got.String(), "requests.txt")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
 	"math"
 	"os"
@@ -17,11 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	. "github.com/onsi/gomega"
+	"gotest.tools/v3/golden"
 
 	. "leasehold.dev/test/harness/figures"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // example has one of everything that a report can have.
 func example() Report {
@@ -74,20 +72,7 @@ func TestWhatIsWrittenIsGolden(t *testing.T) {
 			if err := write(&got); err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", file)
-			if *update {
-				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("what is written is not %s (-want +got); if it is meant to change, run\n"+
-					"  go test ./test/harness/figures -run Golden -update\n%s", golden, diff)
-			}
+			golden.Assert(t, got.String(), file)
 		})
 	}
 }
