@@ -55,7 +55,16 @@ type candidate struct {
 	done    chan struct{}
 	release context.CancelFunc // stops it gracefully
 	said    []string           // by events
-	logged  []string           // messages
+
+	mu     sync.Mutex
+	logged []string // messages
+}
+
+// log returns what was logged so far. Watches log from goroutines of their own.
+func (c *candidate) log() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.logged)
 }
 
 // join starts a candidate in the bubble of the test.
@@ -89,6 +98,8 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, args string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.logged = append(c.logged, args)
 	}, funcr.Options{})))
 	c.release = cancel

@@ -83,7 +83,7 @@ func TestLog(t *testing.T) {
 				const attempts, acquired = `"level"=0 "msg"="Attempting to acquire leader lease..." "lock"="system/lease"`,
 					`"level"=0 "msg"="Successfully acquired lease" "lock"="system/lease"`
 				want := append(append([]string{attempts}, tc.want...), acquired)
-				if diff := cmp.Diff(want, d.standby.logged); diff != "" {
+				if diff := cmp.Diff(want, d.standby.log()); diff != "" {
 					t.Errorf("the log (-want +got):\n%s", diff)
 				}
 			})
