@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,6 +55,7 @@ func TestFailuresOfTheAPIServer(t *testing.T) {
 		"reading namespace team": {"*v1.Namespace", remove, there, true},
 		"reading secret creds ":  {"*v1.Secret", remove, there, true},
 		"removing finalizer":     {"patch", retain, there, true},
+		"removing finalizer ":    {"patch", remove, service{exists: true, owner: "x"}, true}, // the bucket of another is kept
 		"writing status ":        {"patch status", remove, there, true},
 	} {
 		for failure, failed := range map[string]error{
@@ -72,6 +74,11 @@ func TestFailuresOfTheAPIServer(t *testing.T) {
 				}
 				if told := len(w.Recorder.(*events.FakeRecorder).Events); told > 0 {
 					t.Errorf("%d events", told)
+				}
+				for _, reason := range retainReasons {
+					if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
+						t.Errorf("%v buckets count as kept (%s)", n, reason)
+					}
 				}
 				if open, held := w.open.Load(), w.limiter.Pending(requestFor(bucket("b"))); open > 0 || held {
 					t.Errorf("%d connections are left open, the slot is in use: %t", open, held)
