@@ -63,7 +63,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admiss
 	return w.validate(ctx, t, nil)
 }
 
-// ValidateUpdate judges only names that the update adds, so that a Tenant which
+// ValidateUpdate judges the names only where the update changes them, so that a Tenant which
 // a newer rule would refuse can still be changed in other ways. It warns of
 // each namespace that the update removes.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (admission.Warnings, error) {
