@@ -96,13 +96,13 @@ func TestWebhooksAsTheyShip(t *testing.T) {
 		server := managerOptions(shippedRunnables(t), namedLock{}, nil, leaving).WebhookServer
 		inside, open := 0, make(chan struct{})
 		server.Register("/hook", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside++; <-open }))
-		answers := make(chan string, 2)
-		for range 2 {
+		answers := []chan string{make(chan string, 1), make(chan string, 1)}
+		for _, connection := range answers {
 			go func() {
 				request, answer := httptest.NewRequest(http.MethodPost, "/hook", nil), httptest.NewRecorder()
 				request.ContentLength = -1 // an unknown size takes the whole limit
 				server.WebhookMux().ServeHTTP(answer, request)
-				answers <- answer.Header().Get("Connection")
+				connection <- answer.Header().Get("Connection")
 			}()
 			synctest.Wait()
 		}
@@ -112,7 +112,7 @@ func TestWebhooksAsTheyShip(t *testing.T) {
 		ask()
 		synctest.Wait()
 		close(open)
-		if first, second := <-answers, <-answers; first != "" || second != "close" {
+		if first, second := <-answers[0], <-answers[1]; first != "" || second != "close" {
 			t.Errorf("Connection %q before the stop and %q after it, want none and close", first, second)
 		}
 		<-stopped.Done()
