@@ -221,10 +221,10 @@ func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
 func TestTermEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
-		released := 0
+		var released atomic.Int32
 		d.fail(func(verb, _ string) error {
 			if verb == http.MethodPut {
-				released++
+				released.Add(1)
 				if err := d.leader.lock.Term().check(); !errors.Is(err, ErrNotLeading) {
 					t.Errorf("check() = %v when the release is sent, want %v", err, ErrNotLeading)
 				}
@@ -232,7 +232,7 @@ func TestTermEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
 			return nil
 		})
 		d.leader.stop()
-		if released == 0 {
+		if released.Load() == 0 {
 			t.Error("nothing was released")
 		}
 		d.end()
