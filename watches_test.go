@@ -106,7 +106,7 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// workers is how many each controller is told to have.
+// workers are the numbers of workers in the options, one for each controller.
 const workers = 3
 
 type newQueue = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/controllers/tenant"
 )
 
-// TestEachControllerHasItsWorkers tests that a controller works on as many objects at once as it
-// is told to, and that the readiness check waits for all that it watches.
+// TestEachControllerHasItsWorkers tests that a controller has as many workers as its options
+// say, and that the readiness check waits for all kinds that it watches.
 func TestEachControllerHasItsWorkers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setup   func(context.Context, ctrl.Manager, newQueue) error

@@ -12,7 +12,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestAdmissionGolden records what users are told at a creation, word for word.
+// TestAdmissionGolden records the exact answers of the webhooks to creations.
 func TestAdmissionGolden(t *testing.T) {
 	many, odd := files{"SUMMARY.md": ""}, files{"SUMMARY.md": ""}
 	for i := range 6 {

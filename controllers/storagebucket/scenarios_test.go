@@ -20,7 +20,7 @@ func answering(list ...string) map[string]string {
 	return answers
 }
 
-// creations are the services at which a bucket is to be made, or is there.
+// creations are scenarios of a bucket that the operator creates, or that exists already.
 func creations() map[string]service {
 	raced := func(s service, answers ...string) service {
 		s.exists, s.answers = true, answering(append([]string{looks, "404 -", lists, "404 NoSuchBucket"}, answers...)...)
@@ -52,7 +52,7 @@ func creations() map[string]service {
 	}
 }
 
-// removals are the services of a bucket that is to be removed.
+// removals are scenarios of a StorageBucket that is being deleted.
 func removals() map[string]service {
 	ours := service{exists: true, owner: "uid-b"}
 	with := func(s service, answers ...string) service {

@@ -62,10 +62,8 @@ func TestLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t)
-				a.put(podOf("first"))
-				d := &duel{api: a, leader: join(t, a, "first")}
-				<-d.leader.led
+				d := newLeader(t)
+				a := d.api
 				a.fail(tc.faults)
 				d.standby = join(t, a, "second", func(o *Options) {
 					if tc.change != nil {
@@ -96,10 +94,8 @@ func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 	for _, resource := range []string{"pods", "leases"} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t)
-				a.put(podOf("first"))
-				d := &duel{api: a, leader: join(t, a, "first")}
-				<-d.leader.led
+				d := newLeader(t)
+				a := d.api
 				a.fail(func(verb, of string) error {
 					if verb == "LIST" && of == resource {
 						return statusError(http.StatusInternalServerError)
@@ -115,11 +111,7 @@ func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 				}
 				a.fail(nil)
 				pass(2 * retryPeriod)
-				a.take()
-				pass(10 * retryPeriod)
-				if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
-					t.Errorf("the watch does not work again: %q", requests)
-				}
+				d.expectQuiet(t)
 				d.end()
 			})
 		})
@@ -129,10 +121,8 @@ func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 // A failed watch of the Pod restarts in time although the watch of the Lease shows nothing.
 func TestEvidenceAfterAFailedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAPI(t)
-		a.put(podOf("first"))
-		d := &duel{api: a, leader: join(t, a, "first")}
-		<-d.leader.led
+		d := newLeader(t)
+		a := d.api
 		pass(retryPeriod)
 		a.fail(func(_, resource string) error {
 			if resource == "pods" {
@@ -154,20 +144,14 @@ func TestHangingWatchRestarts(t *testing.T) {
 	for _, resource := range []string{"leases", "pods"} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t)
-				a.put(podOf("first"))
-				d := &duel{api: a, leader: join(t, a, "first")}
-				<-d.leader.led
+				d := newLeader(t)
+				a := d.api
 				a.hang("LIST " + resource)
 				d.standby = join(t, a, "second")
 				pass(retryPeriod / 2)
 				a.hang()
 				pass(renewTime)
-				a.take()
-				pass(10 * retryPeriod)
-				if requests := a.take(); count(requests, "PUT leases first") != len(requests) {
-					t.Errorf("the watches do not work: %q", requests)
-				}
+				d.expectQuiet(t)
 				d.leader.vanish(a)
 				a.put(terminated("first", clock.RealClock{}.Now()))
 				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
@@ -182,11 +166,7 @@ func TestSilentWatchRestarts(t *testing.T) {
 		d := newDuel(t)
 		d.deafen()
 		pass(4 * retryPeriod)
-		d.take()
-		pass(10 * retryPeriod)
-		if requests := d.take(); count(requests, "PUT leases first") != len(requests) {
-			t.Errorf("the watch does not work again: %q", requests)
-		}
+		d.expectQuiet(t)
 		d.end()
 	})
 }

@@ -21,16 +21,33 @@ type duel struct {
 	leader, standby *candidate
 }
 
-func newDuel(t *testing.T, change ...func(*Options)) *duel {
+// newLeader returns a duel whose leader has no standby yet.
+func newLeader(t *testing.T, change ...func(*Options)) *duel {
 	t.Helper()
 	a := newAPI(t)
 	a.put(podOf("first"))
-	a.put(podOf("second"))
 	d := &duel{api: a, leader: join(t, a, "first", change...)}
 	<-d.leader.led
-	d.standby = join(t, a, "second", change...)
+	return d
+}
+
+// expectQuiet expects no request but the leader's renewals for ten retry periods.
+func (d *duel) expectQuiet(t *testing.T) {
+	t.Helper()
+	d.take()
+	pass(10 * retryPeriod)
+	if requests := d.take(); count(requests, "PUT leases first") != len(requests) {
+		t.Errorf("a watch does not work: %q", requests)
+	}
+}
+
+func newDuel(t *testing.T, change ...func(*Options)) *duel {
+	t.Helper()
+	d := newLeader(t, change...)
+	d.put(podOf("second"))
+	d.standby = join(t, d.api, "second", change...)
 	pass(5*retryPeriod + retryPeriod/2)
-	if !d.leader.leads(a) {
+	if !d.leader.leads(d.api) {
 		t.Fatal("the first does not lead")
 	}
 	return d
@@ -281,10 +298,8 @@ func TestTakeoverWithoutRights(t *testing.T) {
 	} {
 		t.Run(resource, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := newAPI(t)
-				a.put(podOf("first"))
-				d := &duel{api: a, leader: join(t, a, "first")}
-				<-d.leader.led
+				d := newLeader(t)
+				a := d.api
 				a.fail(func(verb, of string) error {
 					if of == resource && (verb == "LIST" || verb == "WATCH") {
 						return statusError(http.StatusForbidden)
