@@ -225,22 +225,25 @@ func TestAClockThatWasWrongStopsNothing(t *testing.T) {
 	}
 }
 
+// A status with more conditions than the schema allows is refused, with all that it reports.
 func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
-	w := newWorld(t, func(context.Context, client.Client) {})
-	b := &v1beta1.StorageBucket{}
-	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
-		t.Fatal(err)
-	}
 	const allowed = 8 // by the schema
-	for i := range allowed {
-		b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
-	}
-	b.Status.ConsecutiveFailures = math.MaxInt32
-	if err := w.stored.Status().Update(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if _, b = w.reconcile(t); len(b.Status.Conditions) > allowed || reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Type == "" {
-		t.Errorf("conditions %v, want Ready among at most %d", b.Status.Conditions, allowed)
+	stalls := s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden}
+	for others := range allowed + 1 {
+		b := bucket("b")
+		for i := range others {
+			b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
+		}
+		status := summarize(b, probeState{failures: math.MaxInt32}, observation{}, action{}, stalls, epoch)
+		want := others + 2
+		if want > allowed {
+			want = 2
+		}
+		for _, ours := range []string{v1beta1.ConditionReady, v1beta1.ConditionStalled} {
+			if len(status.Conditions) != want || reporting.FindCondition(status.Conditions, ours).Type == "" {
+				t.Errorf("%d others: %v, want %s among %d conditions", others, status.Conditions, ours, want)
+			}
+		}
 	}
 	if got := (probeState{failures: math.MaxInt32}).after(observation{}, bad, 0, epoch).failures; got != math.MaxInt32 {
 		t.Errorf("%d failures", got)

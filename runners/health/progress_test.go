@@ -168,6 +168,19 @@ func TestProgress(t *testing.T) {
 				wait(time.Hour)
 			},
 		},
+		"TwoHungOneAfterTheOther": {
+			reason:  "the reconcile that has lasted longest is the one that counts",
+			workers: 2,
+			act: func(b *bench) {
+				b.start()
+				b.add("hung")
+				wait(stuckAfter)
+				b.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "later", Name: "hung"}})
+				b.add("b")
+				wait(time.Second)
+			},
+			want: []string{`"/hung"`, "5m1s", "1 more queued"},
+		},
 		"JustInTime": {
 			reason: "exactly the allowed time passes",
 			act:    func(b *bench) { b.start(); b.add("hung", "b"); wait(stuckAfter) },
