@@ -31,8 +31,6 @@ import (
 	"leasehold.dev/test/performance/failover"
 	"leasehold.dev/test/performance/scale"
 	"leasehold.dev/test/performance/stage"
-	"leasehold.dev/test/performance/suite"
-	"leasehold.dev/test/performance/writes"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.
@@ -40,14 +38,11 @@ var errMissed = errors.New("not every goal was kept")
 
 func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 
-// measurements are all there are, in the order in which they are made: what is
-// exact comes first, and what the others would disturb most comes last.
+// measurements are all there are, in the order in which they are made.
 var measurements = []measurement{
-	{"writes", "4m", writes.Measure},
 	{"scale", "12m", scale.Measure},
 	{"failover", "15m", failover.Measure},
 	{"pauses", "10m", failover.MeasurePauses},
-	{"suite", "8m", suite.Measure},
 }
 
 // options are the command line.
