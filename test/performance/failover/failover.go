@@ -48,7 +48,6 @@ func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err e
 	defer func() {
 		section = m.section()
 		section.Took = b.Clock.Since(began)
-		err = errors.Join(err, m.keep())
 		if err != nil {
 			section.Failure = err.Error()
 		}

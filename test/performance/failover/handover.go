@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -44,10 +43,6 @@ type handover struct {
 	// strays are how many writes it accepted from who did not lead then, and undecided
 	// how many of which that cannot be told.
 	strays, undecided int
-	// refused are how many writes of the old leader it forbade after the new one led.
-	refused int
-	// early are how many writes of the new leader it forbade before it accepted one.
-	early int
 }
 
 // errNobody says that a leader has had no successor, as far as the log goes.
@@ -93,8 +88,6 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	if h.first.IsZero() {
 		return h, fmt.Errorf("the new leader %s has written nothing", successor)
 	}
-	h.early = len(record.Select(writes, by(successor), record.Since(h.acquired), forbidden, func(e auditv1.Event) bool { return e.StageTimestamp.Time.Before(h.first) }))
-	h.refused = len(record.Select(writes, by(l.leader), record.Since(h.acquired), forbidden))
 	return h, nil
 }
 
@@ -126,10 +119,6 @@ func aboutPods(e auditv1.Event) bool { return record.Resource("", "pods")(e) }
 
 func isEvent(e auditv1.Event) bool {
 	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
-}
-
-func forbidden(e auditv1.Event) bool {
-	return e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden
 }
 
 func by(pod string) record.Match {

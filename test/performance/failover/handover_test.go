@@ -50,11 +50,6 @@ func works(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusOK, version, "{}")
 }
 
-// denied is one that the fence refuses.
-func denied(pod string, ms int) auditv1.Event {
-	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusForbidden, 0, "")
-}
-
 // tells is an event, which anybody may write.
 func tells(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
@@ -93,21 +88,16 @@ func TestObserve(t *testing.T) {
 			want: handover{renewed: at(210), last: at(222), released: at(232), acquired: at(302), first: at(307)},
 		},
 		"Zombie": {
-			reason: "it was paused, and two writes come under the next leader; an event may, and a third is refused",
+			reason: "it was paused, and two writes come under the next leader; an event may",
 			after: []auditv1.Event{
-				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), denied("a", 325), works("b", 330, 17), works("a", 340, 18), tells("a", 350, 19),
+				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), works("b", 330, 17), works("a", 340, 18), tells("a", 350, 19),
 			},
-			want: handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), strays: 2, refused: 1},
+			want: handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), strays: 2},
 		},
 		"InTime": {
 			reason: "what it had asked for before, and was stored before, is not late",
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
 			want:   handover{renewed: at(100), last: at(301), acquired: at(302), first: at(312)},
-		},
-		"Early": {
-			reason: "the fence has not heard of the next leader yet",
-			after:  []auditv1.Event{renews("b", "b_1", 300, 14), denied("b", 303), denied("b", 304), works("b", 310, 15), denied("b", 320)},
-			want:   handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), early: 2},
 		},
 		"Nobody":    {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)}, fails: errNobody.Error()},
 		"Itself":    {reason: "it was started again", after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNobody.Error()},

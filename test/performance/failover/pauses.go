@@ -216,8 +216,6 @@ func (s *pauser) figures() []figures.Figure {
 			"of the process that led, by the owner of the connection; nothing but its guard rejects them"),
 		g.figure("F8.exit", "from SIGCONT after the term to the end of the process", "ms",
 			runs(func(one pauseResult) float64 { return milliseconds(one.exit) }), figures.AtMost(milliseconds(exitWithin)), ""),
-		g.figure("F8.busy", "S3 requests that were under way at the pause", "",
-			runs(func(one pauseResult) float64 { return float64(one.underWay) }), nil, ""),
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -33,9 +32,6 @@ type herd struct {
 	gaps []time.Duration
 	// restarted are the arrivals since the next leader was elected, over a period.
 	restarted []time.Duration
-	// queued is how long the queue held its items while the second probes came.
-	queued  *dto.Histogram
-	created time.Duration
 }
 
 // measureHerd has all buckets become due at once, looks at their next probes, and then
@@ -56,12 +52,10 @@ func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	began := b.Clock.Now()
 	if err := f.createBuckets(ctx, s.endpoints, n, period); err != nil {
 		return r, err
 	}
-	r.created = b.Clock.Since(began)
-	b.Say("%d StorageBuckets: created in %.1f s; now all are due", n, r.created.Seconds())
+	b.Say("%d StorageBuckets: created; now all are due", n)
 	if err := f.settle(ctx); err != nil {
 		return r, err
 	}
@@ -129,17 +123,11 @@ func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
 
 // secondProbes waits until each bucket has been probed twice.
 func (f *field) secondProbes(ctx context.Context, s *store, r *herd) error {
-	before, err := f.queue(ctx)
-	if err != nil {
-		return err
-	}
 	if err := f.awaitProbes(ctx, s, 2*r.n); err != nil {
 		return err
 	}
 	r.gaps = gaps(s.from(0))
-	after, err := f.queue(ctx)
-	r.queued = since(before, after)
-	return err
+	return nil
 }
 
 // gaps are how long after the first arrival of each bucket its second one came; a bucket
@@ -209,25 +197,4 @@ func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
 		case <-f.bench.Clock.After(glance):
 		}
 	}
-}
-
-// queue is how long the work queue of buckets has held its items.
-func (f *field) queue(ctx context.Context) (*dto.Histogram, error) {
-	metrics, err := stage.ReadMetrics(ctx, f.replica)
-	if err != nil {
-		return nil, err
-	}
-	return histogramOf(metrics["workqueue_queue_duration_seconds"], "name", "storagebucket"), nil
-}
-
-// histogramOf is the series of a metric with this label; nil if there is none.
-func histogramOf(family *dto.MetricFamily, label, value string) *dto.Histogram {
-	for _, series := range family.GetMetric() {
-		for _, l := range series.GetLabel() {
-			if l.GetName() == label && l.GetValue() == value {
-				return series.GetHistogram()
-			}
-		}
-	}
-	return nil
 }

@@ -134,7 +134,7 @@ func (f *field) bookmark() (record.Bookmark, error) { return record.End(f.Plane.
 
 // cost is what the operator asked of the API server.
 type cost struct {
-	writes, reads, conflicts int
+	writes, reads int
 	// first is when it received the first of the writes; zero if there is none.
 	first time.Time
 }
@@ -159,11 +159,6 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 	for _, e := range writes {
 		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
 			c.first = at
-		}
-	}
-	for _, e := range mine {
-		if record.Conflicted(e) {
-			c.conflicts++
 		}
 	}
 	return c, nil

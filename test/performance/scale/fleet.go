@@ -26,15 +26,11 @@ type fleet struct {
 	members int
 	// before and after are how fast we wrote.
 	before, after pace
-	// took is from the election of the leader to the last Tenant's Ready; each has
-	// its own time in ready, in that order.
+	// took is from the election of the leader to the last Tenant's Ready.
 	took  time.Duration
-	ready []time.Duration
 	spent cost
 	// first is from the election to the operator's first write.
 	first time.Duration
-	// cpu is what the operator's process took of the cores.
-	cpu time.Duration
 	// empty is before there was any Tenant, worked right after all were made, known of a
 	// process that has found them made.
 	empty, worked, known footprint
@@ -133,10 +129,6 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 	if err != nil {
 		return err
 	}
-	before, err := f.cpu(ctx)
-	if err != nil {
-		return err
-	}
 	if err := f.lead(ctx); err != nil {
 		return err
 	}
@@ -148,45 +140,10 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 	if err != nil {
 		return err
 	}
-	for _, at := range times {
-		r.ready = append(r.ready, at.Sub(began))
-	}
-	r.took = r.ready[len(r.ready)-1]
-	after, err := f.cpu(ctx)
-	if err != nil {
-		return err
-	}
-	r.cpu = after - before
+	r.took = times[len(times)-1].Sub(began)
 	r.spent, err = f.costOf(ctx, from, r.n*len(s))
 	r.first = r.spent.first.Sub(began)
 	return err
-}
-
-// cpu is how much of the cores the operator's process has had.
-func (f *field) cpu(ctx context.Context) (time.Duration, error) {
-	metrics, err := stage.ReadMetrics(ctx, f.replica)
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(metrics.Sum("process_cpu_seconds_total", nil) * float64(time.Second)), nil
-}
-
-// online is what became of a fleet that was created while the operator led.
-type online struct {
-	n    int
-	took time.Duration // from the first creation to the last Ready
-}
-
-func measureOnline(ctx context.Context, b stage.Bench, n int) (r online, err error) {
-	b.Say("%d Tenants while the operator leads: starting a control plane", n)
-	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
-	if err != nil {
-		return r, err
-	}
-	defer f.close(ctx, &err)
-	r.n = n
-	r.took, err = f.swarm(ctx, n)
-	return r, err
 }
 
 // swarm creates a fleet before the operator's eyes.
@@ -209,9 +166,8 @@ func (f *field) swarm(ctx context.Context, n int) (time.Duration, error) {
 
 // limited is what users get at the limits that ship.
 type limited struct {
-	n     int
-	took  time.Duration
-	spent cost
+	n    int
+	took time.Duration
 }
 
 // measureLimit learns the shape of what is written for one Tenant, and then has a fleet
@@ -226,15 +182,8 @@ func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited
 	if s, err = f.model(ctx); err != nil {
 		return nil, r, err
 	}
-	from, err := f.bookmark()
-	if err != nil {
-		return s, r, err
-	}
 	r.n = n
-	if r.took, err = f.swarm(ctx, n); err != nil {
-		return s, r, err
-	}
-	r.spent, err = f.costOf(ctx, from, n*len(s))
+	r.took, err = f.swarm(ctx, n)
 	return s, r, err
 }
 

@@ -23,54 +23,20 @@ func (f *findings) herdFigures() []figures.Figure {
 			Runs: []float64{n / h.first[len(h.first)-1].Seconds()},
 			Note: "the store answers at once; a first probe also writes a status and an event",
 		},
-		told("B1.wait.p50", "from the time when all were due to the arrival of the probe, median", "s")(quantile(0.5, seconds(h.first))),
-		told("B1.wait.p99", "the same, 99th percentile", "s")(quantile(0.99, seconds(h.first))),
 		{ID: "B1.reads", Title: "live reads for each first probe", Runs: []float64{float64(h.spent.reads) / n}, Note: "the Secret, which is never kept"},
-		{ID: "B1.writes", Title: "writes for each first probe, with events", Runs: []float64{float64(h.spent.writes) / n}},
-		told("B1.period.p50", "from the first probe to the second / period, median", "")(quantile(0.5, h.periods())),
-		told("B1.period.p99", "the same, 99th percentile", "")(quantile(0.99, h.periods())),
 		{ID: "B1.early", Title: "second probes that came before their period had passed", Runs: []float64{h.share(h.early) * n}, Goal: figures.Exactly(0)},
 		{
 			ID: "B1.late", Title: fmt.Sprintf("share that came more than %s after 1.1 periods", tardy),
 			Runs: []float64{h.share(h.late)}, Goal: figures.AtMost(0.01),
 		},
-		told("B1.queue.p50", "in the work queue while second probes came, median", "s")(histogramQuantile(0.5, h.queued)),
-		told("B1.queue.p99", "the same, 99th percentile", "s")(histogramQuantile(0.99, h.queued)),
 	}
-	busiest := told("B1.restart.peak", fmt.Sprintf("after a restart, the busiest %s of a period / the mean", stretch), "")(
-		peakToMean(perBin(h.restarted, stretch, h.period)))
-	busiest.Goal = figures.AtMost(fuller)
-	return append(list, busiest,
-		told("B1.restart.second", "after a restart, the busiest second / the mean", "")(peakToMean(perBin(h.restarted, time.Second, h.period))))
-}
-
-// told is a figure with the one run that there is, or with none where there was nothing
-// to take it from.
-func told(id, title, unit string) func(value float64, err error) figures.Figure {
-	return func(value float64, err error) figures.Figure {
-		f := figures.Figure{ID: id, Title: title, Unit: unit}
-		if err == nil {
-			f.Runs = []float64{value}
-		}
-		return f
+	busiest := figures.Figure{
+		ID: "B1.restart.peak", Title: fmt.Sprintf("after a restart, the busiest %s of a period / the mean", stretch), Goal: figures.AtMost(fuller),
 	}
-}
-
-func seconds(durations []time.Duration) []float64 {
-	var list []float64
-	for _, d := range durations {
-		list = append(list, d.Seconds())
+	if peak, err := peakToMean(perBin(h.restarted, stretch, h.period)); err == nil {
+		busiest.Runs = []float64{peak}
 	}
-	return list
-}
-
-// periods are the gaps as multiples of the period.
-func (h *herd) periods() []float64 {
-	var list []float64
-	for _, gap := range h.gaps {
-		list = append(list, gap.Seconds()/h.period.Seconds())
-	}
-	return list
+	return append(list, busiest)
 }
 
 func (h *herd) early(gap time.Duration) bool { return gap < h.period }

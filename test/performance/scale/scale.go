@@ -18,16 +18,14 @@ type sizes struct {
 	// fleets are the numbers of Tenants, in the order in which they are measured. What
 	// is there more than once is measured as often.
 	fleets []int
-	// online is how many are created while the operator leads.
-	online int
 	// buckets are how many StorageBuckets, each probed once a period.
 	buckets int
 	period  time.Duration
 }
 
 var (
-	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, online: 1000, buckets: 10_000, period: time.Minute}
-	quick = sizes{limited: 10, fleets: []int{20, 40}, online: 20, buckets: 100, period: 10 * time.Second}
+	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, buckets: 10_000, period: time.Minute}
+	quick = sizes{limited: 10, fleets: []int{20, 40}, buckets: 100, period: 10 * time.Second}
 )
 
 // Measure has fleets of Tenants and of StorageBuckets looked after, each on a control
@@ -52,7 +50,6 @@ type findings struct {
 	shape   shape
 	limited *limited
 	fleets  []fleet
-	online  *online
 	herd    *herd
 }
 
@@ -98,10 +95,5 @@ func (f *findings) takeTenants(ctx context.Context, b stage.Bench, z sizes) erro
 		}
 		f.fleets = append(f.fleets, r)
 	}
-	o, err := measureOnline(ctx, b, z.online)
-	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("measuring %d Tenants that are created while the operator leads: %w", z.online, err))...)
-	}
-	f.online = &o
 	return errors.Join(errs...)
 }
