@@ -134,7 +134,7 @@ func (f *field) bookmark() (record.Bookmark, error) { return record.End(f.Plane.
 
 // cost is what the operator asked of the API server.
 type cost struct {
-	writes, reads int
+	writes, reads, conflicts int
 	// first is when it received the first of the writes; zero if there is none.
 	first time.Time
 }
@@ -161,6 +161,7 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 			c.first = at
 		}
 	}
+	c.conflicts = len(record.Select(mine, record.Conflicted))
 	return c, nil
 }
 

@@ -147,17 +147,17 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 }
 
 // swarm creates a fleet before the operator's eyes.
-func (f *field) swarm(ctx context.Context, n int) (time.Duration, error) {
+func (f *field) swarm(ctx context.Context, fleet string, n int) (time.Duration, error) {
 	eye, err := f.look(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer eye.close()
 	began := f.bench.Clock.Now()
-	if _, err := f.create(ctx, fleetOnline, n); err != nil {
+	if _, err := f.create(ctx, fleet, n); err != nil {
 		return 0, err
 	}
-	times, err := eye.await(ctx, fleetOnline, n)
+	times, err := eye.await(ctx, fleet, n)
 	if err != nil {
 		return 0, err
 	}
@@ -183,7 +183,7 @@ func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited
 		return nil, r, err
 	}
 	r.n = n
-	r.took, err = f.swarm(ctx, n)
+	r.took, err = f.swarm(ctx, fleetOnline, n)
 	return s, r, err
 }
 

@@ -18,14 +18,17 @@ type sizes struct {
 	// fleets are the numbers of Tenants, in the order in which they are measured. What
 	// is there more than once is measured as often.
 	fleets []int
+	// edited is how many Tenants are edited at a time, and editing for how long.
+	edited  int
+	editing time.Duration
 	// buckets are how many StorageBuckets, each probed once a period.
 	buckets int
 	period  time.Duration
 }
 
 var (
-	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, buckets: 10_000, period: time.Minute}
-	quick = sizes{limited: 10, fleets: []int{20, 40}, buckets: 100, period: 10 * time.Second}
+	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, edited: 50, editing: 5 * time.Second, buckets: 10_000, period: time.Minute}
+	quick = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second, buckets: 100, period: 10 * time.Second}
 )
 
 // Measure has fleets of Tenants and of StorageBuckets looked after, each on a control
@@ -51,6 +54,8 @@ type findings struct {
 	limited *limited
 	fleets  []fleet
 	herd    *herd
+	// contention is nil where it was not measured, as the others are.
+	contention *contention
 }
 
 // measure goes on with what does not depend on a part that has failed. StorageBuckets
@@ -95,5 +100,10 @@ func (f *findings) takeTenants(ctx context.Context, b stage.Bench, z sizes) erro
 		}
 		f.fleets = append(f.fleets, r)
 	}
+	c, err := measureContention(ctx, b, z.edited, z.editing)
+	if err != nil {
+		return errors.Join(append(errs, fmt.Errorf("measuring conflicts with editors: %w", err))...)
+	}
+	f.contention = &c
 	return errors.Join(errs...)
 }

@@ -29,7 +29,7 @@ func TestQuickHasAllFigures(t *testing.T) {
 		g.Expect(f.Verdict()).NotTo(Equal(figures.Absent), f.ID)
 	}
 	for _, id := range []string{
-		"W4.tenants.20", "W4.tenants.40", "F5.40", "W4.limited", "M1.tenant", "M1.resident.40", "B1.rate", "B1.restart.peak",
+		"W4.tenants.20", "W4.tenants.40", "F5.40", "W4.limited", "M1.tenant", "M1.resident.40", "W5", "B1.rate", "B1.restart.peak",
 	} {
 		g.Expect(byID).To(HaveKey(id))
 	}
