@@ -11,7 +11,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
-	"leasehold.dev/test/harness/record"
 )
 
 var _ = Describe("A steady state", Serial, func() {
