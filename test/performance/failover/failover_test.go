@@ -18,7 +18,7 @@ func TestMeasure(t *testing.T) {
 	g, ctx := NewWithT(t), t.Context()
 	checkout, err := stage.Build(ctx, root, t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	section, err := Measure(ctx, stage.Bench{Checkout: checkout, Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+	section, err := Measure(ctx, stage.Bench{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, f := range section.Figures {
 		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -58,7 +57,7 @@ func (c *campaign) measure(ctx context.Context, m measurement, checkout stage.Ch
 	section, err := figures.Section{}, ctx.Err()
 	if err == nil {
 		section, err = m.measure(ctx, stage.Bench{
-			Checkout: checkout, Dir: filepath.Join(c.dir, m.id), Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
+			Checkout: checkout, Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
 			Say: func(format string, args ...any) { c.say(m.id+": "+format, args...) },
 		})
 	}
@@ -87,25 +86,6 @@ func broken(r figures.Report) error {
 func (c *campaign) missed() error {
 	if n := len(c.report.Missed()); n > 0 && !c.onlyReport && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
-	}
-	return nil
-}
-
-// forget removes what an earlier run has left in dir, so that all that is there
-// later is of one run.
-func forget(dir string, all []measurement) error {
-	old := []string{filepath.Join(dir, figures.JSONFile), filepath.Join(dir, figures.MarkdownFile)}
-	for _, m := range all {
-		old = append(old, filepath.Join(dir, m.id))
-	}
-	plots, err := filepath.Glob(filepath.Join(dir, "*.svg"))
-	if err != nil {
-		return fmt.Errorf("looking for what an earlier run has left: %w", err)
-	}
-	for _, path := range append(old, plots...) {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("clearing away what an earlier run has left: %w", err)
-		}
 	}
 	return nil
 }

@@ -116,21 +116,6 @@ func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
 	g.Expect(report.Sections[2].Failure).To(ContainSubstring("canceled"))
 }
 
-func TestEachHasABenchOfItsOwn(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	c := newCampaign(t, io.Discard)
-	c.report.Quick = true
-	var got stage.Bench
-	m := measurement{"one", "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
-		got = b
-		return figures.Section{}, nil
-	}}
-	g.Expect(c.run(t.Context(), []measurement{m}, stage.Checkout{Commit: "0123abc"})).To(Succeed())
-	g.Expect(got.Dir).To(Equal(filepath.Join(c.dir, "one")))
-	g.Expect(got).To(And(HaveField("Seed", uint64(7)), HaveField("Quick", true), HaveField("Checkout.Commit", "0123abc")))
-}
-
 func written(t *testing.T, dir string) figures.Report {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, figures.JSONFile))
@@ -143,21 +128,6 @@ func written(t *testing.T, dir string) figures.Report {
 		t.Fatal(err)
 	}
 	return report
-}
-
-func TestWhatAnEarlierRunHasLeftIsForgotten(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	dir := t.TempDir()
-	for _, name := range []string{"report.json", "report.md", "old.svg", "suite/ginkgo.log", "mine/notes.txt", "notes.txt"} {
-		g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)).To(Succeed())
-		g.Expect(os.WriteFile(filepath.Join(dir, name), nil, 0o600)).To(Succeed())
-	}
-	g.Expect(forget(dir, []measurement{{id: "suite"}})).To(Succeed())
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(left).To(ConsistOf(filepath.Join(dir, "mine"), filepath.Join(dir, "notes.txt")))
-	g.Expect(forget(filepath.Join(dir, "never"), nil)).To(Succeed())
 }
 
 func TestChoose(t *testing.T) {

@@ -164,13 +164,10 @@ func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error
 	if err != nil {
 		return err
 	}
-	for left := r.period; left > 0; left -= telling {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("watching probes after a restart: %w", ctx.Err())
-		case <-f.bench.Clock.After(min(left, telling)):
-			f.bench.Say("%d probes since the restart", s.count()-seen)
-		}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("watching probes after a restart: %w", ctx.Err())
+	case <-f.bench.Clock.After(r.period):
 	}
 	for _, a := range s.from(seen) {
 		r.restarted = append(r.restarted, a.at.Sub(began))
@@ -180,16 +177,14 @@ func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error
 
 // awaitProbes returns when so many probes have arrived in all.
 func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
-	news := newPacer(f.bench.Clock)
+	stalled := newStall(f.bench.Clock)
 	for {
 		count := s.count()
 		switch {
 		case count >= n:
 			return nil
-		case news.stuck(count):
+		case stalled.reached(count):
 			return fmt.Errorf("only %d of %d probes have arrived, and none for %s", count, n, patience)
-		case news.due():
-			f.bench.Say("%d of %d probes have arrived", count, n)
 		}
 		select {
 		case <-ctx.Done():

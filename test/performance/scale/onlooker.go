@@ -92,17 +92,14 @@ func (o *onlooker) seen(fleet string) []time.Time {
 // await returns when the whole fleet is Ready. It gives up when none has become Ready
 // for a minute.
 func (o *onlooker) await(ctx context.Context, fleet string, n int) ([]time.Time, error) {
-	news := newPacer(o.bench.Clock)
+	stalled := newStall(o.bench.Clock)
 	for {
 		times := o.seen(fleet)
 		if len(times) == n {
 			return times, nil
 		}
-		if news.stuck(len(times)) {
+		if stalled.reached(len(times)) {
 			return times, fmt.Errorf("only %d of %d Tenants of %s are Ready, and none became so for %s", len(times), n, fleet, patience)
-		}
-		if news.due() {
-			o.bench.Say("%d of %d Tenants are Ready", len(times), n)
 		}
 		select {
 		case <-ctx.Done():
@@ -112,35 +109,19 @@ func (o *onlooker) await(ctx context.Context, fleet string, n int) ([]time.Time,
 	}
 }
 
-// pacer says when it is time to tell how far something is, and when it is no more
-// to be believed that it goes on.
-type pacer struct {
-	clock       clock.PassiveClock
-	told, moved time.Time
-	last        int
+// stall notices that a count does not grow any more.
+type stall struct {
+	clock clock.PassiveClock
+	moved time.Time
+	last  int
 }
 
-// telling is the pause between two words of how far it is.
-const telling = 10 * time.Second
+func newStall(c clock.PassiveClock) *stall { return &stall{clock: c, moved: c.Now()} }
 
-func newPacer(c clock.PassiveClock) *pacer {
-	now := c.Now()
-	return &pacer{clock: c, told: now, moved: now}
-}
-
-// due reports, once each ten seconds, that something is to be told.
-func (p *pacer) due() bool {
-	if p.clock.Since(p.told) < telling {
-		return false
+// reached reports that the count has been the same for a minute.
+func (s *stall) reached(count int) bool {
+	if count != s.last {
+		s.last, s.moved = count, s.clock.Now()
 	}
-	p.told = p.clock.Now()
-	return true
-}
-
-// stuck reports that the count has been the same for a minute.
-func (p *pacer) stuck(count int) bool {
-	if count != p.last {
-		p.last, p.moved = count, p.clock.Now()
-	}
-	return p.clock.Since(p.moved) > patience
+	return s.clock.Since(s.moved) > patience
 }

@@ -19,7 +19,7 @@ func TestQuickHasAllFigures(t *testing.T) {
 	checkout, err := stage.Build(ctx, filepath.Join("..", "..", ".."), t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
 	section, err := scale.Measure(ctx, stage.Bench{
-		Checkout: checkout, Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf,
+		Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf,
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(section.Failure).To(BeEmpty())

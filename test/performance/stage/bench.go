@@ -8,8 +8,6 @@ import (
 type Bench struct {
 	// Checkout is what is measured.
 	Checkout Checkout
-	// Dir is a folder of the measurement's own, for what is worth keeping.
-	Dir string
 	// Seed is what chance is drawn from.
 	Seed uint64
 	// Quick asks for as little as shows that the measurement works: few runs of small
