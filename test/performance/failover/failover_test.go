@@ -8,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const root = "../../.."
@@ -16,9 +16,9 @@ const root = "../../.."
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	g, ctx := NewWithT(t), t.Context()
-	checkout, err := stage.Build(ctx, root, t.TempDir())
+	checkout, err := environment.Build(ctx, root, t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	section, err := Measure(ctx, stage.Bench{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+	section, err := Measure(ctx, environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, f := range section.Figures {
 		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())

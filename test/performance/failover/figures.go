@@ -17,7 +17,7 @@ const (
 )
 
 // section is all that was found so far.
-func (m *bench) section() figures.Section {
+func (m *measurement) section() figures.Section {
 	s := figures.Section{ID: "failover", Title: "Losing the leader", Text: m.text()}
 	for _, g := range m.groups {
 		s.Figures = append(s.Figures, g.figures(m.plan.setting)...)
@@ -154,7 +154,7 @@ func (g *group) gaveUp() figures.Figure {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-func (m *bench) text() string {
+func (m *measurement) text() string {
 	with := m.plan.setting
 	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants; Lease %s, renew deadline
 %s, retry period %s. Every %s somebody takes the subjects out of a binding that the operator has made, every %s while a leader is

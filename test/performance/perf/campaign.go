@@ -12,7 +12,7 @@ import (
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // measurement makes one section of the report.
@@ -20,7 +20,7 @@ type measurement struct {
 	id string
 	// about is how long it takes on a quiet machine of two cores.
 	about   string
-	measure func(context.Context, stage.Bench) (figures.Section, error)
+	measure func(context.Context, environment.Parameters) (figures.Section, error)
 }
 
 // campaign is one run of several measurements.
@@ -36,7 +36,7 @@ type campaign struct {
 // run makes the measurements one after the other, as each wants the machine for
 // itself. One that fails does not keep the others from being made; who breaks off
 // keeps what was measured until then.
-func (c *campaign) run(ctx context.Context, chosen []measurement, checkout stage.Checkout) error {
+func (c *campaign) run(ctx context.Context, chosen []measurement, checkout environment.Checkout) error {
 	var errs []error
 	for i, m := range chosen {
 		c.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
@@ -52,11 +52,11 @@ func (c *campaign) run(ctx context.Context, chosen []measurement, checkout stage
 }
 
 // measure makes one of them, unless all is over.
-func (c *campaign) measure(ctx context.Context, m measurement, checkout stage.Checkout) figures.Section {
+func (c *campaign) measure(ctx context.Context, m measurement, checkout environment.Checkout) figures.Section {
 	began := c.clock.Now()
 	section, err := figures.Section{}, ctx.Err()
 	if err == nil {
-		section, err = m.measure(ctx, stage.Bench{
+		section, err = m.measure(ctx, environment.Parameters{
 			Checkout: checkout, Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
 			Say: func(format string, args ...any) { c.say(m.id+": "+format, args...) },
 		})

@@ -25,9 +25,9 @@ import (
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/performance/environment"
 	"leasehold.dev/test/performance/failover"
 	"leasehold.dev/test/performance/scale"
-	"leasehold.dev/test/performance/stage"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.
@@ -108,7 +108,7 @@ func perf(ctx context.Context, args []string, output io.Writer) error {
 	c := &campaign{clock: clock.RealClock{}, output: output, dir: o.dir, onlyReport: o.report}
 	c.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: c.clock.Now(), Machine: figures.ThisMachine()}
 	c.say("building %s", o.root)
-	checkout, err := stage.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
+	checkout, err := environment.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -21,8 +21,8 @@ const (
 	secret    = "keys"
 )
 
-// herd is what became of many buckets.
-type herd struct {
+// bucketFleet is what became of many buckets.
+type bucketFleet struct {
 	n      int
 	period time.Duration
 	// first are the arrivals of the first probes, from the moment when all were due.
@@ -34,9 +34,9 @@ type herd struct {
 	restarted []time.Duration
 }
 
-// measureHerd has all buckets become due at once, looks at their next probes, and then
+// measureBuckets has all buckets become due at once, looks at their next probes, and then
 // at those that follow a restart of the leader.
-func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration) (r herd, err error) {
+func measureBuckets(ctx context.Context, b environment.Parameters, n int, period time.Duration) (r bucketFleet, err error) {
 	b.Say("%d StorageBuckets: starting a control plane and %d endpoints", n, endpoints)
 	s, err := startStore(ctx, b.Clock, endpoints)
 	if err != nil {
@@ -70,7 +70,7 @@ func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration
 	return r, f.probesAfterRestart(ctx, s, &r)
 }
 
-func (f *field) createBuckets(ctx context.Context, endpoints []string, n int, period time.Duration) error {
+func (f *testbed) createBuckets(ctx context.Context, endpoints []string, n int, period time.Duration) error {
 	keys := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secret},
 		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: "id", v1beta1.SecretKeySecretAccessKey: "key"},
@@ -96,7 +96,7 @@ func (f *field) createBuckets(ctx context.Context, endpoints []string, n int, pe
 }
 
 // firstProbes lets the replica lead: what was never probed is due at once.
-func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
+func (f *testbed) firstProbes(ctx context.Context, s *store, r *bucketFleet) error {
 	from, err := f.bookmark()
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
 }
 
 // secondProbes waits until each bucket has been probed twice.
-func (f *field) secondProbes(ctx context.Context, s *store, r *herd) error {
+func (f *testbed) secondProbes(ctx context.Context, s *store, r *bucketFleet) error {
 	if err := f.awaitProbes(ctx, s, 2*r.n); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func gaps(arrivals []arrival) []time.Duration {
 }
 
 // probesAfterRestart looks at the arrivals of a period that begins with another leader.
-func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error {
+func (f *testbed) probesAfterRestart(ctx context.Context, s *store, r *bucketFleet) error {
 	if _, err := f.replica.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the leader: %w", err)
 	}
@@ -176,7 +176,7 @@ func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error
 }
 
 // awaitProbes returns when so many probes have arrived in all.
-func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
+func (f *testbed) awaitProbes(ctx context.Context, s *store, n int) error {
 	stalled := newStall(f.bench.Clock)
 	for {
 		count := s.count()

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -30,7 +30,7 @@ type contention struct {
 }
 
 // measureContention has several clients edit the same Tenants.
-func measureContention(ctx context.Context, b stage.Bench, n int, lasts time.Duration) (r contention, err error) {
+func measureContention(ctx context.Context, b environment.Parameters, n int, lasts time.Duration) (r contention, err error) {
 	b.Say("%d editors of %d Tenants: starting a control plane", editors, n)
 	f, err := open(ctx, b, auditv1.LevelMetadata)
 	if err != nil {
@@ -61,7 +61,7 @@ func measureContention(ctx context.Context, b stage.Bench, n int, lasts time.Dur
 
 // edit changes labels and admins of Tenants at random, without reading them, and returns how
 // often.
-func (f *field) edit(ctx context.Context, tenants int, lasts time.Duration) (edits int, err error) {
+func (f *testbed) edit(ctx context.Context, tenants int, lasts time.Duration) (edits int, err error) {
 	made := make([]int, editors)
 	group, ctx := errgroup.WithContext(ctx)
 	for editor := range editors {

@@ -7,7 +7,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // Names of fleets, all as long as that of the model.
@@ -50,7 +50,7 @@ func sample(n int) int { return min(max(n/4, 10), 250) }
 // measureFleet has the operator make a fleet that is there when it begins to lead, between
 // two times of writing the same ourselves, so that what drifts is seen: the machine
 // does, and an API server that has more to keep is slower.
-func measureFleet(ctx context.Context, b stage.Bench, s shape, n int) (r fleet, err error) {
+func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int) (r fleet, err error) {
 	b.Say("%d Tenants: starting a control plane", n)
 	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
 	if err != nil {
@@ -108,7 +108,7 @@ func measureFleet(ctx context.Context, b stage.Bench, s shape, n int) (r fleet, 
 }
 
 // practise writes for a fleet that nobody reconciles, and has it go away.
-func (f *field) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
+func (f *testbed) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
 	uids, err := f.create(ctx, fleet, n)
 	if err != nil {
 		return pace{}, err
@@ -121,7 +121,7 @@ func (f *field) practise(ctx context.Context, s shape, fleet string, n int) (pac
 }
 
 // converge lets the replica lead and waits until the fleet is Ready.
-func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) error {
+func (f *testbed) converge(ctx context.Context, eye *watcher, s shape, r *fleet) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 }
 
 // swarm creates a fleet before the operator's eyes.
-func (f *field) swarm(ctx context.Context, fleet string, n int) (time.Duration, error) {
+func (f *testbed) swarm(ctx context.Context, fleet string, n int) (time.Duration, error) {
 	eye, err := f.look(ctx)
 	if err != nil {
 		return 0, err
@@ -172,7 +172,7 @@ type limited struct {
 
 // measureLimit learns the shape of what is written for one Tenant, and then has a fleet
 // made at the limits that ship.
-func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited, err error) {
+func measureLimit(ctx context.Context, b environment.Parameters, n int) (s shape, r limited, err error) {
 	b.Say("%d Tenants at the limits that ship: starting a control plane", n)
 	f, err := open(ctx, b, auditv1.LevelRequestResponse)
 	if err != nil {
@@ -188,7 +188,7 @@ func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited
 }
 
 // model has the operator make one Tenant and looks what it writes for it.
-func (f *field) model(ctx context.Context) (shape, error) {
+func (f *testbed) model(ctx context.Context) (shape, error) {
 	if err := f.settle(ctx); err != nil {
 		return nil, err
 	}

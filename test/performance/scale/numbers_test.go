@@ -94,7 +94,7 @@ func TestRatioIsOfTheMeanTimeOfAWrite(t *testing.T) {
 }
 
 func TestEarlyAndLateAreOutsideOfWhatIsPromised(t *testing.T) {
-	h := herd{period: 10 * time.Second, gaps: []time.Duration{
+	h := bucketFleet{period: 10 * time.Second, gaps: []time.Duration{
 		10*time.Second - 1, 10 * time.Second, 11*time.Second + tardy, 11*time.Second + tardy + 1,
 	}}
 	if early, late := h.share(h.early), h.share(h.late); early != 0.25 || late != 0.25 {

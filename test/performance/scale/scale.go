@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // sizes say how much is measured.
@@ -33,7 +33,7 @@ var (
 
 // Measure has fleets of Tenants and of StorageBuckets looked after, each on a control
 // plane of its own. With an error it returns the figures that there are.
-func Measure(ctx context.Context, b stage.Bench) (figures.Section, error) {
+func Measure(ctx context.Context, b environment.Parameters) (figures.Section, error) {
 	began := b.Clock.Now()
 	z := full
 	if b.Quick {
@@ -50,41 +50,41 @@ func Measure(ctx context.Context, b stage.Bench) (figures.Section, error) {
 
 // findings are all that was measured.
 type findings struct {
-	shape   shape
-	limited *limited
-	fleets  []fleet
-	herd    *herd
+	shape       shape
+	limited     *limited
+	fleets      []fleet
+	bucketFleet *bucketFleet
 	// contention is nil where it was not measured, as the others are.
 	contention *contention
 }
 
 // measure goes on with what does not depend on a part that has failed. StorageBuckets
 // mostly wait, so where figures say nothing they do so beside the Tenants.
-func measure(ctx context.Context, b stage.Bench, z sizes) (findings, error) {
+func measure(ctx context.Context, b environment.Parameters, z sizes) (findings, error) {
 	var found findings
 	var buckets, tenants error
 	if b.Quick {
 		var beside sync.WaitGroup
-		beside.Go(func() { buckets = found.takeHerd(ctx, b, z) })
+		beside.Go(func() { buckets = found.takeBuckets(ctx, b, z) })
 		tenants = found.takeTenants(ctx, b, z)
 		beside.Wait()
 	} else {
 		tenants = found.takeTenants(ctx, b, z)
-		buckets = found.takeHerd(ctx, b, z)
+		buckets = found.takeBuckets(ctx, b, z)
 	}
 	return found, errors.Join(tenants, buckets)
 }
 
-func (f *findings) takeHerd(ctx context.Context, b stage.Bench, z sizes) error {
-	h, err := measureHerd(ctx, b, z.buckets, z.period)
+func (f *findings) takeBuckets(ctx context.Context, b environment.Parameters, z sizes) error {
+	h, err := measureBuckets(ctx, b, z.buckets, z.period)
 	if err != nil {
 		return fmt.Errorf("measuring %d StorageBuckets: %w", z.buckets, err)
 	}
-	f.herd = &h
+	f.bucketFleet = &h
 	return nil
 }
 
-func (f *findings) takeTenants(ctx context.Context, b stage.Bench, z sizes) error {
+func (f *findings) takeTenants(ctx context.Context, b environment.Parameters, z sizes) error {
 	s, l, err := measureLimit(ctx, b, z.limited)
 	if err != nil {
 		// Without the shape there is nothing to compare with.

@@ -8,17 +8,17 @@ import (
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/environment"
 	"leasehold.dev/test/performance/scale"
-	"leasehold.dev/test/performance/stage"
 )
 
 // What is counted is the same however little is measured on however busy a machine.
 func TestQuickHasAllFigures(t *testing.T) {
 	t.Parallel()
 	g, ctx := NewWithT(t), t.Context()
-	checkout, err := stage.Build(ctx, filepath.Join("..", "..", ".."), t.TempDir())
+	checkout, err := environment.Build(ctx, filepath.Join("..", "..", ".."), t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	section, err := scale.Measure(ctx, stage.Bench{
+	section, err := scale.Measure(ctx, environment.Parameters{
 		Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf,
 	})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -39,7 +39,7 @@ watched, and those after a restart of the leader.`
 
 func (f *findings) section() figures.Section {
 	s := figures.Section{ID: "scale", Title: "Many Tenants, many StorageBuckets", Text: text}
-	s.Figures = slices.Concat(f.fleetFigures(), f.limitFigures(), f.memoryFigures(), f.contentionFigures(), f.herdFigures())
+	s.Figures = slices.Concat(f.fleetFigures(), f.limitFigures(), f.memoryFigures(), f.contentionFigures(), f.bucketFigures())
 	return s
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -78,40 +78,40 @@ func policy(level auditv1.Level) ([]byte, error) {
 	return text, nil
 }
 
-// field is a stage with one replica on which a fleet is measured.
-type field struct {
-	*stage.Stage
-	bench stage.Bench
+// testbed is an environment with one replica on which a fleet is measured.
+type testbed struct {
+	*environment.Environment
+	bench environment.Parameters
 	// replica is the only one.
 	replica *env.Replica
 }
 
-// open starts a stage. Only who has to know what the operator writes has bodies recorded:
+// open starts one. Bodies are recorded only where the writes of the operator matter:
 // that takes a part of each request that no user's API server takes.
-func open(ctx context.Context, b stage.Bench, level auditv1.Level, args ...string) (*field, error) {
+func open(ctx context.Context, b environment.Parameters, level auditv1.Level, args ...string) (*testbed, error) {
 	audit, err := policy(level)
 	if err != nil {
 		return nil, err
 	}
-	s, err := stage.Start(ctx, b.Checkout, stage.Options{
+	s, err := environment.Start(ctx, b.Checkout, environment.Options{
 		Args:  slices.Concat(swift, args),
 		Plane: env.Options{Controllers: controllers, AuditPolicy: audit},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &field{Stage: s, bench: b, replica: s.Installation.Replicas()[0]}, nil
+	return &testbed{Environment: s, bench: b, replica: s.Installation.Replicas()[0]}, nil
 }
 
 // close ends it, also where ctx has ended.
-func (f *field) close(ctx context.Context, err *error) {
+func (f *testbed) close(ctx context.Context, err *error) {
 	*err = errors.Join(*err, f.Stop(context.WithoutCancel(ctx)))
 }
 
 // settle returns when nothing has been written to the audit log for a while.
-func (f *field) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
+func (f *testbed) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
 
-func (f *field) settleFor(ctx context.Context, calm time.Duration) error {
+func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), f.bench.Clock.Now()
 	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
 		info, err := os.Stat(f.Plane.AuditLog())
@@ -130,7 +130,7 @@ func (f *field) settleFor(ctx context.Context, calm time.Duration) error {
 }
 
 // bookmark is where the audit log ends now.
-func (f *field) bookmark() (record.Bookmark, error) { return record.End(f.Plane.AuditLog()) }
+func (f *testbed) bookmark() (record.Bookmark, error) { return record.End(f.Plane.AuditLog()) }
 
 // cost is what the operator asked of the API server.
 type cost struct {
@@ -140,7 +140,7 @@ type cost struct {
 }
 
 // eventsSince is what the audit log has after the bookmark.
-func (f *field) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
+func (f *testbed) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
 	events, _, err := record.ReadAuditLogFrom(f.Plane.AuditLog(), from)
 	return events, err
 }
@@ -148,13 +148,13 @@ func (f *field) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
 // costSince counts the operator's requests that follow the bookmark, but for watches and
 // for what becoming the leader costs: its event, and the webhooks' certificate. Those
 // about the Lease are not recorded.
-func (f *field) costSince(from record.Bookmark) (cost, error) {
+func (f *testbed) costSince(from record.Bookmark) (cost, error) {
 	events, err := f.eventsSince(from)
 	if err != nil {
 		return cost{}, err
 	}
-	mine := record.Select(events, record.User(stage.User), record.Not(record.InNamespace(stage.Namespace)), record.Not(ofWebhooks))
-	writes := record.Writes(mine, stage.User)
+	mine := record.Select(events, record.User(environment.User), record.Not(record.InNamespace(environment.Namespace)), record.Not(ofWebhooks))
+	writes := record.Writes(mine, environment.User)
 	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
 	for _, e := range writes {
 		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
@@ -167,7 +167,7 @@ func (f *field) costSince(from record.Bookmark) (cost, error) {
 
 // costOf is the same when at least so many writes have been recorded, or nothing has been
 // for some seconds: events are sent beside all else, and may come late.
-func (f *field) costOf(ctx context.Context, from record.Bookmark, writes int) (c cost, err error) {
+func (f *testbed) costOf(ctx context.Context, from record.Bookmark, writes int) (c cost, err error) {
 	for range tries {
 		if err := f.settle(ctx); err != nil {
 			return c, err

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
-// onlooker sees which Tenants are Ready, and since when. It watches all through a
+// watcher sees which Tenants are Ready, and since when. It watches all through a
 // measurement, so that the API server has the same to do in all parts of it.
-type onlooker struct {
-	bench stage.Bench
+type watcher struct {
+	bench environment.Parameters
 	stop  context.CancelFunc
 	ended chan struct{}
 
@@ -30,11 +30,11 @@ type onlooker struct {
 	ready map[string]time.Time
 }
 
-// look begins to watch; the onlooker has to be closed.
-func (f *field) look(ctx context.Context) (*onlooker, error) {
+// look begins to watch; the watcher has to be closed.
+func (f *testbed) look(ctx context.Context) (*watcher, error) {
 	ctx, stop := context.WithCancel(ctx)
-	o := &onlooker{bench: f.bench, stop: stop, ended: make(chan struct{}), ready: map[string]time.Time{}}
-	c, err := cache.New(f.Plane.Config(), cache.Options{Scheme: stage.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
+	o := &watcher{bench: f.bench, stop: stop, ended: make(chan struct{}), ready: map[string]time.Time{}}
+	c, err := cache.New(f.Plane.Config(), cache.Options{Scheme: environment.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("making a cache: %w", err)
@@ -58,12 +58,12 @@ func (f *field) look(ctx context.Context) (*onlooker, error) {
 	return o, nil
 }
 
-func (o *onlooker) close() {
+func (o *watcher) close() {
 	o.stop()
 	<-o.ended
 }
 
-func (o *onlooker) see(object any) {
+func (o *watcher) see(object any) {
 	t, ok := object.(client.Object).(*v1beta1.Tenant)
 	if !ok || !meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
 		return
@@ -76,7 +76,7 @@ func (o *onlooker) see(object any) {
 }
 
 // seen is when each member of a fleet that is Ready became so, in that order.
-func (o *onlooker) seen(fleet string) []time.Time {
+func (o *watcher) seen(fleet string) []time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var times []time.Time
@@ -91,7 +91,7 @@ func (o *onlooker) seen(fleet string) []time.Time {
 
 // await returns when the whole fleet is Ready. It gives up when none has become Ready
 // for a minute.
-func (o *onlooker) await(ctx context.Context, fleet string, n int) ([]time.Time, error) {
+func (o *watcher) await(ctx context.Context, fleet string, n int) ([]time.Time, error) {
 	stalled := newStall(o.bench.Clock)
 	for {
 		times := o.seen(fleet)

@@ -11,11 +11,11 @@ import (
 // until it is seen to be due, and one more for those who are before it.
 const tardy = 2 * time.Second
 
-func (f *findings) herdFigures() []figures.Figure {
-	if f.herd == nil {
+func (f *findings) bucketFigures() []figures.Figure {
+	if f.bucketFleet == nil {
 		return nil
 	}
-	h := f.herd
+	h := f.bucketFleet
 	n := float64(h.n)
 	list := []figures.Figure{
 		{
@@ -39,12 +39,12 @@ func (f *findings) herdFigures() []figures.Figure {
 	return append(list, busiest)
 }
 
-func (h *herd) early(gap time.Duration) bool { return gap < h.period }
+func (h *bucketFleet) early(gap time.Duration) bool { return gap < h.period }
 
-func (h *herd) late(gap time.Duration) bool { return gap > h.period+h.period/10+tardy }
+func (h *bucketFleet) late(gap time.Duration) bool { return gap > h.period+h.period/10+tardy }
 
 // share is for how many of the gaps something holds, of all.
-func (h *herd) share(holds func(time.Duration) bool) float64 {
+func (h *bucketFleet) share(holds func(time.Duration) bool) float64 {
 	count := 0
 	for _, gap := range h.gaps {
 		if holds(gap) {

@@ -28,7 +28,7 @@ func (p pace) rate() float64 { return float64(p.writes) / p.took.Seconds() }
 // with one Tenant at a time and the events beside it. It neither reads nor decides,
 // and does not look into answers. All that was written has been answered when
 // it returns.
-func (f *field) write(ctx context.Context, s shape, fleet string, uids []types.UID) (pace, error) {
+func (f *testbed) write(ctx context.Context, s shape, fleet string, uids []types.UID) (pace, error) {
 	c, err := f.rawClient()
 	if err != nil {
 		return pace{}, err
@@ -55,7 +55,7 @@ func (f *field) write(ctx context.Context, s shape, fleet string, uids []types.U
 }
 
 // rawClient is the operator to the API server, with its token, and not limited.
-func (f *field) rawClient() (rest.Interface, error) {
+func (f *testbed) rawClient() (rest.Interface, error) {
 	config := f.replica.Config()
 	config.QPS = -1
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()

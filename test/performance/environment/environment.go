@@ -1,4 +1,4 @@
-package stage
+package environment
 
 import (
 	"context"
@@ -50,8 +50,8 @@ type Options struct {
 	Plane env.Options
 }
 
-// Stage is the operator of one checkout on a control plane of its own.
-type Stage struct {
+// Environment is the operator of one checkout on a control plane of its own.
+type Environment struct {
 	Checkout     Checkout
 	Plane        *env.ControlPlane
 	Installation *env.Installation
@@ -60,10 +60,10 @@ type Stage struct {
 }
 
 // Start starts a control plane, installs the operator of the checkout and returns
-// when all its replicas are ready, one leads and admission answers. The Stage has
+// when all its replicas are ready, one leads and admission answers. The Environment has
 // to be stopped.
-func Start(ctx context.Context, c Checkout, o Options) (_ *Stage, err error) {
-	s := &Stage{Checkout: c}
+func Start(ctx context.Context, c Checkout, o Options) (_ *Environment, err error) {
+	s := &Environment{Checkout: c}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
@@ -117,7 +117,7 @@ func Args(p env.ReplicaPorts) []string {
 
 // AwaitReady returns when all replicas that run are ready, one of them leads and
 // admission answers.
-func (s *Stage) AwaitReady(ctx context.Context) error {
+func (s *Environment) AwaitReady(ctx context.Context) error {
 	for _, r := range s.Installation.Replicas() {
 		err := within(ctx, r.Name()+" to be ready", func(ctx context.Context) error {
 			if err := r.Ready(ctx); r.Running() {
@@ -145,7 +145,7 @@ func (s *Stage) AwaitReady(ctx context.Context) error {
 }
 
 // Leader returns the running replica that the Lease names, or nil if it names none.
-func (s *Stage) Leader(ctx context.Context) (*env.Replica, error) {
+func (s *Environment) Leader(ctx context.Context) (*env.Replica, error) {
 	var lease coordinationv1.Lease
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, &lease); err != nil {
 		return nil, fmt.Errorf("reading the election Lease: %w", err)
@@ -157,7 +157,7 @@ func (s *Stage) Leader(ctx context.Context) (*env.Replica, error) {
 }
 
 // Holder returns the replica that a Lease names, or nil if it names none.
-func (s *Stage) Holder(lease *coordinationv1.Lease) *env.Replica {
+func (s *Environment) Holder(lease *coordinationv1.Lease) *env.Replica {
 	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	for _, r := range s.Installation.Replicas() {
 		if r.Name() == pod {
@@ -168,7 +168,7 @@ func (s *Stage) Holder(lease *coordinationv1.Lease) *env.Replica {
 }
 
 // AwaitLeader returns the leader as soon as there is one that runs.
-func (s *Stage) AwaitLeader(ctx context.Context) (leader *env.Replica, err error) {
+func (s *Environment) AwaitLeader(ctx context.Context) (leader *env.Replica, err error) {
 	err = within(ctx, "one of the replicas to lead", func(ctx context.Context) (err error) {
 		if leader, err = s.Leader(ctx); err == nil && leader == nil {
 			err = errors.New("the holder of the Lease does not run")
@@ -179,7 +179,7 @@ func (s *Stage) AwaitLeader(ctx context.Context) (leader *env.Replica, err error
 }
 
 // Stop ends the replicas and the control plane. It is safe to call more than once.
-func (s *Stage) Stop(ctx context.Context) error {
+func (s *Environment) Stop(ctx context.Context) error {
 	var errs []error
 	if s.Installation != nil {
 		errs = append(errs, s.Installation.Stop(ctx))
