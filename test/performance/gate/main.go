@@ -51,7 +51,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.StringVar(&o.base, "base", "", "Commit to compare with, from where the head branched off.")
 	flags.StringVar(&o.head, "head", "", "Folder or commit to judge; empty is the repository with its uncommitted changes.")
 	flags.StringVar(&o.dir, "dir", "artifacts/gate", "Folder for the report.")
-	flags.IntVar(&o.rounds, "rounds", 10, "How often the benchmarks of each tree are run, in turns.")
+	flags.IntVar(&o.rounds, "rounds", 6, "How often the benchmarks of each tree are run, in turns.")
 	only := flags.String("only", "", "Checks to run, with commas between: benchmarks, flakes. Empty runs all.")
 	if _, err = program.Parse(flags, args); err != nil {
 		return o, err
