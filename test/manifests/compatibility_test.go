@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,7 +225,8 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		g.Eventually(func() error { return c.Create(ctx, stored[i], strict) }).WithTimeout(time.Minute).Should(Succeed(), o.GetName())
 		if o.Object["status"] != nil {
 			stored[i].Object["status"] = o.Object["status"]
-			g.Expect(c.Status().Update(ctx, stored[i], &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}})).To(Succeed(), o.GetName())
+			validated := &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}}
+			g.Expect(c.Status().Update(ctx, stored[i], validated)).To(Succeed(), o.GetName())
 		}
 	}
 
@@ -234,7 +236,8 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		versions, _, err := unstructured.NestedSlice(d.Object, "spec", "versions")
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, v := range versions {
-			g.Expect(unstructured.SetNestedField(v.(map[string]any), "boolean", "schema", "openAPIV3Schema", "properties", "spec", "properties", marker, "type")).To(Succeed())
+			path := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties", marker, "type"}
+			g.Expect(unstructured.SetNestedField(v.(map[string]any), "boolean", path...)).To(Succeed())
 		}
 		g.Expect(unstructured.SetNestedSlice(d.Object, versions, "spec", "versions")).To(Succeed())
 	}
@@ -274,14 +277,27 @@ func TestNarrowed(t *testing.T) {
 		return o.Object
 	}
 	const base = `{type: object, required: [a], properties: {a: {type: string, maxLength: 5, enum: [x, w], default: x}, b: {items: {minimum: 1}}}}`
-	for now, want := range map[string][]string{
-		base: nil,
-		`{type: object, description: d, properties: {a: {type: string, maxLength: 6, enum: [x, w, z], default: x}, b: {items: {minimum: 0}}, c: {}}}`:              nil,
-		`{type: object, required: [a, b], properties: {a: {type: string, maxLength: 5, enum: [x, w], default: x}, b: {items: {minimum: 1}}}}`:                      {": required has more: [b]"},
-		`{type: object, required: [a], properties: {a: {type: string, maxLength: 4, minLength: 1, enum: [x], default: w}, b: {items: {minimum: 2}}}}`:              {".a: default was x and is w", ".a: enum was [x w] and is [x]", ".a: maxLength was 5 and is 4", ".a: minLength was <nil> and is 1", ".b[]: minimum was 1 and is 2"},
-		`{type: object, required: [a], properties: {a: {type: integer, maxLength: 5, enum: [x, w], default: x, x-kubernetes-validations: [{rule: r}]}}}`:           {".a: type was string and is integer", ".a: x-kubernetes-validations has more: [map[rule:r]]", ".b: is gone"},
-		`{type: object, required: [a], properties: {a: {type: string, maxLength: 5, enum: [x, w], default: x, pattern: p}, b: {items: {minimum: 1, maximum: 2}}}}`: {".a: pattern was <nil> and is p", ".b[]: maximum was <nil> and is 2"},
+	for change, want := range map[string][]string{
+		``: nil,
+		`type: object -> description: d, type: object`:                  nil,
+		`maxLength: 5 -> maxLength: 6`:                                  nil,
+		`minimum: 1 -> minimum: 0`:                                      nil,
+		`[x, w] -> [x, w, z]`:                                           nil,
+		`required: [a], -> `:                                            nil,
+		`required: [a] -> required: [a, b]`:                             {": required has more: [b]"},
+		`default: x -> default: w`:                                      {".a: default was x and is w"},
+		`[x, w] -> [x]`:                                                 {".a: enum was [x w] and is [x]"},
+		`maxLength: 5 -> maxLength: 4`:                                  {".a: maxLength was 5 and is 4"},
+		`maxLength -> minLength: 1, maxLength`:                          {".a: minLength was <nil> and is 1"},
+		`minimum: 1 -> minimum: 2`:                                      {".b[]: minimum was 1 and is 2"},
+		`minimum -> maximum: 2, minimum`:                                {".b[]: maximum was <nil> and is 2"},
+		`type: string -> type: integer`:                                 {".a: type was string and is integer"},
+		`maxLength -> pattern: p, maxLength`:                            {".a: pattern was <nil> and is p"},
+		`maxLength -> x-kubernetes-validations: [{rule: r}], maxLength`: {".a: x-kubernetes-validations has more: [map[rule:r]]"},
+		`, b: {items: {minimum: 1}} -> `:                                {".b: is gone"},
 	} {
+		from, to, _ := strings.Cut(change, " -> ")
+		now := strings.Replace(base, from, to, 1)
 		NewWithT(t).Expect(narrowed("", parse(base), parse(now))).To(Equal(want), now)
 	}
 }

@@ -35,7 +35,7 @@ type options struct {
 	rounds                int
 }
 
-// checks are all there are, with what each needs.
+// checks are all there are.
 var checks = []struct {
 	name string
 	run  func(context.Context, options, *trees.Trees) ([]finding, error)
@@ -52,7 +52,11 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.StringVar(&o.head, "head", "", "Folder or commit to judge; empty is the repository with its uncommitted changes.")
 	flags.StringVar(&o.dir, "dir", "artifacts/gate", "Folder for the report.")
 	flags.IntVar(&o.rounds, "rounds", 6, "How often the benchmarks of each tree are run, in turns.")
-	only := flags.String("only", "", "Checks to run, with commas between: benchmarks, flakes. Empty runs all.")
+	var known []string
+	for _, check := range checks {
+		known = append(known, check.name)
+	}
+	only := flags.String("only", "", "Checks to run, with commas between: "+strings.Join(known, ", ")+". Empty runs all.")
 	if _, err = program.Parse(flags, args); err != nil {
 		return o, err
 	}
@@ -70,8 +74,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	}
 	o.only = strings.Split(*only, ",")
 	for _, name := range o.only {
-		if name != "benchmarks" && name != "flakes" {
-			return o, fmt.Errorf("reading -only: unknown check %q: there are benchmarks and flakes", name)
+		if !slices.Contains(known, name) {
+			return o, fmt.Errorf("reading -only: unknown check %q: there are %s", name, strings.Join(known, ", "))
 		}
 	}
 	return o, nil
