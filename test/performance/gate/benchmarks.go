@@ -201,8 +201,9 @@ func (s samples) read(pkg string, output []byte, units []string) error {
 	return nil
 }
 
-// compareSamples compares medians. A difference counts if a U test finds it significant and
-// it exceeds the tolerance of its unit.
+// compareSamples compares medians. A difference counts if a U test finds it significant, and if
+// the median and the best run exceed the tolerance of the unit: on a busy machine many runs are
+// disturbed, and the best one is not.
 func compareSamples(base, head samples) (found []finding) {
 	byName := func(a, b measurement) int { return strings.Compare(a.String(), b.String()) }
 	for _, m := range slices.SortedFunc(maps.Keys(head), byName) {
@@ -220,10 +221,11 @@ func compareSamples(base, head samples) (found []finding) {
 		f.base = format(b)
 		test, tolerated := benchmath.AssumeNothing.Compare(before, after), 1+tolerances[m.unit]
 		significant := test.P < test.Alpha
+		least, best := slices.Min(base[m]), slices.Min(head[m])
 		switch {
-		case significant && h > b*tolerated:
+		case significant && h > b*tolerated && best > least*tolerated:
 			f.verdict, f.reason = isWorse, fmt.Sprintf("%s, %s", test.FormatDelta(b, h), test)
-		case significant && b > h*tolerated:
+		case significant && b > h*tolerated && least > best*tolerated:
 			f.verdict, f.reason = better, fmt.Sprintf("%s, %s", test.FormatDelta(b, h), test)
 		}
 		found = append(found, f)

@@ -44,6 +44,7 @@ func TestCompareSamples(t *testing.T) {
 		"a slower machine":            {seconds, values(1.4e-6), same},
 		"twice the time":              {seconds, values(2e-6), isWorse},
 		"half the time":               {seconds, values(0.5e-6), better},
+		"a busy machine":              {seconds, append(values(3e-6), values(1e-6)[:4]...), same},
 		"one slow run":                {seconds, append(values(1e-6), 1), same},
 		"twice the time once":         {seconds, []float64{2e-6}, same},
 		"a new benchmark":             {measurement{"tenant.New", "sec/op"}, values(1), added},
