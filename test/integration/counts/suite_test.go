@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -78,6 +79,10 @@ var _ = Describe("The operator", Serial, func() {
 				GinkgoWriter.Print(c.requests(phase.Name))
 			}
 		}
-		Expect(differences).To(BeEmpty(), "if the change is meant: go test ./test/integration/counts -update")
+		var texts []string
+		for _, d := range differences {
+			texts = append(texts, d.String())
+		}
+		Expect(strings.Join(texts, "\n")).To(BeEmpty(), "if the change is meant: go test ./test/integration/counts -update")
 	})
 })
