@@ -177,23 +177,23 @@ mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operat
 	@$(GO) build -o $(TOOLS)/mutants ./test/mutants
 	@$(TOOLS)/mutants -dir $(ARTIFACTS)/mutants -seed '$(SEED)' -run '$(MUTANTS)' $(MUTANTS_FLAGS)
 
-# More flags, for example PERF_FLAGS='-only scale,suite' or PERF_FLAGS=-quick.
+# More flags, for example PERF_FLAGS='-only scale,pauses' or PERF_FLAGS=-quick.
 PERF_FLAGS ?=
 
 .PHONY: perf
-perf: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Measure the operator and the harness against their goals (an hour, on a quiet machine); report in artifacts/perf.
+perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goals (40 minutes, on a quiet machine); report in artifacts/perf.
 	@$(GO) build -o $(TOOLS)/perf ./test/performance/perf
 	@$(TOOLS)/perf -dir $(ARTIFACTS)/perf -seed '$(SEED)' $(PERF_FLAGS)
 
 # The commit to compare with, for example BASE=origin/main.
 BASE       ?=
-# More flags, for example GATE_FLAGS='-only counts' for one check, or GATE_FLAGS='-learn 20'.
+# More flags, for example GATE_FLAGS='-only benchmarks' for one check.
 GATE_FLAGS ?=
 
 .PHONY: gate
 gate: needs-base needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare with BASE=<commit> and stop what is worse; the report is in artifacts/gate.
 	@$(GO) build -o $(TOOLS)/gate ./test/performance/gate
-	@exec $(TOOLS)/gate -base '$(BASE)' -dir $(ARTIFACTS)/gate -seed '$(SEED)' $(GATE_FLAGS)
+	@exec $(TOOLS)/gate -base '$(BASE)' -dir $(ARTIFACTS)/gate $(GATE_FLAGS)
 
 .PHONY: needs-base
 needs-base:
@@ -203,8 +203,8 @@ needs-base:
 GATE_RUNS ?= 20
 
 .PHONY: gate-proof
-gate-proof: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Prove the gate: it stops each planted regression, and GATE_RUNS times not a checkout by itself.
-	@GATE_RUNS='$(GATE_RUNS)' ARTIFACTS='$(abspath $(ARTIFACTS))' $(GO) test ./test/performance/gate/proof -count=1 -timeout=6h -v
+gate-proof: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Prove that each planted regression is stopped, and GATE_RUNS times not a checkout by itself.
+	@GATE_RUNS='$(GATE_RUNS)' $(GO) test ./test/performance/gate/proof -count=1 -timeout=6h -v
 
 # A kubectl that the user named, here where KUBECTL has no default yet, needs no
 # control plane of ours.

@@ -23,6 +23,12 @@ func (t totals) plus(o totals) totals {
 	return totals{t.passed + o.passed, append(t.failures, o.failures...), append(t.skips, o.skips...)}
 }
 
+type testSuite struct {
+	Name    string     `xml:"name,attr"`
+	Seconds float64    `xml:"time,attr"`
+	Cases   []testCase `xml:"testcase"`
+}
+
 type testCase struct {
 	Name    string   `xml:"name,attr"`
 	Class   string   `xml:"classname,attr"`
@@ -37,10 +43,10 @@ type message struct {
 }
 
 // read returns the totals of a run from its reports.
-func read(r run) (totals, error) {
+func read(r run, b budgets) (totals, error) {
 	var t totals
 	for _, report := range r.reports {
-		one, err := readReport(report)
+		one, err := readReport(report, b)
 		if errors.Is(err, fs.ErrNotExist) {
 			one.failures = []string{fmt.Sprintf("the run left no report at %s (exit status %d)", report, r.status)}
 		} else if err != nil {
@@ -57,17 +63,15 @@ func read(r run) (totals, error) {
 	return t, nil
 }
 
-func readReport(path string) (totals, error) {
+func readReport(path string, b budgets) (totals, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return totals{}, err
 	}
 	// Both <testsuites> and a lone <testsuite> occur as the root.
 	var report struct {
-		Suites []struct {
-			Cases []testCase `xml:"testcase"`
-		} `xml:"testsuite"`
-		Cases []testCase `xml:"testcase"`
+		Suites []testSuite `xml:"testsuite"`
+		testSuite
 	}
 	if err := xml.Unmarshal(data, &report); err != nil {
 		return totals{}, fmt.Errorf("parsing %s: %w", path, err)
@@ -76,6 +80,10 @@ func readReport(path string) (totals, error) {
 	for _, suite := range report.Suites {
 		t = t.plus(count(suite.Cases))
 	}
+	if len(report.Suites) == 0 {
+		report.Suites = []testSuite{report.testSuite}
+	}
+	t.failures = append(t.failures, b.exceeded(report.Suites)...)
 	return t, nil
 }
 

@@ -54,6 +54,10 @@ func summarize(w io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New("no run to summarize")
 	}
+	b, err := readBudgets(budgetsFile)
+	if err != nil {
+		return err
+	}
 	var all totals
 	var lines []string
 	for _, arg := range args {
@@ -61,7 +65,7 @@ func summarize(w io.Writer, args []string) error {
 		if err != nil {
 			return err
 		}
-		t, err := read(r)
+		t, err := read(r, b)
 		if err != nil {
 			return err
 		}

@@ -147,3 +147,37 @@ func TestSummarizeRefusesNonsense(t *testing.T) {
 		})
 	}
 }
+
+func TestBudgets(t *testing.T) {
+	b, err := readBudgets(budgetsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(t.TempDir(), "junit.xml")
+	const slow = `<testsuites time="9000"><testsuite name="tenant" time="601"><testcase name="a"/></testsuite>` +
+		`<testsuite name="storagebucket" time="601"><testcase name="b"/></testsuite><testsuite name="other" time="401.2"><testcase name="c"/></testsuite></testsuites>`
+	for text, want := range map[string][]string{
+		slow: {
+			"suite tenant took 601 s, its budget is 600 s (hack/testsummary/budgets.yaml)",
+			"suite other took 401 s, its budget is 400 s (hack/testsummary/budgets.yaml)",
+		},
+		`<testsuite name="tenant" time="601"><testcase name="a"/></testsuite>`: {"suite tenant took 601 s, its budget is 600 s (hack/testsummary/budgets.yaml)"},
+		unitReport: {"runners TestStops"},
+	} {
+		if err := os.WriteFile(report, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readReport(report, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.failures); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+	for _, text := range []string{"tenant: 3", "default: soon", "default: -1"} {
+		if _, err := readBudgets([]byte(text)); err == nil {
+			t.Errorf("%s: want an error", text)
+		}
+	}
+}

@@ -11,7 +11,6 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
-	"leasehold.dev/test/harness/record"
 )
 
 var _ = Describe("A steady state", Serial, func() {
@@ -56,41 +55,6 @@ var _ = Describe("A steady state", Serial, func() {
 		look(ctx, v, 20)
 		Expect(suite.Writes(since)).To(BeEmpty())
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(3))
-	})
-
-	It("costs no more writes to reach than there are things to write", func(ctx SpecContext) {
-		// The line of a write follows its effect, so the last one may be a moment late;
-		// one too many would be counted in the step that follows.
-		succeeded := record.Match(record.Succeeded)
-		name := unique("cost")
-		configMap, deployment := "patch configmaps/ markdowns-"+name, "patch deployments/ viewer-"+name
-		service, status := "patch services/ viewer-"+name, "patch markdownviews/status "+name
-
-		By("creating: three children and the status, and the status again when the viewers are there")
-		since := suite.AuditPosition()
-		v := given(ctx, build(name))
-		eventuallyObserved(ctx, v)
-		Eventually(suite.Writes).WithArguments(since, succeeded).Should(ConsistOf(configMap, deployment, service, status))
-		eventuallyReady(ctx, v)
-		Eventually(suite.Writes).WithArguments(since, succeeded).Should(ConsistOf(configMap, deployment, service, status, status))
-
-		By("changing the replicas: the Deployment, and the status before and after")
-		since = suite.AuditPosition()
-		change(ctx, v, replicas(2))
-		eventuallyReady(ctx, v)
-		Eventually(suite.Writes).WithArguments(since, succeeded).Should(ConsistOf(deployment, status, status))
-
-		By("changing the content: the ConfigMap, the Deployment, and the status before and after")
-		since = suite.AuditPosition()
-		change(ctx, v, showing(files{"SUMMARY.md": "other"}))
-		eventuallyReady(ctx, v)
-		Eventually(suite.Writes).WithArguments(since, succeeded).Should(ConsistOf(configMap, deployment, status, status))
-
-		By("changing a label: nothing")
-		since = suite.AuditPosition()
-		change(ctx, v, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"example.com/a": "b"} })
-		look(ctx, v, 3)
-		Expect(suite.Writes(since)).To(BeEmpty())
 	})
 
 	It("ends with the view: its metrics go when it goes (V17, R20)", func(ctx SpecContext) {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // starting is how many control planes start at once: more of them take each other's time.
@@ -29,9 +29,9 @@ type group struct {
 	failures  []error
 }
 
-// bench is one measurement under way.
-type bench struct {
-	stage.Bench
+// measurement is one that is under way.
+type measurement struct {
+	environment.Parameters
 	plan   plan
 	groups []*group
 }
@@ -39,8 +39,8 @@ type bench struct {
 // Measure loses the leader in each way, of the checkout and of its peer, and returns
 // how long it took and who wrote meanwhile. A trial without a new leader is an error,
 // which says what the replicas had to say; the others count all the same.
-func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err error) {
-	m := &bench{Bench: b, plan: full()}
+func Measure(ctx context.Context, b environment.Parameters) (section figures.Section, err error) {
+	m := &measurement{Parameters: b, plan: full()}
 	if b.Quick {
 		m.plan = quick()
 	}
@@ -48,7 +48,6 @@ func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err e
 	defer func() {
 		section = m.section()
 		section.Took = b.Clock.Since(began)
-		err = errors.Join(err, m.keep())
 		if err != nil {
 			section.Failure = err.Error()
 		}
@@ -71,7 +70,7 @@ func Measure(ctx context.Context, b stage.Bench) (section figures.Section, err e
 }
 
 // start starts all pairs, those of the subjects by turns.
-func (m *bench) start(ctx context.Context, subjects []subject) error {
+func (m *measurement) start(ctx context.Context, subjects []subject) error {
 	random := rand.New(rand.NewPCG(m.Seed, 0))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(starting)
@@ -88,7 +87,7 @@ func (m *bench) start(ctx context.Context, subjects []subject) error {
 	return all.Wait()
 }
 
-func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) error {
+func (m *measurement) startPair(ctx context.Context, g *group, random *rand.Rand) error {
 	began := m.Clock.Now()
 	p, err := startPair(ctx, g.subject, m.plan.setting, m.Clock, random)
 	if err != nil {
@@ -105,7 +104,7 @@ func (m *bench) startPair(ctx context.Context, g *group, random *rand.Rand) erro
 	return nil
 }
 
-func (m *bench) stop(ctx context.Context) error {
+func (m *measurement) stop(ctx context.Context) error {
 	var errs []error
 	for _, g := range m.groups {
 		for _, p := range g.pairs {
@@ -116,7 +115,7 @@ func (m *bench) stop(ctx context.Context) error {
 }
 
 // each does something with all pairs at once.
-func (m *bench) each(do func(*group, *pair) error) error {
+func (m *measurement) each(do func(*group, *pair) error) error {
 	var all errgroup.Group
 	for _, g := range m.groups {
 		for _, p := range g.pairs {
@@ -127,7 +126,7 @@ func (m *bench) each(do func(*group, *pair) error) error {
 }
 
 // rest counts the election's requests.
-func (m *bench) rest(ctx context.Context) error {
+func (m *measurement) rest(ctx context.Context) error {
 	m.Say("counting what the election asks for in %s of rest", m.plan.idle)
 	return m.each(func(g *group, p *pair) error {
 		rates, err := p.rest(ctx, m.plan.idle)
@@ -143,7 +142,7 @@ func (m *bench) rest(ctx context.Context) error {
 
 // lose makes all trials, in rounds of one on each control plane. All replicas that were lost are
 // started between the rounds, because a start takes the time of those that take over.
-func (m *bench) lose(ctx context.Context) error {
+func (m *measurement) lose(ctx context.Context) error {
 	errs := []error{}
 	rounds := (len(m.groups[0].losses) + m.plan.pairs - 1) / m.plan.pairs
 	for round := range rounds {

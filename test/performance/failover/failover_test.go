@@ -1,9 +1,6 @@
 package failover
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +8,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const root = "../../.."
@@ -19,10 +16,9 @@ const root = "../../.."
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	g, ctx := NewWithT(t), t.Context()
-	checkout, err := stage.Build(ctx, root, t.TempDir())
+	checkout, err := environment.Build(ctx, root, t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	dir := t.TempDir()
-	section, err := Measure(ctx, stage.Bench{Checkout: checkout, Dir: dir, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+	section, err := Measure(ctx, environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, f := range section.Figures {
 		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())
@@ -34,15 +30,4 @@ func TestMeasure(t *testing.T) {
 			g.Expect(f.Verdict()).To(Equal(figures.Met), f.ID)
 		}
 	}
-	var trials []kept
-	text, err := os.ReadFile(filepath.Join(dir, "trials.json"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(json.Unmarshal(text, &trials)).To(Succeed())
-	g.Expect(trials).To(HaveLen(2 * len(ways)))
-	for _, one := range trials {
-		g.Expect(*one.Renewed).To(BeNumerically("<", *one.Acquire), "%s of %s", one.Way, one.Subject)
-		g.Expect(*one.Acquire).To(BeNumerically("<", *one.First), "%s of %s", one.Way, one.Subject)
-	}
-	g.Expect(section.Plots).To(HaveLen(1))
-	g.Expect(section.Plots[0].Series).To(HaveLen(2 * len(ways)))
 }

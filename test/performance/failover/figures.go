@@ -2,7 +2,6 @@ package failover
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"leasehold.dev/test/harness/figures"
@@ -18,12 +17,11 @@ const (
 )
 
 // section is all that was found so far.
-func (m *bench) section() figures.Section {
+func (m *measurement) section() figures.Section {
 	s := figures.Section{ID: "failover", Title: "Losing the leader", Text: m.text()}
 	for _, g := range m.groups {
 		s.Figures = append(s.Figures, g.figures(m.plan.setting)...)
 	}
-	s.Plots = []figures.Plot{m.plot()}
 	return s
 }
 
@@ -34,7 +32,7 @@ func (g *group) figures(with setting) []figures.Figure {
 	for _, w := range ways {
 		all = append(all, g.zombies(w))
 	}
-	all = append(all, g.refused(), g.gaveUpLease(with), g.woken(), g.early())
+	all = append(all, g.gaveUpLease(with), g.woken())
 	return append(append(all, g.requests()...), g.gaveUp())
 }
 
@@ -109,8 +107,6 @@ func (g *group) parts() []figures.Figure {
 		g.figure("F2.leave", "of that, from the last write to the return of the Lease", "ms", g.between(stop, last, released), nil, ""),
 		release,
 		g.figure("F2.begin", "of that, from the election of the next leader to its first write", "ms", g.between(stop, acquired, first), nil, ""),
-		g.figure("F5.kill", "from the election of the next leader after a kill to its first write", "ms", g.between(kill, acquired, first), nil,
-			"with the machine to itself it is F5 of `scale`, which has a goal"),
 	}
 }
 
@@ -124,11 +120,6 @@ func (g *group) zombies(w way) figures.Figure {
 		fmt.Sprintf("by the version of the store at which each write was stored; of %d that cannot be told", undecided))
 }
 
-func (g *group) refused() figures.Figure {
-	return g.figure("F3.refused.pause", "writes of a leader that was paused that the fence refused", "",
-		g.of(pause, func(h handover) float64 { return float64(h.refused) }), nil, "without the fence they would be among those above, as far as nobody was faster")
-}
-
 func (g *group) gaveUpLease(with setting) figures.Figure {
 	longest := (with.renew + with.retry + answering).Seconds() / with.lease.Seconds()
 	return g.figure("F4.cut", "from the last renewal of a leader that is cut off to the end of its process, over the Lease's duration", "",
@@ -139,11 +130,6 @@ func (g *group) gaveUpLease(with setting) figures.Figure {
 func (g *group) woken() figures.Figure {
 	return g.figure("F4.pause", "from when a leader that was paused goes on to the end of its process", "ms",
 		g.between(pause, woken, ended), figures.AtMost(milliseconds(exitWithin)), "")
-}
-
-func (g *group) early() figures.Figure {
-	return g.figure("F5.refused", "writes of the next leader that the fence refused before it let one through", "",
-		g.of(kill, func(h handover) float64 { return float64(h.early) }), nil, "each is tried again 200 ms later")
 }
 
 func (g *group) requests() []figures.Figure {
@@ -168,35 +154,7 @@ func (g *group) gaveUp() figures.Figure {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// plot shows the distributions: of how many trials the next leader worked by then.
-func (m *bench) plot() figures.Plot {
-	with := m.plan.setting
-	p := figures.Plot{
-		Name: "failover", XLabel: "seconds since the loss of the leader", YLabel: "share of the trials in which another one works",
-		Title: fmt.Sprintf("Losing the leader: Lease %s, renew deadline %s, retry period %s", with.lease, with.renew, with.retry),
-	}
-	for _, g := range m.groups {
-		for _, w := range ways {
-			points := distribution(g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() }))
-			if len(points) > 0 {
-				p.Series = append(p.Series, figures.Series{Name: fmt.Sprintf("%s, %s", w, g.subject.name), Points: points, Line: true})
-			}
-		}
-	}
-	return p
-}
-
-// distribution are the steps of an empirical distribution.
-func distribution(values []float64) []figures.Point {
-	var points []figures.Point
-	for i, v := range slices.Sorted(slices.Values(values)) {
-		n := float64(len(values))
-		points = append(points, figures.Point{X: v, Y: float64(i) / n}, figures.Point{X: v, Y: float64(i+1) / n})
-	}
-	return points
-}
-
-func (m *bench) text() string {
+func (m *measurement) text() string {
 	with := m.plan.setting
 	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants; Lease %s, renew deadline
 %s, retry period %s. Every %s somebody takes the subjects out of a binding that the operator has made, every %s while a leader is

@@ -21,20 +21,13 @@ func TestLossesAreAllWaysAsOften(t *testing.T) {
 	g.Expect(all).NotTo(Equal(full().losses(rand.New(rand.NewPCG(3, 4)))), "the order is one of chance")
 }
 
-func TestDistribution(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	g.Expect(distribution([]float64{3, 1})).To(Equal([]figures.Point{{X: 1, Y: 0}, {X: 1, Y: 0.5}, {X: 3, Y: 0.5}, {X: 3, Y: 1}}))
-	g.Expect(distribution(nil)).To(BeEmpty())
-}
-
 // What the figures say of two hand-overs, in the units that they have.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(60), first: at(75), early: 2}
+	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(60), first: at(75)}
 	late := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(300), first: at(311)}
 	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(2160), first: at(2170)}
-	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990), first: at(15000), strays: 3, refused: 7}
+	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990), first: at(15000), strays: 3}
 	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
 	ours := &group{subject: subject{name: "ours"}, rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
 		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped}, pause: {paused}, cut: {severed}}}
@@ -42,26 +35,23 @@ func TestFigures(t *testing.T) {
 		runs    []float64
 		verdict figures.Verdict
 	}{
-		"F1.kill":          {[]float64{65, 301}, figures.Missed},
-		"F1.pause":         {[]float64{1}, figures.Met},
-		"F1.cut":           {[]float64{1.1}, figures.Missed},
-		"F2.stop":          {[]float64{70}, figures.Met},
-		"F2.median":        {[]float64{70}, figures.Missed},
-		"F2.leave":         {[]float64{50}, figures.Told},
-		"F2.release":       {[]float64{10}, figures.Told},
-		"F2.begin":         {[]float64{10}, figures.Told},
-		"F3.kill":          {[]float64{0, 0}, figures.Met},
-		"F3.stop":          {[]float64{0}, figures.Met},
-		"F3.pause":         {[]float64{3}, figures.Missed},
-		"F3.cut":           {[]float64{0}, figures.Met},
-		"F3.refused.pause": {[]float64{7}, figures.Told},
-		"F4.cut":           {[]float64{0.8}, figures.Met},
-		"F4.pause":         {[]float64{90}, figures.Met},
-		"F5.kill":          {[]float64{15, 11}, figures.Told},
-		"F5.refused":       {[]float64{2, 0}, figures.Told},
-		"F6.leader":        {[]float64{1.03}, figures.Met},
-		"F6.standby":       {[]float64{0}, figures.Met},
-		"F7":               {[]float64{1}, figures.Missed},
+		"F1.kill":    {[]float64{65, 301}, figures.Missed},
+		"F1.pause":   {[]float64{1}, figures.Met},
+		"F1.cut":     {[]float64{1.1}, figures.Missed},
+		"F2.stop":    {[]float64{70}, figures.Met},
+		"F2.median":  {[]float64{70}, figures.Missed},
+		"F2.leave":   {[]float64{50}, figures.Told},
+		"F2.release": {[]float64{10}, figures.Told},
+		"F2.begin":   {[]float64{10}, figures.Told},
+		"F3.kill":    {[]float64{0, 0}, figures.Met},
+		"F3.stop":    {[]float64{0}, figures.Met},
+		"F3.pause":   {[]float64{3}, figures.Missed},
+		"F3.cut":     {[]float64{0}, figures.Met},
+		"F4.cut":     {[]float64{0.8}, figures.Met},
+		"F4.pause":   {[]float64{90}, figures.Met},
+		"F6.leader":  {[]float64{1.03}, figures.Met},
+		"F6.standby": {[]float64{0}, figures.Met},
+		"F7":         {[]float64{1}, figures.Missed},
 	}
 	g := NewWithT(t)
 	all := ours.figures(shipped)

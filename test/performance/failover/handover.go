@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // loss is how a leader was lost. The times are this machine's, which are those of the
@@ -44,10 +43,6 @@ type handover struct {
 	// strays are how many writes it accepted from who did not lead then, and undecided
 	// how many of which that cannot be told.
 	strays, undecided int
-	// refused are how many writes of the old leader it forbade after the new one led.
-	refused int
-	// early are how many writes of the new leader it forbade before it accepted one.
-	early int
 }
 
 // errNobody says that a leader has had no successor, as far as the log goes.
@@ -57,9 +52,9 @@ var errNobody = errors.New("no other replica came to lead")
 // was replaced.
 func observe(events []auditv1.Event, l loss) (handover, error) {
 	h := handover{loss: l}
-	writes := record.Writes(events, stage.User, record.Not(aboutLease), record.Not(isEvent))
+	writes := record.Writes(events, environment.User, record.Not(aboutLease), record.Not(isEvent))
 	accepted := record.Select(writes, record.Succeeded)
-	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), stage.Namespace, stage.Lease)
+	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), environment.Namespace, environment.Lease)
 	if err != nil {
 		return h, fmt.Errorf("judging who led: %w", err)
 	}
@@ -73,7 +68,7 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	if err != nil {
 		return h, err
 	}
-	for _, e := range record.Select(events, record.User(stage.User), aboutLease, record.Succeeded, by(l.leader)) {
+	for _, e := range record.Select(events, record.User(environment.User), aboutLease, record.Succeeded, by(l.leader)) {
 		if received := e.RequestReceivedTimestamp.Time; received.Before(h.acquired) && held(e) {
 			h.renewed = received
 		}
@@ -93,8 +88,6 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	if h.first.IsZero() {
 		return h, fmt.Errorf("the new leader %s has written nothing", successor)
 	}
-	h.early = len(record.Select(writes, by(successor), record.Since(h.acquired), forbidden, func(e auditv1.Event) bool { return e.StageTimestamp.Time.Before(h.first) }))
-	h.refused = len(record.Select(writes, by(l.leader), record.Since(h.acquired), forbidden))
 	return h, nil
 }
 
@@ -128,10 +121,6 @@ func isEvent(e auditv1.Event) bool {
 	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
 }
 
-func forbidden(e auditv1.Event) bool {
-	return e.ResponseStatus != nil && e.ResponseStatus.Code == http.StatusForbidden
-}
-
 func by(pod string) record.Match {
 	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
 }
@@ -152,7 +141,7 @@ type electionRates struct{ leader, standby float64 }
 // ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
 func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
 	count := func(who record.Match) float64 {
-		asked := record.Select(events, record.User(stage.User), aboutLease, record.Named(stage.Lease), record.Since(from), who,
+		asked := record.Select(events, record.User(environment.User), aboutLease, record.Named(environment.Lease), record.Since(from), who,
 			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
 		return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
 	}

@@ -59,7 +59,7 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secretName},
 		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey},
 	}
-	if err := p.stage.Client.Create(ctx, keys); err != nil {
+	if err := p.environment.Client.Create(ctx, keys); err != nil {
 		return nil, fmt.Errorf("creating Secret %s: %w", secretName, err)
 	}
 	for i := range observed {
@@ -71,7 +71,7 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 				Probe:                v1beta1.ProbeSpec{PeriodSeconds: probePeriod},
 			},
 		}
-		if err := p.stage.Client.Create(ctx, b); err != nil {
+		if err := p.environment.Client.Create(ctx, b); err != nil {
 			return nil, fmt.Errorf("creating StorageBucket %s: %w", b.Name, err)
 		}
 	}
@@ -81,7 +81,7 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 // owner is the name of the replica that opened the connection between these addresses; "" if
 // none is known to have.
 func (p *pair) owner(client, server string) string {
-	for _, r := range p.stage.Installation.Replicas() {
+	for _, r := range p.environment.Installation.Replicas() {
 		if r.Owns(client, server) {
 			return r.Name()
 		}

@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -34,13 +34,13 @@ const (
 
 // pair are two replicas on a control plane of their own, each behind a proxy.
 type pair struct {
-	subject subject
-	setting setting
-	stage   *stage.Stage
-	proxies []*fault.Proxy // of the replicas, in their order
-	load    *load
-	clock   clock.WithTicker
-	random  *rand.Rand
+	subject     subject
+	setting     setting
+	environment *environment.Environment
+	proxies     []*fault.Proxy // of the replicas, in their order
+	load        *load
+	clock       clock.WithTicker
+	random      *rand.Rand
 	// lost is who was lost on purpose and has not been started again, and gaveUp how
 	// many have ended otherwise.
 	lost   *env.Replica
@@ -56,7 +56,7 @@ func startPair(ctx context.Context, s subject, with setting, c clock.WithTicker,
 		}
 	}()
 	var refused error
-	p.stage, err = stage.Start(ctx, s.checkout, stage.Options{
+	p.environment, err = environment.Start(ctx, s.checkout, environment.Options{
 		Replicas: 2, Args: with.args(),
 		Connect: func(config *rest.Config) {
 			proxy, err := newProxy(config, c)
@@ -83,8 +83,8 @@ func newProxy(config *rest.Config, c clock.Clock) (*fault.Proxy, error) {
 
 func (p *pair) stop(ctx context.Context) error {
 	var errs []error
-	if p.stage != nil {
-		errs = append(errs, p.stage.Stop(ctx))
+	if p.environment != nil {
+		errs = append(errs, p.environment.Stop(ctx))
 	}
 	for _, proxy := range p.proxies {
 		errs = append(errs, proxy.Close())
@@ -94,7 +94,7 @@ func (p *pair) stop(ctx context.Context) error {
 
 // populate makes Tenants and waits until all of them are Ready.
 func (p *pair) populate(ctx context.Context, n int) error {
-	p.load = &load{client: p.stage.Client, clock: p.clock}
+	p.load = &load{client: p.environment.Client, clock: p.clock}
 	var all errgroup.Group
 	all.SetLimit(writers)
 	for i := range n {
@@ -104,17 +104,17 @@ func (p *pair) populate(ctx context.Context, n int) error {
 		p.load.tenants = append(p.load.tenants, t.Name)
 		// A replica that has just lost the Lease, on a busy machine, takes its webhooks with it.
 		all.Go(func() error {
-			return stage.Await(ctx, poll, patience, "admission of "+t.Name, func(ctx context.Context) error {
-				return client.IgnoreAlreadyExists(p.stage.Client.Create(ctx, t.DeepCopy()))
+			return environment.Await(ctx, poll, patience, "admission of "+t.Name, func(ctx context.Context) error {
+				return client.IgnoreAlreadyExists(p.environment.Client.Create(ctx, t.DeepCopy()))
 			})
 		})
 	}
 	if err := all.Wait(); err != nil {
 		return fmt.Errorf("making Tenants: %w", err)
 	}
-	return stage.Await(ctx, poll, patience, "all Tenants to be Ready", func(ctx context.Context) error {
+	return environment.Await(ctx, poll, patience, "all Tenants to be Ready", func(ctx context.Context) error {
 		var list v1beta1.TenantList
-		if err := p.stage.Client.List(ctx, &list); err != nil {
+		if err := p.environment.Client.List(ctx, &list); err != nil {
 			return err
 		}
 		ready := 0
@@ -136,7 +136,7 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRa
 	if err != nil {
 		return rates, err
 	}
-	begin, err := record.End(p.stage.Plane.AuditLog())
+	begin, err := record.End(p.environment.Plane.AuditLog())
 	if err != nil {
 		return rates, err
 	}
@@ -149,7 +149,7 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRa
 	if err := p.pass(ctx, time.Second); err != nil {
 		return rates, err
 	}
-	events, _, err := record.ReadAuditLogFrom(p.stage.Plane.AuditLog(), begin)
+	events, _, err := record.ReadAuditLogFrom(p.environment.Plane.AuditLog(), begin)
 	if err != nil {
 		return rates, err
 	}
@@ -160,8 +160,8 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRa
 // is renewed, and returns who leads.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	before := ""
-	err = stage.Await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
-		for _, r := range p.stage.Installation.Replicas() {
+	err = environment.Await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
+		for _, r := range p.environment.Installation.Replicas() {
 			if err := p.revive(r); err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 				return err
 			}
 		}
-		now, err := p.stage.Leader(ctx)
+		now, err := p.environment.Leader(ctx)
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (p *pair) revive(r *env.Replica) error {
 
 func (p *pair) leaseVersion(ctx context.Context) (string, error) {
 	var lease coordinationv1.Lease
-	if err := p.stage.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, &lease); err != nil {
+	if err := p.environment.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, &lease); err != nil {
 		return "", fmt.Errorf("reading the election Lease: %w", err)
 	}
 	return lease.ResourceVersion, nil
@@ -213,7 +213,7 @@ func (p *pair) leaseVersion(ctx context.Context) (string, error) {
 
 // proxyOf is what a replica reaches the API server through.
 func (p *pair) proxyOf(r *env.Replica) *fault.Proxy {
-	for i, other := range p.stage.Installation.Replicas() {
+	for i, other := range p.environment.Installation.Replicas() {
 		if other == r {
 			return p.proxies[i]
 		}

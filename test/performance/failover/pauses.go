@@ -16,7 +16,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // exitWithin is how long a leader that wakes after its term may take to end.
@@ -46,7 +46,7 @@ const pairsPaused = 2
 
 // MeasurePauses pauses a leader that calls S3 all the time until another one leads, and counts
 // what still arrives from it. The peer shows that there would be something to count.
-func MeasurePauses(ctx context.Context, b stage.Bench) (section figures.Section, err error) {
+func MeasurePauses(ctx context.Context, b environment.Parameters) (section figures.Section, err error) {
 	ours := &pauser{planned: 100}
 	peer := &pauser{planned: 20}
 	if b.Quick {
@@ -81,7 +81,7 @@ func MeasurePauses(ctx context.Context, b stage.Bench) (section figures.Section,
 }
 
 // run pauses the leader of one control plane until all pauses of the subject are begun.
-func (s *pauser) run(ctx context.Context, b stage.Bench, random *rand.Rand) (err error) {
+func (s *pauser) run(ctx context.Context, b environment.Parameters, random *rand.Rand) (err error) {
 	p, err := startPair(ctx, s.subject, short, b.Clock, random)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 	if leader, err = p.sometime(ctx, leader); err != nil {
 		return one, err
 	}
-	err = stage.Await(ctx, time.Millisecond, patience, "requests to S3", func(context.Context) error {
+	err = environment.Await(ctx, time.Millisecond, patience, "requests to S3", func(context.Context) error {
 		if n := o.proxy.Open(fault.Match{}); n < busy {
 			return fmt.Errorf("%d are under way", n)
 		}
@@ -167,12 +167,12 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 // awaitExpiry waits until another replica than the leader, which is paused, holds the Lease.
 // The leader's term ended one lease duration after the last renewal that it had sent.
 func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
-	err = stage.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
+	err = environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
 		var lease coordinationv1.Lease
-		if err := p.stage.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, &lease); err != nil {
+		if err := p.environment.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, &lease); err != nil {
 			return fmt.Errorf("reading the election Lease: %w", err)
 		}
-		successor = p.stage.Holder(&lease)
+		successor = p.environment.Holder(&lease)
 		switch successor {
 		case leader:
 			end = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
@@ -216,8 +216,6 @@ func (s *pauser) figures() []figures.Figure {
 			"of the process that led, by the owner of the connection; nothing but its guard rejects them"),
 		g.figure("F8.exit", "from SIGCONT after the term to the end of the process", "ms",
 			runs(func(one pauseResult) float64 { return milliseconds(one.exit) }), figures.AtMost(milliseconds(exitWithin)), ""),
-		g.figure("F8.busy", "S3 requests that were under way at the pause", "",
-			runs(func(one pauseResult) float64 { return float64(one.underWay) }), nil, ""),
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 func TestMeasurePauses(t *testing.T) {
 	t.Parallel()
 	g, ctx := NewWithT(t), t.Context()
-	checkout, err := stage.Build(ctx, root, t.TempDir())
+	checkout, err := environment.Build(ctx, root, t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
-	section, err := MeasurePauses(ctx, stage.Bench{Checkout: checkout, Dir: t.TempDir(), Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+	section, err := MeasurePauses(ctx, environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, f := range section.Figures {
 		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())

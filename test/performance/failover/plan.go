@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // way is how a leader is lost.
@@ -43,7 +43,7 @@ func (s setting) args() []string {
 type subject struct {
 	name     string
 	suffix   string // of its figures
-	checkout stage.Checkout
+	checkout environment.Checkout
 }
 
 // plan is how much is measured.

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"leasehold.dev/test/internal/tree"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // stockPatch makes the operator one of controller-runtime's own election.
@@ -19,10 +19,10 @@ var stockPatch []byte
 
 // buildPeer builds the operator of a checkout without what it adds to the election of
 // controller-runtime. The copy has to be removed.
-func buildPeer(ctx context.Context, c stage.Checkout) (_ stage.Checkout, remove func() error, err error) {
+func buildPeer(ctx context.Context, c environment.Checkout) (_ environment.Checkout, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "failover-peer-")
 	if err != nil {
-		return stage.Checkout{}, nil, fmt.Errorf("making a folder for the peer: %w", err)
+		return environment.Checkout{}, nil, fmt.Errorf("making a folder for the peer: %w", err)
 	}
 	remove = func() error { return os.RemoveAll(dir) }
 	defer func() {
@@ -32,14 +32,14 @@ func buildPeer(ctx context.Context, c stage.Checkout) (_ stage.Checkout, remove 
 	}()
 	source, patch := filepath.Join(dir, "source"), filepath.Join(dir, "stock.patch")
 	if err := os.WriteFile(patch, stockPatch, 0o600); err != nil {
-		return stage.Checkout{}, nil, err
+		return environment.Checkout{}, nil, err
 	}
 	if err := tree.Copy(c.Dir, source); err != nil {
-		return stage.Checkout{}, nil, err
+		return environment.Checkout{}, nil, err
 	}
 	if err := tree.Patch(ctx, source, patch); err != nil {
-		return stage.Checkout{}, nil, err
+		return environment.Checkout{}, nil, err
 	}
-	peer, err := stage.Build(ctx, source, filepath.Join(dir, "bin"))
+	peer, err := environment.Build(ctx, source, filepath.Join(dir, "bin"))
 	return peer, remove, err
 }

@@ -13,7 +13,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -34,8 +34,8 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 			err = fmt.Errorf("losing the leader of %s by %s: %w\n%s", p.subject.name, w, err, p.logs())
 		}
 	}()
-	tape := &tape{path: p.stage.Plane.AuditLog()}
-	if tape.at, err = record.End(tape.path); err != nil {
+	recording := &recording{path: p.environment.Plane.AuditLog()}
+	if recording.at, err = record.End(recording.path); err != nil {
 		return handover{}, err
 	}
 	leader, err := p.settle(ctx)
@@ -52,18 +52,18 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 		return handover{}, err
 	}
 	p.lost = leader
-	l, err := p.lose(ctx, w, leader, tape)
+	l, err := p.lose(ctx, w, leader, recording)
 	if err != nil {
 		return handover{}, err
 	}
 	if err := p.pass(ctx, trailing); err != nil {
 		return handover{}, err
 	}
-	if err := tape.read(); err != nil {
+	if err := recording.read(); err != nil {
 		return handover{}, err
 	}
 	p.proxyOf(leader).Forget()
-	return observe(tape.events, l)
+	return observe(recording.events, l)
 }
 
 // sometime lets some time go by, so that the leader is not lost at the same moment
@@ -73,7 +73,7 @@ func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica,
 		if err := p.pass(ctx, time.Duration(p.random.Int64N(int64(2*p.setting.retry)))); err != nil {
 			return nil, err
 		}
-		now, err := p.stage.Leader(ctx)
+		now, err := p.environment.Leader(ctx)
 		if err != nil || now == leader {
 			return leader, err
 		}
@@ -86,7 +86,7 @@ func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica,
 
 // lose loses the leader, and returns when another one has written and the old one's
 // process has ended.
-func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape) (loss, error) {
+func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, recording *recording) (loss, error) {
 	l := loss{leader: leader.Name(), at: p.clock.Now()}
 	over := p.ending(ctx, leader)
 	healed := func() error { return nil }
@@ -114,8 +114,8 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, tape *tape)
 			return nil
 		}
 	}
-	err := stage.Await(ctx, poll, 2*p.setting.lease+patience/4, "a write of another leader", func(context.Context) error {
-		return tape.wrote(l.leader)
+	err := environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "a write of another leader", func(context.Context) error {
+		return recording.wrote(l.leader)
 	})
 	if err := errors.Join(err, healed()); err != nil {
 		return l, err
@@ -149,21 +149,21 @@ func (p *pair) ending(ctx context.Context, r *env.Replica) <-chan time.Time {
 // logs are the ends of the replicas' logs.
 func (p *pair) logs() string {
 	var all strings.Builder
-	for _, r := range p.stage.Installation.Replicas() {
+	for _, r := range p.environment.Installation.Replicas() {
 		fmt.Fprintf(&all, "the end of the log of %s, running: %t\n%s\n", r.Name(), r.Running(), r.LogTail(logLines))
 	}
 	return all.String()
 }
 
-// tape is what the audit log says of one trial.
-type tape struct {
+// recording is what the audit log says of one trial.
+type recording struct {
 	path   string
 	at     record.Bookmark
 	events []auditv1.Event
 	looked int // how many of them were looked at by wrote
 }
 
-func (t *tape) read() error {
+func (t *recording) read() error {
 	events, at, err := record.ReadAuditLogFrom(t.path, t.at)
 	if err != nil {
 		return err
@@ -174,13 +174,13 @@ func (t *tape) read() error {
 
 // wrote is an error until another Pod than the leader has written something that only
 // a leader writes.
-func (t *tape) wrote(leader string) error {
+func (t *recording) wrote(leader string) error {
 	if err := t.read(); err != nil {
 		return err
 	}
 	fresh := t.events[t.looked:]
 	t.looked = len(t.events)
-	if len(record.Writes(fresh, stage.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
+	if len(record.Writes(fresh, environment.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
 		return errNobody
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // measurement makes one section of the report.
@@ -21,7 +20,7 @@ type measurement struct {
 	id string
 	// about is how long it takes on a quiet machine of two cores.
 	about   string
-	measure func(context.Context, stage.Bench) (figures.Section, error)
+	measure func(context.Context, environment.Parameters) (figures.Section, error)
 }
 
 // campaign is one run of several measurements.
@@ -37,7 +36,7 @@ type campaign struct {
 // run makes the measurements one after the other, as each wants the machine for
 // itself. One that fails does not keep the others from being made; who breaks off
 // keeps what was measured until then.
-func (c *campaign) run(ctx context.Context, chosen []measurement, checkout stage.Checkout) error {
+func (c *campaign) run(ctx context.Context, chosen []measurement, checkout environment.Checkout) error {
 	var errs []error
 	for i, m := range chosen {
 		c.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
@@ -53,12 +52,12 @@ func (c *campaign) run(ctx context.Context, chosen []measurement, checkout stage
 }
 
 // measure makes one of them, unless all is over.
-func (c *campaign) measure(ctx context.Context, m measurement, checkout stage.Checkout) figures.Section {
+func (c *campaign) measure(ctx context.Context, m measurement, checkout environment.Checkout) figures.Section {
 	began := c.clock.Now()
 	section, err := figures.Section{}, ctx.Err()
 	if err == nil {
-		section, err = m.measure(ctx, stage.Bench{
-			Checkout: checkout, Dir: filepath.Join(c.dir, m.id), Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
+		section, err = m.measure(ctx, environment.Parameters{
+			Checkout: checkout, Seed: c.report.Seed, Quick: c.report.Quick, Clock: c.clock,
 			Say: func(format string, args ...any) { c.say(m.id+": "+format, args...) },
 		})
 	}
@@ -87,25 +86,6 @@ func broken(r figures.Report) error {
 func (c *campaign) missed() error {
 	if n := len(c.report.Missed()); n > 0 && !c.onlyReport && !c.report.Quick {
 		return fmt.Errorf("%w: %d were missed", errMissed, n)
-	}
-	return nil
-}
-
-// forget removes what an earlier run has left in dir, so that all that is there
-// later is of one run.
-func forget(dir string, all []measurement) error {
-	old := []string{filepath.Join(dir, figures.JSONFile), filepath.Join(dir, figures.MarkdownFile)}
-	for _, m := range all {
-		old = append(old, filepath.Join(dir, m.id))
-	}
-	plots, err := filepath.Glob(filepath.Join(dir, "*.svg"))
-	if err != nil {
-		return fmt.Errorf("looking for what an earlier run has left: %w", err)
-	}
-	for _, path := range append(old, plots...) {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("clearing away what an earlier run has left: %w", err)
-		}
 	}
 	return nil
 }

@@ -15,13 +15,13 @@ import (
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // finds is a measurement with one figure, which has to be at most 2. It lasts a
 // second of the clock.
 func finds(id string, clock *testclock.FakeClock, run float64) measurement {
-	return measurement{id, "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
+	return measurement{id, "1s", func(_ context.Context, b environment.Parameters) (figures.Section, error) {
 		b.Say("run %d", 1)
 		clock.Step(time.Second)
 		return figures.Section{Title: "What " + id + " finds", Figures: []figures.Figure{{ID: id, Runs: []float64{run}, Goal: figures.AtMost(2)}}}, nil
@@ -30,7 +30,7 @@ func finds(id string, clock *testclock.FakeClock, run float64) measurement {
 
 // fails is a measurement that breaks off after its first figure.
 func fails(id string, err error) measurement {
-	return measurement{id, "1s", func(context.Context, stage.Bench) (figures.Section, error) {
+	return measurement{id, "1s", func(context.Context, environment.Parameters) (figures.Section, error) {
 		return figures.Section{Figures: []figures.Figure{{ID: id, Runs: []float64{1}}}}, err
 	}}
 }
@@ -58,7 +58,7 @@ func TestWhatItEndsWith(t *testing.T) {
 			t.Parallel()
 			c := newCampaign(t, io.Discard)
 			c.report.Quick, c.onlyReport = tc.quick, tc.report
-			err := c.run(t.Context(), tc.chosen, stage.Checkout{})
+			err := c.run(t.Context(), tc.chosen, environment.Checkout{})
 			if got := program.ExitCode(err, errMissed); got != tc.want {
 				t.Errorf("ends with %d, want %d: %v", got, tc.want, err)
 			}
@@ -78,7 +78,7 @@ func TestOneThatBreaksOffDoesNotKeepTheOthers(t *testing.T) {
 	var said bytes.Buffer
 	c := newCampaign(t, &said)
 	clock := c.clock.(*testclock.FakeClock)
-	g.Expect(c.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, stage.Checkout{})).NotTo(Succeed())
+	g.Expect(c.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, environment.Checkout{})).NotTo(Succeed())
 
 	report := written(t, c.dir)
 	g.Expect(report.Seed).To(BeEquivalentTo(7))
@@ -98,37 +98,22 @@ func TestWhoBreaksOffKeepsWhatWasMeasured(t *testing.T) {
 	g := NewWithT(t)
 	c := newCampaign(t, io.Discard)
 	ctx, interrupt := context.WithCancel(t.Context())
-	breaksOff := measurement{"second", "1s", func(ctx context.Context, _ stage.Bench) (figures.Section, error) {
+	breaksOff := measurement{"second", "1s", func(ctx context.Context, _ environment.Parameters) (figures.Section, error) {
 		interrupt()
 		<-ctx.Done()
 		return figures.Section{Figures: []figures.Figure{{ID: "some", Runs: []float64{1}}}}, ctx.Err()
 	}}
-	never := measurement{"third", "1s", func(context.Context, stage.Bench) (figures.Section, error) {
+	never := measurement{"third", "1s", func(context.Context, environment.Parameters) (figures.Section, error) {
 		t.Error("the third was begun")
 		return figures.Section{}, nil
 	}}
-	err := c.run(ctx, []measurement{fails("first", nil), breaksOff, never}, stage.Checkout{})
+	err := c.run(ctx, []measurement{fails("first", nil), breaksOff, never}, environment.Checkout{})
 	g.Expect(program.ExitCode(err, errMissed)).To(Equal(2))
 	report := written(t, c.dir)
 	g.Expect(report.Sections[0].Failure).To(BeEmpty())
 	g.Expect(report.Sections[1].Figures).To(HaveLen(1))
 	g.Expect(report.Sections[1].Failure).To(ContainSubstring("canceled"))
 	g.Expect(report.Sections[2].Failure).To(ContainSubstring("canceled"))
-}
-
-func TestEachHasABenchOfItsOwn(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	c := newCampaign(t, io.Discard)
-	c.report.Quick = true
-	var got stage.Bench
-	m := measurement{"one", "1s", func(_ context.Context, b stage.Bench) (figures.Section, error) {
-		got = b
-		return figures.Section{}, nil
-	}}
-	g.Expect(c.run(t.Context(), []measurement{m}, stage.Checkout{Commit: "0123abc"})).To(Succeed())
-	g.Expect(got.Dir).To(Equal(filepath.Join(c.dir, "one")))
-	g.Expect(got).To(And(HaveField("Seed", uint64(7)), HaveField("Quick", true), HaveField("Checkout.Commit", "0123abc")))
 }
 
 func written(t *testing.T, dir string) figures.Report {
@@ -143,21 +128,6 @@ func written(t *testing.T, dir string) figures.Report {
 		t.Fatal(err)
 	}
 	return report
-}
-
-func TestWhatAnEarlierRunHasLeftIsForgotten(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	dir := t.TempDir()
-	for _, name := range []string{"report.json", "report.md", "old.svg", "suite/ginkgo.log", "mine/notes.txt", "notes.txt"} {
-		g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755)).To(Succeed())
-		g.Expect(os.WriteFile(filepath.Join(dir, name), nil, 0o600)).To(Succeed())
-	}
-	g.Expect(forget(dir, []measurement{{id: "suite"}})).To(Succeed())
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(left).To(ConsistOf(filepath.Join(dir, "mine"), filepath.Join(dir, "notes.txt")))
-	g.Expect(forget(filepath.Join(dir, "never"), nil)).To(Succeed())
 }
 
 func TestChoose(t *testing.T) {

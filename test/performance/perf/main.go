@@ -1,14 +1,11 @@
-// Command perf measures the operator of this checkout, and the harness that proves
-// it, and writes a report. `make perf` runs it.
+// Command perf measures the operator of this checkout and writes a report. `make perf` runs it.
 //
-//	perf                       everything, about 50 minutes
-//	perf -only scale,suite     some of it
+//	perf                       everything, about 40 minutes
+//	perf -only scale,pauses    some of it
 //	perf -quick                as little as shows that the measurements work
 //	perf -report               ends with 0 though a figure misses its goal
 //
-// It ends with 2 if something could not be measured. A goal that is missed is told,
-// and is no error unless that is asked for: goals are what can be had, and the gate
-// is what a change is stopped by.
+// It ends with 1 if a goal is missed, and with 2 if something could not be measured.
 package main
 
 import (
@@ -28,11 +25,9 @@ import (
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/performance/environment"
 	"leasehold.dev/test/performance/failover"
 	"leasehold.dev/test/performance/scale"
-	"leasehold.dev/test/performance/stage"
-	"leasehold.dev/test/performance/suite"
-	"leasehold.dev/test/performance/writes"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.
@@ -40,14 +35,11 @@ var errMissed = errors.New("not every goal was kept")
 
 func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 
-// measurements are all there are, in the order in which they are made: what is
-// exact comes first, and what the others would disturb most comes last.
+// measurements are all there are, in the order in which they are made.
 var measurements = []measurement{
-	{"writes", "4m", writes.Measure},
 	{"scale", "12m", scale.Measure},
 	{"failover", "15m", failover.Measure},
 	{"pauses", "10m", failover.MeasurePauses},
-	{"suite", "8m", suite.Measure},
 }
 
 // options are the command line.
@@ -113,13 +105,10 @@ func perf(ctx context.Context, args []string, output io.Writer) error {
 			return fmt.Errorf("finding a folder: %w", err)
 		}
 	}
-	if err := forget(o.dir, measurements); err != nil {
-		return err
-	}
 	c := &campaign{clock: clock.RealClock{}, output: output, dir: o.dir, onlyReport: o.report}
 	c.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: c.clock.Now(), Machine: figures.ThisMachine()}
 	c.say("building %s", o.root)
-	checkout, err := stage.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
+	checkout, err := environment.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
 	if err != nil {
 		return err
 	}

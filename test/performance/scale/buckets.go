@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const (
@@ -22,8 +21,8 @@ const (
 	secret    = "keys"
 )
 
-// herd is what became of many buckets.
-type herd struct {
+// bucketFleet is what became of many buckets.
+type bucketFleet struct {
 	n      int
 	period time.Duration
 	// first are the arrivals of the first probes, from the moment when all were due.
@@ -33,14 +32,11 @@ type herd struct {
 	gaps []time.Duration
 	// restarted are the arrivals since the next leader was elected, over a period.
 	restarted []time.Duration
-	// queued is how long the queue held its items while the second probes came.
-	queued  *dto.Histogram
-	created time.Duration
 }
 
-// measureHerd has all buckets become due at once, looks at their next probes, and then
+// measureBuckets has all buckets become due at once, looks at their next probes, and then
 // at those that follow a restart of the leader.
-func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration) (r herd, err error) {
+func measureBuckets(ctx context.Context, b environment.Parameters, n int, period time.Duration) (r bucketFleet, err error) {
 	b.Say("%d StorageBuckets: starting a control plane and %d endpoints", n, endpoints)
 	s, err := startStore(ctx, b.Clock, endpoints)
 	if err != nil {
@@ -56,12 +52,10 @@ func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	began := b.Clock.Now()
 	if err := f.createBuckets(ctx, s.endpoints, n, period); err != nil {
 		return r, err
 	}
-	r.created = b.Clock.Since(began)
-	b.Say("%d StorageBuckets: created in %.1f s; now all are due", n, r.created.Seconds())
+	b.Say("%d StorageBuckets: created; now all are due", n)
 	if err := f.settle(ctx); err != nil {
 		return r, err
 	}
@@ -76,7 +70,7 @@ func measureHerd(ctx context.Context, b stage.Bench, n int, period time.Duration
 	return r, f.probesAfterRestart(ctx, s, &r)
 }
 
-func (f *field) createBuckets(ctx context.Context, endpoints []string, n int, period time.Duration) error {
+func (f *testbed) createBuckets(ctx context.Context, endpoints []string, n int, period time.Duration) error {
 	keys := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secret},
 		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: "id", v1beta1.SecretKeySecretAccessKey: "key"},
@@ -102,7 +96,7 @@ func (f *field) createBuckets(ctx context.Context, endpoints []string, n int, pe
 }
 
 // firstProbes lets the replica lead: what was never probed is due at once.
-func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
+func (f *testbed) firstProbes(ctx context.Context, s *store, r *bucketFleet) error {
 	from, err := f.bookmark()
 	if err != nil {
 		return err
@@ -128,18 +122,12 @@ func (f *field) firstProbes(ctx context.Context, s *store, r *herd) error {
 }
 
 // secondProbes waits until each bucket has been probed twice.
-func (f *field) secondProbes(ctx context.Context, s *store, r *herd) error {
-	before, err := f.queue(ctx)
-	if err != nil {
-		return err
-	}
+func (f *testbed) secondProbes(ctx context.Context, s *store, r *bucketFleet) error {
 	if err := f.awaitProbes(ctx, s, 2*r.n); err != nil {
 		return err
 	}
 	r.gaps = gaps(s.from(0))
-	after, err := f.queue(ctx)
-	r.queued = since(before, after)
-	return err
+	return nil
 }
 
 // gaps are how long after the first arrival of each bucket its second one came; a bucket
@@ -161,7 +149,7 @@ func gaps(arrivals []arrival) []time.Duration {
 }
 
 // probesAfterRestart looks at the arrivals of a period that begins with another leader.
-func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error {
+func (f *testbed) probesAfterRestart(ctx context.Context, s *store, r *bucketFleet) error {
 	if _, err := f.replica.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the leader: %w", err)
 	}
@@ -176,13 +164,10 @@ func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error
 	if err != nil {
 		return err
 	}
-	for left := r.period; left > 0; left -= telling {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("watching probes after a restart: %w", ctx.Err())
-		case <-f.bench.Clock.After(min(left, telling)):
-			f.bench.Say("%d probes since the restart", s.count()-seen)
-		}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("watching probes after a restart: %w", ctx.Err())
+	case <-f.bench.Clock.After(r.period):
 	}
 	for _, a := range s.from(seen) {
 		r.restarted = append(r.restarted, a.at.Sub(began))
@@ -191,17 +176,15 @@ func (f *field) probesAfterRestart(ctx context.Context, s *store, r *herd) error
 }
 
 // awaitProbes returns when so many probes have arrived in all.
-func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
-	news := newPacer(f.bench.Clock)
+func (f *testbed) awaitProbes(ctx context.Context, s *store, n int) error {
+	stalled := newStall(f.bench.Clock)
 	for {
 		count := s.count()
 		switch {
 		case count >= n:
 			return nil
-		case news.stuck(count):
+		case stalled.reached(count):
 			return fmt.Errorf("only %d of %d probes have arrived, and none for %s", count, n, patience)
-		case news.due():
-			f.bench.Say("%d of %d probes have arrived", count, n)
 		}
 		select {
 		case <-ctx.Done():
@@ -209,25 +192,4 @@ func (f *field) awaitProbes(ctx context.Context, s *store, n int) error {
 		case <-f.bench.Clock.After(glance):
 		}
 	}
-}
-
-// queue is how long the work queue of buckets has held its items.
-func (f *field) queue(ctx context.Context) (*dto.Histogram, error) {
-	metrics, err := stage.ReadMetrics(ctx, f.replica)
-	if err != nil {
-		return nil, err
-	}
-	return histogramOf(metrics["workqueue_queue_duration_seconds"], "name", "storagebucket"), nil
-}
-
-// histogramOf is the series of a metric with this label; nil if there is none.
-func histogramOf(family *dto.MetricFamily, label, value string) *dto.Histogram {
-	for _, series := range family.GetMetric() {
-		for _, l := range series.GetLabel() {
-			if l.GetName() == label && l.GetValue() == value {
-				return series.GetHistogram()
-			}
-		}
-	}
-	return nil
 }

@@ -7,7 +7,7 @@ import (
 
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // Names of fleets, all as long as that of the model.
@@ -26,15 +26,11 @@ type fleet struct {
 	members int
 	// before and after are how fast we wrote.
 	before, after pace
-	// took is from the election of the leader to the last Tenant's Ready; each has
-	// its own time in ready, in that order.
+	// took is from the election of the leader to the last Tenant's Ready.
 	took  time.Duration
-	ready []time.Duration
 	spent cost
 	// first is from the election to the operator's first write.
 	first time.Duration
-	// cpu is what the operator's process took of the cores.
-	cpu time.Duration
 	// empty is before there was any Tenant, worked right after all were made, known of a
 	// process that has found them made.
 	empty, worked, known footprint
@@ -54,7 +50,7 @@ func sample(n int) int { return min(max(n/4, 10), 250) }
 // measureFleet has the operator make a fleet that is there when it begins to lead, between
 // two times of writing the same ourselves, so that what drifts is seen: the machine
 // does, and an API server that has more to keep is slower.
-func measureFleet(ctx context.Context, b stage.Bench, s shape, n int) (r fleet, err error) {
+func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int) (r fleet, err error) {
 	b.Say("%d Tenants: starting a control plane", n)
 	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
 	if err != nil {
@@ -112,7 +108,7 @@ func measureFleet(ctx context.Context, b stage.Bench, s shape, n int) (r fleet, 
 }
 
 // practise writes for a fleet that nobody reconciles, and has it go away.
-func (f *field) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
+func (f *testbed) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
 	uids, err := f.create(ctx, fleet, n)
 	if err != nil {
 		return pace{}, err
@@ -125,15 +121,11 @@ func (f *field) practise(ctx context.Context, s shape, fleet string, n int) (pac
 }
 
 // converge lets the replica lead and waits until the fleet is Ready.
-func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) error {
+func (f *testbed) converge(ctx context.Context, eye *watcher, s shape, r *fleet) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
 	from, err := f.bookmark()
-	if err != nil {
-		return err
-	}
-	before, err := f.cpu(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,59 +140,24 @@ func (f *field) converge(ctx context.Context, eye *onlooker, s shape, r *fleet) 
 	if err != nil {
 		return err
 	}
-	for _, at := range times {
-		r.ready = append(r.ready, at.Sub(began))
-	}
-	r.took = r.ready[len(r.ready)-1]
-	after, err := f.cpu(ctx)
-	if err != nil {
-		return err
-	}
-	r.cpu = after - before
+	r.took = times[len(times)-1].Sub(began)
 	r.spent, err = f.costOf(ctx, from, r.n*len(s))
 	r.first = r.spent.first.Sub(began)
 	return err
 }
 
-// cpu is how much of the cores the operator's process has had.
-func (f *field) cpu(ctx context.Context) (time.Duration, error) {
-	metrics, err := stage.ReadMetrics(ctx, f.replica)
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(metrics.Sum("process_cpu_seconds_total", nil) * float64(time.Second)), nil
-}
-
-// online is what became of a fleet that was created while the operator led.
-type online struct {
-	n    int
-	took time.Duration // from the first creation to the last Ready
-}
-
-func measureOnline(ctx context.Context, b stage.Bench, n int) (r online, err error) {
-	b.Say("%d Tenants while the operator leads: starting a control plane", n)
-	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
-	if err != nil {
-		return r, err
-	}
-	defer f.close(ctx, &err)
-	r.n = n
-	r.took, err = f.swarm(ctx, n)
-	return r, err
-}
-
 // swarm creates a fleet before the operator's eyes.
-func (f *field) swarm(ctx context.Context, n int) (time.Duration, error) {
+func (f *testbed) swarm(ctx context.Context, fleet string, n int) (time.Duration, error) {
 	eye, err := f.look(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer eye.close()
 	began := f.bench.Clock.Now()
-	if _, err := f.create(ctx, fleetOnline, n); err != nil {
+	if _, err := f.create(ctx, fleet, n); err != nil {
 		return 0, err
 	}
-	times, err := eye.await(ctx, fleetOnline, n)
+	times, err := eye.await(ctx, fleet, n)
 	if err != nil {
 		return 0, err
 	}
@@ -209,14 +166,13 @@ func (f *field) swarm(ctx context.Context, n int) (time.Duration, error) {
 
 // limited is what users get at the limits that ship.
 type limited struct {
-	n     int
-	took  time.Duration
-	spent cost
+	n    int
+	took time.Duration
 }
 
 // measureLimit learns the shape of what is written for one Tenant, and then has a fleet
 // made at the limits that ship.
-func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited, err error) {
+func measureLimit(ctx context.Context, b environment.Parameters, n int) (s shape, r limited, err error) {
 	b.Say("%d Tenants at the limits that ship: starting a control plane", n)
 	f, err := open(ctx, b, auditv1.LevelRequestResponse)
 	if err != nil {
@@ -226,20 +182,13 @@ func measureLimit(ctx context.Context, b stage.Bench, n int) (s shape, r limited
 	if s, err = f.model(ctx); err != nil {
 		return nil, r, err
 	}
-	from, err := f.bookmark()
-	if err != nil {
-		return s, r, err
-	}
 	r.n = n
-	if r.took, err = f.swarm(ctx, n); err != nil {
-		return s, r, err
-	}
-	r.spent, err = f.costOf(ctx, from, n*len(s))
+	r.took, err = f.swarm(ctx, fleetOnline, n)
 	return s, r, err
 }
 
 // model has the operator make one Tenant and looks what it writes for it.
-func (f *field) model(ctx context.Context) (shape, error) {
+func (f *testbed) model(ctx context.Context) (shape, error) {
 	if err := f.settle(ctx); err != nil {
 		return nil, err
 	}

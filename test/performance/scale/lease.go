@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // nobody ends the identity under which the Lease is held for no process.
@@ -19,7 +19,7 @@ const nobody = "_nobody"
 
 // rest has the replica run without leading: its caches fill, its webhooks answer,
 // and whoever uses its token passes the fence, since the Lease names its Pod.
-func (f *field) rest(ctx context.Context, r *env.Replica) error {
+func (f *testbed) rest(ctx context.Context, r *env.Replica) error {
 	if _, err := r.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the leader: %w", err)
 	}
@@ -33,10 +33,10 @@ func (f *field) rest(ctx context.Context, r *env.Replica) error {
 }
 
 // lead lets the replica lead. It returns at once.
-func (f *field) lead(ctx context.Context) error { return f.hand(ctx, "") }
+func (f *testbed) lead(ctx context.Context) error { return f.hand(ctx, "") }
 
 // hand gives the Lease to a holder, or to whoever asks first.
-func (f *field) hand(ctx context.Context, holder string) error {
+func (f *testbed) hand(ctx context.Context, holder string) error {
 	lease, err := f.lease(ctx)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (f *field) hand(ctx context.Context, holder string) error {
 }
 
 // led is when the leader of now began to lead.
-func (f *field) led(ctx context.Context) (time.Time, error) {
+func (f *testbed) led(ctx context.Context) (time.Time, error) {
 	lease, err := f.lease(ctx)
 	if err != nil {
 		return time.Time{}, err
@@ -63,9 +63,9 @@ func (f *field) led(ctx context.Context) (time.Time, error) {
 	return lease.Spec.AcquireTime.Time, nil
 }
 
-func (f *field) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+func (f *testbed) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: stage.Namespace, Name: stage.Lease}, lease); err != nil {
+	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, lease); err != nil {
 		return nil, fmt.Errorf("reading the election Lease: %w", err)
 	}
 	return lease, nil

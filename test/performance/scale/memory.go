@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"leasehold.dev/controllers/tenant"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // collections is how many times the operator has to have collected garbage before
@@ -34,11 +34,11 @@ type footprint struct {
 // garbage, so it is asked for its metrics, which makes garbage, until it has done
 // so a few times. Of what it found then the least counts: an answer that was just being
 // made is no part of it.
-func (f *field) footprint(ctx context.Context) (footprint, error) {
+func (f *testbed) footprint(ctx context.Context) (footprint, error) {
 	taken := footprint{heap: math.Inf(1)}
 	var begin float64
 	for first := true; ; first = false {
-		metrics, err := stage.ReadMetrics(ctx, f.replica)
+		metrics, err := environment.ReadMetrics(ctx, f.replica)
 		if err != nil {
 			return footprint{}, err
 		}
@@ -65,7 +65,7 @@ func (f *field) footprint(ctx context.Context) (footprint, error) {
 
 // held is what the objects that the operator has to know for Tenants take, once, in
 // the types and without what its caches strip.
-func (f *field) held(ctx context.Context) (float64, error) {
+func (f *testbed) held(ctx context.Context) (float64, error) {
 	before := inUse()
 	objects, err := f.objects(ctx)
 	after := inUse()
@@ -83,7 +83,7 @@ func inUse() float64 {
 }
 
 // objects are all that the controller of Tenants watches, each by itself as in a cache.
-func (f *field) objects(ctx context.Context) ([]client.Object, error) {
+func (f *testbed) objects(ctx context.Context) ([]client.Object, error) {
 	strip := cache.TransformStripManagedFields()
 	var objects []client.Object
 	for _, kind := range tenant.WatchedObjects() {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // sizes say how much is measured.
@@ -18,21 +18,22 @@ type sizes struct {
 	// fleets are the numbers of Tenants, in the order in which they are measured. What
 	// is there more than once is measured as often.
 	fleets []int
-	// online is how many are created while the operator leads.
-	online int
+	// edited is how many Tenants are edited at a time, and editing for how long.
+	edited  int
+	editing time.Duration
 	// buckets are how many StorageBuckets, each probed once a period.
 	buckets int
 	period  time.Duration
 }
 
 var (
-	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, online: 1000, buckets: 10_000, period: time.Minute}
-	quick = sizes{limited: 10, fleets: []int{20, 40}, online: 20, buckets: 100, period: 10 * time.Second}
+	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, edited: 50, editing: 5 * time.Second, buckets: 10_000, period: time.Minute}
+	quick = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second, buckets: 100, period: 10 * time.Second}
 )
 
 // Measure has fleets of Tenants and of StorageBuckets looked after, each on a control
 // plane of its own. With an error it returns the figures that there are.
-func Measure(ctx context.Context, b stage.Bench) (figures.Section, error) {
+func Measure(ctx context.Context, b environment.Parameters) (figures.Section, error) {
 	began := b.Clock.Now()
 	z := full
 	if b.Quick {
@@ -49,40 +50,41 @@ func Measure(ctx context.Context, b stage.Bench) (figures.Section, error) {
 
 // findings are all that was measured.
 type findings struct {
-	shape   shape
-	limited *limited
-	fleets  []fleet
-	online  *online
-	herd    *herd
+	shape       shape
+	limited     *limited
+	fleets      []fleet
+	bucketFleet *bucketFleet
+	// contention is nil where it was not measured, as the others are.
+	contention *contention
 }
 
 // measure goes on with what does not depend on a part that has failed. StorageBuckets
 // mostly wait, so where figures say nothing they do so beside the Tenants.
-func measure(ctx context.Context, b stage.Bench, z sizes) (findings, error) {
+func measure(ctx context.Context, b environment.Parameters, z sizes) (findings, error) {
 	var found findings
 	var buckets, tenants error
 	if b.Quick {
 		var beside sync.WaitGroup
-		beside.Go(func() { buckets = found.takeHerd(ctx, b, z) })
+		beside.Go(func() { buckets = found.takeBuckets(ctx, b, z) })
 		tenants = found.takeTenants(ctx, b, z)
 		beside.Wait()
 	} else {
 		tenants = found.takeTenants(ctx, b, z)
-		buckets = found.takeHerd(ctx, b, z)
+		buckets = found.takeBuckets(ctx, b, z)
 	}
 	return found, errors.Join(tenants, buckets)
 }
 
-func (f *findings) takeHerd(ctx context.Context, b stage.Bench, z sizes) error {
-	h, err := measureHerd(ctx, b, z.buckets, z.period)
+func (f *findings) takeBuckets(ctx context.Context, b environment.Parameters, z sizes) error {
+	h, err := measureBuckets(ctx, b, z.buckets, z.period)
 	if err != nil {
 		return fmt.Errorf("measuring %d StorageBuckets: %w", z.buckets, err)
 	}
-	f.herd = &h
+	f.bucketFleet = &h
 	return nil
 }
 
-func (f *findings) takeTenants(ctx context.Context, b stage.Bench, z sizes) error {
+func (f *findings) takeTenants(ctx context.Context, b environment.Parameters, z sizes) error {
 	s, l, err := measureLimit(ctx, b, z.limited)
 	if err != nil {
 		// Without the shape there is nothing to compare with.
@@ -98,10 +100,10 @@ func (f *findings) takeTenants(ctx context.Context, b stage.Bench, z sizes) erro
 		}
 		f.fleets = append(f.fleets, r)
 	}
-	o, err := measureOnline(ctx, b, z.online)
+	c, err := measureContention(ctx, b, z.edited, z.editing)
 	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("measuring %d Tenants that are created while the operator leads: %w", z.online, err))...)
+		return errors.Join(append(errs, fmt.Errorf("measuring conflicts with editors: %w", err))...)
 	}
-	f.online = &o
+	f.contention = &c
 	return errors.Join(errs...)
 }

@@ -39,8 +39,7 @@ watched, and those after a restart of the leader.`
 
 func (f *findings) section() figures.Section {
 	s := figures.Section{ID: "scale", Title: "Many Tenants, many StorageBuckets", Text: text}
-	s.Figures = slices.Concat(f.fleetFigures(), f.limitFigures(), f.memoryFigures(), f.herdFigures())
-	s.Plots = slices.Concat(f.fleetPlots(), f.memoryPlots(), f.herdPlots())
+	s.Figures = slices.Concat(f.fleetFigures(), f.limitFigures(), f.memoryFigures(), f.contentionFigures(), f.bucketFigures())
 	return s
 }
 
@@ -78,21 +77,9 @@ func (f *findings) fleetFigures() []figures.Figure {
 				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() }),
 			},
 			figures.Figure{
-				ID: id("each"), Title: fmt.Sprintf("the same for each of %d Tenants", n), Unit: "ms",
-				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() * 1000 / float64(r.n) }),
-			},
-			figures.Figure{
 				ID: fmt.Sprintf("F5.%d", n), Title: fmt.Sprintf("from the election to the first write, %d Tenants in the caches", n), Unit: "ms",
 				Runs: of(same, func(r fleet) float64 { return r.first.Seconds() * 1000 }), Goal: figures.MedianAtMost(prompt),
 				Note: "from when the replica asks for the Lease to when the API server receives the write",
-			},
-			figures.Figure{
-				ID: id("alone"), Title: fmt.Sprintf("writes alone, before %d Tenants", n), Unit: "1/s",
-				Runs: of(same, func(r fleet) float64 { return r.before.rate() }),
-			},
-			figures.Figure{
-				ID: id("alone.after"), Title: fmt.Sprintf("writes alone, after %d Tenants", n), Unit: "1/s",
-				Runs: of(same, func(r fleet) float64 { return r.after.rate() }),
 			},
 			figures.Figure{
 				ID: id("writes"), Title: fmt.Sprintf("writes for each of %d Tenants, with events", n),
@@ -103,14 +90,6 @@ func (f *findings) fleetFigures() []figures.Figure {
 				ID: id("reads"), Title: fmt.Sprintf("live reads while %d Tenants were made", n),
 				Runs: of(same, func(r fleet) float64 { return float64(r.spent.reads) }), Goal: figures.Exactly(0),
 			},
-			figures.Figure{
-				ID: id("conflicts"), Title: fmt.Sprintf("conflicts while %d Tenants were made", n),
-				Runs: of(same, func(r fleet) float64 { return float64(r.spent.conflicts) }),
-			},
-			figures.Figure{
-				ID: id("cpu"), Title: fmt.Sprintf("the operator's CPU time for each of %d Tenants", n), Unit: "ms",
-				Runs: of(same, func(r fleet) float64 { return r.cpu.Seconds() * 1000 / float64(r.n) }),
-			},
 		)
 	}
 	return list
@@ -118,28 +97,13 @@ func (f *findings) fleetFigures() []figures.Figure {
 
 // limitFigures are what users get who create Tenants while the operator leads.
 func (f *findings) limitFigures() []figures.Figure {
-	var list []figures.Figure
-	if f.online != nil {
-		list = append(list, figures.Figure{
-			ID: "W4.online", Title: fmt.Sprintf("from the first of %d creations to the last Ready, no limit", f.online.n), Unit: "s",
-			Runs: []float64{f.online.took.Seconds()},
-			Note: "the operator leads meanwhile, and who creates is on the same cores",
-		})
+	if f.limited == nil {
+		return nil
 	}
-	if f.limited != nil {
-		list = append(list,
-			figures.Figure{
-				ID: "W4.limited", Title: fmt.Sprintf("the same for %d, at the limits that ship", f.limited.n), Unit: "s",
-				Runs: []float64{f.limited.took.Seconds()},
-			},
-			figures.Figure{
-				ID: "W4.limited.writes", Title: "writes meanwhile, with events", Unit: "1/s",
-				Runs: []float64{float64(f.limited.spent.writes) / f.limited.took.Seconds()},
-				Note: "client-go limits the requests for each kind of object by themselves, so that all together are more than --kube-api-qps",
-			},
-		)
-	}
-	return list
+	return []figures.Figure{{
+		ID: "W4.limited", Title: fmt.Sprintf("from the first of %d creations to the last Ready, at the limits that ship", f.limited.n), Unit: "s",
+		Runs: []float64{f.limited.took.Seconds()},
+	}}
 }
 
 func (f *findings) memoryFigures() []figures.Figure {
@@ -153,10 +117,7 @@ func (f *findings) memoryFigures() []figures.Figure {
 			Runs: []float64{slope(points.heapOverHeld)}, Goal: figures.MedianAtMost(heavier),
 			Note: "of a leader that found all Tenants made; what garbage collection found in use; by least squares over all fleets",
 		},
-		{ID: "M1.worked", Title: "the same of a leader that has just made them", Runs: []float64{slope(points.workedOverHeld)},
-			Note: "client-go keeps each event for six minutes, to count its repetitions"},
 		{ID: "M1.heap", Title: "heap for each Tenant", Unit: "B", Runs: []float64{slope(points.heap)}},
-		{ID: "M1.held", Title: "objects that it has to hold, for each Tenant", Unit: "B", Runs: []float64{slope(points.held)}},
 	}
 	for _, same := range f.bySize() {
 		list = append(list, figures.Figure{
@@ -167,18 +128,13 @@ func (f *findings) memoryFigures() []figures.Figure {
 	return list
 }
 
-// memoryPoints are the figures of all fleets over what they are held against.
-type memoryPoints struct {
-	heapOverHeld, workedOverHeld, heap, held []figures.Point
-}
+// memoryPoints are the heap of all fleets over what it is held against.
+type memoryPoints struct{ heapOverHeld, heap []point }
 
-func (f *findings) memoryPoints() memoryPoints {
-	var p memoryPoints
+func (f *findings) memoryPoints() (p memoryPoints) {
 	for _, r := range f.fleets {
-		p.heapOverHeld = append(p.heapOverHeld, figures.Point{X: r.empty.held, Y: r.empty.heap}, figures.Point{X: r.known.held, Y: r.known.heap})
-		p.workedOverHeld = append(p.workedOverHeld, figures.Point{X: r.empty.held, Y: r.empty.heap}, figures.Point{X: r.worked.held, Y: r.worked.heap})
-		p.heap = append(p.heap, figures.Point{Y: r.empty.heap}, figures.Point{X: float64(r.members), Y: r.known.heap})
-		p.held = append(p.held, figures.Point{Y: r.empty.held}, figures.Point{X: float64(r.members), Y: r.known.held})
+		p.heapOverHeld = append(p.heapOverHeld, point{r.empty.held, r.empty.heap}, point{r.known.held, r.known.heap})
+		p.heap = append(p.heap, point{0, r.empty.heap}, point{float64(r.members), r.known.heap})
 	}
 	return p
 }

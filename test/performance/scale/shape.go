@@ -15,7 +15,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 // The name of the Tenant of which the shape is taken, and its UID in the shape.
@@ -38,7 +38,7 @@ type write struct {
 // shapeOf takes the shape from the audit log of what was written for the Tenant
 // with modelName and this UID; the log has to have the bodies.
 func shapeOf(events []auditv1.Event, uid types.UID) (shape, error) {
-	writes := record.Writes(events, stage.User, record.Not(record.Resource("coordination.k8s.io", "leases")))
+	writes := record.Writes(events, environment.User, record.Not(record.Resource("coordination.k8s.io", "leases")))
 	slices.SortStableFunc(writes, func(a, b auditv1.Event) int {
 		return a.RequestReceivedTimestamp.Compare(b.RequestReceivedTimestamp.Time)
 	})

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"leasehold.dev/test/performance/stage"
+	"leasehold.dev/test/performance/environment"
 )
 
 const uid = "11111111-2222-4333-8444-555555555555"
@@ -19,7 +19,7 @@ func request(second int64, verb, uri, group, resource, body string) auditv1.Even
 		ObjectRef:      &auditv1.ObjectReference{APIGroup: group, Resource: resource},
 		ResponseStatus: &metav1.Status{Code: 200},
 	}
-	e.User.Username = stage.User
+	e.User.Username = environment.User
 	e.RequestReceivedTimestamp.Time = metav1.Unix(second, 0).Time
 	if body != "" {
 		e.RequestObject = &runtime.Unknown{Raw: []byte(body)}

@@ -27,7 +27,7 @@ func newTenant(name string) *v1beta1.Tenant {
 func member(fleet string, i int) string { return fmt.Sprintf("%s-%05d", fleet, i) }
 
 // create makes a fleet and returns the UIDs of its members.
-func (f *field) create(ctx context.Context, fleet string, n int) ([]types.UID, error) {
+func (f *testbed) create(ctx context.Context, fleet string, n int) ([]types.UID, error) {
 	uids := make([]types.UID, n)
 	err := each(ctx, n, func(ctx context.Context, i int) error {
 		t := newTenant(member(fleet, i))
@@ -42,7 +42,7 @@ func (f *field) create(ctx context.Context, fleet string, n int) ([]types.UID, e
 
 // drop makes a fleet that nobody reconciles go away; what was made for its
 // members stays, and is nobody's.
-func (f *field) drop(ctx context.Context, fleet string, n int) error {
+func (f *testbed) drop(ctx context.Context, fleet string, n int) error {
 	return each(ctx, n, func(ctx context.Context, i int) error {
 		t := newTenant(member(fleet, i))
 		bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))

@@ -22,6 +22,14 @@ func (s *Suite) AuditPosition() record.Bookmark {
 	return position
 }
 
+// Events are those of the audit log since, and where it ends now.
+func (s *Suite) Events(since record.Bookmark) ([]auditv1.Event, record.Bookmark) {
+	GinkgoHelper()
+	events, end, err := record.ReadAuditLogFrom(s.auditLog(), since)
+	Expect(err).NotTo(HaveOccurred())
+	return events, end
+}
+
 // Writes are what the operator tried to write since, each as "verb
 // resource/subresource name", as far as it meets the conditions; the Lease and
 // events are left out.

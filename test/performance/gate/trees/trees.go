@@ -107,6 +107,44 @@ func (t *Trees) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Trailers returns the values of the trailers of one name in the messages of the
+// head's own commits, the oldest first. A head that is not in git has none.
+func (t *Trees) Trailers(ctx context.Context, name string) ([]string, error) {
+	if t.HeadCommit == "" {
+		return nil, nil
+	}
+	out, err := git(ctx, t.root, "log", "--reverse",
+		fmt.Sprintf("--format=%%(trailers:key=%s,valueonly,unfold)", name), t.BaseCommit+".."+t.HeadCommit)
+	if err != nil {
+		return nil, fmt.Errorf("reading the messages of %s..%s: %w", t.BaseCommit, t.HeadCommit, err)
+	}
+	return lines(out), nil
+}
+
+// Changed returns the files of the head that match a pattern and are new or differ from
+// the base, as paths with slashes.
+func (t *Trees) Changed(ctx context.Context, pattern string) ([]string, error) {
+	changed, err := git(ctx, t.Head, "diff", "--name-only", "--diff-filter=d", t.BaseCommit, "--", pattern)
+	if err != nil {
+		return nil, fmt.Errorf("comparing %s with %s: %w", t.Head, t.BaseCommit, err)
+	}
+	untracked, err := git(ctx, t.Head, "ls-files", "--others", "--exclude-standard", "--", pattern)
+	if err != nil {
+		return nil, fmt.Errorf("listing new files of %s: %w", t.Head, err)
+	}
+	return append(lines(changed), lines(untracked)...), nil
+}
+
+// lines are those that are not empty.
+func lines(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
 func commit(ctx context.Context, dir, ref string) (string, error) {
 	return git(ctx, dir, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
 }

@@ -121,3 +121,25 @@ func TestTrailersAreThoseOfTheHeadsOwnCommits(t *testing.T) {
 	defer func() { g.Expect(both.Close(t.Context())).To(Succeed()) }()
 	g.Expect(both.Trailers(t.Context(), "Gate-Allow")).To(Equal([]string{"counts/a b: it is long", "times: slow", "allocations: more"}))
 }
+
+func TestChangedIsWhatDiffersFromTheBase(t *testing.T) {
+	g, r := NewWithT(t), newRepository(t)
+	write := func(name string) {
+		g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(r.dir, name)), 0o750)).To(Succeed())
+		g.Expect(os.WriteFile(filepath.Join(r.dir, name), []byte(r.git("rev-parse", "HEAD")), 0o600)).To(Succeed())
+	}
+	for _, name := range []string{"same_test.go", "changed_test.go", "deleted_test.go"} {
+		write(name)
+	}
+	base := r.commit("with tests")
+	write("changed_test.go")
+	write("p/committed_test.go")
+	g.Expect(os.Remove(filepath.Join(r.dir, "deleted_test.go"))).To(Succeed())
+	r.commit("changed")
+	write("p/untracked_test.go")
+	write("p/other.go")
+	both, err := trees.Open(t.Context(), r.dir, base, "")
+	g.Expect(err).NotTo(HaveOccurred())
+	defer func() { g.Expect(both.Close(t.Context())).To(Succeed()) }()
+	g.Expect(both.Changed(t.Context(), "*_test.go")).To(ConsistOf("changed_test.go", "p/committed_test.go", "p/untracked_test.go"))
+}

@@ -1,0 +1,213 @@
+package environment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+)
+
+// Who the operator is, and where.
+const (
+	Namespace = "leasehold-system"
+	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
+	Lease     = "manager.leasehold.dev"
+)
+
+const (
+	// patience is how long a replica may take to be ready, or a leader to be elected.
+	patience = time.Minute
+	poll     = 20 * time.Millisecond
+)
+
+// Options say how the operator runs. The zero value is one replica as it ships.
+type Options struct {
+	// Replicas is how many run. Zero: one.
+	Replicas int
+	// Args follow the arguments that ship.
+	Args []string
+	// Env follows the environment that ships.
+	Env []string
+	// Connect changes how the replicas reach the API server, as through a proxy.
+	Connect func(*rest.Config)
+	// Plane is how the control plane is started; the CRDs of the checkout are added.
+	Plane env.Options
+}
+
+// Environment is the operator of one checkout on a control plane of its own.
+type Environment struct {
+	Checkout     Checkout
+	Plane        *env.ControlPlane
+	Installation *env.Installation
+	// Client acts as an administrator, past any cache and as fast as it likes.
+	Client client.Client
+}
+
+// Start starts a control plane, installs the operator of the checkout and returns
+// when all its replicas are ready, one leads and admission answers. The Environment has
+// to be stopped.
+func Start(ctx context.Context, c Checkout, o Options) (_ *Environment, err error) {
+	s := &Environment{Checkout: c}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
+		}
+	}()
+	plane := o.Plane
+	plane.CRDs = append(slices.Clone(plane.CRDs), filepath.Join(c.Dir, "config", "crd", "bases"))
+	plane.AuditGroups = append(slices.Clone(plane.AuditGroups), v1beta1.GroupVersion.Group)
+	if s.Plane, err = env.Start(ctx, plane); err != nil {
+		return nil, err
+	}
+	if s.Client, err = client.New(s.Plane.Config(), client.Options{Scheme: Scheme()}); err != nil {
+		return nil, fmt.Errorf("creating a client: %w", err)
+	}
+	s.Installation, err = s.Plane.Install(ctx, env.Subject{
+		Manifests: filepath.Join(c.Dir, "config", "default"),
+		Binary:    c.Manager,
+		Env:       o.Env,
+		Connect:   o.Connect,
+		Args:      func(p env.ReplicaPorts) []string { return append(Args(p), o.Args...) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	for range max(o.Replicas, 1) {
+		if _, err = s.Installation.Start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.AwaitReady(ctx)
+}
+
+// Scheme returns a new scheme with the kinds of Kubernetes and ours.
+func Scheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	return scheme
+}
+
+// Args are what several replicas on one machine need, with metrics that anybody
+// here can read and S3 servers of this machine allowed.
+func Args(p env.ReplicaPorts) []string {
+	return []string{
+		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
+		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
+		"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
+		"--endpoint-allow-cidr=127.0.0.1/32",
+	}
+}
+
+// AwaitReady returns when all replicas that run are ready, one of them leads and
+// admission answers.
+func (s *Environment) AwaitReady(ctx context.Context) error {
+	for _, r := range s.Installation.Replicas() {
+		err := within(ctx, r.Name()+" to be ready", func(ctx context.Context) error {
+			if err := r.Ready(ctx); r.Running() {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if _, err := s.AwaitLeader(ctx); err != nil {
+		return err
+	}
+	probe := &v1beta1.Tenant{Spec: v1beta1.TenantSpec{Namespaces: []v1beta1.NamespaceSuffix{"x"}}}
+	probe.Name = "admission"
+	return within(ctx, "admission to answer", func(ctx context.Context) error {
+		err := s.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll)
+		// Refused by one of the webhooks is answered, too.
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Leader returns the running replica that the Lease names, or nil if it names none.
+func (s *Environment) Leader(ctx context.Context) (*env.Replica, error) {
+	var lease coordinationv1.Lease
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, &lease); err != nil {
+		return nil, fmt.Errorf("reading the election Lease: %w", err)
+	}
+	if r := s.Holder(&lease); r != nil && r.Running() {
+		return r, nil
+	}
+	return nil, nil
+}
+
+// Holder returns the replica that a Lease names, or nil if it names none.
+func (s *Environment) Holder(lease *coordinationv1.Lease) *env.Replica {
+	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+	for _, r := range s.Installation.Replicas() {
+		if r.Name() == pod {
+			return r
+		}
+	}
+	return nil
+}
+
+// AwaitLeader returns the leader as soon as there is one that runs.
+func (s *Environment) AwaitLeader(ctx context.Context) (leader *env.Replica, err error) {
+	err = within(ctx, "one of the replicas to lead", func(ctx context.Context) (err error) {
+		if leader, err = s.Leader(ctx); err == nil && leader == nil {
+			err = errors.New("the holder of the Lease does not run")
+		}
+		return err
+	})
+	return leader, err
+}
+
+// Stop ends the replicas and the control plane. It is safe to call more than once.
+func (s *Environment) Stop(ctx context.Context) error {
+	var errs []error
+	if s.Installation != nil {
+		errs = append(errs, s.Installation.Stop(ctx))
+	}
+	if s.Plane != nil {
+		errs = append(errs, s.Plane.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// within asks until there is no error, for as long as anything here may take.
+func within(ctx context.Context, what string, ask func(context.Context) error) error {
+	return Await(ctx, poll, patience, what, ask)
+}
+
+// Await asks every so often until there is no error, for at most the limit. The error
+// says what was waited for, and what was wrong the last time.
+func Await(ctx context.Context, every, limit time.Duration, what string, ask func(context.Context) error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {
+		err := ask(ctx)
+		if err == nil || ctx.Err() == nil {
+			last = err // what the end of the time has cut short says nothing
+		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, errors.Join(err, last))
+	}
+	return nil
+}

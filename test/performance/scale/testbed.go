@@ -1,0 +1,213 @@
+package scale
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/performance/environment"
+)
+
+const (
+	// workers is the operator's --max-concurrent-reconciles, and how many are at
+	// work wherever this package itself writes much.
+	workers = 4
+	// patience is how long anything may take that does not grow with the fleet.
+	patience = time.Minute
+	// glance is the pause between two looks at something that costs nothing to see.
+	glance = 50 * time.Millisecond
+	// calm is for how long nothing may be recorded for all to be at rest; the renewals
+	// of the Lease are not recorded.
+	calm = time.Second
+	// tries is how often what is still to come is waited for once more.
+	tries = 5
+)
+
+// unlimited takes the limits of the operator's client out of the way.
+var unlimited = []string{"--kube-api-qps=100000", "--kube-api-burst=100000"}
+
+// swift makes a change of leader take little of the time of a measurement. None of it
+// is within what is measured.
+var swift = []string{
+	"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=500ms",
+	"--shutdown-delay-duration=0s",
+}
+
+// controllers are all that kube-controller-manager runs. It would answer each
+// namespace with a ServiceAccount and a ConfigMap, at the same API server and on
+// the same cores, and what is measured is the operator. The one that is left has
+// next to nothing to do; without any kube-controller-manager does not start.
+var controllers = []string{"clusterrole-aggregation-controller"}
+
+// policy records who did what at this level, and nothing of Leases, which are renewed
+// also when all is at rest.
+func policy(level auditv1.Level) ([]byte, error) {
+	none := func(r auditv1.PolicyRule) auditv1.PolicyRule {
+		r.Level = auditv1.LevelNone
+		return r
+	}
+	text, err := json.Marshal(&auditv1.Policy{
+		TypeMeta:          metav1.TypeMeta{APIVersion: auditv1.SchemeGroupVersion.String(), Kind: "Policy"},
+		OmitStages:        []auditv1.Stage{auditv1.StageRequestReceived},
+		OmitManagedFields: true,
+		Rules: []auditv1.PolicyRule{
+			none(auditv1.PolicyRule{Users: []string{"system:apiserver", "system:kube-controller-manager"}}),
+			none(auditv1.PolicyRule{NonResourceURLs: []string{"*"}}),
+			none(auditv1.PolicyRule{Resources: []auditv1.GroupResources{{Group: "coordination.k8s.io"}}}),
+			{Level: auditv1.LevelMetadata, Resources: []auditv1.GroupResources{
+				{Group: "", Resources: []string{"secrets", "serviceaccounts/token"}}, {Group: "authentication.k8s.io"},
+			}},
+			{Level: level},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the audit policy: %w", err)
+	}
+	return text, nil
+}
+
+// testbed is an environment with one replica on which a fleet is measured.
+type testbed struct {
+	*environment.Environment
+	bench environment.Parameters
+	// replica is the only one.
+	replica *env.Replica
+}
+
+// open starts one. Bodies are recorded only where the writes of the operator matter:
+// that takes a part of each request that no user's API server takes.
+func open(ctx context.Context, b environment.Parameters, level auditv1.Level, args ...string) (*testbed, error) {
+	audit, err := policy(level)
+	if err != nil {
+		return nil, err
+	}
+	s, err := environment.Start(ctx, b.Checkout, environment.Options{
+		Args:  slices.Concat(swift, args),
+		Plane: env.Options{Controllers: controllers, AuditPolicy: audit},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &testbed{Environment: s, bench: b, replica: s.Installation.Replicas()[0]}, nil
+}
+
+// close ends it, also where ctx has ended.
+func (f *testbed) close(ctx context.Context, err *error) {
+	*err = errors.Join(*err, f.Stop(context.WithoutCancel(ctx)))
+}
+
+// settle returns when nothing has been written to the audit log for a while.
+func (f *testbed) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
+
+func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
+	size, still := int64(-1), f.bench.Clock.Now()
+	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
+		info, err := os.Stat(f.Plane.AuditLog())
+		if err != nil {
+			return false, fmt.Errorf("measuring the audit log: %w", err)
+		}
+		if info.Size() != size {
+			size, still = info.Size(), f.bench.Clock.Now()
+		}
+		return f.bench.Clock.Since(still) >= calm, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for all to be at rest: %w", err)
+	}
+	return nil
+}
+
+// bookmark is where the audit log ends now.
+func (f *testbed) bookmark() (record.Bookmark, error) { return record.End(f.Plane.AuditLog()) }
+
+// cost is what the operator asked of the API server.
+type cost struct {
+	writes, reads, conflicts int
+	// first is when it received the first of the writes; zero if there is none.
+	first time.Time
+}
+
+// eventsSince is what the audit log has after the bookmark.
+func (f *testbed) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
+	events, _, err := record.ReadAuditLogFrom(f.Plane.AuditLog(), from)
+	return events, err
+}
+
+// costSince counts the operator's requests that follow the bookmark, but for watches and
+// for what becoming the leader costs: its event, and the webhooks' certificate. Those
+// about the Lease are not recorded.
+func (f *testbed) costSince(from record.Bookmark) (cost, error) {
+	events, err := f.eventsSince(from)
+	if err != nil {
+		return cost{}, err
+	}
+	mine := record.Select(events, record.User(environment.User), record.Not(record.InNamespace(environment.Namespace)), record.Not(ofWebhooks))
+	writes := record.Writes(mine, environment.User)
+	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
+	for _, e := range writes {
+		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
+			c.first = at
+		}
+	}
+	c.conflicts = len(record.Select(mine, record.Conflicted))
+	return c, nil
+}
+
+// costOf is the same when at least so many writes have been recorded, or nothing has been
+// for some seconds: events are sent beside all else, and may come late.
+func (f *testbed) costOf(ctx context.Context, from record.Bookmark, writes int) (c cost, err error) {
+	for range tries {
+		if err := f.settle(ctx); err != nil {
+			return c, err
+		}
+		if c, err = f.costSince(from); err != nil || c.writes >= writes {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+func ofWebhooks(e auditv1.Event) bool {
+	return e.ObjectRef != nil && e.ObjectRef.APIGroup == admissionregistrationv1.GroupName
+}
+
+// each does something for the numbers from 0 to n-1, by several workers, and stops
+// with the first failure.
+func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	numbers := make(chan int)
+	group.Go(func() error {
+		defer close(numbers)
+		for i := range n {
+			select {
+			case numbers <- i:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	for range workers {
+		group.Go(func() error {
+			for i := range numbers {
+				if err := do(ctx, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
