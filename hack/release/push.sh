@@ -9,17 +9,15 @@ dist=$1 registry=$2 version=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 push() {
-  local program=$1 image=$registry/$2
-  mkdir "$work/$program"
-  tar -xf "$dist/$program-image.tar" -C "$work/$program"
-  crane push --image-refs "$work/reference" "$work/$program" "$image:$version" >&2
-  local digest
-  digest=$(sed 's/.*@//' "$work/reference")
-  if ! grep -qF "@$digest" "$dist/install.yaml"; then
-    echo "push: $image:$version is $digest, which install.yaml does not name" >&2
+  local layout=$work/$1 reference
+  mkdir "$layout"
+  tar -xf "$dist/$1-image.tar" -C "$layout"
+  reference=$(crane push "$layout" "$registry/$2:$version")
+  if ! grep -qF "@${reference#*@}" "$dist/install.yaml"; then
+    echo "push: install.yaml does not name $reference" >&2
     exit 1
   fi
-  echo "$image@$digest"
+  echo "$reference"
 }
 
 push manager leasehold
