@@ -18,8 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is who a program runs as: nobody in particular, by number, so that the kubelet
-// can see that it is not root.
+// user has no rights on the host. It is a number, by which the kubelet sees that it is not root.
 const user = "65532:65532"
 
 // repository is the name of a program's image, without tag and digest.
@@ -161,7 +160,7 @@ func (r *release) writeArchive(p program, index v1.ImageIndex, saved tarball.Man
 	})
 }
 
-// addFile adds a file to an archive, of nobody's and from the time of the commit.
+// addFile adds a file to an archive, owned by root and dated by the commit.
 func (r *release) addFile(archive *tar.Writer, name string, mode int64, content []byte) error {
 	if err := archive.WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: r.time, Format: tar.FormatUSTAR,

@@ -13,7 +13,7 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 )
 
-// unknown is SPDX's word for what nobody looked into.
+// unknown is SPDX's word for what was not examined.
 const unknown = "NOASSERTION"
 
 // writeSBOM writes what a binary was made of, as the linker recorded it: the modules whose
@@ -43,7 +43,7 @@ func (r *release) writeSBOM(p program, arch string) error {
 }
 
 // sbom describes the binary as a package that depends on modules. Licences are not
-// looked into.
+// examined.
 func (r *release) sbom(info *debug.BuildInfo, binary, sum string) *v2_3.Document {
 	main := newPackage("Binary", info.Main.Path, info.Main.Version)
 	main.PackageName, main.PackageFileName, main.PrimaryPackagePurpose = binary, binary, "APPLICATION"
