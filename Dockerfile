@@ -24,8 +24,6 @@ EXPOSE 3000
 ENTRYPOINT ["/viewer"]
 
 FROM scratch AS manager
-# By these the certificates of S3 services are judged.
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /manager /manager
 USER 65532:65532
 ENTRYPOINT ["/manager"]

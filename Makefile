@@ -26,7 +26,7 @@ help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z_0-9-]+:.*?##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: controlplane
-controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once); K8S=1.31 is the oldest version.
+controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once); K8S=1.31 is the oldest version of hack/controlplane.
 	@cd hack/controlplane && $(GO) run . -out $(BIN)/controlplane -go $(GO) -minor '$(K8S)'
 
 # A program of the user's own needs none of ours.
@@ -90,7 +90,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(MAKE) --no-print-directory prove-smoke || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-monitoring.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-release.xml:$(ARTIFACTS)/junit-monitoring.xml \
 		integration:$$integration:$(ARTIFACTS)/junit-integration.xml \
 		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
@@ -102,13 +102,13 @@ UNRACED := /markdownview/(viewer/render|summary)$$|/test/performance/
 # tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
 unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run the unit tests, those of the harness and those of config/.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-monitoring.xml
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-release.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
 	status=0; \
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$(echo "$$packages" | grep -vE '$(UNRACED)') || status=$$?; \
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unraced.xml -- $(UNIT_FLAGS) $$(echo "$$packages" | grep -E '$(UNRACED)') || status=$$?; \
-	for program in controlplane nodeimage; do \
+	for program in controlplane nodeimage release; do \
 		(cd hack/$$program && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$program.xml -- $$race $(UNIT_FLAGS) .) || status=$$?; \
 	done; \
 	(cd hack/monitoring && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-monitoring.xml -- $(UNIT_FLAGS) .) || status=$$?; \
@@ -250,22 +250,42 @@ manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate CRDs, webho
 .PHONY: verify
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in . hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/monitoring hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
+	@for module in . hack/tools hack/controlplane hack/controlplane/1.* hack/s3server hack/monitoring hack/release hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in . hack/controlplane hack/monitoring hack/nodeimage; do (cd $$module && $(GO) vet ./...); done
+	@for module in . hack/controlplane hack/monitoring hack/nodeimage hack/release; do (cd $$module && $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
 .PHONY: lint
 lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows.
 	@$(TOOLS)/golangci-lint run ./...
-	@for program in controlplane monitoring nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage release; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 .PHONY: fmt
 fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 	@$(TOOLS)/golangci-lint fmt ./...
-	@for program in controlplane monitoring nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage release; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
+
+##@ Release
+
+# As in VERSION=v0.1.0.
+VERSION  ?=
+# What comes before the names of the images, by which install.yaml and the chart name them.
+REGISTRY ?= leasehold.dev
+RELEASE   = $(TOOLS)/release -version '$(VERSION)' -registry '$(REGISTRY)' -go $(GO) -kustomize $(TOOLS)/kustomize -helm $(TOOLS)/helm
+
+.PHONY: release
+release: release-tools ## Write all files of release VERSION=v0.1.0 to dist/: binaries, images, manifests, SBOMs, sums.
+	@$(RELEASE)
+
+.PHONY: release-repeat
+release-repeat: release-tools ## Make a release in two clones, the second with an empty build cache, and compare the files (15 minutes).
+	@hack/release/repeat.sh $(RELEASE)
+
+.PHONY: release-tools
+release-tools: needs-go $(TOOLS)/kustomize $(if $(wildcard config/chart),$(TOOLS)/helm)
+	@cd hack/release && $(GO) build -o $(TOOLS)/release .
 
 ##@ Deploy to a cluster
 

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/prometheus/client_golang/prometheus"
+	// The image has no folder of certificates: by these those of S3 services are judged.
+	_ "golang.org/x/crypto/x509roots/fallback"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -30,6 +33,7 @@ import (
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
+	"leasehold.dev/runners/version"
 )
 
 const (
@@ -51,8 +55,14 @@ func main() {
 		fmt.Fprintf(os.Stderr, "manager: %v\n", err)
 		os.Exit(1)
 	}
+	build := version.Get()
+	if o.showVersion {
+		fmt.Fprintln(os.Stdout, build.Line("manager"))
+		os.Exit(0)
+	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
 	logger := ctrl.Log.WithName("main")
+	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
 		logger.Info("garbage is collected without regard to a memory limit", "reason", err.Error())
 	}
@@ -74,6 +84,9 @@ func main() {
 func run(ctx context.Context, o *options) error {
 	// Not on by default: how slow the API server is, and how long we hold back ourselves.
 	metrics.RegisterRESTClientMetrics(metrics.MetricRequestLatency, metrics.MetricRateLimiterLatency)
+	if err := metrics.Registry.Register(buildInfo(version.Get())); err != nil {
+		return fmt.Errorf("registering the build's metric: %w", err)
+	}
 	certificate, err := o.certificate()
 	if err != nil {
 		return err
@@ -94,6 +107,15 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
+}
+
+// buildInfo is the metric that names the build, as other programs of the ecosystem have it.
+func buildInfo(build version.Info) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "leasehold_build_info",
+		Help:        "1, with the version, the commit and the Go version that the operator was built from.",
+		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
+	}, func() float64 { return 1 })
 }
 
 // addRunnables is the list of controllers and of what runs beside them.

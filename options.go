@@ -30,6 +30,8 @@ import (
 
 // options is what the flags and the environment say.
 type options struct {
+	showVersion bool
+
 	metricsAddress, metricsCertPath, metricsCertName, metricsCertKey string
 	metricsSecure, enableHTTP2                                       bool
 	probeAddress                                                     string
@@ -72,6 +74,7 @@ type options struct {
 func parseOptions(args []string, getenv func(string) string) (*options, error) {
 	o := &options{podName: getenv("POD_NAME"), podContainer: getenv("POD_CONTAINER"), podUID: types.UID(getenv("POD_UID"))}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.BoolVar(&o.showVersion, "version", false, "Print the version, the commit, the Go version and the platform, and exit.")
 	o.bindServing(flags)
 	o.bindElection(flags, getenv("POD_NAMESPACE"))
 	o.bindWebhooks(flags)
@@ -83,6 +86,10 @@ func parseOptions(args []string, getenv func(string) string) (*options, error) {
 	}
 	if flags.NArg() > 0 {
 		return nil, fmt.Errorf("unexpected argument %q: all settings are flags", flags.Arg(0))
+	}
+	// The version is printed wherever the program runs, in a Pod or not.
+	if o.showVersion {
+		return o, nil
 	}
 	return o, o.validate()
 }

@@ -61,29 +61,18 @@ polling_image() {
   fi
   git archive "$commit" | tar -x -C "$source"
   compile "$source" . "$out/polling/manager"
-  cp -R "$out/manager/etc" "$out/polling/"
   chmod -R a+rX "$out/polling"
   image polling "$POLLING_IMG"
 }
 
 source=$(mktemp -d)
 trap 'rm -rf "$source"' EXIT
-mkdir -p "$out"/{polling,manager/etc/ssl/certs,viewer,s3}
+mkdir -p "$out"/{polling,manager,viewer,s3}
 echo "e2e-images: compiling for $GOOS/$GOARCH (2 minutes on 2 cores the first time)" >&2
 compile . . "$out/manager/manager"
 compile . ./controllers/markdownview/viewer "$out/viewer/viewer"
 compile hack/s3server github.com/versity/versitygw/cmd/versitygw "$out/s3/versitygw"
 
-# By these the certificates of S3 services are judged. The cluster's own service
-# has a CA of its own, so a machine without them can do without.
-certificates=$out/manager/etc/ssl/certs/ca-certificates.crt
-rm -f "$certificates"
-for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
-  if [[ -r $file ]]; then
-    cp "$file" "$certificates"
-    break
-  fi
-done
 chmod -R a+rX "$out"
 
 image manager "$IMG"

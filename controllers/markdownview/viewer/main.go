@@ -16,6 +16,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"leasehold.dev/runners/version"
 )
 
 // drainTimeout is what open requests are given at the end; Kubernetes gives 30 s.
@@ -24,6 +26,8 @@ const drainTimeout = 10 * time.Second
 // options are the flags.
 type options struct {
 	dir, address, title, language string
+
+	showVersion bool
 }
 
 func main() {
@@ -34,6 +38,9 @@ func main() {
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "viewer: %v\n", err)
 		os.Exit(2)
+	case o.showVersion:
+		fmt.Fprintln(os.Stdout, version.Get().Line("viewer"))
+		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // a program begins its context
@@ -53,6 +60,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve on.")
 	flags.StringVar(&o.title, "title", "", "The title of the book. By default the first heading of SUMMARY.md.")
 	flags.StringVar(&o.language, "language", "en", "The language of the text, for browsers and screen readers.")
+	flags.BoolVar(&o.showVersion, "version", false, "Print the version, the commit, the Go version and the platform, and exit.")
 	if err := flags.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}

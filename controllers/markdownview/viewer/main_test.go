@@ -119,10 +119,13 @@ func TestParseFlags(t *testing.T) {
 		t.Errorf("by default %+v, %v", o, err)
 	}
 	o, err = parse([]string{"--dir=/x", "--bind-address", "127.0.0.1:1", "--title=T", "-language=de"}, io.Discard)
-	if want := (options{"/x", "127.0.0.1:1", "T", "de"}); err != nil || o != want {
+	if want := (options{dir: "/x", address: "127.0.0.1:1", title: "T", language: "de"}); err != nil || o != want {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"serve"}, {"--no-such-flag"}} {
+	if o, err := parse([]string{"--version"}, io.Discard); err != nil || !o.showVersion {
+		t.Errorf("--version: %+v, %v", o, err)
+	}
+	for _, args := range [][]string{{"serve"}, {"--no-such-flag"}, {"--version", "now"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q is accepted", args)
 		}

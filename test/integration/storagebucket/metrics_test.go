@@ -77,7 +77,7 @@ func writeMetricsList(ctx context.Context) {
 			HaveField("Name", "leasehold_markdownview_available"),
 			HaveField("Name", "leasehold_tenant_namespaces"),
 			HaveField("Name", "leasehold_storagebucket_up"),
-			And(HaveField("Name", "controller_runtime_webhook_latency_seconds"), HaveField("Values", HaveKeyWithValue("webhook", HaveLen(4)))),
+			And(HaveField("Name", "controller_runtime_webhook_latency_seconds"), HaveField("Values", HaveKeyWithValue("webhook", HaveLen(3)))),
 		))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	list, err := yaml.Marshal(families)
