@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestElectionKeepsItsProportions(t *testing.T) {
+func TestElection_KeepsItsProportions(t *testing.T) {
 	if got := electionArgs(0); got != nil {
 		t.Errorf("got %q, want what ships", got)
 	}
@@ -47,8 +47,8 @@ func TestElectionKeepsItsProportions(t *testing.T) {
 	}
 }
 
-// TestNewsIsToldOnce shows what is printed for a history of objects.
-func TestNewsIsToldOnce(t *testing.T) {
+// TestEvents_AreReportedOnce shows what is printed for a history of objects.
+func TestEvents_AreReportedOnce(t *testing.T) {
 	var out bytes.Buffer
 	n := &news{out: newTeller(&out), system: "system", said: map[string]string{}}
 	lease := func(ns, holder string) *coordinationv1.Lease {

@@ -264,8 +264,8 @@ func (r *row) judge(o run.Outcome) {
 	for _, v := range o.Verdicts {
 		if v.Invariant == r.Named {
 			r.Verdict = v.Result
-			if len(v.Breaches) > 0 {
-				r.Why = v.Breaches[0]
+			if len(v.Violations) > 0 {
+				r.Why = v.Violations[0].Message
 			}
 		}
 		if v.Result == invariant.Broken {

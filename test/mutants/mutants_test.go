@@ -32,7 +32,7 @@ func ours(t *testing.T) []mutant {
 
 // A change of the operator may move the lines that a mutant changes. Then the mutant
 // has to follow.
-func TestMutantsApplyToTheTree(t *testing.T) {
+func TestMutants_ApplyToTheTree(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	g.Expect(tree.Copy(root, dir)).To(Succeed())
@@ -48,7 +48,7 @@ func TestMutantsApplyToTheTree(t *testing.T) {
 
 // What a mutant refers to has to be there: who asks for a scenario that is not is
 // told after half an hour otherwise.
-func TestMutantsAreComplete(t *testing.T) {
+func TestMutants_CoverAllClasses(t *testing.T) {
 	g := NewWithT(t)
 	classes, err := loadClasses(root)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -140,7 +140,7 @@ func verdicts(broken ...string) []invariant.Verdict {
 		v := invariant.Verdict{Invariant: i.ID, Result: invariant.Held}
 		for _, id := range broken {
 			if id == i.ID {
-				v.Result, v.Breaches = invariant.Broken, []string{"it is not so"}
+				v.Result, v.Violations = invariant.Broken, []invariant.Violation{{Message: "it is not so"}}
 			}
 		}
 		all = append(all, v)

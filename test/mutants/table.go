@@ -33,7 +33,7 @@ func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Outcome) err
 	}
 	if _, plan, err := planOf(id); err == nil && plan != nil {
 		kept.Perturbation, kept.Plan = string(plan.Perturbation), id
-		kept.Words = fmt.Sprintf("%s, in an operator with a mistake: %s", plan.Words(), m.Bug)
+		kept.Words = fmt.Sprintf("%s, in an operator with a mistake: %s", plan.Describe(), m.Bug)
 	}
 	_, err := kept.Save(h.options.dir)
 	return err

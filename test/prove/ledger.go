@@ -88,7 +88,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
 	if r.plan != nil {
-		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Words()
+		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Describe()
 	}
 	return kept
 }

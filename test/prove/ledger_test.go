@@ -25,7 +25,7 @@ func after(t *testing.T, r run.Result, id string) ran {
 	h := &history.History{Recorded: []history.Source{history.Audit}}
 	verdict := invariant.Verdict{Invariant: "O1", Promise: "whatever", Result: r}
 	if r == run.Broken {
-		verdict.Breaches = []string{"it is not so"}
+		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
 		promises:  invariant.Operator{Users: []string{"op"}},
@@ -55,7 +55,7 @@ func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()
 }
 
 // The words of a sweep, and what is kept of a plan that did not hold.
-func TestWhatDidNotHoldIsToldAndKept(t *testing.T) {
+func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
@@ -91,7 +91,7 @@ func TestWhatDidNotHoldIsToldAndKept(t *testing.T) {
 	g.Expect(folder(strings.Repeat("/long", 100))).To(HaveLen(200))
 }
 
-func TestWhatHasHeldIsKeptIfItIsWanted(t *testing.T) {
+func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 	g := NewWithT(t)
 	l, _, wait := opened(t, options{keep: true})
 	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
@@ -105,7 +105,7 @@ func TestWhatHasHeldIsKeptIfItIsWanted(t *testing.T) {
 	g.Expect(found).To(HaveLen(3))
 }
 
-func TestReferencesHaveToHold(t *testing.T) {
+func TestLedger_ReferencesMustHold(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
@@ -117,7 +117,7 @@ func TestReferencesHaveToHold(t *testing.T) {
 }
 
 // A sweep that is broken off before its first plan has a summary too.
-func TestNothingIsNoError(t *testing.T) {
+func TestLedger_NoRunsAreNoError(t *testing.T) {
 	g := NewWithT(t)
 	l, said, _ := opened(t, options{})
 	g.Expect(l.close()).To(Succeed())

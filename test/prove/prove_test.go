@@ -30,14 +30,14 @@ func TestChosenScenarios(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("reading plan")))
 }
 
-func TestSmokeIsOfScenariosInWhichAllIsTried(t *testing.T) {
+func TestSmoke_UsesScenariosWithAllPerturbations(t *testing.T) {
 	g := NewWithT(t)
 	some, all := scenario.Scenario{Name: "some", Perturbations: []scenario.Perturbation{"P1"}}, scenario.Scenario{Name: "all"}
 	g.Expect(whole([]scenario.Scenario{some, all})).To(Equal([]scenario.Scenario{all}))
 	g.Expect(whole([]scenario.Scenario{some})).To(Equal([]scenario.Scenario{some}))
 }
 
-func TestSubsetIsOneOfEachPerturbation(t *testing.T) {
+func TestSubset_OneOfEachPerturbation(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
 	for _, kind := range []string{"P1", "P4-409", "P2", "P3", "P4-500"} {
@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 	g.Expect(o.smoke).To(BeTrue())
 }
 
-func TestAPlanElsewhereNeedsAPlace(t *testing.T) {
+func TestPlanElsewhere_NeedsManifests(t *testing.T) {
 	g := NewWithT(t)
 	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Subject{}, nil, nil, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("does not say how it is installed elsewhere")))

@@ -69,7 +69,7 @@ func rejudge(t *testing.T, path string) (broken []string) {
 
 // The clean runs of our operator break nothing, compared with each other: a promise that
 // finds something in them raises false alarms.
-func TestCleanRunsBreakNothing(t *testing.T) {
+func TestRejudge_CleanRunsBreakNothing(t *testing.T) {
 	g := NewWithT(t)
 	found, err := report.Find(cmp.Or(os.Getenv("HISTORIES"), filepath.Join("testdata", "runs")))
 	g.Expect(err).NotTo(HaveOccurred())

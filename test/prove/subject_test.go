@@ -28,7 +28,7 @@ func leasehold(t *testing.T) *subject.Subject {
 
 // The file says in words what the API has as constants, and leaves the rest to the
 // manifests.
-func TestSubjectIsOurOperator(t *testing.T) {
+func TestSubject_IsLeasehold(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)
 	p := s.Promises
@@ -50,7 +50,7 @@ func TestSubjectIsOurOperator(t *testing.T) {
 
 // What a scenario applies is what the API has, to the last field, and it looks on
 // for long enough to prove something.
-func TestScenariosAreOfOurKinds(t *testing.T) {
+func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)
 	kinds := map[any]func() any{
@@ -79,7 +79,7 @@ func TestScenariosAreOfOurKinds(t *testing.T) {
 	}
 }
 
-func TestReplayNamesASubjectThatIsNotOurs(t *testing.T) {
+func TestReplay_NamesForeignSubjects(t *testing.T) {
 	g := NewWithT(t)
 	p := plan(t, "life:P1:POST:/a:1")
 	l := newLedger(options{subject: ours, seed: 7}, nil)

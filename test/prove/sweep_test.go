@@ -21,14 +21,14 @@ func asked(t *testing.T, args ...string) options {
 	return o
 }
 
-func TestCleanRunsAreSpreadOverTheScenarios(t *testing.T) {
+func TestSweep_SpreadsCleanRuns(t *testing.T) {
 	g := NewWithT(t)
 	one, two := &run.Reference{}, &run.Reference{}
 	s := &sweep{options: asked(t, "-clean=3")}
 	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
 }
 
-func TestAPlanIsRunAsOftenAsAsked(t *testing.T) {
+func TestSweep_RepeatsAPlan(t *testing.T) {
 	g := NewWithT(t)
 	ref := &run.Reference{Scenario: scenario.Scenario{Name: "s"}}
 	const id = "s:P3:PATCH:/a:1"
@@ -54,7 +54,7 @@ func TestAPlanIsRunAsOftenAsAsked(t *testing.T) {
 }
 
 // What is different elsewhere is the installation: the prover has nothing to arm.
-func TestNothingGoesWrongInACleanRunAndElsewhere(t *testing.T) {
+func TestSweep_NoFaultInCleanRunsAndElsewhere(t *testing.T) {
 	g := NewWithT(t)
 	lost, moved := plan(t, "s:P3:PATCH:/a:1"), plan(t, "s:P20:MANIFESTS:there:1")
 	g.Expect(job{}.clean()).To(BeTrue())
@@ -62,7 +62,7 @@ func TestNothingGoesWrongInACleanRunAndElsewhere(t *testing.T) {
 	g.Expect(job{plan: &lost}.clean()).To(BeFalse())
 }
 
-func TestElsewhereIsPartOfTheWholeSweep(t *testing.T) {
+func TestSweep_IncludesElsewhere(t *testing.T) {
 	for _, tc := range []struct {
 		args []string
 		want bool
@@ -81,7 +81,7 @@ func TestElsewhereIsPartOfTheWholeSweep(t *testing.T) {
 	}
 }
 
-func TestTheSamePlanHasToGiveTheSame(t *testing.T) {
+func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 	const id = "s:P3:PATCH:/a:1"
 	for name, tc := range map[string]struct {
 		results []run.Result

@@ -15,7 +15,7 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 // builtAssets is where `make controlplane` leaves them, below the module's root.
 var builtAssets = filepath.Join("bin", "controlplane", "current")
 
-// ErrNoAssets says that there is no control plane to start on this machine.
+// ErrNoAssets is returned if this machine has no control plane to start.
 var ErrNoAssets = errors.New("no control plane has been built: run `make controlplane`, or set " + assetsVariable)
 
 // FindAssets returns the folder that holds etcd, kube-apiserver and kubectl:

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// existingVariable asks for the current kubeconfig's cluster, as for envtest.
+	// existingVariable selects the current kubeconfig's cluster, as for envtest.
 	existingVariable = "USE_EXISTING_CLUSTER"
 	// stopTimeout bounds the stop of etcd and of kube-apiserver, each; then they are killed.
 	stopTimeout = 10 * time.Second
@@ -115,7 +115,7 @@ func newControlPlane(assets, workDir string, keep bool) (*ControlPlane, error) {
 	return &ControlPlane{assets: assets, dir: dir, watchdog: watchdog}, nil
 }
 
-// configure tells envtest where everything goes and turns the audit log on.
+// configure sets envtest's paths and turns the audit log on.
 func (c *ControlPlane) configure(o Options) error {
 	etcd := &envtest.Etcd{DataDir: filepath.Join(c.dir, "etcd")}
 	server := c.test.ControlPlane.GetAPIServer()
@@ -182,8 +182,7 @@ func (c *ControlPlane) connect(config *rest.Config) error {
 	return nil
 }
 
-// explain adds what the programs said to envtest's error, which only says that
-// one of them did not start.
+// explain adds the programs' output to envtest's error, which only reports that one did not start.
 func (c *ControlPlane) explain(err error) error {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if said := tail(c.log(name), 10); said != "" {
@@ -211,14 +210,13 @@ func (c *ControlPlane) AuditLog() string { return c.auditLog }
 // Options.Keep was set.
 func (c *ControlPlane) Dir() string { return c.dir }
 
-// HasControllerManager says whether owner references are followed and deleted
-// namespaces go away. Control planes from setup-envtest cannot do that.
+// HasControllerManager reports whether the control plane follows owner references and removes
+// deleted namespaces. Control planes from setup-envtest do not.
 func (c *ControlPlane) HasControllerManager() bool { return c.collects }
 
-// Stop ends every replica and the control plane, in this order, and removes
-// the folder. It takes about a second, at most half a minute, and is safe to
-// call more than once. It tells of a kube-controller-manager that ended by
-// itself, because tests that relied on it proved nothing.
+// Stop ends every replica and the control plane, in this order, and removes the folder. It takes
+// about a second, at most half a minute, and is idempotent. It returns an error if
+// kube-controller-manager ended by itself, because tests that relied on it proved nothing.
 func (c *ControlPlane) Stop() error {
 	c.stop.Do(func() { c.stopErr = c.stopAll() })
 	return c.stopErr

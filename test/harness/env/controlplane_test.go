@@ -136,7 +136,7 @@ func TestRightsAreEnforced(t *testing.T) {
 	g.Expect(review.Status.Allowed).To(BeFalse())
 }
 
-func TestStartSaysWhyItFailed(t *testing.T) {
+func TestStart_ReportsTheCause(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	work := t.TempDir()
@@ -162,8 +162,8 @@ func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
 	g.Expect(filepath.Join(cp.Dir(), "audit.log")).To(BeAnExistingFile(), "Keep leaves the folder")
 }
 
-// TestStopTellsOfALostControllerManager: what was expected of it did not happen.
-func TestStopTellsOfALostControllerManager(t *testing.T) {
+// TestStop_ReportsALostControllerManager: what was expected of it did not happen.
+func TestStop_ReportsALostControllerManager(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{Controllers: []string{"no-such-controller"}})

@@ -37,8 +37,8 @@ type Forwarder struct {
 	stopped  bool
 }
 
-// StartForwarder listens on a free port and asks the backends every interval
-// whether they are ready, for the first time before it returns.
+// StartForwarder listens on a free port and probes the readiness of the backends every interval,
+// for the first time before it returns.
 func StartForwarder(ctx context.Context, interval time.Duration, backends ...Backend) (*Forwarder, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func StartForwarder(ctx context.Context, interval time.Duration, backends ...Bac
 // Port returns the port it listens on.
 func (f *Forwarder) Port() int { return f.listener.Addr().(*net.TCPAddr).Port }
 
-// SetBackends replaces the backends and asks the new ones at once.
+// SetBackends replaces the backends and probes the new ones at once.
 func (f *Forwarder) SetBackends(ctx context.Context, backends ...Backend) {
 	f.mu.Lock()
 	f.backends = backends
@@ -104,8 +104,7 @@ func (f *Forwarder) poll(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// look asks all backends at the same time, so that one that does not answer
-// does not hide the news of another for longer than its own timeout.
+// look probes all backends concurrently, so one that does not answer does not delay the others.
 func (f *Forwarder) look(ctx context.Context) {
 	f.looking.Lock()
 	defer f.looking.Unlock()
@@ -174,7 +173,7 @@ func (f *Forwarder) drop(conn net.Conn) {
 	delete(f.open, conn)
 }
 
-// serve copies both ways until both sides have said their last.
+// serve copies both directions until both sides have closed.
 func (f *Forwarder) serve(client net.Conn) {
 	defer f.drop(client)
 	address := f.pick()

@@ -8,8 +8,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// writeKubeconfig writes what cfg says about the server and the user to path,
-// for programs that take a kubeconfig. Only the owner may read the file.
+// writeKubeconfig writes the server and the user of cfg to path, for programs that take a
+// kubeconfig. Only the owner may read the file.
 func writeKubeconfig(path string, cfg *rest.Config) error {
 	const name = "harness"
 	kubeconfig := clientcmdapi.Config{

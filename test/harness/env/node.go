@@ -23,7 +23,7 @@ import (
 var WorkloadControllers = append([]string{"deployment-controller", "replicaset-controller"}, DefaultControllers...)
 
 const (
-	// readyPoll is how often a program that starts is asked whether it is ready.
+	// readyPoll is the period of readiness probes of a program that starts.
 	readyPoll = 50 * time.Millisecond
 	// probeTimeout bounds one such question.
 	probeTimeout = time.Second
@@ -42,8 +42,7 @@ type NodeOptions struct {
 	// Images are the programs by the names of the images they stand in for. Pods
 	// of other images are left alone.
 	Images map[string]Program
-	// Serving is called when a Pod's program answers, with the URL at which it
-	// does. nil: nobody wants to know.
+	// Serving is called when a Pod's program answers, with its URL. It may be nil.
 	Serving func(pod types.NamespacedName, url string)
 	// Failed is called when a Pod could not be run or its program ended. nil: the
 	// Pod's status tells.
@@ -148,7 +147,7 @@ func (n *Node) run(ctx context.Context, pod *corev1.Pod, program Program) {
 	}
 }
 
-// serve runs the program until ctx ends or it does, and says when it is ready.
+// serve runs the program until it or ctx ends, and reports its readiness.
 func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) error {
 	dir := filepath.Join(n.plane.dir, "pods", string(pod.UID))
 	volumes, err := n.mount(ctx, pod, dir)
@@ -190,7 +189,7 @@ func (n *Node) serve(ctx context.Context, pod *corev1.Pod, program Program) erro
 	}
 }
 
-// probe asks what the readiness probe would; without one, running is enough.
+// probe performs the readiness probe. Without a probe, a running program is ready.
 func probe(ctx context.Context, pod *corev1.Pod, url string) bool {
 	spec := pod.Spec.Containers[0].ReadinessProbe
 	if spec == nil || spec.HTTPGet == nil {

@@ -51,9 +51,9 @@ type Options struct {
 	StartTimeout time.Duration
 }
 
-// DefaultControllers are those an operator can tell the absence of: owner
-// references are followed, deleted namespaces go away, ServiceAccounts exist
-// and aggregated ClusterRoles such as admin have rules.
+// DefaultControllers are those whose absence an operator can notice: owner references are
+// followed, deleted namespaces are removed, ServiceAccounts exist and aggregated ClusterRoles such
+// as admin have rules.
 var DefaultControllers = []string{
 	"garbage-collector-controller",
 	"namespace-controller",

@@ -13,9 +13,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// TestNothingIsLeftBehind ends the process that holds a control plane in the
+// TestWatchdog_LeavesNoProcesses ends the process that holds a control plane in the
 // ways in which processes end.
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestWatchdog_LeavesNoProcesses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		role string

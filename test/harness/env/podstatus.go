@@ -84,8 +84,8 @@ func exitCode(p *process) int32 {
 	return 128 + int32(status.Signal())
 }
 
-// write replaces what the status says of the container. Like a kubelet it tries again while the
-// API server does not answer. It gives up where the Pod is gone or is another.
+// write replaces the container's status. Like a kubelet it retries while the API server does not
+// answer. It stops if the Pod is gone or replaced.
 func (s *podStatus) write() {
 	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.pod.Namespace, Name: s.pod.Name}}
 	pod := before.DeepCopy()

@@ -19,8 +19,8 @@ var pool = portPool{first: 15_000, last: 29_999}
 // twice, nor to two processes, before all have been.
 func freePorts(n int) ([]int, error) { return pool.free(n) }
 
-// portPool hands out the ports of blocks that no other process takes: whoever has a block
-// listens on its first port, the marker, for as long as it lives.
+// portPool hands out ports of blocks that no other process uses. The owner of a block listens on
+// its first port, the marker, for as long as it lives.
 type portPool struct {
 	first, last int
 

@@ -24,7 +24,7 @@ type process struct {
 	state *os.ProcessState // set before ended is closed
 }
 
-// spec says what to start.
+// spec is the program to start.
 type spec struct {
 	name    string
 	program string
@@ -77,7 +77,7 @@ func (p *process) signal(s os.Signal) error {
 	return nil
 }
 
-// stoppedPoll is how often a process that was told to stop running is looked at.
+// stoppedPoll is the period of checks of whether a paused process has stopped.
 const stoppedPoll = 5 * time.Millisecond
 
 // awaitStopped waits until SIGSTOP has taken effect: sending it only begins that.
@@ -104,8 +104,8 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// stop asks with SIGTERM and kills when the process has not gone after grace or
-// when ctx ends. It returns the exit code, -1 for a process that died of a signal.
+// stop sends SIGTERM, and SIGKILL after grace or when ctx ends. It returns the exit code, -1 for a
+// process that a signal ended.
 func (p *process) stop(ctx context.Context, grace time.Duration) (int, error) {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return -1, err

@@ -25,8 +25,8 @@ const (
 	establishPoll    = 50 * time.Millisecond
 )
 
-// Kubectl runs kubectl as the administrator and returns its output. An error
-// carries what kubectl said about it.
+// Kubectl runs kubectl as the administrator and returns its output. An error has kubectl's own
+// message.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	path, err := c.KubectlPath()
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *ControlPlane) established(ctx context.Context, crds []*unstructured.Uns
 	return nil
 }
 
-// hasCondition says whether a condition of this type is True.
+// hasCondition reports whether a condition of this type is True.
 func hasCondition(obj *unstructured.Unstructured, kind string) bool {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: not true
 	return slices.ContainsFunc(conditions, func(c any) bool {

@@ -94,7 +94,7 @@ func TestRenderedObjectsCanBeApplied(t *testing.T) {
 	g.Expect(string(out)).To(Equal("3"))
 }
 
-func TestRenderSaysWhatIsWrong(t *testing.T) {
+func TestRender_ReportsErrors(t *testing.T) {
 	t.Parallel()
 	_, err := shared.Render(t.Context(), filepath.Join(t.TempDir(), "nothing-here"))
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("nothing-here")))

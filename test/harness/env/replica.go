@@ -214,7 +214,7 @@ func (r *Replica) LogTail(lines int) string { return tail(r.spec.log, lines) }
 // Pid returns the process's id.
 func (r *Replica) Pid() int { return r.current().pid() }
 
-// Running says whether the process is there; a paused one is.
+// Running reports whether the process exists; a paused one does.
 func (r *Replica) Running() bool { return r.current().running() }
 
 // Done is closed when the process that runs now has ended. Restart begins another.
@@ -261,8 +261,8 @@ func (r *Replica) Pause(ctx context.Context) error {
 // Resume lets a paused process go on.
 func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
 
-// Ready asks /readyz on the probe port. It returns nil on 200 and else what
-// the replica said, or why it could not be asked.
+// Ready requests /readyz on the probe port. It returns nil for 200, else an error with the
+// replica's answer or the failure of the request.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {

@@ -106,7 +106,7 @@ func TestPodStatusCanBeLeftEmpty(t *testing.T) {
 	}).Should(Succeed())
 }
 
-func TestStopKillsAReplicaThatDoesNotObey(t *testing.T) {
+func TestReplica_StopKillsAfterTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	ns := namespace(t)

@@ -32,7 +32,7 @@ const (
 // builtS3 is where `make s3server` leaves the program, below the module's root.
 var builtS3 = filepath.Join("bin", "s3server", "versitygw")
 
-// ErrNoS3Server says that there is no S3 server to start on this machine.
+// ErrNoS3Server is returned if this machine has no S3 server to start.
 var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`, or set " + s3Variable)
 
 // S3Options say how an S3 server is started. The zero value is a good start.
@@ -111,8 +111,8 @@ func StartS3(ctx context.Context, o S3Options) (_ *S3Server, err error) {
 	return s, nil
 }
 
-// configure makes the folders and says how the program is called. Metadata go
-// into files beside the data, so that no file system has to know extended attributes.
+// configure creates the folders and returns the program's arguments. Metadata are in files beside
+// the data, so the file system needs no extended attributes.
 func (s *S3Server) configure(binary string) error {
 	for _, dir := range []string{s.data(), s.folder("metadata"), s.folder("versions"), s.folder("accounts")} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -171,16 +171,14 @@ func (s *S3Server) Account() S3Account { return s.account }
 // S3Options.Keep was set.
 func (s *S3Server) Dir() string { return s.dir }
 
-// Log returns the path of the file that receives what the program says: one
-// line a request, and no key.
+// Log returns the path of the server's log, which has one line for each request, and no key.
 func (s *S3Server) Log() string { return s.folder("versitygw.log") }
 
 func (s *S3Server) address() string           { return fmt.Sprintf("127.0.0.1:%d", s.port) }
 func (s *S3Server) folder(name string) string { return filepath.Join(s.dir, name) }
 func (s *S3Server) data() string              { return s.folder("data") }
 
-// Client returns a client of the account that may do everything. It asks once
-// and leaves no connection open.
+// Client returns a client of the root account. It does not retry, and leaves no connection open.
 func (s *S3Server) Client() *minio.Client { return s.client }
 
 // ClientFor returns such a client of another account.
@@ -198,8 +196,8 @@ func (s *S3Server) ClientFor(account S3Account) (*minio.Client, error) {
 	return client, nil
 }
 
-// S3Role is what an account may do in general. Nobody may do anything with a
-// bucket of somebody else before a bucket policy says so.
+// S3Role is the general role of an account. No account has access to another's bucket without a
+// bucket policy.
 type S3Role string
 
 // The roles of versitygw.
@@ -221,7 +219,7 @@ func (s *S3Server) AddAccount(ctx context.Context, role S3Role) (S3Account, erro
 	return account, nil
 }
 
-// newS3Account returns keys that nobody has had before, as long as those of AWS.
+// newS3Account returns new keys, as long as those of AWS.
 func newS3Account() S3Account {
 	return S3Account{AccessKey: rand.Text()[:20], SecretKey: (rand.Text() + rand.Text())[:40]}
 }
@@ -229,7 +227,7 @@ func newS3Account() S3Account {
 // Pid returns the number of the process, also of one that has ended.
 func (s *S3Server) Pid() int { return s.current().pid() }
 
-// Running says whether the process is there; a paused one is.
+// Running reports whether the process exists; a paused one does.
 func (s *S3Server) Running() bool { return s.current().running() }
 
 func (s *S3Server) current() *process {
@@ -256,9 +254,8 @@ func (s *S3Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Pause stops the process from running until Resume: the system still accepts
-// connections for it, and nobody ever answers. It returns when the process has
-// stopped, or with an error when ctx ends or the process has ended.
+// Pause stops the process until Resume: the system accepts connections for it, and they get no
+// answer. It returns when the process has stopped, or with an error when ctx or the process ends.
 func (s *S3Server) Pause(ctx context.Context) error {
 	process := s.current()
 	if err := process.signal(syscall.SIGSTOP); err != nil {
@@ -273,9 +270,8 @@ func (s *S3Server) Pause(ctx context.Context) error {
 // Resume lets a paused process go on.
 func (s *S3Server) Resume() error { return s.current().signal(syscall.SIGCONT) }
 
-// Stop ends the server and removes its folder. It is safe to call more than
-// once. It tells of a server that ended by itself, because tests that relied on
-// it proved nothing.
+// Stop ends the server and removes its folder. It is idempotent. It returns an error if the server
+// ended by itself, because tests that relied on it proved nothing.
 func (s *S3Server) Stop() error {
 	s.stop.Do(func() {
 		var err error

@@ -68,7 +68,7 @@ func TestS3ServerKeepsOldVersions(t *testing.T) {
 	g.Expect(code(s.Client().RemoveBucket(t.Context(), "versioned"))).To(Equal(minio.BucketNotEmpty))
 }
 
-func TestS3ServerTellsAccountsApart(t *testing.T) {
+func TestS3Server_SeparatesAccounts(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := startS3(t)
@@ -147,7 +147,7 @@ func TestS3ServerPausedAcceptsAndNeverAnswers(t *testing.T) {
 	g.Eventually(answered, eventually).Should(Receive(BeNil()), "the same request after Resume")
 }
 
-func TestS3ServerTellsNobodyItsKeys(t *testing.T) {
+func TestS3Server_KeepsItsKeysSecret(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s, other := startS3(t), startS3(t)
@@ -186,7 +186,7 @@ func TestS3ServerStop(t *testing.T) {
 	g.Expect(s.Log()).To(BeARegularFile(), "Keep was set")
 }
 
-func TestStartS3SaysWhatIsWrong(t *testing.T) {
+func TestStartS3_ReportsErrors(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	_, err := StartS3(t.Context(), S3Options{Binary: filepath.Join(t.TempDir(), "missing")})

@@ -11,9 +11,8 @@ import (
 // s3Internal is the folder that versitygw keeps for itself in each bucket.
 const s3Internal = ".sgwtmp"
 
-// Buckets returns the names of all buckets, whoever owns them, in order. It
-// reads them from the disk: no request is sent, so it works with a server that
-// is paused or dead.
+// Buckets returns the names of all buckets of all owners, sorted. It reads the disk, so it works
+// with a paused or dead server.
 func (s *S3Server) Buckets() ([]string, error) {
 	entries, err := os.ReadDir(s.data())
 	if err != nil {

@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// Owns reports whether the program has a TCP connection from this address of its
-// own, such as 127.0.0.1:40000, to that one open now. Both count: the kernel lets
-// connections to different addresses share a port. It asks the kernel, and is always
-// false where that has no /proc to ask.
+// Owns reports whether the program has an open TCP connection from this local address, such as
+// 127.0.0.1:40000, to that remote one. Connections to different addresses may share a local port.
+// Without /proc it is always false.
 func (r *Replica) Owns(local, remote string) bool { return owns(r.Pid(), local, remote) }
 
 func owns(pid int, from, to string) bool {

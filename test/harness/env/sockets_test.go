@@ -27,7 +27,7 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
-func TestAConnectionHasOneOwner(t *testing.T) {
+func TestOwns_OneProcessPerConnection(t *testing.T) {
 	g := NewWithT(t)
 	if _, err := os.Stat("/proc/self/net/tcp"); err != nil {
 		t.Skip("there is no /proc here to ask")

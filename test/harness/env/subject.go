@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// routeInterval is how often the stand-in for the webhook Service asks the
-// replicas whether they are ready.
+// routeInterval is the period of the forwarder's readiness probes.
 const routeInterval = 100 * time.Millisecond
 
 // Subject is an operator as it ships: its manifests and its program.
@@ -140,7 +139,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 	}
 }
 
-// HasWebhooks says whether the subject ships webhooks, which its replicas serve.
+// HasWebhooks reports whether the subject ships webhooks.
 func (i *Installation) HasWebhooks() bool { return i.forwarder != nil }
 
 // Replicas returns all replicas in the order they were started, also those that
@@ -151,8 +150,8 @@ func (i *Installation) Replicas() []*Replica {
 	return slices.Clone(i.replicas)
 }
 
-// Stop asks all replicas at the same time to end, as the deletion of their
-// Deployment would, and ends the routing when they have. What was applied stays.
+// Stop terminates all replicas concurrently, as the deletion of their Deployment would, and then
+// ends the routing. Applied objects stay.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
 	errs := make([]error, len(replicas)+1)

@@ -22,16 +22,16 @@ import (
 // maxBody is how much of a body is kept, in bytes: no request about a bucket has more.
 const maxBody = 64 << 10
 
-// S3Options say what has to be known of the operator.
+// S3Options configure the server and describe the operator's use of it.
 type S3Options struct {
-	// Server says how the server is started.
+	// Server configures the server.
 	Server env.S3Options
-	// OwnerTag is the tag of a bucket whose value is the UID of the object that it was
-	// made for. Required where the operator makes buckets.
+	// OwnerTag is the tag of a bucket with the UID of its object. Required if the operator creates
+	// buckets.
 	OwnerTag string
 }
 
-// S3 starts an S3 server. What is told apart in it are buckets.
+// S3 starts an S3 server, whose things are buckets.
 func S3(o S3Options) run.StartExternal {
 	return func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (run.External, error) {
 		server, err := env.StartS3(ctx, o.Server)
@@ -63,7 +63,7 @@ func (s *s3) Values() (open, secret map[string]string) {
 // object is what is put into a bucket to fill it.
 const object = "somebody-elses"
 
-// Do takes what is as asked for already for done, so that it can be tried again.
+// Do changes a bucket. It succeeds if the bucket is already as requested, so it can be retried.
 func (s *s3) Do(ctx context.Context, change, bucket string) error {
 	var err error
 	client := s.server.Client()
@@ -92,16 +92,16 @@ func (s *s3) Do(ctx context.Context, change, bucket string) error {
 
 func absent(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchBucket }
 
-// Look reads the names of the buckets from the server's disk and asks it for their
-// tags. One that goes meanwhile is left out.
-func (s *s3) Look(ctx context.Context) ([]history.Thing, error) {
+// Look reads the names of the buckets from the server's disk and requests their tags. It leaves
+// out a bucket that disappears meanwhile.
+func (s *s3) Look(ctx context.Context) ([]history.ExternalThing, error) {
 	names, err := s.server.Buckets()
 	if err != nil {
 		return nil, err
 	}
-	var all []history.Thing
+	var all []history.ExternalThing
 	for _, name := range names {
-		thing := history.Thing{Name: name}
+		thing := history.ExternalThing{Name: name}
 		set, err := s.server.Client().GetBucketTagging(ctx, name)
 		switch {
 		case err == nil:

@@ -19,7 +19,7 @@ import (
 
 const mark = "example.com/owner"
 
-func TestReadSaysWhatBecameOfACall(t *testing.T) {
+func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 	s := &s3{tag: mark}
 	const (
 		creation = `<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag><Tag><Key>` + mark + `</Key><Value>uid-1</Value></Tag></Tags></CreateBucketConfiguration>`
@@ -64,7 +64,7 @@ func TestReadSaysWhatBecameOfACall(t *testing.T) {
 	NewWithT(t).Expect(about).To(BeFalse(), "it is about no bucket")
 }
 
-func TestRefusalIsInItsWords(t *testing.T) {
+func TestS3Refusal_IsAnS3Error(t *testing.T) {
 	g := NewWithT(t)
 	answer, err := (&s3{}).Refusal(http.StatusServiceUnavailable)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -75,7 +75,7 @@ func TestRefusalIsInItsWords(t *testing.T) {
 }
 
 // What an operator does by way of the proxy, and somebody else past it.
-func TestS3IsWhatWasMadeOfIt(t *testing.T) {
+func TestS3_StateFollowsChanges(t *testing.T) {
 	g := NewWithT(t)
 	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(
 		context.WithoutCancel(t.Context()), clock.RealClock{}, func(string, string) string { return "one" })
@@ -95,7 +95,7 @@ func TestS3IsWhatWasMadeOfIt(t *testing.T) {
 	for range 2 { // the second time it is there
 		g.Expect(started.Do(t.Context(), "put", "others")).To(Succeed())
 	}
-	g.Expect(started.Look(t.Context())).To(ConsistOf(history.Thing{Name: "mine", Owner: "uid-1"}, history.Thing{Name: "others"}))
+	g.Expect(started.Look(t.Context())).To(ConsistOf(history.ExternalThing{Name: "mine", Owner: "uid-1"}, history.ExternalThing{Name: "others"}))
 
 	t.Log("what is not empty stays")
 	g.Expect(started.Do(t.Context(), "fill", "mine")).To(Succeed())
@@ -104,7 +104,7 @@ func TestS3IsWhatWasMadeOfIt(t *testing.T) {
 	for range 2 {
 		g.Expect(started.Do(t.Context(), "remove", "mine")).To(Succeed())
 	}
-	g.Expect(started.Look(t.Context())).To(ConsistOf(history.Thing{Name: "others"}))
+	g.Expect(started.Look(t.Context())).To(ConsistOf(history.ExternalThing{Name: "others"}))
 	g.Expect(started.Do(t.Context(), "paint", "others")).To(MatchError(ContainSubstring(`called "paint"`)))
 
 	journal := started.Proxy().Journal()

@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// auditIDHeader is how an API server tells its clients under which name its audit
-// log knows a request.
+// auditIDHeader is the header with which an API server returns the ID of a request in its audit
+// log.
 const auditIDHeader = "Audit-Id"
 
 // APIOptions are those of a proxy in front of the API server that config reaches. Of
@@ -26,9 +26,9 @@ func APIOptions(config *rest.Config) (Options, error) {
 	return Options{Upstream: config.Host, UpstreamTLS: upstream, KeepAlive: true, Kubernetes: true, Wire: TLS}, nil
 }
 
-// NewAPIProxy returns a proxy between one replica of an operator and the API
-// server that config reaches: NewProxy with APIOptions. Who asks is the replica,
-// whose credentials pass through and are not kept. Nil for c is the real clock.
+// NewAPIProxy returns a proxy between one replica of an operator and the API server of config:
+// NewProxy with APIOptions. The replica's credentials pass through and are not kept. Nil for c is
+// the real clock.
 func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
 	o, err := APIOptions(config)
 	if err != nil {
@@ -44,10 +44,10 @@ func (p *Proxy) Connect(config *rest.Config) {
 	config.Host, config.TLSClientConfig = p.URL(), rest.TLSClientConfig{CAData: p.CA()}
 }
 
-// retryAfter is when an API server that has too much to do asks to be asked again.
+// retryAfter is the Retry-After, in seconds, of an overloaded API server.
 const retryAfter = 1
 
-// refusals are what an API server says when it has not done what was asked for.
+// refusals are the API server's answers to requests that it did not carry out.
 var refusals = map[int]metav1.Status{
 	http.StatusForbidden: {
 		Reason: metav1.StatusReasonForbidden, Message: "forbidden: there are no such rights",

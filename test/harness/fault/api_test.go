@@ -179,7 +179,7 @@ func TestAPIProxyKeepsItsConnections(t *testing.T) {
 	g.Expect(s.connections.Load()).To(BeEquivalentTo(1))
 }
 
-func TestAnswerThatIsCutIsNotDelivered(t *testing.T) {
+func TestJournal_CutAnswerIsNotDelivered(t *testing.T) {
 	g := NewWithT(t)
 	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		answers(w, runtime.ContentTypeJSON, http.StatusOK, &corev1.Namespace{})
@@ -194,7 +194,7 @@ func TestAnswerThatIsCutIsNotDelivered(t *testing.T) {
 	g.Expect(p.Journal().Requests[0].Delivered).To(BeZero())
 }
 
-func TestRefusalsAreUnderstood(t *testing.T) {
+func TestRefusal_ClientDecodesIt(t *testing.T) {
 	for code, is := range map[int]func(error) bool{
 		http.StatusForbidden:           apierrors.IsForbidden,
 		http.StatusNotFound:            apierrors.IsNotFound,
@@ -228,7 +228,7 @@ func TestRefusalsAreUnderstood(t *testing.T) {
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("418")))
 }
 
-func TestNewAPIProxyRefusesWhatItCannotReach(t *testing.T) {
+func TestNewAPIProxy_RejectsBadConfigs(t *testing.T) {
 	g := NewWithT(t)
 	_, err := NewAPIProxy(&rest.Config{Host: "127.0.0.1:1"}, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("upstream's URL")))

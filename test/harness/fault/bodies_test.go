@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestJournalKeepsBodiesWhereThatIsAskedFor(t *testing.T) {
+func TestJournal_KeepsBodiesOnRequest(t *testing.T) {
 	long := strings.Repeat("x", 40)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -42,7 +42,7 @@ func TestJournalKeepsBodiesWhereThatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffStillDoesWhenItIsKept(t *testing.T) {
+func TestJournal_KeptAnswerStillBreaksOff(t *testing.T) {
 	g := NewWithT(t)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100")
@@ -56,7 +56,7 @@ func TestAnAnswerThatBreaksOffStillDoesWhenItIsKept(t *testing.T) {
 	g.Expect(string(p.Journal().Requests[0].Problem)).To(Equal("half"))
 }
 
-func TestJournalSaysWhoHasAsked(t *testing.T) {
+func TestJournal_RecordsPeers(t *testing.T) {
 	g := NewWithT(t)
 	var asked []string
 	p := startProxy(t, Options{Upstream: startService(t).URL, Peer: func(address, _ string) string {

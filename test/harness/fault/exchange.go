@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errCut asks for the end of the client's connection.
+// errCut ends the client's connection.
 var errCut = errors.New("cut on purpose")
 
 // exchange is one request on its way through the proxy.

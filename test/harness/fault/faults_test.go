@@ -46,7 +46,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestHealEndsADelay(t *testing.T) {
+func TestDelay_HealEndsIt(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	injection := p.Inject(Rule{Fault: Delay{For: time.Hour}})
@@ -56,7 +56,7 @@ func TestHealEndsADelay(t *testing.T) {
 	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
 }
 
-func TestDelayedRequestOfAClientThatLeftIsNotForwarded(t *testing.T) {
+func TestDelay_DropsRequestsOfClosedConnections(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)
 	p := startProxy(t, Options{Upstream: s.URL})

@@ -32,8 +32,8 @@ type Frame struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
-	// Synced says that it is the bookmark that ends the initial events: without it
-	// a client that asked for them never begins.
+	// Synced marks the bookmark that ends the initial events. A client that requested them waits
+	// for it.
 	Synced bool
 
 	Received time.Time // when it had come from the upstream
@@ -71,8 +71,8 @@ func encodingOf(answer *http.Response) (encoding, bool) {
 	return e, known
 }
 
-// isWatch reports whether a request asks for a watch, in the ways in which the API
-// server reads a yes.
+// isWatch reports whether a request is a watch, in all spellings of true that the API server
+// accepts.
 func isWatch(method string, query url.Values) bool {
 	switch strings.ToLower(query.Get("watch")) {
 	case "true", "1":

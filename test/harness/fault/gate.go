@@ -46,7 +46,7 @@ func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
 
 // Held is a request that stands at a Gate.
 type Held struct {
-	// Request is what the journal says of it.
+	// Request is the journal's record of it.
 	Request Request
 
 	decided chan error

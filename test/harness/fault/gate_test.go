@@ -71,7 +71,7 @@ func TestGateCuts(t *testing.T) {
 	}
 }
 
-func TestGateLetsRequestsGoOneByOne(t *testing.T) {
+func TestGate_ReleasesOneByOne(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)
 	p := startProxy(t, Options{Upstream: s.URL})
@@ -96,7 +96,7 @@ func TestGateLetsRequestsGoOneByOne(t *testing.T) {
 	g.Eventually(answers[first.Request.Path], eventually).Should(Receive(HaveField("Body", "done")))
 }
 
-func TestOpeningAGateLetsNothingGoThatWasCut(t *testing.T) {
+func TestGate_OpenDoesNotReleaseCutRequests(t *testing.T) {
 	for range 50 { // each may be seen first
 		gate, held, healed := NewGate(BeforeForward), &Held{decided: make(chan error, 1)}, make(chan struct{})
 		held.Cut()
@@ -106,7 +106,7 @@ func TestOpeningAGateLetsNothingGoThatWasCut(t *testing.T) {
 	}
 }
 
-func TestHealOpensAGate(t *testing.T) {
+func TestGate_HealOpensIt(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	gate := NewGate(AfterAnswer)
@@ -117,7 +117,7 @@ func TestHealOpensAGate(t *testing.T) {
 	g.Eventually(answers, eventually).Should(Receive(HaveField("Body", "done")))
 }
 
-func TestWaitAtAGateEndsWithItsContext(t *testing.T) {
+func TestGate_WaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

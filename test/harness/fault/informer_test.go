@@ -32,7 +32,7 @@ func parameter(name, value string) types.GomegaMatcher {
 
 // What a stale start (P9) rests on: an informer begins with a watch that is consistent,
 // for which no old answer would be legal. One internal error makes it take any version.
-func TestOneErrorAtTheStartMakesInformersListAnyVersion(t *testing.T) {
+func TestInformer_ListsAnyVersionAfterOneError(t *testing.T) {
 	for name, fails := range map[string]bool{"as it is": false, "after an error": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

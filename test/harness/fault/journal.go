@@ -59,16 +59,16 @@ type Request struct {
 	Received  time.Time
 	Forwarded time.Time // when the proxy began to send it upstream
 	Answered  time.Time // when the upstream's headers had come
-	// Delivered is when the last part of the upstream's answer had been given to
-	// the client's connection. Whether the client has read it nobody knows.
+	// Delivered is when the last part of the answer was written to the client's connection. The
+	// client need not have read it.
 	Delivered time.Time
 	Done      time.Time // when the proxy had nothing more to do with it
 }
 
-// Committed says that the upstream has said that it did what was asked for.
+// Committed reports whether the upstream answered with success.
 func (r Request) Committed() bool { return r.Status >= 200 && r.Status < 300 }
 
-// Mutating says whether the method is one that may change something.
+// Mutating reports whether the method may change something.
 func (r Request) Mutating() bool {
 	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
 }
@@ -76,7 +76,7 @@ func (r Request) Mutating() bool {
 // String returns the method and the URL, for messages.
 func (r Request) String() string { return r.Method + " " + r.URL().String() }
 
-// URL is what was asked for, without a host.
+// URL returns the request's URL without a host.
 func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
 
 // Peer is who sent a request; "" if that is not known.

@@ -36,15 +36,13 @@ type Options struct {
 	// request, and is for a service that is not restarted: a request on a
 	// connection from before that would fail though no rule has picked it.
 	KeepAlive bool
-	// Kubernetes says that the service is a Kubernetes API server: the events of
-	// its watches are told apart. They are for the journal, and Lag, Stall and Skip
-	// happen to no other streams.
+	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
+	// of its watches, and Lag, Stall and Skip affect them.
 	Kubernetes bool
-	// HTTP2 offers HTTP/2 to clients that speak TLS. All requests of a client are on
-	// one connection then: what is cut is one stream of it, a Wire reaches the client
-	// only when it opens another one, and Garbage and Drip, which are not HTTP/2, do
-	// not happen. Without it each request has a connection of its own, and a fault is
-	// that of one request to the last byte. The upstream is asked by HTTP/1.1.
+	// HTTP2 offers HTTP/2 to clients with TLS. All requests of a client then share a connection: a
+	// cut ends one stream, a Wire affects the client's next connection, and Garbage and Drip,
+	// which are not HTTP/2, do not happen. Without it each request has a connection of its own,
+	// and a fault affects one request to the last byte. The upstream always gets HTTP/1.1.
 	HTTP2 bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
@@ -53,18 +51,17 @@ type Options struct {
 	// they are forwarded then. It is for services to which no credentials are sent in
 	// bodies. Zero: none are kept.
 	Bodies int
-	// Peer says who has opened a connection, by the addresses of both its ends, for the
-	// journal; "" if it cannot tell. It is called once for each, while the connection
-	// is open and before anything is read from it. Nil: nobody knows.
+	// Peer returns the opener of a connection, by the addresses of both ends, for the journal; ""
+	// if it is unknown. The proxy calls it once for each connection, before it reads anything. It
+	// may be nil.
 	Peer func(client, server string) string
 	// Clock measures delays and gives the journal its times. Nil: the real one.
 	Clock clock.Clock
 }
 
-// Proxy passes requests on to a service until it is told to do something else.
-// It listens on a port of 127.0.0.1. A service that cannot be reached is a 502
-// to the client and Request.Error in the journal. Its methods may be called from
-// several goroutines.
+// Proxy passes requests on to a service, except for those that meet a fault. It listens on a port
+// of 127.0.0.1. If the service is unreachable, the client gets a 502 and the journal has
+// Request.Error. Its methods may be called concurrently.
 type Proxy struct {
 	url      string
 	ca       []byte
@@ -110,7 +107,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
-	// Of the real time, whatever the proxy's clock says: clients look at it.
+	// Certificates need the real time, because clients check it.
 	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now(), o.HTTP2)
 	if err != nil {
 		return nil, err
@@ -134,8 +131,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	return p, nil
 }
 
-// forwardTo changes nothing in requests and answers, so that signatures stay
-// valid and what the program under test sees is what the service says.
+// forwardTo changes nothing in requests and answers, so signatures stay valid.
 func (p *Proxy) forwardTo(target *url.URL, o Options) {
 	p.upstream = &http.Transport{
 		TLSClientConfig: o.UpstreamTLS, DisableCompression: true, DisableKeepAlives: !o.KeepAlive,
@@ -250,8 +246,7 @@ func (p *Proxy) enter() bool {
 	return true
 }
 
-// pick asks all rules, so that each counts what it matches, and returns the
-// first that is to act.
+// pick evaluates all rules, so each counts its matches, and returns the first that acts.
 func (p *Proxy) pick(r *http.Request) *Injection {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -291,9 +286,8 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 	return i
 }
 
-// InjectWire treats connections that come from now on as w says, until it is
-// healed. Older connections are closed as soon as they have no request, so that
-// clients open new ones. Of several wires the last one counts.
+// InjectWire applies w to new connections until it is healed. Older connections are closed as soon
+// as they have no request, so clients open new ones. The last of several wires applies.
 func (p *Proxy) InjectWire(w Wire) *Injection {
 	i := &Injection{name: string(w), wire: w, healed: make(chan struct{}), onHeal: p.remove}
 	p.mu.Lock()
@@ -340,9 +334,8 @@ func (p *Proxy) URL() string { return p.url }
 // the wire TLS.
 func (p *Proxy) CA() []byte { return slices.Clone(p.ca) }
 
-// Forget drops from the journal what is over, so that it does not grow for ever:
-// requests that are done, closed connections, and what such requests were told. IDs
-// go on.
+// Forget drops what is over from the journal: finished requests, their watch events, and closed
+// connections. IDs go on.
 func (p *Proxy) Forget() { p.journal.forget() }
 
 // Journal returns what has come so far.

@@ -178,7 +178,7 @@ func TestJournalKnowsConnectionsWithoutARequest(t *testing.T) {
 	}
 }
 
-func TestJournalTellsOneConnectionFromTwo(t *testing.T) {
+func TestJournal_DistinguishesConnections(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	kept := &http.Client{Transport: &http.Transport{}}
@@ -210,7 +210,7 @@ func TestJournalHasTheTimesOfARequest(t *testing.T) {
 	}, eventually).Should(Succeed())
 }
 
-func TestServiceThatCannotBeReached(t *testing.T) {
+func TestProxy_UnreachableUpstream(t *testing.T) {
 	g := NewWithT(t)
 	gone := startService(t)
 	gone.Close()
@@ -224,7 +224,7 @@ func TestServiceThatCannotBeReached(t *testing.T) {
 	g.Expect(request.Rule).To(BeEmpty())
 }
 
-func TestNewProxySaysWhatIsWrong(t *testing.T) {
+func TestNewProxy_RejectsBadOptions(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{
 		"no upstream":      {},
@@ -240,8 +240,8 @@ func TestNewProxySaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWhatHangs has a client for each fault that never lets go.
-func TestCloseEndsWhatHangs(t *testing.T) {
+// TestProxy_CloseEndsHeldRequests has a client for each fault that never lets go.
+func TestProxy_CloseEndsHeldRequests(t *testing.T) {
 	for _, tc := range []struct {
 		fault   Fault
 		carried int // by the upstream before
@@ -287,7 +287,7 @@ func hang(ctx context.Context, p *Proxy) <-chan error {
 	return ended
 }
 
-func TestWhatIsOverIsForgotten(t *testing.T) {
+func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	gate := NewGate(BeforeForward)

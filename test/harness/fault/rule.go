@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Match says which requests a rule is about: those for which all of it is true.
-// The zero value is every request.
+// Match selects requests for which all of its fields are true. The zero value selects every
+// request.
 type Match struct {
 	// Methods are the methods to match. Empty: all.
 	Methods []string
@@ -52,7 +52,7 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 
 func samePath(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
-// due says whether the nth fitting request is one to act on.
+// due reports whether a rule acts on the nth matching request.
 func (m Match) due(n int) bool {
 	return n >= m.From && (m.To == 0 || n <= m.To)
 }
@@ -103,10 +103,10 @@ func (i *Injection) Count() int {
 	return i.count
 }
 
-// Happened says whether it has happened at all.
+// Happened reports whether the fault has happened at all.
 func (i *Injection) Happened() bool { return i.Count() > 0 }
 
-// String says what it is and how often it happened, for messages.
+// String returns the fault and its count, for messages.
 func (i *Injection) String() string { return fmt.Sprintf("%s (happened %d times)", i.name, i.Count()) }
 
 // Heal ends the injection: new requests pass. Those it has a hold on go on if
@@ -134,7 +134,7 @@ func (i *Injection) concerns(r *http.Request) bool {
 	return i.rule.Match.fits(r.Method, r.URL.Path, r.URL.Query())
 }
 
-// takes counts r if it fits and says whether to act on it.
+// takes counts r if it matches and reports whether to act on it.
 func (i *Injection) takes(r *http.Request) bool {
 	if !i.concerns(r) {
 		return false

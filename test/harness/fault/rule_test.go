@@ -45,7 +45,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-func TestRuleActsOnTheNthToTheMth(t *testing.T) {
+func TestRule_ActsOnARange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		match Match
 		want  []int // status codes
@@ -76,7 +76,7 @@ func TestRuleActsOnTheNthToTheMth(t *testing.T) {
 	}
 }
 
-func TestFirstRuleThatIsDueActs(t *testing.T) {
+func TestRule_FirstDueRuleActs(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
 	counter := p.Inject(Rule{Name: "counter"})

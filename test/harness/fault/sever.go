@@ -33,8 +33,8 @@ func (p *Proxy) matching(m Match) []*exchange {
 	return all
 }
 
-// opened notes a request that begins, and makes it one that can be severed. The
-// returned function says that it is over.
+// opened registers a request that begins, so it can be severed. The caller calls over when it
+// ends.
 func (p *Proxy) opened(x *exchange) (over func()) {
 	ctx, sever := context.WithCancelCause(x.request.Context())
 	x.request, x.sever = x.request.WithContext(ctx), sever

@@ -24,7 +24,7 @@ func startStream(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestSeverCutsWhatIsUnderWay(t *testing.T) {
+func TestSever_CutsRequestsInFlight(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startStream(t).URL})
 	watch := askInBackground(t.Context(), p, http.MethodGet, "/things?watch=true", "")
@@ -59,7 +59,7 @@ func (j Journal) answered() []Request {
 	return all
 }
 
-func TestWhatIsHeldOutlivesSever(t *testing.T) {
+func TestSever_SparesHeldRequests(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)
 	p := startProxy(t, Options{Upstream: s.URL})
@@ -74,7 +74,7 @@ func TestWhatIsHeldOutlivesSever(t *testing.T) {
 	g.Eventually(lost, eventually).Should(Receive())
 }
 
-func TestSeverWakesWhatIsHeldBehindItsAnswer(t *testing.T) {
+func TestSever_WakesRequestsHeldAfterTheAnswer(t *testing.T) {
 	g := NewWithT(t)
 	s := startService(t)
 	p := startProxy(t, Options{Upstream: s.URL})

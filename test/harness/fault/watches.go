@@ -73,13 +73,11 @@ func (Stall) holds() (back, cuts bool) { return true, true }
 func (Stall) takes(*http.Request) bool { return false }
 func (Stall) act(x *exchange)          { x.forward() }
 
-// Skip makes clients miss events for good, as they do when the API server has
-// compacted its store while they were away: watches are cut at once; asking again is
-// refused for a while, with 429, after which a client still believes in the version
-// that it has; then the version is told to have expired, once for each watch that was
-// cut, so that the client has to list. It has happened when such a client has been
-// given a list, or a watch that begins with one. Skips are made by NewSkip, one for
-// each proxy.
+// Skip makes clients miss events for good, as after a compaction of the store while they were
+// away. It cuts watches at once and refuses new ones for a while with 429, after which a client
+// still relies on its version. Then that version expires, once for each cut watch, so the client
+// has to list. Skip has happened when such a client has received a list, or a watch that begins
+// with one. Create Skips with NewSkip, one for each proxy.
 type Skip struct {
 	lasts time.Duration
 

@@ -79,7 +79,7 @@ func TestLargeEventsPassAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestLagHoldsBackAndKeepsTheOrder(t *testing.T) {
+func TestLag_KeepsTheOrder(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
@@ -107,7 +107,7 @@ func TestLagHoldsBackAndKeepsTheOrder(t *testing.T) {
 	})
 }
 
-func TestLagTakesHoldOfNewWatches(t *testing.T) {
+func TestLag_AffectsNewWatches(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	lag := w.proxy.Inject(Rule{Match: everyNamespace, Fault: Lag{}})
@@ -119,7 +119,7 @@ func TestLagTakesHoldOfNewWatches(t *testing.T) {
 	g.Expect(lag.Count()).To(Equal(1))
 }
 
-func TestLagWithoutEventsHasNotHappened(t *testing.T) {
+func TestLag_NeedsEvents(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	i := w.open(t, metav1.ListOptions{})
@@ -131,7 +131,7 @@ func TestLagWithoutEventsHasNotHappened(t *testing.T) {
 	g.Expect(lag.Happened()).To(BeFalse())
 }
 
-func TestStallLosesEventsAndThenTheConnection(t *testing.T) {
+func TestStall_LosesEventsThenTheConnection(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		busy, idle := w.open(t, metav1.ListOptions{}), w.open(t, metav1.ListOptions{})
@@ -152,7 +152,7 @@ func TestStallLosesEventsAndThenTheConnection(t *testing.T) {
 	})
 }
 
-func TestStallThatIsHealedCuts(t *testing.T) {
+func TestStall_HealCuts(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	i := w.open(t, metav1.ListOptions{})
@@ -176,7 +176,7 @@ func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) 
 	return i, err
 }
 
-func TestSkipRefusesThenExpiresThenIsOver(t *testing.T) {
+func TestSkip_RefusesThenExpiresThenEnds(t *testing.T) {
 	eachWay(t, func(w *watching) {
 		t, g := w.t, NewWithT(w.t)
 		i := w.open(t, metav1.ListOptions{})
@@ -218,7 +218,7 @@ func TestSkipRefusesThenExpiresThenIsOver(t *testing.T) {
 	})
 }
 
-func TestSkipTellsEachOfTheWatches(t *testing.T) {
+func TestSkip_ExpiresEachWatch(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	w.open(t, metav1.ListOptions{})
@@ -243,7 +243,7 @@ func TestSkipTellsEachOfTheWatches(t *testing.T) {
 	g.Expect(skip.Done()).To(BeClosed())
 }
 
-func TestSkipWithoutAWatchHasNotHappened(t *testing.T) {
+func TestSkip_NeedsAWatch(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	skip := w.proxy.Inject(Rule{Match: everyNamespace, Fault: NewSkip(0)})
@@ -253,7 +253,7 @@ func TestSkipWithoutAWatchHasNotHappened(t *testing.T) {
 }
 
 // Other rules are not kept from their requests by what holds a watch.
-func TestFaultsOfWatchesLeaveOtherRulesTheirRequests(t *testing.T) {
+func TestWatchFaults_LeaveOtherRequests(t *testing.T) {
 	g := NewWithT(t)
 	w := startWatching(t)
 	w.proxy.Inject(Rule{Fault: Lag{}})
@@ -266,7 +266,7 @@ func TestFaultsOfWatchesLeaveOtherRulesTheirRequests(t *testing.T) {
 }
 
 // What is no watch is not read as one, whatever its query says.
-func TestStreamsThatAreNoWatchJustPass(t *testing.T) {
+func TestWatchFaults_PassOtherStreams(t *testing.T) {
 	g := NewWithT(t)
 	s := startAPIServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")

@@ -36,7 +36,7 @@ const (
 // WrongHostName is the only name in the certificate of WrongHost.
 const WrongHostName = "other.example.com"
 
-// authority is a CA that signs what a wire asks for.
+// authority is a CA that signs the certificates of wires.
 type authority struct {
 	key  *ecdsa.PrivateKey
 	cert *x509.Certificate
@@ -71,7 +71,7 @@ func (a *authority) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// config returns what a server needs for TLS with the certificate that w asks for.
+// config returns a server's TLS configuration with the certificate of w.
 func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: string(w)},
@@ -108,8 +108,8 @@ func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
 	return config, nil
 }
 
-// newTLSConfigs makes the certificates of all wires. The second result is the
-// CA that clients are told of, in PEM.
+// newTLSConfigs creates the certificates of all wires. The second result is the CA for clients, in
+// PEM.
 func newTLSConfigs(now time.Time, http2 bool) (map[Wire]*tls.Config, []byte, error) {
 	known, err := newAuthority("fault proxy", now)
 	if err != nil {

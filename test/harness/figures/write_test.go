@@ -60,7 +60,7 @@ func example() Report {
 	}
 }
 
-func TestWhatIsWrittenIsGolden(t *testing.T) {
+func TestWrite_Golden(t *testing.T) {
 	t.Parallel()
 	for file, write := range map[string]func(io.Writer) error{
 		"report.txt": example().WriteTable,
@@ -77,7 +77,7 @@ func TestWhatIsWrittenIsGolden(t *testing.T) {
 	}
 }
 
-func TestJSONComesBackAsItWas(t *testing.T) {
+func TestJSON_RoundTrip(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	r := example()
@@ -93,7 +93,7 @@ func TestJSONComesBackAsItWas(t *testing.T) {
 	g.Expect(got.Sections[0].Figures[0].Verdict()).To(Equal(Missed), "what was no number is none")
 }
 
-func TestEndlessIsReadAsNoNumber(t *testing.T) {
+func TestDecode_InfinityIsNoNumber(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var text bytes.Buffer
@@ -104,13 +104,13 @@ func TestEndlessIsReadAsNoNumber(t *testing.T) {
 	g.Expect(math.IsNaN(got.Sections[0].Figures[0].Runs[0])).To(BeTrue())
 }
 
-func TestDecodeSaysWhatIsNoReport(t *testing.T) {
+func TestDecode_RejectsOtherFiles(t *testing.T) {
 	t.Parallel()
 	_, err := Decode(strings.NewReader("figures"))
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("decoding a report")))
 }
 
-func TestMissedAreNamedAndSoAreThoseNotMeasured(t *testing.T) {
+func TestMissed_NamesGoalsAndGaps(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var ids []string
@@ -138,7 +138,7 @@ func TestWriteLeavesAllFiles(t *testing.T) {
 	g.Expect(filepath.Join(dir, "failover-kill.svg")).To(BeARegularFile())
 }
 
-func TestOneBadPlotDoesNotCostTheRest(t *testing.T) {
+func TestWrite_OneBadPlotSparesTheRest(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]string{"Nameless": "", "Elsewhere": "../x", "Twice": "failover-kill"} {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func textsOf(t *testing.T, svg string) []string {
 	}
 }
 
-func TestAWriterThatFailsIsTold(t *testing.T) {
+func TestWrite_ReportsWriteErrors(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(io.Writer) error{
 		"Table": example().WriteTable, "Markdown": example().WriteMarkdown, "JSON": example().Encode, "SVG": example().Sections[0].Plots[0].WriteSVG,

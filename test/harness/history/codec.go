@@ -16,32 +16,34 @@ type document struct {
 	History
 }
 
-// Sort puts everything in order: by version where there is one, and else by time.
-// It keeps the order of what cannot be told apart.
+// Sort orders all lists: by revision where one is known, else by time. It is stable.
 func (h *History) Sort() {
 	slices.SortStableFunc(h.Requests, func(a, b Request) int {
-		return cmp.Or(earliest(a.Span, b.Span), a.Received.Compare(b.Received))
+		return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.Received.Compare(b.Received))
 	})
-	// A deletion comes after all that was written to the object meanwhile, and
-	// before what is made anew.
-	slices.SortStableFunc(h.Versions, func(a, b Version) int { return latest(a.Span, b.Span) })
-	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(earliest(a.Span, b.Span), a.At.Compare(b.At)) })
+	// A deletion comes after all writes to the object and before the next object of that name.
+	slices.SortStableFunc(h.Versions, func(a, b Version) int { return latest(a.RevisionRange, b.RevisionRange) })
+	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.At.Compare(b.At)) })
 	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
-	slices.SortStableFunc(h.Marks, func(a, b Mark) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(h.Checkpoints, func(a, b Checkpoint) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
 	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })
 	slices.SortStableFunc(h.Followed, func(a, b Following) int { return a.Asked.Compare(b.Asked) })
 	slices.SortStableFunc(h.Decisions, func(a, b Decision) int { return a.At.Compare(b.At) })
 }
 
-// Two total orders in which what is certainly before comes before: by when it may
-// have been at the earliest, and at the latest.
-func earliest(a, b Span) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(end(a), end(b))) }
-func latest(a, b Span) int   { return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.From, b.From)) }
+// earliest and latest are total orders that respect Before: by the earliest and by the latest
+// possible revision.
+func earliest(a, b RevisionRange) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(end(a), end(b)))
+}
+func latest(a, b RevisionRange) int {
+	return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.From, b.From))
+}
 
-// end puts what has no known end last.
-func end(s Span) uint64 { return s.To - 1 }
+// end sorts an unknown end last.
+func end(s RevisionRange) uint64 { return s.To - 1 }
 
 // Encode writes the history as JSON, in order.
 func (h *History) Encode(w io.Writer) error {
@@ -52,8 +54,8 @@ func (h *History) Encode(w io.Writer) error {
 	return nil
 }
 
-// Decode reads what Encode has written. Fields that it does not know are an
-// error: a history that is understood in part would be judged in part.
+// Decode reads the output of Encode. It rejects unknown fields: a history that is understood in
+// part would be judged in part.
 func Decode(r io.Reader) (*History, error) {
 	var d document
 	decoder := json.NewDecoder(r)
@@ -66,7 +68,7 @@ func Decode(r io.Reader) (*History, error) {
 	}
 	for _, v := range d.Versions {
 		if v.Object == nil && !v.Gone {
-			return nil, fmt.Errorf("decoding the history: %s at %s has no object", v.Key, v.Span)
+			return nil, fmt.Errorf("decoding the history: %s at %s has no object", v.Key, v.RevisionRange)
 		}
 	}
 	d.Sort()

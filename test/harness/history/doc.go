@@ -7,11 +7,11 @@
 //
 // Everything is ordered by the versions of the store (resourceVersion), which
 // are one sequence over all resources of one etcd. A write has the version that
-// it was stored with; everything else has a Span, between two versions. Whether
-// a thing came before another is answered by Span.Before, and where it cannot be
+// it was stored with; everything else has a RevisionRange. Whether
+// a thing came before another is answered by RevisionRange.Before, and where it cannot be
 // told both ways are false. Times are for durations and for the reader.
 //
-// # What is missing is said
+// # Missing records are named
 //
 // Recorded names the sources that were listening. "Nothing was recorded" and
 // "nothing happened" are different things, and only the second proves anything.

@@ -6,33 +6,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Action is what a call asks of the external system.
+// Action is the effect that a call requests of the external system.
 type Action string
 
 const (
-	// Create makes a thing.
+	// Create creates a thing.
 	Create Action = "create"
 	// Delete removes a thing.
 	Delete Action = "delete"
-	// Look asks whether a thing is there, or whose it is.
+	// Look reads whether a thing exists, or its owner.
 	Look Action = "look"
 	// Change is anything else that changes something.
 	Change Action = "change"
 )
 
-// Outcome is what became of a call, as the external system knows it.
+// Outcome is the result of a call, as the external system knows it.
 type Outcome string
 
 const (
-	// Done is that it was done, wholly.
+	// Done means that the action was completed.
 	Done Outcome = "done"
-	// Accepted is that it will be done some time; nothing is proved yet.
+	// Accepted means that the action will be completed later. It proves nothing yet.
 	Accepted Outcome = "accepted"
-	// Absent is that the system itself said that there is no such thing.
+	// Absent means that the system answered that the thing does not exist.
 	Absent Outcome = "absent"
-	// Failed is that it was not done.
+	// Failed means that the action had no effect.
 	Failed Outcome = "failed"
-	// Lost is that nobody knows.
+	// Lost means that the effect is unknown.
 	Lost Outcome = "lost"
 )
 
@@ -41,23 +41,22 @@ type Call struct {
 	ID      string `json:"id"`
 	Replica string `json:"replica,omitempty"`
 	Action  Action `json:"action"`
-	// Thing is what it is about, such as a bucket.
+	// Thing is the name of the thing, such as a bucket.
 	Thing string `json:"thing"`
-	// Owner is the UID with which the call marked what it made, or under which it
-	// was sent; "" if it carried none.
+	// Owner is the UID in the call's tag or signature; "" if there is none.
 	Owner   types.UID `json:"owner,omitempty"`
 	Outcome Outcome   `json:"outcome"`
-	// Delivered says that the replica got the answer.
+	// Delivered means that the replica received the answer.
 	Delivered bool      `json:"delivered"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended"`
-	Span
+	RevisionRange
 }
 
-// String says what was asked for and when.
+// String describes the call and its place in the history.
 func (c Call) String() string {
 	return string(c.Action) + " of external " + c.Thing + " for UID " + orNone(string(c.Owner)) +
-		" by replica " + orNone(c.Replica) + " " + c.Span.String() + ": " + string(c.Outcome)
+		" by replica " + orNone(c.Replica) + " " + c.RevisionRange.String() + ": " + string(c.Outcome)
 }
 
 func orNone(s string) string {
@@ -67,9 +66,9 @@ func orNone(s string) string {
 	return s
 }
 
-// Thing is what is really there in an external system.
-type Thing struct {
+// ExternalThing is a thing that really exists in an external system.
+type ExternalThing struct {
 	Name string `json:"name"`
-	// Owner is the UID that its mark names; "" if it has none.
+	// Owner is the UID in its tag; "" if it has none.
 	Owner types.UID `json:"owner,omitempty"`
 }

@@ -6,121 +6,119 @@ import (
 	"time"
 )
 
-// Source is something that was listening during a run.
+// Source is a recorder that listened during a run.
 type Source string
 
 const (
-	// Audit is the API server's audit log: requests, and what they stored.
+	// Audit is the API server's audit log: requests and their effects.
 	Audit Source = "audit"
-	// Watch is a watch of the harness's own: every version of every object.
+	// Watch is the harness's own watch of every version of every object.
 	Watch Source = "watch"
-	// External is a proxy in front of what is outside the cluster.
+	// External is a proxy in front of the external system.
 	External Source = "external"
-	// Processes is who started and ended the replicas.
+	// Processes is the supervisor of the replicas' processes.
 	Processes Source = "processes"
-	// Probes is who asked the replicas how they are, and what they follow.
+	// Probes is the prober of the replicas' endpoints and informers.
 	Probes Source = "probes"
 )
 
-// History is what happened in one run. Each list is in the order of Sort.
+// History is the record of one run. Each list is in the order of Sort.
 type History struct {
-	// Recorded are the sources that were listening all the time.
+	// Recorded are the sources that listened during the whole run.
 	Recorded []Source `json:"recorded"`
-	// Began is when the run did. Processes may be older.
+	// Began is the start of the run. Processes may be older.
 	Began time.Time `json:"began,omitzero"`
-	// Aliases are names that this run made up, with what the scenario calls them.
-	// By them the objects of two runs of a scenario are told to be the same.
-	Aliases  map[string]string `json:"aliases,omitempty"`
-	Requests []Request         `json:"requests,omitempty"`
-	Versions []Version         `json:"versions,omitempty"`
-	Events   []Event           `json:"events,omitempty"`
-	Calls    []Call            `json:"calls,omitempty"`
-	Faults   []Fault           `json:"faults,omitempty"`
-	Marks    []Mark            `json:"marks,omitempty"`
-	Replicas []Replica         `json:"replicas,omitempty"`
-	Probes   []Probe           `json:"probes,omitempty"`
-	Followed []Following       `json:"followed,omitempty"`
-	// Decisions are the answers that a scenario expects of admission and authorization.
+	// Aliases maps the names that this run made up to the scenario's placeholders. They identify
+	// the same object in two runs of a scenario.
+	Aliases     map[string]string `json:"aliases,omitempty"`
+	Requests    []Request         `json:"requests,omitempty"`
+	Versions    []Version         `json:"versions,omitempty"`
+	Events      []Event           `json:"events,omitempty"`
+	Calls       []Call            `json:"calls,omitempty"`
+	Faults      []Fault           `json:"faults,omitempty"`
+	Checkpoints []Checkpoint      `json:"marks,omitempty"`
+	Replicas    []Replica         `json:"replicas,omitempty"`
+	Probes      []Probe           `json:"probes,omitempty"`
+	Followed    []Following       `json:"followed,omitempty"`
+	// Decisions are answers of admission and authorization that the scenario expects.
 	Decisions []Decision `json:"decisions,omitempty"`
-	// Hostile are the namespaces from which the scenario's attacks come, whether there
-	// was one in this run or not.
+	// Hostile are the namespaces of the scenario's attackers, with or without an attack in this
+	// run.
 	Hostile []string `json:"hostile,omitempty"`
 }
 
-// Has reports whether one of the sources was listening.
+// Has reports whether one of the sources listened.
 func (h *History) Has(anyOf ...Source) bool {
 	return slices.ContainsFunc(anyOf, func(s Source) bool { return slices.Contains(h.Recorded, s) })
 }
 
-// Fault is something that was meant to go wrong.
+// Fault is a planned fault.
 type Fault struct {
 	Name string `json:"name"`
-	// Replica is whom it was meant for; "" is all.
+	// Replica is the affected replica; "" means all.
 	Replica string `json:"replica,omitempty"`
-	// Happened is how often it did. A run in which a fault did not is void.
+	// Happened counts its occurrences. A run with a fault that did not happen is void.
 	Happened int       `json:"happened"`
 	Began    time.Time `json:"began,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	Span
+	RevisionRange
 	Detail string `json:"detail,omitempty"`
-	// Touched are objects that were changed or deleted as part of it.
+	// Touched are the objects that the fault changed or deleted.
 	Touched []Key `json:"touched,omitempty"`
-	// Denies says that the fault took rights of the operator away: what is forbidden to
-	// it meanwhile is the fault's doing.
+	// Denies means that the fault removed rights of the operator, so it explains forbidden
+	// requests.
 	Denies bool `json:"denies,omitempty"`
-	// Attack says that it was a hostile user.
+	// Attack means that the fault was a hostile user.
 	Attack bool `json:"attack,omitempty"`
-	// FalseEnd says that the fault reported the end of the replica's process, which ran:
-	// that another replica then takes the Lease early is the fault's doing.
+	// FalseEnd means that the fault reported the end of a process that ran. It explains that
+	// another replica takes the Lease early.
 	FalseEnd bool `json:"falseEnd,omitempty"`
-	// Unelected says that the fault made the replica act without an election.
+	// Unelected means that the fault made the replica act without an election.
 	Unelected bool `json:"unelected,omitempty"`
 }
 
-// Decision is an answer of the API server to whether a user may do something: an
-// access review, or a request that a step has made.
+// Decision is the API server's answer to an access review or to a step's request.
 type Decision struct {
-	// Step is the scenario's step that expects it.
+	// Step is the name of the scenario's step.
 	Step string `json:"step"`
-	// During is the fault that was active; "" is none.
+	// During is the active fault; "" if there was none.
 	During string `json:"during,omitempty"`
-	// Action is who does what, with names of this run.
+	// Action describes the user and the access, with names of this run.
 	Action string `json:"action"`
-	// Want is the answer that is expected, Allowed the one that came.
+	// Want is the expected answer, Allowed the actual one.
 	Want    bool      `json:"want"`
 	Allowed bool      `json:"allowed"`
 	At      time.Time `json:"at"`
 }
 
-// Void returns the faults that did not happen. A run that has any proves nothing.
+// Void returns the faults that did not happen. A run with any proves nothing.
 func (h *History) Void() []Fault {
 	return slices.DeleteFunc(slices.Clone(h.Faults), func(f Fault) bool { return f.Happened > 0 })
 }
 
-// Mark is a time in which users and faults were at rest: the operator had every
-// chance to reach what is desired, and from then on nothing to do.
-type Mark struct {
+// Checkpoint is a period without actions of users and without faults. The operator could converge
+// before, and has nothing to do during it.
+type Checkpoint struct {
 	Name string `json:"name"`
-	// Converged says that the scenario's condition for having settled was met.
+	// Converged means that the scenario's conditions were met.
 	Converged bool      `json:"converged"`
 	Began     time.Time `json:"began"`
 	Ended     time.Time `json:"ended"`
-	// Acted is when users did something for the last time before, and Reached when
-	// what is desired was reached after that; zero: it was not, or it is not known.
+	// Acted is the time of the users' last action before, and Reached the time of convergence
+	// after it. Zero means that it did not happen or is not known.
 	Acted   time.Time `json:"acted,omitzero"`
 	Reached time.Time `json:"reached,omitzero"`
-	// Span goes from the version that was the last when it began to one that was
-	// stored after its end: what is between them happened during it.
-	Span
-	// Looked says that Things was read from the external system itself.
-	Looked bool    `json:"looked,omitempty"`
-	Things []Thing `json:"things,omitempty"`
+	// The range starts at the last revision before the checkpoint and ends at one that was stored
+	// after it.
+	RevisionRange
+	// Listed means that Things was read from the external system itself.
+	Listed bool            `json:"looked,omitempty"`
+	Things []ExternalThing `json:"things,omitempty"`
 }
 
-// Holds reports whether something that was asked for at a time certainly happened
-// during the mark. The versions say what was stored, the times also place what
-// never was.
-func (m Mark) Holds(s Span, at time.Time) bool {
+// Contains reports whether a request certainly happened during the checkpoint. The revisions place
+// what was stored; the times also place what was not.
+func (m Checkpoint) Contains(s RevisionRange, at time.Time) bool {
 	return m.From <= s.From && s != At(m.From) && (m.To == 0 || s.Before(At(m.To))) &&
 		at.After(m.Began) && !at.After(m.Ended)
 }
@@ -129,21 +127,21 @@ func (m Mark) Holds(s Span, at time.Time) bool {
 type Replica struct {
 	// Name is its Pod's.
 	Name string `json:"name"`
-	// Build says what it was built from, for runs with two versions.
+	// Build names the program's version, for runs with two versions.
 	Build   string    `json:"build,omitempty"`
 	Started time.Time `json:"started"`
-	// Asked is when it was asked to stop (SIGTERM); zero: it was not.
+	// Asked is the time of SIGTERM; zero if there was none.
 	Asked time.Time `json:"asked,omitzero"`
-	// Killed says that it was not given the chance to stop by itself.
+	// Killed means that the process received SIGKILL without SIGTERM.
 	Killed bool `json:"killed,omitempty"`
-	// Ended is when it was gone; zero: it still ran at the end.
+	// Ended is the time of its end; zero if it ran until the end of the run.
 	Ended time.Time `json:"ended,omitzero"`
 	// Exit is its exit code, meaningful if it ended and was not killed.
 	Exit int `json:"exit,omitempty"`
 }
 
-// Normal replaces the names that this run made up by what the scenario calls them.
-func (h *History) Normal() *strings.Replacer {
+// Normalizer replaces the names that this run made up by the scenario's placeholders.
+func (h *History) Normalizer() *strings.Replacer {
 	names := make([]string, 0, len(h.Aliases))
 	for name := range h.Aliases {
 		names = append(names, name)

@@ -30,25 +30,25 @@ func thing(uid string, version uint64, mutate ...func(*unstructured.Unstructured
 	for _, f := range mutate {
 		f(o)
 	}
-	return history.Version{Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, UID: types.UID(uid), Span: history.At(version), At: second(int(version)), Object: o}
+	return history.Version{Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, UID: types.UID(uid), RevisionRange: history.At(version), At: second(int(version)), Object: o}
 }
 
-func goneA(span history.Span) history.Version {
+func goneA(span history.RevisionRange) history.Version {
 	v := thing("a", 0)
-	v.Span, v.Gone, v.Object = span, true, nil
+	v.RevisionRange, v.Gone, v.Object = span, true, nil
 	return v
 }
 
 func holds(identity string, version uint64) history.Version {
-	return history.Version{Key: lease, UID: "lease", Span: history.At(version), Object: &unstructured.Unstructured{Object: map[string]any{
+	return history.Version{Key: lease, UID: "lease", RevisionRange: history.At(version), Object: &unstructured.Unstructured{Object: map[string]any{
 		"kind": "Lease", "spec": map[string]any{"holderIdentity": identity},
 	}}}
 }
 
-func TestSpanBefore(t *testing.T) {
-	between := func(from, to uint64) history.Span { return history.Span{From: from, To: to} }
+func TestRevisionRangeBefore(t *testing.T) {
+	between := func(from, to uint64) history.RevisionRange { return history.RevisionRange{From: from, To: to} }
 	for name, tc := range map[string]struct {
-		a, b          history.Span
+		a, b          history.RevisionRange
 		before, after bool
 		text          string
 	}{
@@ -61,7 +61,7 @@ func TestSpanBefore(t *testing.T) {
 		"CallsThatOverlap":       {between(3, 5), between(4, 7), false, false, "between resourceVersions 3 and 5"},
 		"NothingKnownAfter":      {between(3, 0), history.At(9), false, false, "after resourceVersion 3"},
 		"WriteBeforeTheOpenOne":  {history.At(3), between(3, 0), true, false, "resourceVersion 3"},
-		"NothingIsKnownAboutOne": {history.Span{}, history.At(1), false, false, "after resourceVersion 0"},
+		"NothingIsKnownAboutOne": {history.RevisionRange{}, history.At(1), false, false, "after resourceVersion 0"},
 	} {
 		if got := tc.a.Before(tc.b); got != tc.before {
 			t.Errorf("%s: before = %t, want %t", name, got, tc.before)
@@ -75,39 +75,23 @@ func TestSpanBefore(t *testing.T) {
 	}
 }
 
-func TestSpansInFindsWhatStringSays(t *testing.T) {
-	spans := []history.Span{history.At(7), {From: 3, To: 5}, {From: 4}, history.At(18446744073709551)}
-	text := "made"
-	for _, s := range spans {
-		text += " " + s.String() + ", and then"
-	}
-	if diff := cmp.Diff(spans, history.SpansIn(text)); diff != "" {
-		t.Errorf("spans in %q (-want +got):\n%s", text, diff)
-	}
-	for _, text := range []string{"", "resourceVersion", "resourceVersion x7", "between resourceVersions 3 and", "someresourceVersion 7", "resourceVersion 7x"} {
-		if got := history.SpansIn(text); got != nil {
-			t.Errorf("SpansIn(%q) = %v, want none", text, got)
-		}
-	}
-}
-
 func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	h := &history.History{
 		Recorded: []history.Source{history.Audit, history.External},
 		Aliases:  map[string]string{"t-1a2b": "t"},
 		Requests: []history.Request{
-			{ID: "2", Verb: "patch", Key: lease, Span: history.At(7), Effect: history.Stored, Received: second(2), Answered: second(3)},
-			{ID: "1", Verb: "list", Key: lease, Span: history.Span{From: 3}, Effect: history.Read, Received: second(1), Answered: second(1)},
+			{ID: "2", Verb: "patch", Key: lease, RevisionRange: history.At(7), Effect: history.Stored, Received: second(2), Answered: second(3)},
+			{ID: "1", Verb: "list", Key: lease, RevisionRange: history.RevisionRange{From: 3}, Effect: history.Read, Received: second(1), Answered: second(1)},
 		},
-		Versions: []history.Version{goneA(history.Span{From: 4, To: 8}), thing("a", 5), thing("b", 8)},
-		Events:   []history.Event{{Regarding: "a", Reason: "Made", First: true, Span: history.At(6), At: second(6)}},
-		Calls:    []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost, Began: second(4), Ended: second(5), Span: history.Span{From: 5, To: 6}}},
-		Faults:   []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
-		Marks:    []history.Mark{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Looked: true, Things: []history.Thing{{Name: "b", Owner: "a"}}}},
-		Replicas: []history.Replica{{Name: "r-2", Started: second(1)}, {Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
+		Versions:    []history.Version{goneA(history.RevisionRange{From: 4, To: 8}), thing("a", 5), thing("b", 8)},
+		Events:      []history.Event{{Regarding: "a", Reason: "Made", First: true, RevisionRange: history.At(6), At: second(6)}},
+		Calls:       []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost, Began: second(4), Ended: second(5), RevisionRange: history.RevisionRange{From: 5, To: 6}}},
+		Faults:      []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
+		Checkpoints: []history.Checkpoint{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Listed: true, Things: []history.ExternalThing{{Name: "b", Owner: "a"}}}},
+		Replicas:    []history.Replica{{Name: "r-2", Started: second(1)}, {Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
 		Probes: []history.Probe{
-			{Replica: "r-1", Question: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3), Last: second(3)},
-			{Replica: "r-1", Question: history.Alive, Answer: history.No, Detail: "500", First: second(1), Last: second(2)},
+			{Replica: "r-1", Request: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3), Last: second(3)},
+			{Replica: "r-1", Request: history.Alive, Result: history.No, Detail: "500", First: second(1), Last: second(2)},
 		},
 		Followed: []history.Following{{Replica: "r-1", Path: "/b", Asked: second(2)}, {Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
 	}
@@ -124,7 +108,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
 	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" ||
-		back.Probes[0].Question != history.Alive || back.Followed[0].Path != "/a" {
+		back.Probes[0].Request != history.Alive || back.Followed[0].Path != "/a" {
 		t.Errorf("not in order: %s", text)
 	}
 	if err := back.Encode(&again); err != nil || again.String() != text {
@@ -151,7 +135,7 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	unheld := holds("", 30)
-	deleted := history.Version{Key: lease, UID: "lease", Span: history.Span{From: 40, To: 45}, Gone: true}
+	deleted := history.Version{Key: lease, UID: "lease", RevisionRange: history.RevisionRange{From: 40, To: 45}, Gone: true}
 	terms := (&history.History{Versions: []history.Version{
 		holds("a_1", 10), holds("a_1", 12), holds("b_1", 20), thing("x", 21), unheld, holds("b_2", 35), deleted, holds("c", 50),
 	}}).Terms(lease)
@@ -164,7 +148,7 @@ func TestTerms(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("terms (-want +got):\n%s", diff)
 	}
-	for span, want := range map[history.Span]string{
+	for span, want := range map[history.RevisionRange]string{
 		history.At(9):        "[]",
 		history.At(11):       "[a]",
 		history.At(25):       "[b]",
@@ -191,18 +175,18 @@ func TestTerms(t *testing.T) {
 }
 
 // What a process followed before it led is judged by when its own term began.
-func TestAReplicaThatIsStartedAgainBeginsATerm(t *testing.T) {
+func TestTerms_RestartBeginsATerm(t *testing.T) {
 	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), holds("a_2", 20), holds("a_2", 30)}}).Terms(lease)
-	if len(terms) != 2 || terms[1].Holder != "a" || terms[1].Span != history.At(20) {
+	if len(terms) != 2 || terms[1].Holder != "a" || terms[1].RevisionRange != history.At(20) {
 		t.Errorf("terms: %v, want one of each process", terms)
 	}
 }
 
 // Processes on one machine have one name there, and the identities that
 // controller-runtime makes of it tell nothing.
-func TestTermsAreOfTheReplicaThatTookTheLease(t *testing.T) {
+func TestTerms_NameTheReplica(t *testing.T) {
 	by := func(replica string, version uint64, effect history.Effect) history.Request {
-		return history.Request{Replica: replica, Key: lease, Span: history.At(version), Effect: effect}
+		return history.Request{Replica: replica, Key: lease, RevisionRange: history.At(version), Effect: effect}
 	}
 	another := by("c", 20, history.Stored)
 	another.Name = "another"
@@ -223,11 +207,11 @@ func TestTermsAreOfTheReplicaThatTookTheLease(t *testing.T) {
 	}
 }
 
-func TestMergeDatesDeletions(t *testing.T) {
+func TestMerge_DatesDeletions(t *testing.T) {
 	audit := &history.History{
 		Recorded: []history.Source{history.Audit},
-		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted, Span: history.Span{From: 5, To: 9}}},
-		Versions: []history.Version{thing("a", 5), goneA(history.Span{From: 5, To: 9})},
+		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted, RevisionRange: history.RevisionRange{From: 5, To: 9}}},
+		Versions: []history.Version{thing("a", 5), goneA(history.RevisionRange{From: 5, To: 9})},
 	}
 	watch := &history.History{
 		Recorded: []history.Source{history.Watch, history.Audit},
@@ -237,13 +221,13 @@ func TestMergeDatesDeletions(t *testing.T) {
 	audit.Merge(watch)
 	var got []string
 	for _, v := range audit.Versions {
-		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.Span, v.Gone))
+		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.RevisionRange, v.Gone))
 	}
 	want := []string{"a resourceVersion 4 false", "a resourceVersion 5 false", "a resourceVersion 7 true", "b resourceVersion 8 false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
-	if got := audit.Requests[0].Span; got != history.At(7) {
+	if got := audit.Requests[0].RevisionRange; got != history.At(7) {
 		t.Errorf("the deletion is %s, want what the watch has seen", got)
 	}
 	if diff := cmp.Diff([]history.Source{history.Audit, history.Watch}, audit.Recorded); diff != "" {
@@ -262,11 +246,11 @@ func TestIndex(t *testing.T) {
 		thing("a", 3), thing("a", 5, now), goneA(history.At(6)), thing("b", 7), holds("x", 8),
 	}}
 	x := h.Index()
-	lives := x.Lives(things)
-	if len(lives) != 2 || len(x.All()) != 3 || x.Life("none") != nil {
+	lives := x.Lifetimes(things)
+	if len(lives) != 2 || len(x.All()) != 3 || x.Lifetime("none") != nil {
 		t.Fatalf("lives: %d of %d, want 2 of 3", len(lives), len(x.All()))
 	}
-	a := x.Life("a")
+	a := x.Lifetime("a")
 	version := func(v *history.Version) uint64 {
 		if v == nil {
 			return 0
@@ -281,8 +265,8 @@ func TestIndex(t *testing.T) {
 		"Staying":      {version(lives[1].Terminating()), 0},
 		"Before":       {version(a.Before(history.At(5))), 3},
 		"BeforeBirth":  {version(a.Before(history.At(3))), 0},
-		"BeforeACall":  {version(a.Before(history.Span{From: 4, To: 9})), 3},
-		"NeverWatched": {version((&history.Life{}).Last()), 0},
+		"BeforeACall":  {version(a.Before(history.RevisionRange{From: 4, To: 9})), 3},
+		"NeverWatched": {version((&history.Lifetime{}).Last()), 0},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: version %d, want %d", name, tc.got, tc.want)
@@ -290,43 +274,43 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-func TestMarkHolds(t *testing.T) {
-	mark := history.Mark{Began: second(10), Ended: second(20), Span: history.Span{From: 5, To: 9}}
-	last := history.Mark{Began: second(10), Ended: second(20), Span: history.Span{From: 5}}
+func TestCheckpointContains(t *testing.T) {
+	mark := history.Checkpoint{Began: second(10), Ended: second(20), RevisionRange: history.RevisionRange{From: 5, To: 9}}
+	last := history.Checkpoint{Began: second(10), Ended: second(20), RevisionRange: history.RevisionRange{From: 5}}
 	for name, tc := range map[string]struct {
-		mark history.Mark
-		span history.Span
+		mark history.Checkpoint
+		span history.RevisionRange
 		at   int
 		want bool
 	}{
 		"Within":              {mark, history.At(6), 12, true},
 		"TheLastBeforeIt":     {mark, history.At(5), 12, false},
 		"TheFirstAfterIt":     {mark, history.At(9), 12, false},
-		"Refused":             {mark, history.Span{From: 5, To: 9}, 12, true},
-		"RefusedTooEarly":     {mark, history.Span{From: 5, To: 9}, 9, false},
-		"RefusedTooLate":      {mark, history.Span{From: 5, To: 9}, 21, false},
-		"RefusedSomeTime":     {mark, history.Span{From: 4, To: 9}, 12, false},
-		"NothingCameAfter":    {last, history.Span{From: 7}, 12, true},
-		"NothingCameAfterNor": {mark, history.Span{From: 7}, 12, false},
+		"Refused":             {mark, history.RevisionRange{From: 5, To: 9}, 12, true},
+		"RefusedTooEarly":     {mark, history.RevisionRange{From: 5, To: 9}, 9, false},
+		"RefusedTooLate":      {mark, history.RevisionRange{From: 5, To: 9}, 21, false},
+		"RefusedSomeTime":     {mark, history.RevisionRange{From: 4, To: 9}, 12, false},
+		"NothingCameAfter":    {last, history.RevisionRange{From: 7}, 12, true},
+		"NothingCameAfterNor": {mark, history.RevisionRange{From: 7}, 12, false},
 	} {
-		if got := tc.mark.Holds(tc.span, second(tc.at)); got != tc.want {
+		if got := tc.mark.Contains(tc.span, second(tc.at)); got != tc.want {
 			t.Errorf("%s: Holds() = %t, want %t", name, got, tc.want)
 		}
 	}
 }
 
-func TestNormal(t *testing.T) {
+func TestNormalizer(t *testing.T) {
 	h := &history.History{Aliases: map[string]string{"t-1": "first", "t-12": "second"}}
-	if got := h.Normal().Replace("t-12/t-1/t-2"); got != "second/first/t-2" {
+	if got := h.Normalizer().Replace("t-12/t-1/t-2"); got != "second/first/t-2" {
 		t.Errorf("Normal() = %q, want the longest names first", got)
 	}
 }
 
 func TestTexts(t *testing.T) {
-	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, Subresource: "status", Span: history.At(4), Code: 200}
+	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, Subresource: "status", RevisionRange: history.At(4), Code: 200}
 	byReplica := request
 	byReplica.Replica, byReplica.Subresource = "r-1", ""
-	call := history.Call{Action: history.Create, Thing: "b", Outcome: history.Done, Span: history.Span{From: 3, To: 4}}
+	call := history.Call{Action: history.Create, Thing: "b", Outcome: history.Done, RevisionRange: history.RevisionRange{From: 3, To: 4}}
 	for got, want := range map[string]string{
 		request.String():   "patch of things.example.com ns/t (status) by someone at resourceVersion 4, answered 200",
 		byReplica.String(): "patch of things.example.com ns/t by replica r-1 at resourceVersion 4, answered 200",
@@ -354,7 +338,7 @@ func TestReplicaDuring(t *testing.T) {
 	}
 }
 
-func TestMergeKeepsWhatWasAsked(t *testing.T) {
+func TestMerge_KeepsProbes(t *testing.T) {
 	h := &history.History{Recorded: []history.Source{history.Audit}, Probes: []history.Probe{{Replica: "b", First: second(2)}}}
 	h.Merge(&history.History{
 		Began: second(1), Recorded: []history.Source{history.Probes}, Probes: []history.Probe{{Replica: "a", First: second(1)}},

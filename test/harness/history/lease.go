@@ -13,21 +13,18 @@ var Leases = Resource{Group: "coordination.k8s.io", Resource: "leases"}
 
 // Term is a time of leadership. It lasts until the next one begins.
 type Term struct {
-	// Holder is the replica that leads; "" is nobody: the Lease was released, or
-	// is not there.
+	// Holder is the replica that leads. It is empty if the Lease was released or does not exist.
 	Holder string
-	// Span is when it began.
-	Span
-	// At is when whoever changed the Lease was answered.
+	// RevisionRange is the revision that began the term.
+	RevisionRange
+	// At is when the write that began the term was answered.
 	At time.Time
 }
 
-// Terms reads a Lease's versions, which must be in order. An identity is the
-// replica's that put it there: each puts its own. Where nobody recorded who did, it
-// is the identity up to the first "_", which is the Pod's name for every program
-// that uses client-go in a Pod; a process outside has its machine's name there. A
-// renewal continues a term. A replica that was started again begins a new one, as its
-// identity is new.
+// Terms returns the terms of leadership in the versions of a Lease. An identity belongs to the
+// replica that wrote it. Without a recorded writer, the replica is the identity up to the first
+// "_", which is the Pod's name for programs with client-go. A renewal continues a term. A
+// restarted replica has a new identity, so it begins a new term.
 func (h *History) Terms(lease Key) []Term {
 	replicas := h.identities(lease)
 	var terms []Term
@@ -36,7 +33,7 @@ func (h *History) Terms(lease Key) []Term {
 		if v.Key != lease {
 			continue
 		}
-		term := Term{Span: v.Span, At: v.At}
+		term := Term{RevisionRange: v.RevisionRange, At: v.At}
 		identity := holderOf(v)
 		if replica, known := replicas[identity]; known {
 			term.Holder = replica
@@ -54,22 +51,22 @@ func (h *History) Terms(lease Key) []Term {
 
 // identities are the replicas by the identities that they have put into a Lease.
 func (h *History) identities(lease Key) map[string]string {
-	writers := map[Span]string{}
+	writers := map[RevisionRange]string{}
 	for _, r := range h.Requests {
 		if r.Key == lease && r.Effect == Stored && r.Replica != "" {
-			writers[r.Span] = r.Replica
+			writers[r.RevisionRange] = r.Replica
 		}
 	}
 	replicas := map[string]string{}
 	for _, v := range h.Versions {
-		if replica, known := writers[v.Span]; known && v.Key == lease && holderOf(v) != "" {
+		if replica, known := writers[v.RevisionRange]; known && v.Key == lease && holderOf(v) != "" {
 			replicas[holderOf(v)] = replica
 		}
 	}
 	return replicas
 }
 
-// holderOf is the identity in a version of a Lease; "" is that nobody holds it.
+// holderOf returns the identity in a version of a Lease, or "".
 func holderOf(v Version) string {
 	if v.Gone {
 		return ""
@@ -78,13 +75,13 @@ func holderOf(v Version) string {
 	return identity
 }
 
-// HeldDuring returns those who may have led when something happened: one if that
-// can be told, none if the history does not go back far enough.
-func HeldDuring(terms []Term, s Span) []string {
+// HeldDuring returns the replicas that may have led in a range: one if that is certain, none if
+// the history starts too late.
+func HeldDuring(terms []Term, s RevisionRange) []string {
 	var found []string
 	for i, t := range terms {
 		ended := i+1 < len(terms) && terms[i+1].Before(s)
-		if !ended && !s.Before(t.Span) && !slices.Contains(found, t.Holder) {
+		if !ended && !s.Before(t.RevisionRange) && !slices.Contains(found, t.Holder) {
 			found = append(found, t.Holder)
 		}
 	}

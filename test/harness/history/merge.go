@@ -4,9 +4,8 @@ import (
 	"slices"
 )
 
-// Merge adds what other sources have recorded of the same run. A version that
-// both know is kept once, and a deletion that one of them could only place
-// between two versions gets the one that the other has seen.
+// Merge adds the records of other sources of the same run. A version in both is kept once. A
+// deletion whose revision only one source knows gets that revision.
 func (h *History) Merge(o *History) {
 	for _, s := range o.Recorded {
 		if !h.Has(s) {
@@ -26,7 +25,7 @@ func (h *History) Merge(o *History) {
 	h.Events = append(h.Events, o.Events...)
 	h.Calls = append(h.Calls, o.Calls...)
 	h.Faults = append(h.Faults, o.Faults...)
-	h.Marks = append(h.Marks, o.Marks...)
+	h.Checkpoints = append(h.Checkpoints, o.Checkpoints...)
 	h.Replicas = append(h.Replicas, o.Replicas...)
 	h.Probes = append(h.Probes, o.Probes...)
 	h.Followed = append(h.Followed, o.Followed...)
@@ -47,17 +46,17 @@ func (h *History) mergeVersions(more []Version) {
 	type once struct {
 		uid  string
 		gone bool
-		span Span
+		span RevisionRange
 	}
 	seen := map[once]bool{}
 	h.Versions = nil
 	for _, v := range all {
 		if version, known := ends[string(v.UID)]; known && v.Gone {
-			v.Span = At(version)
+			v.RevisionRange = At(version)
 		}
-		id := once{string(v.UID), v.Gone, v.Span}
+		id := once{string(v.UID), v.Gone, v.RevisionRange}
 		if v.Gone {
-			id.span = Span{} // an object ends once
+			id.span = RevisionRange{} // an object ends once
 		}
 		if seen[id] {
 			continue
@@ -69,7 +68,7 @@ func (h *History) mergeVersions(more []Version) {
 		_, exact := r.Exact()
 		version, known := ends[string(r.UID)]
 		if r.Effect == Deleted && r.UID != "" && !exact && known {
-			h.Requests[i].Span = At(version)
+			h.Requests[i].RevisionRange = At(version)
 		}
 	}
 }

@@ -12,40 +12,39 @@ import (
 type Version struct {
 	Key
 	UID types.UID `json:"uid"`
-	Span
+	RevisionRange
 	// At is when it was seen or its writer was answered.
 	At time.Time `json:"at,omitzero"`
-	// Gone: the object is not there any more. Object, if there is one, is the
-	// last state that is known.
+	// Gone means that the object was deleted. Object, if any, is its last known state.
 	Gone   bool                       `json:"gone,omitempty"`
 	Object *unstructured.Unstructured `json:"object,omitempty"`
 }
 
-// Life is one object from its first version that is known to its end.
-type Life struct {
+// Lifetime is one object from its first known version to its deletion.
+type Lifetime struct {
 	Key
 	UID types.UID
 	// Versions are in order; none of them is the end.
 	Versions []Version
-	// End is its deletion; nil if it was still there at the end of the history.
+	// End is its deletion; nil if it existed at the end of the history.
 	End *Version
 }
 
 // Index finds objects in a history.
 type Index struct {
-	lives []*Life
-	byUID map[types.UID]*Life
+	lifetimes []*Lifetime
+	byUID     map[types.UID]*Lifetime
 }
 
 // Index makes an Index of the versions.
 func (h *History) Index() *Index {
-	x := &Index{byUID: map[types.UID]*Life{}}
+	x := &Index{byUID: map[types.UID]*Lifetime{}}
 	for _, v := range h.Versions {
 		life := x.byUID[v.UID]
 		if life == nil {
-			life = &Life{Key: v.Key, UID: v.UID}
+			life = &Lifetime{Key: v.Key, UID: v.UID}
 			x.byUID[v.UID] = life
-			x.lives = append(x.lives, life)
+			x.lifetimes = append(x.lifetimes, life)
 		}
 		if v.Gone {
 			life.End = &v
@@ -56,10 +55,10 @@ func (h *History) Index() *Index {
 	return x
 }
 
-// Lives returns all objects of a resource, in the order in which they are first known.
-func (x *Index) Lives(of Resource) []*Life {
-	var found []*Life
-	for _, life := range x.lives {
+// Lifetimes returns all objects of a resource in the order of their first versions.
+func (x *Index) Lifetimes(of Resource) []*Lifetime {
+	var found []*Lifetime
+	for _, life := range x.lifetimes {
 		if life.Resource == of {
 			found = append(found, life)
 		}
@@ -68,14 +67,13 @@ func (x *Index) Lives(of Resource) []*Life {
 }
 
 // All returns all objects of all resources.
-func (x *Index) All() []*Life { return x.lives }
+func (x *Index) All() []*Lifetime { return x.lifetimes }
 
-// Life returns the object with this UID; nil if it is not known.
-func (x *Index) Life(uid types.UID) *Life { return x.byUID[uid] }
+// Lifetime returns the object with this UID, or nil.
+func (x *Index) Lifetime(uid types.UID) *Lifetime { return x.byUID[uid] }
 
-// Before returns the last version that is known to have been stored before
-// something else; nil if there is none.
-func (l *Life) Before(s Span) *Version {
+// Before returns the last version that was certainly stored before s, or nil.
+func (l *Lifetime) Before(s RevisionRange) *Version {
 	var last *Version
 	for i := range l.Versions {
 		if l.Versions[i].Before(s) {
@@ -86,15 +84,15 @@ func (l *Life) Before(s Span) *Version {
 }
 
 // Last returns the last version with an object; nil if none was recorded.
-func (l *Life) Last() *Version {
+func (l *Lifetime) Last() *Version {
 	if len(l.Versions) == 0 {
 		return nil
 	}
 	return &l.Versions[len(l.Versions)-1]
 }
 
-// Terminating returns the first version that is on its way out; nil if there is none.
-func (l *Life) Terminating() *Version {
+// Terminating returns the first version with a deletion timestamp, or nil.
+func (l *Lifetime) Terminating() *Version {
 	for i := range l.Versions {
 		if l.Versions[i].Object.GetDeletionTimestamp() != nil {
 			return &l.Versions[i]
@@ -103,7 +101,7 @@ func (l *Life) Terminating() *Version {
 	return nil
 }
 
-// Controller returns the owner reference that says it controls the object.
+// Controller returns the owner reference of the object's controller, or nil.
 func (v Version) Controller() *metav1.OwnerReference {
 	if v.Object == nil {
 		return nil

@@ -29,31 +29,30 @@ type Key struct {
 	Name      string `json:"name,omitempty"`
 }
 
-// String is resource, namespace and name, as in "deployments.apps ns/name". What is
-// not there, as in a list, is left out.
+// String returns resource, namespace and name, as in "deployments.apps ns/name", without the parts
+// that are empty.
 func (k Key) String() string {
 	return strings.TrimRight(k.Resource.String()+" "+strings.Trim(k.Namespace+"/"+k.Name, "/"), " ")
 }
 
-// Effect is what a request did to the store.
+// Effect is the effect of a request on the store.
 type Effect string
 
 const (
-	// Read asked only. A watch is one request.
+	// Read means that the request only reads. A watch is one request.
 	Read Effect = "read"
-	// Stored made a new version of the object.
+	// Stored means that the request stored a new version.
 	Stored Effect = "stored"
-	// Deleted took the object away: a deletion, or a write that removed the last
-	// finalizer of an object that was on its way out.
+	// Deleted means that the object was removed: by a deletion, or by a write that removed the
+	// last finalizer of a terminating object.
 	Deleted Effect = "deleted"
-	// Unchanged was accepted and changed nothing: what was asked for is there already.
+	// Unchanged means that the request was accepted and had no effect.
 	Unchanged Effect = "unchanged"
-	// Refused was answered with a 4xx code, or with none that is known.
+	// Refused means a 4xx answer, or none that is known.
 	Refused Effect = "refused"
-	// Unknown was answered with a 5xx code, as a request that timed out is: it may
-	// have been stored all the same.
+	// Unknown means a 5xx answer, for example a timeout. The request may have been stored.
 	Unknown Effect = "unknown"
-	// Dry was never to be stored: dry runs, reviews, tokens.
+	// Dry means that nothing is stored: dry runs, reviews, tokens.
 	Dry Effect = "dry"
 )
 
@@ -69,13 +68,13 @@ type Request struct {
 	Subresource string `json:"subresource,omitempty"`
 	// UID is the object's, where the answer or a precondition names it.
 	UID types.UID `json:"uid,omitempty"`
-	Span
+	RevisionRange
 	Received time.Time `json:"received"`
 	Answered time.Time `json:"answered"`
 	Code     int       `json:"code"`
 	// Reason is the API's short word for a refusal, such as Conflict.
 	Reason string `json:"reason,omitempty"`
-	// Forbidden says that authorization refused it, not admission.
+	// Forbidden means that authorization refused it, not admission.
 	Forbidden bool   `json:"forbidden,omitempty"`
 	Effect    Effect `json:"effect"`
 
@@ -85,20 +84,19 @@ type Request struct {
 	// NeedsUID and NeedsVersion are the preconditions it carried.
 	NeedsUID     types.UID `json:"needsUID,omitempty"`
 	NeedsVersion string    `json:"needsVersion,omitempty"`
-	// Made says that the object did not exist before.
+	// Made means that the object did not exist before.
 	Made bool `json:"made,omitempty"`
-	// Body says that the log has what was asked for; without it nothing is known
-	// of preconditions.
+	// Body means that the log has the request's body. Without it, preconditions are unknown.
 	Body bool `json:"body,omitempty"`
 }
 
-// Write reports whether it was meant to change something.
+// Write reports whether the request was a write, whatever its effect.
 func (r Request) Write() bool { return r.Effect != Read && r.Effect != Dry }
 
-// Done reports whether it did change something.
+// Done reports whether the request changed an object.
 func (r Request) Done() bool { return r.Effect == Stored || r.Effect == Deleted }
 
-// String says who asked for what, and when that was stored.
+// String describes the request, its sender and its revision.
 func (r Request) String() string {
 	who := r.User
 	if r.Replica != "" {
@@ -108,14 +106,14 @@ func (r Request) String() string {
 	if r.Subresource != "" {
 		what += " (" + r.Subresource + ")"
 	}
-	when := r.Span.String()
+	when := r.RevisionRange.String()
 	if _, exact := r.Exact(); exact {
 		when = "at " + when
 	}
 	return fmt.Sprintf("%s of %s by %s %s, answered %d", r.Verb, what, who, when, r.Code)
 }
 
-// Event is what a replica wrote to the object's events, once for each request.
+// Event is a request that wrote an event about an object.
 type Event struct {
 	User    string `json:"user"`
 	Replica string `json:"replica,omitempty"`
@@ -124,8 +122,8 @@ type Event struct {
 	Type      string    `json:"type"`
 	Reason    string    `json:"reason"`
 	Note      string    `json:"note,omitempty"`
-	// First says that it is a new one, not one more of a series.
+	// First means that it is a new event and no repetition.
 	First bool `json:"first,omitempty"`
-	Span
+	RevisionRange
 	At time.Time `json:"at"`
 }

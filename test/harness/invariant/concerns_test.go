@@ -11,7 +11,7 @@ import (
 
 // What others make of the resources of children is none of the operator's, unless it
 // has to do with it.
-func TestWhatOthersMakeIsNotCompared(t *testing.T) {
+func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 	certificate := func(content string) step {
 		return writes("publisher", part("root-ca", "c1", owned(), func(o *unstructured.Unstructured) {
 			o.Object["data"] = map[string]any{"ca": content}

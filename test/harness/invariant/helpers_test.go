@@ -73,7 +73,7 @@ func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 // request is one of a replica ("a", "b"), or of a user (any longer name).
 func (s *story) request(who, verb string, key history.Key) history.Request {
 	s.tick()
-	r := history.Request{User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, Span: history.Span{From: s.version, To: s.version + 1}}
+	r := history.Request{User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
 	if len(who) == 1 {
 		r.User, r.Replica = "op", who
 	}
@@ -90,7 +90,7 @@ func writes(who string, o *unstructured.Unstructured, change ...func(*history.Re
 	return step{func(s *story) {
 		r := s.request(who, "patch", key(o))
 		s.version++
-		r.Span, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored, o.GetUID(), true, "1"
+		r.RevisionRange, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored, o.GetUID(), true, "1"
 		for _, v := range s.Versions {
 			r.Made = r.Made && v.UID != o.GetUID()
 		}
@@ -99,7 +99,7 @@ func writes(who string, o *unstructured.Unstructured, change ...func(*history.Re
 		}
 		s.Requests = append(s.Requests, r)
 		if r.Done() {
-			s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: s.now, Object: o.DeepCopy()})
+			s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now, Object: o.DeepCopy()})
 		}
 	}}
 }
@@ -109,12 +109,12 @@ func ends(who string, o *unstructured.Unstructured, change ...func(*history.Requ
 	return step{func(s *story) {
 		r := s.request(who, "delete", key(o))
 		s.version++
-		r.Span, r.Effect, r.UID, r.NeedsUID = history.At(s.version), history.Deleted, o.GetUID(), o.GetUID()
+		r.RevisionRange, r.Effect, r.UID, r.NeedsUID = history.At(s.version), history.Deleted, o.GetUID(), o.GetUID()
 		for _, f := range change {
 			f(&r)
 		}
 		s.Requests = append(s.Requests, r)
-		s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: s.now, Gone: true, Object: o.DeepCopy()})
+		s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now, Gone: true, Object: o.DeepCopy()})
 	}}
 }
 
@@ -155,7 +155,7 @@ func orA(who string) string {
 func calls(action history.Action, thing string, owner types.UID, outcome history.Outcome, change ...func(*history.Call)) step {
 	return step{func(s *story) {
 		s.tick()
-		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true, Began: s.now, Span: history.Span{From: s.version, To: s.version + 1}}
+		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true, Began: s.now, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
 		s.tick()
 		c.Ended = s.now
 		for _, f := range change {
@@ -168,19 +168,19 @@ func calls(action history.Action, thing string, owner types.UID, outcome history
 // rests is a mark of two seconds in which the Lease is renewed and the steps happen.
 func rests(name string, steps ...step) step {
 	return step{func(s *story) {
-		m := history.Mark{Name: name, Converged: true, Began: s.now, Span: history.Span{From: s.version}, Looked: true}
+		m := history.Checkpoint{Name: name, Converged: true, Began: s.now, RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
 		for _, step := range append([]step{holds("a")}, steps...) {
 			step.tell(s)
 		}
 		s.now = m.Began.Add(2 * time.Second)
 		m.Ended, m.To = s.now, s.version+1
-		s.Marks = append(s.Marks, m)
+		s.Checkpoints = append(s.Checkpoints, m)
 	}}
 }
 
 // finds says what was there outside at the last mark, as name and owner.
-func finds(things ...history.Thing) step {
-	return step{func(s *story) { s.Marks[len(s.Marks)-1].Things = things }}
+func finds(things ...history.ExternalThing) step {
+	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
 }
 
 func changes(f func(*story)) step { return step{f} }
@@ -309,8 +309,8 @@ func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
 			if got.Result != r.want {
 				t.Fatalf("want %s, got %s", r.want, got)
 			}
-			if want := r.want == invariant.Broken; want != (len(got.Breaches) > 0) {
-				t.Errorf("breaches %q do not go with %s", got.Breaches, r.want)
+			if want := r.want == invariant.Broken; want != (len(got.Violations) > 0) {
+				t.Errorf("violations %v do not go with %s", got.Violations, r.want)
 			}
 			text := got.String()
 			for _, part := range append([]string{i.ID, i.Promise}, r.says...) {

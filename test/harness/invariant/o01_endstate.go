@@ -6,14 +6,14 @@ import "leasehold.dev/test/harness/history"
 var EndState = Invariant{
 	ID: "O1", Name: "end state",
 	Promise: "whatever went wrong, once all is at rest every object is as in runs in which nothing did, with its conditions",
-	judge: func(b *bench) {
-		if !b.needs(history.Watch) {
+	judge: func(b *judgement) {
+		if !b.hasSource(history.Watch) {
 			return
 		}
-		b.compared(Operator.concerns, func(m history.Mark, got state, found []difference) {
+		b.compared(Operator.concerns, func(m history.Checkpoint, got state, found []difference) {
 			b.checked += max(1, len(got))
 			for _, d := range found {
-				b.broken("at %q %s", m.Name, d.text)
+				b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).refer(d.references...)
 			}
 		})
 	},

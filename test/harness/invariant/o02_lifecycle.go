@@ -20,15 +20,16 @@ var Lifecycle = Invariant{
 type comings struct {
 	made, ended int
 	at          []string
+	references  []Reference
 }
 
-func judgeLifecycle(b *bench) {
-	if !b.needs(history.Watch) {
+func judgeLifecycle(b *judgement) {
+	if !b.hasSource(history.Watch) {
 		return
 	}
 	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
 	if len(clean) == 0 {
-		b.doubt("there is no clean run to compare with")
+		b.addDoubt("there is no clean run to compare with")
 		return
 	}
 	counted := count(b.History, b.Operator)
@@ -56,7 +57,7 @@ func judgeLifecycle(b *bench) {
 				least, most = min(least, of(r[key])), max(most, of(r[key]))
 			}
 			if got < least || got > most {
-				b.broken("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most), where(counted[key].at))
+				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most), where(counted[key].at)).refer(counted[key].references...)
 			}
 		}
 		compare("made", got.made, func(c comings) int { return c.made })
@@ -66,8 +67,8 @@ func judgeLifecycle(b *bench) {
 
 // touched are the objects, by what the scenario calls them, that a fault has changed
 // or deleted, and what was in them.
-func (b *bench) touched() map[string]bool {
-	normal := b.History.Normal()
+func (b *judgement) touched() map[string]bool {
+	normal := b.History.Normalizer()
 	found := map[string]bool{}
 	for _, f := range b.History.Faults {
 		for _, key := range f.Touched {
@@ -85,7 +86,7 @@ func (b *bench) touched() map[string]bool {
 // count counts by what the scenario calls the objects. Names that the API server
 // made up are one.
 func count(h *history.History, o Operator) map[string]comings {
-	normal, concerns := h.Normal(), o.concerns(h)
+	normal, concerns := h.Normalizer(), o.concerns(h)
 	counts := map[string]comings{}
 	for _, life := range h.Index().All() {
 		if !concerns(life) {
@@ -95,18 +96,20 @@ func count(h *history.History, o Operator) map[string]comings {
 		c := counts[key]
 		if len(life.Versions) > 0 {
 			c.made++
-			c.at = append(c.at, fmt.Sprintf("made UID %s at %s", life.UID, life.Versions[0].Span))
+			c.at = append(c.at, fmt.Sprintf("made UID %s at %s", life.UID, life.Versions[0].RevisionRange))
+			c.references = append(c.references, revisionOf(life.Versions[0].RevisionRange)...)
 		}
 		if life.End != nil {
 			c.ended++
-			c.at = append(c.at, fmt.Sprintf("ended UID %s %s", life.UID, life.End.Span))
+			c.at = append(c.at, fmt.Sprintf("ended UID %s %s", life.UID, life.End.RevisionRange))
+			c.references = append(c.references, revisionOf(life.End.RevisionRange)...)
 		}
 		counts[key] = c
 	}
 	return counts
 }
 
-func collapsed(life *history.Life) history.Key {
+func collapsed(life *history.Lifetime) history.Key {
 	key := life.Key
 	if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" {
 		key.Name = last.Object.GetGenerateName() + "*"

@@ -9,24 +9,24 @@ var Settled = Invariant{
 	judge:   judgeSettled,
 }
 
-func judgeSettled(b *bench) {
-	if !b.needs(history.Watch) {
+func judgeSettled(b *judgement) {
+	if !b.hasSource(history.Watch) {
 		return
 	}
-	if len(b.History.Marks) == 0 {
-		b.doubt("the history has no mark: nobody waited for all to be at rest")
+	if len(b.History.Checkpoints) == 0 {
+		b.addDoubt("the history has no mark: nobody waited for all to be at rest")
 	}
-	for _, m := range b.History.Marks {
+	for _, m := range b.History.Checkpoints {
 		b.checked++
 		if !m.Converged {
-			b.broken("at %q what is desired had not been reached in time", m.Name)
+			b.addViolation("at %q what is desired had not been reached in time", m.Name).checkpoint(m)
 			continue
 		}
 		for _, k := range b.Operator.Kinds {
 			if k.Ready == "" {
 				continue
 			}
-			for _, life := range b.index.Lives(k.Resource) {
+			for _, life := range b.index.Lifetimes(k.Resource) {
 				if now := at(life, m); now != nil {
 					b.judgeSteady(k, life, m, now)
 				}
@@ -36,7 +36,7 @@ func judgeSettled(b *bench) {
 }
 
 // judgeSteady looks at one object at one mark.
-func (b *bench) judgeSteady(k Kind, life *history.Life, m history.Mark, now *history.Version) {
+func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkpoint, now *history.Version) {
 	found, _ := conditions(now.Object)
 	ready, there := found[k.Ready]
 	if now.Object.GetDeletionTimestamp() != nil {
@@ -45,19 +45,19 @@ func (b *bench) judgeSteady(k Kind, life *history.Life, m history.Mark, now *his
 	generation := now.Object.GetGeneration()
 	for _, seen := range []int64{ready.observed, observed(now.Object)} {
 		if seen != 0 && seen != generation {
-			b.broken("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID, now.Span, m.Name, seen, generation)
+			b.addViolation("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID, now.RevisionRange, m.Name, seen, generation).revision(now.RevisionRange).checkpoint(m)
 		}
 	}
 	if !there {
-		b.broken("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.Span, m.Name, k.Ready)
+		b.addViolation("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.RevisionRange, m.Name, k.Ready).revision(now.RevisionRange).checkpoint(m)
 		return
 	}
 	for _, v := range life.Versions {
-		if !m.Holds(v.Span, v.At) {
+		if !m.Contains(v.RevisionRange, v.At) {
 			continue
 		}
 		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
-			b.broken("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready, then[k.Ready].status, v.Span, ready.status, now.Span)
+			b.addViolation("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready, then[k.Ready].status, v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).revision(now.RevisionRange)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestSettled(t *testing.T) {
 	down := says("False", "Down", 1, "01")
-	notYet := changes(func(s *story) { s.Marks[0].Converged = false })
+	notYet := changes(func(s *story) { s.Checkpoints[0].Converged = false })
 	check(t, invariant.Settled, map[string]row{
 		"Reached":       {history: tell(writes("a", thing(ready)), rests("end")), want: invariant.Held},
 		"WrittenAgain":  {history: tell(writes("a", thing(ready)), rests("end", writes("a", thing(ready)))), want: invariant.Held},

@@ -16,12 +16,12 @@ var Quiet = Invariant{
 	judge:   judgeQuiet,
 }
 
-func judgeQuiet(b *bench) {
-	if !b.needs(history.Audit) {
+func judgeQuiet(b *judgement) {
+	if !b.hasSource(history.Audit) {
 		return
 	}
 	rested := false
-	for _, m := range b.History.Marks {
+	for _, m := range b.History.Checkpoints {
 		if !m.Converged {
 			continue
 		}
@@ -29,36 +29,36 @@ func judgeQuiet(b *bench) {
 		b.judgeRest(m)
 	}
 	if !rested {
-		b.doubt("all was never at rest")
+		b.addDoubt("all was never at rest")
 	}
 	b.judgeThrift()
 }
 
 // judgeRest looks at one mark. An operator that is dead is quiet too, so a renewal
 // of the Lease has to show that it was not.
-func (b *bench) judgeRest(m history.Mark) {
+func (b *judgement) judgeRest(m history.Checkpoint) {
 	b.checked++
 	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
-		b.doubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet.Duration)
+		b.addDoubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet.Duration)
 	}
 	alive := false
 	for _, r := range b.History.Requests {
-		if !b.ours(r) || !r.Write() || !m.Holds(r.Span, r.Received) {
+		if !b.ours(r) || !r.Write() || !m.Contains(r.RevisionRange, r.Received) {
 			continue
 		}
 		if r.Key == b.Operator.Lease {
 			alive = alive || r.Effect == history.Stored
 			continue
 		}
-		b.broken("%s, during %q", r, m.Name)
+		b.addViolation("%s, during %q", r, m.Name).request(r).checkpoint(m)
 	}
 	if !alive {
-		b.doubt("during %q nobody renewed the Lease, and who is dead is quiet", m.Name)
+		b.addDoubt("during %q nobody renewed the Lease, and who is dead is quiet", m.Name)
 	}
 }
 
 // judgeThrift counts all writes, of the whole run.
-func (b *bench) judgeThrift() {
+func (b *judgement) judgeThrift() {
 	type generation struct {
 		uid types.UID
 		of  int64
@@ -73,21 +73,21 @@ func (b *bench) judgeThrift() {
 		case history.Unchanged:
 			unchanged[r.Key]++
 			if n := unchanged[r.Key]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
-				b.broken("%s changed nothing, as %d writes to it before: at most %d may", r, n-1, limits.Unchanged)
+				b.addViolation("%s changed nothing, as %d writes to it before: at most %d may", r, n-1, limits.Unchanged).request(r)
 			}
 		case history.Stored:
-			life := b.index.Life(r.UID)
+			life := b.index.Lifetime(r.UID)
 			if life == nil || !slices.ContainsFunc(b.Operator.Kinds, func(k Kind) bool { return k.Resource == r.Resource }) {
 				continue
 			}
-			i := slices.IndexFunc(life.Versions, func(v history.Version) bool { return v.Span == r.Span })
+			i := slices.IndexFunc(life.Versions, func(v history.Version) bool { return v.RevisionRange == r.RevisionRange })
 			if i < 0 {
 				continue
 			}
 			g := generation{r.UID, life.Versions[i].Object.GetGeneration()}
 			written[g]++
 			if n := written[g]; limits.PerGeneration > 0 && n == limits.PerGeneration+1 {
-				b.broken("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID, limits.PerGeneration)
+				b.addViolation("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID, limits.PerGeneration).request(r)
 			}
 		default:
 		}

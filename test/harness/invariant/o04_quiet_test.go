@@ -30,7 +30,7 @@ func TestQuiet(t *testing.T) {
 		"OnlyRefusedRenewals": {history: tell(rests("end"), changes(func(s *story) { s.Requests[1].Effect = history.Refused })), want: invariant.Inconclusive, says: []string{"nobody renewed"}},
 		"TooShort":            {history: tell(rests("end")), change: func(o *invariant.Operator) { o.Limits.Quiet.Duration = time.Minute }, want: invariant.Inconclusive, says: []string{`"end" lasted 2s, and to be sure takes 1m0s`}},
 		"NeverAtRest":         {history: tell(writes("a", t1)), want: invariant.Inconclusive, says: []string{"never at rest"}},
-		"NotConverged":        {history: tell(rests("end", writes("a", t1)), changes(func(s *story) { s.Marks[0].Converged = false })), want: invariant.Inconclusive},
+		"NotConverged":        {history: tell(rests("end", writes("a", t1)), changes(func(s *story) { s.Checkpoints[0].Converged = false })), want: invariant.Inconclusive},
 		"NotRecorded":         {history: tell(rests("end", writes("a", t1)), without(history.Audit)), want: invariant.Inconclusive, says: []string{"[audit]"}},
 		"FewNoOps":            {history: tell(same, same, rests("end")), want: invariant.Held},
 		"ManyNoOps":           {history: tell(same, same, same, rests("end")), want: invariant.Broken, says: []string{"changed nothing, as 2 writes to it before"}},

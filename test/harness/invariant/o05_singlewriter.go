@@ -14,20 +14,20 @@ import (
 // SingleWriter compares the version of each write with the Lease's.
 var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
-	everywhere: true,
+	inHostile: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
 		"and nobody takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
 		"nor does a holder write a Lease that has expired by its own times",
 	judge: judgeSingleWriter,
 }
 
-func judgeSingleWriter(b *bench) {
-	if !b.needs(history.Audit) {
+func judgeSingleWriter(b *judgement) {
+	if !b.hasSource(history.Audit) {
 		return
 	}
 	terms := b.History.Terms(b.Operator.Lease)
 	if len(terms) == 0 {
-		b.doubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
 		return
 	}
 	b.judgeTaken()
@@ -38,37 +38,37 @@ func judgeSingleWriter(b *bench) {
 			continue
 		}
 		b.checked++
-		leaders := history.HeldDuring(terms, r.Span)
+		leaders := history.HeldDuring(terms, r.RevisionRange)
 		_, exact := r.Exact()
 		switch {
 		case r.Replica == "":
-			b.doubt("%s: its token names no replica", r)
+			b.addDoubt("%s: its token names no replica", r)
 		case len(leaders) == 0:
-			b.doubt("%s: who held the Lease so early was not recorded", r)
+			b.addDoubt("%s: who held the Lease so early was not recorded", r)
 		case slices.Equal(leaders, []string{r.Replica}):
 		case b.neverStored(r):
 		case r.Effect == history.Unknown:
-			b.doubt("%s: it may have been stored, while the Lease was held by %s", r, names(leaders))
+			b.addDoubt("%s: it may have been stored, while the Lease was held by %s", r, names(leaders))
 		case slices.Contains(leaders, r.Replica):
-			b.doubt("%s: the Lease changed hands about then, between %s", r, names(leaders))
+			b.addDoubt("%s: the Lease changed hands about then, between %s", r, names(leaders))
 		case !exact && r.Effect == history.Stored:
-			b.doubt("%s: whether it changed anything was not recorded, and the Lease was held by %s", r, names(leaders))
+			b.addDoubt("%s: whether it changed anything was not recorded, and the Lease was held by %s", r, names(leaders))
 		default:
-			b.broken("%s: the Lease was held by %s then", r, names(leaders))
+			b.addViolation("%s: the Lease was held by %s then", r, names(leaders)).request(r)
 		}
 	}
 }
 
 // neverStored reports whether a write without a known effect had none: a watch has recorded
 // every version of the object since, and each is known to be the effect of another request.
-func (b *bench) neverStored(r history.Request) bool {
+func (b *judgement) neverStored(r history.Request) bool {
 	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) || !slices.Contains(b.Operator.Resources(), r.Resource) {
 		return false
 	}
 	writers := b.writers()
 	return !slices.ContainsFunc(b.History.Versions, func(v history.Version) bool {
-		_, others := writers[v.Span]
-		return v.Key == r.Key && !v.Before(r.Span) && !others
+		_, others := writers[v.RevisionRange]
+		return v.Key == r.Key && !v.Before(r.RevisionRange) && !others
 	})
 }
 
@@ -89,7 +89,7 @@ const sooner = time.Second
 
 // judgeTaken looks at each version of the Lease whose holder is another than the one
 // before.
-func (b *bench) judgeTaken() {
+func (b *judgement) judgeTaken() {
 	var before *history.Version
 	for i := range b.History.Versions {
 		now := &b.History.Versions[i]
@@ -99,8 +99,8 @@ func (b *bench) judgeTaken() {
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := held(before), held(now), lasting(before)
 			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner && !b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
-				b.broken("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
-					had, has, now.Span, now.At.Sub(before.At).Round(time.Millisecond), before.Span, lasts)
+				b.addViolation("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
+					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).revision(now.RevisionRange).revision(before.RevisionRange)
 			}
 		}
 		before = now
@@ -109,21 +109,21 @@ func (b *bench) judgeTaken() {
 
 // judgeTimes looks at each version of the Lease that its holder has written. The time of the
 // renewal in it is the writer's, when it sent the write. All replicas use one clock.
-func (b *bench) judgeTimes() {
-	received := map[history.Span]time.Time{}
+func (b *judgement) judgeTimes() {
+	received := map[history.RevisionRange]time.Time{}
 	for _, r := range b.History.Requests {
 		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Operator.Lease && r.Effect == history.Stored {
-			received[r.Span] = r.Received
+			received[r.RevisionRange] = r.Received
 		}
 	}
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
-		at, written := received[v.Span]
+		at, written := received[v.RevisionRange]
 		if v.Key != b.Operator.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
 			continue
 		}
 		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
-			b.broken("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v), v.Span, at.Sub(renewed).Round(time.Millisecond), lasting(v))
+			b.addViolation("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v), v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
 		}
 	}
 }
@@ -141,7 +141,7 @@ const noted = 100 * time.Millisecond
 
 // endedBetween reports whether the process that held the Lease at from had ended at until. The
 // identity begins with its Pod's name, so the process is that Pod's last one that started before.
-func (b *bench) endedBetween(identity string, from, until time.Time) bool {
+func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 	var holder *history.Replica
 	for i := range b.History.Replicas {
 		r := &b.History.Replicas[i]
@@ -154,7 +154,7 @@ func (b *bench) endedBetween(identity string, from, until time.Time) bool {
 
 // deceived reports whether a fault of the history reported the holder's end, which is what the
 // next leader acted on. The recorded fault alone excuses that it was early; no write is excused.
-func (b *bench) deceived(identity string, at time.Time) bool {
+func (b *judgement) deceived(identity string, at time.Time) bool {
 	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
 		return strings.HasPrefix(identity, f.Replica+"_") && b.falselyEnded(f.Replica, at)
 	})

@@ -13,7 +13,7 @@ import (
 
 // undated places a deletion between so many versions before it and the next one.
 func undated(before uint64) func(*history.Request) {
-	return func(r *history.Request) { r.Span = history.Span{From: r.From - before, To: r.To + 1} }
+	return func(r *history.Request) { r.RevisionRange = history.RevisionRange{From: r.From - before, To: r.To + 1} }
 }
 
 // leases gives each version of the Lease its second, and all of them 4 seconds to last.
@@ -132,7 +132,7 @@ func TestSingleWriter(t *testing.T) {
 		"LeadersTimeout":     {history: tell(asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
 		"WithoutBodies":      {history: tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)), want: invariant.Inconclusive, says: []string{"whether it changed anything"}},
 		"NoPod":              {history: tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })), want: invariant.Inconclusive, says: []string{"names no replica"}},
-		"BeforeTheRecord":    {history: tell(writes("a", t1), changes(func(s *story) { s.Requests[1].Span = history.At(50) })), want: invariant.Inconclusive, says: []string{"so early"}},
+		"BeforeTheRecord":    {history: tell(writes("a", t1), changes(func(s *story) { s.Requests[1].RevisionRange = history.At(50) })), want: invariant.Inconclusive, says: []string{"so early"}},
 		"NoLease":            {history: tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })), want: invariant.Inconclusive, says: []string{"Lease system/leader"}},
 		"NoAudit":            {history: tell(writes("b", t1), without(history.Audit)), want: invariant.Inconclusive, says: []string{"nobody recorded [audit]"}},
 		"NothingWritten":     {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},

@@ -17,8 +17,8 @@ var FinalizerOrder = Invariant{
 	judge: judgeFinalizerOrder,
 }
 
-func judgeFinalizerOrder(b *bench) {
-	if !b.needs(history.Audit, history.Watch) {
+func judgeFinalizerOrder(b *judgement) {
+	if !b.hasSource(history.Audit, history.Watch) {
 		return
 	}
 	writers := b.writers()
@@ -27,9 +27,9 @@ func judgeFinalizerOrder(b *bench) {
 			continue
 		}
 		if k.External {
-			b.needs(history.External) // the children can be judged without
+			b.hasSource(history.External) // the children can be judged without
 		}
-		for _, life := range b.index.Lives(k.Resource) {
+		for _, life := range b.index.Lifetimes(k.Resource) {
 			h := holding(life, k.Finalizer)
 			b.judgeMade(k, life, h, writers)
 			b.judgeRelease(k, life, h)
@@ -40,11 +40,11 @@ func judgeFinalizerOrder(b *bench) {
 
 // hold is how long a finalizer held an object.
 type hold struct {
-	added    *history.Version // nil if it was never seen
-	released *history.Span    // nil if it holds still
+	added    *history.Version       // nil if it was never seen
+	released *history.RevisionRange // nil if it holds still
 }
 
-func holding(life *history.Life, finalizer string) hold {
+func holding(life *history.Lifetime, finalizer string) hold {
 	var h hold
 	for i, v := range life.Versions {
 		held := slices.Contains(v.Object.GetFinalizers(), finalizer)
@@ -52,52 +52,52 @@ func holding(life *history.Life, finalizer string) hold {
 		case held && h.added == nil:
 			h.added = &life.Versions[i]
 		case !held && h.added != nil && h.released == nil && v.Object.GetDeletionTimestamp() != nil:
-			h.released = &life.Versions[i].Span
+			h.released = &life.Versions[i].RevisionRange
 		}
 	}
 	if h.added != nil && h.released == nil && life.End != nil {
 		// To take the last finalizer off is what ended it.
-		h.released = &life.End.Span
+		h.released = &life.End.RevisionRange
 	}
 	return h
 }
 
 // judgeMade looks at everything that was made for an object.
-func (b *bench) judgeMade(k Kind, life *history.Life, h hold, writers map[history.Span]history.Request) {
-	judge := func(what string, s history.Span) {
+func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold, writers map[history.RevisionRange]history.Request) {
+	judge := func(what string, by Reference, s history.RevisionRange) {
 		b.checked++
 		switch {
 		case h.added == nil:
-			b.broken("%s (UID %s): %s, and the finalizer %s was never stored", life.Key, life.UID, what, k.Finalizer)
-		case s.Before(h.added.Span):
-			b.broken("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer, h.added.Span)
+			b.addViolation("%s (UID %s): %s, and the finalizer %s was never stored", life.Key, life.UID, what, k.Finalizer).refer(by)
+		case s.Before(h.added.RevisionRange):
+			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer, h.added.RevisionRange).refer(by).revision(h.added.RevisionRange)
 		case !h.added.Before(s):
-			b.doubt("%s (UID %s): %s; whether the finalizer was stored before, at %s, cannot be told", life.Key, life.UID, what, h.added.Span)
+			b.addDoubt("%s (UID %s): %s; whether the finalizer was stored before, at %s, cannot be told", life.Key, life.UID, what, h.added.RevisionRange)
 		case h.released == nil:
 		case h.released.Before(s):
-			b.broken("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer, *h.released)
+			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer, *h.released).refer(by).revision(*h.released)
 		case !s.Before(*h.released):
-			b.doubt("%s (UID %s): %s; whether the finalizer was removed before, %s, cannot be told", life.Key, life.UID, what, *h.released)
+			b.addDoubt("%s (UID %s): %s; whether the finalizer was removed before, %s, cannot be told", life.Key, life.UID, what, *h.released)
 		}
 	}
 	for _, c := range k.Children {
 		for _, child := range b.made(c, life.UID) {
 			first := child.Versions[0]
 			// Others may copy a child, with its marks. That is theirs to answer for.
-			if r, known := writers[first.Span]; known && b.ours(r) && r.Made {
-				judge(r.String(), first.Span)
+			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
+				judge(r.String(), Reference{Request: r.ID}, first.RevisionRange)
 			}
 		}
 	}
 	for _, call := range b.History.Calls {
 		if call.Action == history.Create && call.Owner == life.UID && call.Outcome != history.Failed {
-			judge(call.String(), call.Span)
+			judge(call.String(), Reference{Call: call.ID}, call.RevisionRange)
 		}
 	}
 }
 
 // judgeRelease looks at what was still there when the finalizer was removed.
-func (b *bench) judgeRelease(k Kind, life *history.Life, h hold) {
+func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 	if h.released == nil || k.keeps(life) || b.byOthers(life, *h.released) {
 		return
 	}
@@ -108,11 +108,11 @@ func (b *bench) judgeRelease(k Kind, life *history.Life, h hold) {
 		for _, child := range b.made(c, life.UID) {
 			b.checked++
 			switch {
-			case child.End == nil, h.released.Before(child.End.Span):
-				b.broken("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID)
+			case child.End == nil, h.released.Before(child.End.RevisionRange):
+				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID).revision(*h.released)
 			case !child.End.Before(*h.released):
-				b.doubt("%s (UID %s): its finalizer was removed %s, and whether %s was gone by then (%s) cannot be told",
-					life.Key, life.UID, *h.released, child.Key, child.End.Span)
+				b.addDoubt("%s (UID %s): its finalizer was removed %s, and whether %s was gone by then (%s) cannot be told",
+					life.Key, life.UID, *h.released, child.Key, child.End.RevisionRange)
 			}
 		}
 	}
@@ -124,14 +124,14 @@ func (b *bench) judgeRelease(k Kind, life *history.Life, h hold) {
 }
 
 // byOthers reports whether somebody else is known to have let an object go.
-func (b *bench) byOthers(life *history.Life, released history.Span) bool {
+func (b *judgement) byOthers(life *history.Lifetime, released history.RevisionRange) bool {
 	return slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
-		return r.UID == life.UID && r.Span == released && r.Done() && !b.ours(r)
+		return r.UID == life.UID && r.RevisionRange == released && r.Done() && !b.ours(r)
 	})
 }
 
 // thingsOf are the calls that last made each of an object's things.
-func (b *bench) thingsOf(uid types.UID) map[string]history.Call {
+func (b *judgement) thingsOf(uid types.UID) map[string]history.Call {
 	things := map[string]history.Call{}
 	for _, call := range b.History.Calls {
 		if call.Action == history.Create && call.Owner == uid && call.Outcome != history.Failed && call.Outcome != history.Absent {
@@ -142,7 +142,7 @@ func (b *bench) thingsOf(uid types.UID) map[string]history.Call {
 }
 
 // judgeConfirmed looks for an answer, which the operator got, that the thing is gone.
-func (b *bench) judgeConfirmed(life *history.Life, released history.Span, thing string, made history.Call) {
+func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.RevisionRange, thing string, made history.Call) {
 	unordered := ""
 	accepted := ""
 	for _, call := range b.History.Calls {
@@ -158,20 +158,20 @@ func (b *bench) judgeConfirmed(life *history.Life, released history.Span, thing 
 		switch {
 		case call.Before(released):
 			return
-		case !released.Before(call.Span):
+		case !released.Before(call.RevisionRange):
 			unordered = call.String()
 		}
 	}
 	if unordered != "" {
-		b.doubt("%s (UID %s): whether its finalizer was removed (%s) only after the %s cannot be told", life.Key, life.UID, released, unordered)
+		b.addDoubt("%s (UID %s): whether its finalizer was removed (%s) only after the %s cannot be told", life.Key, life.UID, released, unordered)
 		return
 	}
-	b.broken("%s (UID %s): its finalizer was removed %s, and nobody had said that external %s was gone, made by the %s%s",
-		life.Key, life.UID, released, thing, made, accepted)
+	b.addViolation("%s (UID %s): its finalizer was removed %s, and nobody had said that external %s was gone, made by the %s%s",
+		life.Key, life.UID, released, thing, made, accepted).revision(released).call(made)
 }
 
 // judgeStuck looks at objects that are still on their way out when all is at rest.
-func (b *bench) judgeStuck(k Kind, life *history.Life) {
+func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	leaving := life.Terminating()
 	if leaving == nil {
 		return
@@ -187,11 +187,11 @@ func (b *bench) judgeStuck(k Kind, life *history.Life) {
 	if ready, _ := conditions(last.Object); slices.Contains(k.Waiting, ready[k.Ready].reason) {
 		return
 	}
-	for _, m := range b.History.Marks {
-		if m.Converged && leaving.Before(m.Span) {
-			b.broken("%s (UID %s): on its way out since %s, and the finalizer %s still held it at %q", life.Key, life.UID, leaving.Span, k.Finalizer, m.Name)
+	for _, m := range b.History.Checkpoints {
+		if m.Converged && leaving.Before(m.RevisionRange) {
+			b.addViolation("%s (UID %s): on its way out since %s, and the finalizer %s still held it at %q", life.Key, life.UID, leaving.RevisionRange, k.Finalizer, m.Name).revision(leaving.RevisionRange).checkpoint(m)
 			return
 		}
 	}
-	b.doubt("%s (UID %s): on its way out since %s when the history ends, and nothing says how long it had", life.Key, life.UID, leaving.Span)
+	b.addDoubt("%s (UID %s): on its way out since %s when the history ends, and nothing says how long it had", life.Key, life.UID, leaving.RevisionRange)
 }

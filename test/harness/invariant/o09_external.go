@@ -17,9 +17,9 @@ var OneExternal = Invariant{
 	judge: judgeOneExternal,
 }
 
-func judgeOneExternal(b *bench) {
+func judgeOneExternal(b *judgement) {
 	kinds := slices.DeleteFunc(slices.Clone(b.Operator.Kinds), func(k Kind) bool { return !k.External })
-	if len(kinds) == 0 || !b.needs(history.External) || !b.needs(history.Watch) {
+	if len(kinds) == 0 || !b.hasSource(history.External) || !b.hasSource(history.Watch) {
 		return
 	}
 	for _, call := range b.History.Calls {
@@ -28,12 +28,12 @@ func judgeOneExternal(b *bench) {
 		}
 		b.checked++
 		if call.Owner == "" {
-			b.broken("%s: without a mark its maker cannot find it again", call)
+			b.addViolation("%s: without a mark its maker cannot find it again", call).call(call)
 		}
 	}
-	looked := slices.DeleteFunc(slices.Clone(b.History.Marks), func(m history.Mark) bool { return !m.Looked || !m.Converged })
+	looked := slices.DeleteFunc(slices.Clone(b.History.Checkpoints), func(m history.Checkpoint) bool { return !m.Listed || !m.Converged })
 	if len(looked) == 0 {
-		b.doubt("nobody looked at what is there while all was at rest")
+		b.addDoubt("nobody looked at what is there while all was at rest")
 	}
 	for _, m := range looked {
 		things := map[types.UID][]string{}
@@ -43,20 +43,20 @@ func judgeOneExternal(b *bench) {
 			}
 		}
 		for _, k := range kinds {
-			for _, life := range b.index.Lives(k.Resource) {
+			for _, life := range b.index.Lifetimes(k.Resource) {
 				b.judgeThings(k, life, m, things[life.UID])
 			}
 		}
 		for _, owner := range slices.Sorted(maps.Keys(things)) {
-			if b.index.Life(owner) == nil {
-				b.doubt("at %q there are %q, for UID %s that nobody knows", m.Name, things[owner], owner)
+			if b.index.Lifetime(owner) == nil {
+				b.addDoubt("at %q there are %q, for UID %s that nobody knows", m.Name, things[owner], owner)
 			}
 		}
 	}
 }
 
 // judgeThings counts one object's things at one mark.
-func (b *bench) judgeThings(k Kind, life *history.Life, m history.Mark, things []string) {
+func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkpoint, things []string) {
 	if !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return m.To == 0 || v.Before(history.At(m.To)) }) {
 		return // it is not there yet
 	}
@@ -64,19 +64,19 @@ func (b *bench) judgeThings(k Kind, life *history.Life, m history.Mark, things [
 	if now == nil {
 		b.checked++
 		if len(things) > 0 && !k.keeps(life) {
-			b.broken("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID, life.End.Span, m.Name, things)
+			b.addViolation("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID, life.End.RevisionRange, m.Name, things).revision(life.End.RevisionRange).checkpoint(m)
 		}
 		return
 	}
 	if len(things) > 1 {
-		b.broken("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.Span, len(things), m.Name, things)
+		b.addViolation("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.RevisionRange, len(things), m.Name, things).revision(now.RevisionRange).checkpoint(m)
 	}
 	if !k.manages(now) {
 		return
 	}
 	b.checked++
 	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && saysReady(k, now) {
-		b.broken("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready, now.Span, m.Name)
+		b.addViolation("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func TestOneExternal(t *testing.T) {
-	mine := history.Thing{Name: "bucket", Owner: "u1"}
+	mine := history.ExternalThing{Name: "bucket", Owner: "u1"}
 	create := calls(history.Create, "bucket", "u1", history.Done)
 	born := func(mutate ...step) []step {
 		return append([]step{writes("alice", thing()), writes("a", thing(held)), create, writes("a", thing(held, ready))}, mutate...)
@@ -17,26 +17,26 @@ func TestOneExternal(t *testing.T) {
 	check(t, invariant.OneExternal, map[string]row{
 		"OneForOne":    {history: tell(born(rests("end"), finds(mine))...), want: invariant.Held},
 		"NoneForDead":  {history: tell(gone(rests("end"), finds())...), want: invariant.Held},
-		"OthersThings": {history: tell(born(rests("end"), finds(mine, history.Thing{Name: "theirs"}))...), want: invariant.Held},
-		"TwoForOne": {history: tell(born(rests("end"), finds(mine, history.Thing{Name: "bucket2", Owner: "u1"}))...), want: invariant.Broken,
+		"OthersThings": {history: tell(born(rests("end"), finds(mine, history.ExternalThing{Name: "theirs"}))...), want: invariant.Held},
+		"TwoForOne": {history: tell(born(rests("end"), finds(mine, history.ExternalThing{Name: "bucket2", Owner: "u1"}))...), want: invariant.Broken,
 			says: []string{"things.example.com ns/t (UID u1, resourceVersion 104)", `["bucket" "bucket2"]`}},
 		"Orphan":       {history: tell(gone(rests("end"), finds(mine))...), want: invariant.Broken, says: []string{"is gone since resourceVersion 105", `"bucket"`}},
 		"KeptOnReason": {history: tell(append(born(writes("a", thing(held, kept)), ends("a", thing(held, kept, leaving))), rests("end"), finds(mine))...), want: invariant.Held},
 		"Reborn": {history: tell(gone(writes("alice", thing(named("t", "u2"))), writes("a", thing(named("t", "u2"), held)), calls(history.Create, "bucket", "u2", history.Done), rests("end"),
-			finds(mine, history.Thing{Name: "bucket2", Owner: "u2"}))...), want: invariant.Broken, says: []string{"UID u1"}},
+			finds(mine, history.ExternalThing{Name: "bucket2", Owner: "u2"}))...), want: invariant.Broken, says: []string{"UID u1"}},
 		"RebornClean": {history: tell(gone(writes("alice", thing(named("t", "u2"))), writes("a", thing(named("t", "u2"), held)), calls(history.Create, "bucket", "u2", history.Done), rests("end"),
-			finds(history.Thing{Name: "bucket", Owner: "u2"}))...), want: invariant.Held},
+			finds(history.ExternalThing{Name: "bucket", Owner: "u2"}))...), want: invariant.Held},
 		"ReadyWithout":     {history: tell(born(rests("end"), finds())...), want: invariant.Broken, says: []string{"is Ready", "nothing external for it"}},
 		"NotReadyWithout":  {history: tell(born(writes("a", thing(held, says("False", "Down", 1, "01"))), rests("end"), finds())...), want: invariant.Held},
 		"ReadyForAnOldOne": {history: tell(born(writes("alice", thing(held, ready, generation(2))), rests("end"), finds())...), want: invariant.Held},
 		"OnlyWatched":      {history: tell(writes("alice", thing(unmanaged)), writes("a", thing(unmanaged, ready)), rests("end"), finds()), want: invariant.Inconclusive, says: []string{"nothing happened"}},
 		"WithoutMark":      {history: tell(born(calls(history.Create, "x", "", history.Done), rests("end"), finds(mine))...), want: invariant.Broken, says: []string{"create of external x for UID (none)", "without a mark"}},
 		"UsersOwn":         {history: tell(born(calls(history.Create, "x", "", history.Done, func(c *history.Call) { c.Replica = "" }), rests("end"), finds(mine))...), want: invariant.Held},
-		"Stranger":         {history: tell(born(rests("end"), finds(mine, history.Thing{Name: "x", Owner: "u77"}))...), want: invariant.Inconclusive, says: []string{"UID u77 that nobody knows"}},
+		"Stranger":         {history: tell(born(rests("end"), finds(mine, history.ExternalThing{Name: "x", Owner: "u77"}))...), want: invariant.Inconclusive, says: []string{"UID u77 that nobody knows"}},
 		"NotBornYet":       {history: tell(append([]step{rests("start"), finds()}, born(rests("end"), finds(mine))...)...), want: invariant.Held},
-		"OrphanWhileBusy": {history: tell(gone(rests("end"), finds(mine), changes(func(s *story) { s.Marks[0].Converged = false }))...), want: invariant.Inconclusive,
+		"OrphanWhileBusy": {history: tell(gone(rests("end"), finds(mine), changes(func(s *story) { s.Checkpoints[0].Converged = false }))...), want: invariant.Inconclusive,
 			says: []string{"nobody looked"}},
-		"NobodyLooked": {history: tell(born(rests("end"), changes(func(s *story) { s.Marks[0].Looked = false }))...), want: invariant.Inconclusive, says: []string{"nobody looked"}},
+		"NobodyLooked": {history: tell(born(rests("end"), changes(func(s *story) { s.Checkpoints[0].Listed = false }))...), want: invariant.Inconclusive, says: []string{"nobody looked"}},
 		"NoMark":       {history: tell(born()...), want: invariant.Inconclusive, says: []string{"nobody looked"}},
 		"NotRecorded":  {history: tell(born(rests("end"), finds(mine), without(history.External))...), want: invariant.Inconclusive, says: []string{"[external]"}},
 		"NotWatched":   {history: tell(gone(rests("end"), finds(mine), without(history.Watch))...), want: invariant.Inconclusive, says: []string{"[watch]"}},

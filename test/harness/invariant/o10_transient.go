@@ -16,24 +16,24 @@ import (
 const stalled = "Stalled"
 
 // judgeAgreement looks for one version that contradicts itself.
-func (b *bench) judgeAgreement(k Kind, life *history.Life, v history.Version) {
+func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Version) {
 	found, _ := conditions(v.Object)
 	ready := found[k.Ready]
 	if k.Ready == "" || ready.status != "True" {
 		return
 	}
 	if seen := observed(v.Object); ready.observed != 0 && seen != 0 && ready.observed != seen {
-		b.broken("%s (UID %s) at %s: %s is True about generation %d in a status about generation %d",
-			life.Key, life.UID, v.Span, k.Ready, ready.observed, seen)
+		b.addViolation("%s (UID %s) at %s: %s is True about generation %d in a status about generation %d",
+			life.Key, life.UID, v.RevisionRange, k.Ready, ready.observed, seen).revision(v.RevisionRange)
 	}
 	if found[stalled].status == "True" {
-		b.broken("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.Span, k.Ready, stalled)
+		b.addViolation("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.RevisionRange, k.Ready, stalled).revision(v.RevisionRange)
 	}
 }
 
 // judgeFlips looks for a condition that was given up and comes back, while nothing
 // but the operator has changed anything.
-func (b *bench) judgeFlips(k Kind, life *history.Life) {
+func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	if !b.History.Has(history.Audit) {
 		return // then it is not known who changed what
 	}
@@ -47,8 +47,8 @@ func (b *bench) judgeFlips(k Kind, life *history.Life) {
 		}
 		switch {
 		case isReady && given != nil && !b.caused(before, v):
-			b.broken("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
-				life.Key, life.UID, k.Ready, before.Span, given.Span, v.Span)
+			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
+				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
 			before, given = v, nil
 		case isReady:
 			before, given = v, nil
@@ -60,10 +60,10 @@ func (b *bench) judgeFlips(k Kind, life *history.Life) {
 
 // caused reports whether anything but the operator did something from one version to
 // another: a fault, another writer, or what is outside the cluster.
-func (b *bench) caused(from, to *history.Version) bool {
+func (b *judgement) caused(from, to *history.Version) bool {
 	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
 		slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
-			return !b.ours(r) && r.Done() && !r.Before(from.Span) && !to.Before(r.Span)
+			return !b.ours(r) && r.Done() && !r.Before(from.RevisionRange) && !to.Before(r.RevisionRange)
 		}) ||
 		slices.ContainsFunc(b.History.Calls, func(c history.Call) bool {
 			return c.Outcome != history.Done && !c.Ended.Before(from.At) && !c.Began.After(to.At)
@@ -75,7 +75,7 @@ type desired map[string][]map[string]entry
 
 // judgeBecomesReady compares the children of an object, at the very version at which it
 // becomes Ready, with those at rest in clean runs.
-func (b *bench) judgeBecomesReady() {
+func (b *judgement) judgeBecomesReady() {
 	if len(b.References) < 2 {
 		return
 	}
@@ -83,9 +83,9 @@ func (b *bench) judgeBecomesReady() {
 	for _, h := range b.References {
 		want.add(h, b.Operator)
 	}
-	normal := b.History.Normal()
+	normal := b.History.Normalizer()
 	for _, k := range b.Operator.Kinds {
-		for _, life := range b.index.Lives(k.Resource) {
+		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {
 				v := &life.Versions[i]
 				if k.Ready == "" || !saysReady(k, v) || i > 0 && saysReady(k, &life.Versions[i-1]) {
@@ -94,7 +94,7 @@ func (b *bench) judgeBecomesReady() {
 				name := normal.Replace(life.String())
 				if children := want[generationOf(name, v)]; len(children) > 1 {
 					b.checked++
-					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator, history.Mark{Span: v.Span}, Operator.concerns), name), children)
+					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator, history.Checkpoint{RevisionRange: v.RevisionRange}, Operator.concerns), name), children)
 				}
 			}
 		}
@@ -103,8 +103,8 @@ func (b *bench) judgeBecomesReady() {
 
 // add notes what an object's children are at each mark at which it is Ready.
 func (d desired) add(h *history.History, o Operator) {
-	normal, index := h.Normal(), h.Index()
-	for _, m := range h.Marks {
+	normal, index := h.Normalizer(), h.Index()
+	for _, m := range h.Checkpoints {
 		if !m.Converged {
 			continue
 		}
@@ -122,10 +122,10 @@ func (d desired) add(h *history.History, o Operator) {
 }
 
 // atMark are the objects that are Ready at a mark.
-func atMark(index *history.Index, o Operator, m history.Mark) map[*history.Life]*history.Version {
-	found := map[*history.Life]*history.Version{}
+func atMark(index *history.Index, o Operator, m history.Checkpoint) map[*history.Lifetime]*history.Version {
+	found := map[*history.Lifetime]*history.Version{}
 	for _, k := range o.Kinds {
-		for _, life := range index.Lives(k.Resource) {
+		for _, life := range index.Lifetimes(k.Resource) {
 			if now := at(life, m); now != nil && k.Ready != "" && saysReady(k, now) {
 				found[life] = now
 			}
@@ -148,7 +148,7 @@ func childrenOf(all state, owner string) map[string]entry {
 	return children
 }
 
-func (b *bench) judgeChildren(k Kind, life *history.Life, v *history.Version, got map[string]entry, want []map[string]entry) {
+func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got map[string]entry, want []map[string]entry) {
 	for _, name := range slices.Sorted(maps.Keys(want[0])) {
 		like := want[0][name]
 		everywhere := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { _, there := w[name]; return !there })
@@ -157,14 +157,14 @@ func (b *bench) judgeChildren(k Kind, life *history.Life, v *history.Version, go
 			continue
 		}
 		if !there {
-			b.broken("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.Span, name)
+			b.addViolation("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.RevisionRange, name).revision(v.RevisionRange)
 			continue
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
 			steady := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
-				b.broken("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
-					life.Key, life.UID, k.Ready, v.Span, name, have.where, path[1:], have.fields[path], like.fields[path])
+				b.addViolation("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
+					life.Key, life.UID, k.Ready, v.RevisionRange, name, have.where, path[1:], have.fields[path], like.fields[path]).revision(v.RevisionRange).revision(have.revision)
 			}
 		}
 	}
@@ -172,8 +172,8 @@ func (b *bench) judgeChildren(k Kind, life *history.Life, v *history.Version, go
 
 // meddled reports whether a person or a fault has written to an object: what it is like
 // then is not the operator's doing.
-func (b *bench) meddled(name string) bool {
-	normal := b.History.Normal()
+func (b *judgement) meddled(name string) bool {
+	normal := b.History.Normalizer()
 	return b.touched()[name] || slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
 		return r.Done() && !b.ours(r) && isPerson(r.User) && normal.Replace(r.Key.String()) == name
 	})

@@ -12,13 +12,13 @@ import (
 var Progress = Invariant{
 	ID: "O11", Name: "progress",
 	Promise: "a write that was refused is not just sent again: after a few refusals a write to the object succeeds, or the operator leaves it",
-	judge: func(b *bench) {
-		if !b.needs(history.Audit) {
+	judge: func(b *judgement) {
+		if !b.hasSource(history.Audit) {
 			return
 		}
 		limit := b.Operator.Limits.InARow
 		if limit == 0 {
-			b.doubt("the operator has no limit for refusals in a row")
+			b.addDoubt("the operator has no limit for refusals in a row")
 			return
 		}
 		type line struct {
@@ -44,7 +44,7 @@ var Progress = Invariant{
 			}
 			refused[l]++
 			if refused[l] == limit+1 {
-				b.broken("%s (%s): the same was refused %d times before, in a row", r, r.Reason, limit)
+				b.addViolation("%s (%s): the same was refused %d times before, in a row", r, r.Reason, limit).request(r)
 			}
 		}
 	},
@@ -52,6 +52,6 @@ var Progress = Invariant{
 
 // isFenced reports whether a request came from a replica that certainly did not hold the Lease.
 func isFenced(terms []history.Term, r history.Request) bool {
-	leaders := history.HeldDuring(terms, r.Span)
+	leaders := history.HeldDuring(terms, r.RevisionRange)
 	return len(leaders) > 0 && !slices.Contains(leaders, r.Replica)
 }

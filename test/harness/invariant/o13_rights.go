@@ -11,14 +11,14 @@ import (
 // Rights looks for what the operator was not allowed to do.
 var Rights = Invariant{
 	ID: "O13", Name: "rights",
-	everywhere: true,
-	Promise:    "the rights that the operator ships with are enough, in any namespace: nothing that it asks for is forbidden or unknown",
-	judge: func(b *bench) {
-		if !b.needs(history.Audit) {
+	inHostile: true,
+	Promise:   "the rights that the operator ships with are enough, in any namespace: nothing that it asks for is forbidden or unknown",
+	judge: func(b *judgement) {
+		if !b.hasSource(history.Audit) {
 			return
 		}
 		if b.Operator.Lease.Namespace == "default" {
-			b.doubt("the operator runs in the namespace default, where rights that are missing elsewhere may not show")
+			b.addDoubt("the operator runs in the namespace default, where rights that are missing elsewhere may not show")
 		}
 		for _, r := range b.History.Requests {
 			if !b.ours(r) {
@@ -27,9 +27,9 @@ var Rights = Invariant{
 			b.checked++
 			switch {
 			case r.Forbidden && !b.denied(r), r.Code == http.StatusUnauthorized:
-				b.broken("%s: it has no right to that", r)
+				b.addViolation("%s: it has no right to that", r).request(r)
 			case r.Code == http.StatusNotFound && slices.Contains([]string{"list", "watch"}, r.Verb):
-				b.broken("%s: there is no such resource", r)
+				b.addViolation("%s: there is no such resource", r).request(r)
 			}
 		}
 	},
@@ -37,7 +37,7 @@ var Rights = Invariant{
 
 // denied reports whether a request was made while a fault had taken rights away. The
 // API server's authorizer learns of a right some moments after it is stored.
-func (b *bench) denied(r history.Request) bool {
+func (b *judgement) denied(r history.Request) bool {
 	const learned = 2 * time.Second
 	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
 		return f.Denies && f.Happened > 0 && !r.Received.Before(f.Began) && !r.Received.After(f.Ended.Add(learned))

@@ -14,8 +14,8 @@ var HonestReadiness = Invariant{
 	judge:   judgeReadiness,
 }
 
-func judgeReadiness(b *bench) {
-	if !b.needs(history.Probes) || !b.needs(history.Processes) {
+func judgeReadiness(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
 		return
 	}
 	for _, life := range b.History.Replicas {
@@ -33,15 +33,15 @@ func judgeReadiness(b *bench) {
 func firstYes(h *history.History, life history.Replica) time.Time {
 	for _, p := range h.Probes {
 		switch {
-		case p.Replica != life.Name || p.Question != history.Ready || p.Last.Before(life.Started):
+		case p.Replica != life.Name || p.Request != history.Ready || p.Last.Before(life.Started):
 		case p.First.Before(life.Started):
 			// It seems to go on with what the process before has said.
-			if p.Answer == history.Yes {
+			if p.Result == history.Yes {
 				return time.Time{}
 			}
 		case !life.During(p.First):
 			return time.Time{}
-		case p.Answer == history.Yes:
+		case p.Result == history.Yes:
 			return p.First
 		}
 	}
@@ -49,7 +49,7 @@ func firstYes(h *history.History, life history.Replica) time.Time {
 }
 
 // judgeFollowed looks at what the process had asked for.
-func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
+func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 	var paths []string
 	asked, synced, warm := map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
 	for _, f := range b.History.Followed {
@@ -75,29 +75,29 @@ func (b *bench) judgeFollowed(life history.Replica, ready time.Time) {
 			// come a moment before the first answer.
 		case asked[path].After(ready):
 			if warm[path] {
-				b.broken("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
+				b.addViolation("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
 			}
 		case !known:
-			b.broken("replica %s was ready at %s, and was never told all of %s", life.Name, ready.Format(clock), path)
+			b.addViolation("replica %s was ready at %s, and was never told all of %s", life.Name, ready.Format(clock), path)
 		case at.After(ready):
-			b.broken("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path, at.Format(clock))
+			b.addViolation("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path, at.Format(clock))
 		}
 	}
 	if len(paths) == 0 {
-		b.doubt("replica %s was ready at %s, and what it follows was not recorded", life.Name, ready.Format(clock))
+		b.addDoubt("replica %s was ready at %s, and what it follows was not recorded", life.Name, ready.Format(clock))
 	}
 }
 
 // beganToLead is when a process asked for the Lease that it then had for the first time; zero
 // if it never had it. The process may read the answer before the API server records that it
 // has answered.
-func (b *bench) beganToLead(life history.Replica) time.Time {
+func (b *judgement) beganToLead(life history.Replica) time.Time {
 	for _, t := range b.History.Terms(b.Operator.Lease) {
 		if t.Holder != life.Name || !life.During(t.At) {
 			continue
 		}
 		for _, r := range b.History.Requests {
-			if r.Key == b.Operator.Lease && r.Span == t.Span && r.Effect == history.Stored {
+			if r.Key == b.Operator.Lease && r.RevisionRange == t.RevisionRange && r.Effect == history.Stored {
 				return r.Received
 			}
 		}
@@ -107,13 +107,13 @@ func (b *bench) beganToLead(life history.Replica) time.Time {
 }
 
 // judgeServed looks at the handshake that was tried as soon as it was ready.
-func (b *bench) judgeServed(life history.Replica, ready time.Time) {
+func (b *judgement) judgeServed(life history.Replica, ready time.Time) {
 	for _, p := range b.History.Probes {
-		if p.Replica != life.Name || p.Question != history.Serves || p.Last.Before(ready) || !life.During(p.Last) {
+		if p.Replica != life.Name || p.Request != history.Serves || p.Last.Before(ready) || !life.During(p.Last) {
 			continue
 		}
-		if p.Answer == history.No {
-			b.broken("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name, ready.Format("15:04:05.000"), p.Detail)
+		if p.Result == history.No {
+			b.addViolation("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name, ready.Format("15:04:05.000"), p.Detail)
 		}
 		return
 	}

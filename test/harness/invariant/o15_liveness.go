@@ -13,8 +13,8 @@ var HonestLiveness = Invariant{
 	judge:   judgeLiveness,
 }
 
-func judgeLiveness(b *bench) {
-	if !b.needs(history.Probes) || !b.needs(history.Processes) {
+func judgeLiveness(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
 		return
 	}
 	for _, life := range b.History.Replicas {
@@ -24,28 +24,28 @@ func judgeLiveness(b *bench) {
 }
 
 // judgeAlarms looks for a process that was not healthy for no reason.
-func (b *bench) judgeAlarms(life history.Replica) {
+func (b *judgement) judgeAlarms(life history.Replica) {
 	began := false
 	for _, p := range b.probesOf(life, history.Alive) {
 		switch {
-		case p.Answer == history.Yes:
+		case p.Result == history.Yes:
 			began = true
 			b.checked++
-		case p.Answer != history.No, !began:
+		case p.Result != history.No, !began:
 			// Nobody answers while it is paused, and may not while it starts.
 		case !life.Asked.IsZero() && !p.First.Before(life.Asked):
 		case !b.busyDuring(life, p):
 			b.checked++
-			b.broken("replica %s said at %s that it is not healthy (%s), with no work that waits",
+			b.addViolation("replica %s said at %s that it is not healthy (%s), with no work that waits",
 				life.Name, p.First.Format("15:04:05.000"), p.Detail)
 		}
 	}
 }
 
 // busyDuring reports whether the process had work when it said something.
-func (b *bench) busyDuring(life history.Replica, said history.Probe) bool {
+func (b *judgement) busyDuring(life history.Replica, said history.Probe) bool {
 	for _, p := range b.probesOf(life, history.Work) {
-		if p.Answer == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {
+		if p.Result == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {
 			return true
 		}
 	}
@@ -53,20 +53,20 @@ func (b *bench) busyDuring(life history.Replica, said history.Probe) bool {
 }
 
 // judgeSilence looks for a process that led, had work, finished none, and was healthy.
-func (b *bench) judgeSilence(life history.Replica) {
+func (b *judgement) judgeSilence(life history.Replica) {
 	limit := b.Operator.Limits.Stuck.Duration
 	if limit == 0 {
 		return
 	}
 	for _, p := range b.probesOf(life, history.Work) {
 		from := b.ledSince(life.Name, p)
-		if p.Answer != history.Busy || from.IsZero() || p.Last.Sub(from) <= limit {
+		if p.Result != history.Busy || from.IsZero() || p.Last.Sub(from) <= limit {
 			continue
 		}
 		b.checked++
 		for _, said := range b.probesOf(life, history.Alive) {
-			if late := from.Add(limit); said.Answer == history.Yes && said.Last.After(late) && said.First.Before(p.Last) {
-				b.broken("replica %s led and had work, finished none from %s to %s, and still said at %s that it is healthy: it has %s",
+			if late := from.Add(limit); said.Result == history.Yes && said.Last.After(late) && said.First.Before(p.Last) {
+				b.addViolation("replica %s led and had work, finished none from %s to %s, and still said at %s that it is healthy: it has %s",
 					life.Name, from.Format("15:04:05.000"), p.Last.Format("15:04:05.000"), said.Last.Format("15:04:05.000"), limit)
 				break
 			}
@@ -76,7 +76,7 @@ func (b *bench) judgeSilence(life history.Replica) {
 
 // ledSince is from when on a replica led until the last time that something was said;
 // zero if it did not lead then.
-func (b *bench) ledSince(name string, p history.Probe) time.Time {
+func (b *judgement) ledSince(name string, p history.Probe) time.Time {
 	var since time.Time
 	for _, t := range b.History.Terms(b.Operator.Lease) {
 		if t.At.After(p.Last) {
@@ -95,10 +95,10 @@ func (b *bench) ledSince(name string, p history.Probe) time.Time {
 }
 
 // probesOf are the answers of one process to a question.
-func (b *bench) probesOf(life history.Replica, question history.Question) []history.Probe {
+func (b *judgement) probesOf(life history.Replica, question history.ProbeRequest) []history.Probe {
 	var all []history.Probe
 	for _, p := range b.History.Probes {
-		if p.Replica == life.Name && p.Question == question && life.During(p.Last) {
+		if p.Replica == life.Name && p.Request == question && life.During(p.Last) {
 			if p.First.Before(life.Started) {
 				p.First = life.Started // another process has said the same before
 			}

@@ -13,8 +13,8 @@ var Shutdown = Invariant{
 	judge:   judgeShutdown,
 }
 
-func judgeShutdown(b *bench) {
-	if !b.needs(history.Processes) || !b.needs(history.Audit) {
+func judgeShutdown(b *judgement) {
+	if !b.hasSource(history.Processes) || !b.hasSource(history.Audit) {
 		return
 	}
 	terms := b.History.Terms(b.Operator.Lease)
@@ -26,18 +26,18 @@ func judgeShutdown(b *bench) {
 		grace := b.Operator.Limits.Grace.Duration
 		switch took := replica.Ended.Sub(replica.Asked); {
 		case replica.Ended.IsZero():
-			b.broken("replica %s was asked to stop at %s and still ran at the end", replica.Name, replica.Asked.Format(time.StampMilli))
+			b.addViolation("replica %s was asked to stop at %s and still ran at the end", replica.Name, replica.Asked.Format(time.StampMilli))
 		case grace > 0 && took > grace:
-			b.broken("replica %s took %s to stop: it has %s", replica.Name, took.Round(time.Millisecond), grace)
+			b.addViolation("replica %s took %s to stop: it has %s", replica.Name, took.Round(time.Millisecond), grace)
 		case replica.Exit != 0:
-			b.broken("replica %s was asked to stop and ended with exit code %d", replica.Name, replica.Exit)
+			b.addViolation("replica %s was asked to stop and ended with exit code %d", replica.Name, replica.Exit)
 		}
 		b.judgeHandover(replica, terms)
 	}
 }
 
 // judgeHandover looks at what a replica still wrote after it had given the Lease away.
-func (b *bench) judgeHandover(replica history.Replica, terms []history.Term) {
+func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term) {
 	i := -1
 	for n, t := range terms {
 		// The last of its terms, in case it has led more than once.
@@ -54,10 +54,10 @@ func (b *bench) judgeHandover(replica history.Replica, terms []history.Term) {
 			continue
 		}
 		switch {
-		case lost.Before(r.Span):
-			b.broken("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.Span)
-		case !r.Before(lost.Span):
-			b.doubt("%s: whether the Lease was given away before, at %s, cannot be told", r, lost.Span)
+		case lost.Before(r.RevisionRange):
+			b.addViolation("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.RevisionRange).request(r).revision(lost.RevisionRange)
+		case !r.Before(lost.RevisionRange):
+			b.addDoubt("%s: whether the Lease was given away before, at %s, cannot be told", r, lost.RevisionRange)
 		}
 	}
 }

@@ -17,18 +17,18 @@ const grows = 1.5
 
 // limit is how much of a figure a process may have at rest.
 type limit struct {
-	question history.Question
+	question history.ProbeRequest
 	figure   string
 	// A process may have the most of the clean runs, times as much, and more on top.
 	times, more float64
 }
 
-func judgeResources(b *bench) {
-	if !b.needs(history.Probes) || !b.needs(history.Processes) || len(b.History.Marks) == 0 {
+func judgeResources(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) || len(b.History.Checkpoints) == 0 {
 		return
 	}
 	if len(b.References) == 0 {
-		b.doubt("there is no clean run to compare with")
+		b.addDoubt("there is no clean run to compare with")
 		return
 	}
 	limits := b.Operator.Limits
@@ -45,7 +45,7 @@ func judgeResources(b *bench) {
 	}
 }
 
-func (b *bench) judgeResource(l limit) {
+func (b *judgement) judgeResource(l limit) {
 	most, known := 0.0, false
 	for _, h := range b.References {
 		for _, used := range usedAtRest(h, l) {
@@ -54,7 +54,7 @@ func (b *bench) judgeResource(l limit) {
 	}
 	now := usedAtRest(b.History, l)
 	if !known && len(now) > 0 {
-		b.doubt("the clean runs do not say how many %s a replica has at rest", l.figure)
+		b.addDoubt("the clean runs do not say how many %s a replica has at rest", l.figure)
 		return
 	}
 	allowed := most*l.times + l.more
@@ -65,7 +65,7 @@ func (b *bench) judgeResource(l limit) {
 		}
 		b.checked++
 		if used > allowed {
-			b.broken("replica %s has %.0f %s at rest after the run: in clean runs at most %.0f, and %.0f more may be",
+			b.addViolation("replica %s has %.0f %s at rest after the run: in clean runs at most %.0f, and %.0f more may be",
 				life.Name, used, l.figure, most, allowed-most)
 		}
 	}
@@ -75,17 +75,17 @@ func (b *bench) judgeResource(l limit) {
 // it ran all that time. What comes and goes with a question is not in it.
 func usedAtRest(h *history.History, l limit) map[history.Replica]float64 {
 	least := map[history.Replica]float64{}
-	if len(h.Marks) == 0 {
+	if len(h.Checkpoints) == 0 {
 		return least
 	}
-	rest := h.Marks[len(h.Marks)-1]
+	rest := h.Checkpoints[len(h.Checkpoints)-1]
 	for _, life := range h.Replicas {
 		if life.Started.After(rest.Began) || !life.Ended.IsZero() && life.Ended.Before(rest.Ended) {
 			continue
 		}
 		for _, p := range h.Probes {
 			used, known := p.Figures[l.figure]
-			if p.Replica != life.Name || p.Question != l.question || !known || p.Last.Before(rest.Began) || p.First.After(rest.Ended) {
+			if p.Replica != life.Name || p.Request != l.question || !known || p.Last.Before(rest.Began) || p.First.After(rest.Ended) {
 				continue
 			}
 			if before, there := least[life]; !there || used < before {

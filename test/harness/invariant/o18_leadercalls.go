@@ -11,7 +11,7 @@ import (
 var ExternalByLeader = Invariant{
 	ID: "O18", Name: "only the leader calls",
 	// No fence protects an external system, whoever the call is about.
-	everywhere: true,
+	inHostile: true,
 	Promise: "a replica that takes part in the election calls no external system while it does not hold the Lease; " +
 		"one whose end was falsely reported may do so until its next renewal",
 	judge: judgeExternalByLeader,
@@ -21,13 +21,13 @@ var ExternalByLeader = Invariant{
 // records it. A call that arrives so soon after a change of the Lease may have been sent before.
 const transit = 250 * time.Millisecond
 
-func judgeExternalByLeader(b *bench) {
-	if !b.needs(history.External) || !b.needs(history.Audit) || !b.needs(history.Processes) {
+func judgeExternalByLeader(b *judgement) {
+	if !b.hasSource(history.External) || !b.hasSource(history.Audit) || !b.hasSource(history.Processes) {
 		return
 	}
 	terms := b.History.Terms(b.Operator.Lease)
 	if len(terms) == 0 {
-		b.doubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
 		return
 	}
 	for _, call := range b.History.Calls {
@@ -41,25 +41,25 @@ func judgeExternalByLeader(b *bench) {
 
 // judgeCaller asks whether the caller held the Lease when it sent the call. What happens to the
 // Lease before the answer comes does not matter: nothing can take a call back.
-func (b *bench) judgeCaller(terms []history.Term, call history.Call) {
+func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	if call.Replica == "" {
-		b.doubt("%s: the process that sent it is not known", call)
+		b.addDoubt("%s: the process that sent it is not known", call)
 		return
 	}
-	arrived := b.heldBy(terms, b.History.Around(call.Began, call.Began), call)
-	sent := b.heldBy(terms, b.History.Around(call.Began.Add(-transit), call.Began), call)
+	arrived := b.heldBy(terms, b.History.Neighbours(call.Began, call.Began), call)
+	sent := b.heldBy(terms, b.History.Neighbours(call.Began.Add(-transit), call.Began), call)
 	switch {
 	case len(arrived.holders) == 0:
-		b.doubt("%s: who held the Lease so early was not recorded", call)
+		b.addDoubt("%s: who held the Lease so early was not recorded", call)
 	case arrived.onlyCaller():
 		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
-			b.broken("%s: the Lease was not renewed since %s, %s before, and lasts %s",
-				call, last.Span, call.Began.Sub(last.At).Round(time.Millisecond), lasting(last))
+			b.addViolation("%s: the Lease was not renewed since %s, %s before, and lasts %s",
+				call, last.RevisionRange, call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).revision(last.RevisionRange)
 		}
 	case sent.caller:
-		b.doubt("%s: the Lease changed hands about then, between %s", call, names(sent.holders))
+		b.addDoubt("%s: the Lease changed hands about then, between %s", call, names(sent.holders))
 	case arrived.former:
-		b.broken("%s: the Lease was held by an earlier process of that replica", call)
+		b.addViolation("%s: the Lease was held by an earlier process of that replica", call).call(call)
 	default:
 		b.judgeDeposed(terms, call, arrived.holders)
 	}
@@ -75,12 +75,12 @@ type heldDuring struct {
 
 func (h heldDuring) onlyCaller() bool { return h.caller && !h.former && !h.others }
 
-func (b *bench) heldBy(terms []history.Term, s history.Span, call history.Call) (found heldDuring) {
+func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
 	began := b.startOf(call.Replica, call.Began)
 	for i, t := range terms {
 		ended := i+1 < len(terms) && terms[i+1].Before(s)
 		switch {
-		case ended || s.Before(t.Span):
+		case ended || s.Before(t.RevisionRange):
 			continue
 		case t.Holder != call.Replica:
 			found.others = true
@@ -97,7 +97,7 @@ func (b *bench) heldBy(terms []history.Term, s history.Span, call history.Call) 
 }
 
 // startOf is when the process started that a replica ran at a time; zero if it is not known.
-func (b *bench) startOf(replica string, at time.Time) (started time.Time) {
+func (b *judgement) startOf(replica string, at time.Time) (started time.Time) {
 	for _, r := range b.History.Replicas {
 		if r.Name == replica && !r.Started.After(at) && r.Started.After(started) {
 			started = r.Started
@@ -108,7 +108,7 @@ func (b *bench) startOf(replica string, at time.Time) (started time.Time) {
 
 // renewedBefore is the last version of the Lease that may have been stored before a time; nil
 // if there is none whose time is known.
-func (b *bench) renewedBefore(at time.Time) *history.Version {
+func (b *judgement) renewedBefore(at time.Time) *history.Version {
 	var last *history.Version
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
@@ -124,7 +124,7 @@ func (b *bench) renewedBefore(at time.Time) *history.Version {
 
 // judgeDeposed judges a call of a replica that did not hold the Lease. After a false report of
 // its end it is not wrong before its next renewal, which shows it the new holder.
-func (b *bench) judgeDeposed(terms []history.Term, call history.Call, holders []string) {
+func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holders []string) {
 	limit := b.Operator.Limits.Deposed.Duration
 	for i := 1; i < len(terms); i++ {
 		taken := terms[i]
@@ -133,17 +133,17 @@ func (b *bench) judgeDeposed(terms []history.Term, call history.Call, holders []
 		}
 		switch after := call.Began.Sub(taken.At); {
 		case limit == 0:
-			b.doubt("%s: its end was falsely reported, and the operator has no limit for how long it may go on", call)
+			b.addDoubt("%s: its end was falsely reported, and the operator has no limit for how long it may go on", call)
 			return
 		case after <= limit:
 			return
 		}
 	}
-	b.broken("%s: the Lease was held by %s then", call, names(holders))
+	b.addViolation("%s: the Lease was held by %s then", call, names(holders)).call(call)
 }
 
 // falselyEnded reports whether a fault reported at that time that the replica's process had ended.
-func (b *bench) falselyEnded(replica string, at time.Time) bool {
+func (b *judgement) falselyEnded(replica string, at time.Time) bool {
 	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
 		return f.FalseEnd && f.Happened > 0 && f.Replica == replica && !at.Before(f.Began) && !at.After(f.Ended)
 	})

@@ -19,18 +19,18 @@ var Isolation = Invariant{
 // slower is how many times the clean time others may wait on top of it.
 const slower = 2
 
-func judgeIsolation(b *bench) {
+func judgeIsolation(b *judgement) {
 	attacked := slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Attack })
-	if !attacked || !b.needs(history.Watch) {
+	if !attacked || !b.hasSource(history.Watch) {
 		return
 	}
-	for _, m := range b.History.Marks {
+	for _, m := range b.History.Checkpoints {
 		b.judgeDelay(m)
 	}
-	b.compared(Operator.owned, func(m history.Mark, got state, found []difference) {
+	b.compared(Operator.owned, func(m history.Checkpoint, got state, found []difference) {
 		b.checked += len(got)
 		for _, d := range found {
-			b.broken("at %q %s", m.Name, d.text)
+			b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).refer(d.references...)
 		}
 	})
 	for _, d := range b.History.Decisions {
@@ -39,11 +39,11 @@ func judgeIsolation(b *bench) {
 }
 
 // judgeDelay compares how long what is desired elsewhere took with clean runs.
-func (b *bench) judgeDelay(m history.Mark) {
+func (b *judgement) judgeDelay(m history.Checkpoint) {
 	var clean time.Duration
 	known := false
 	for _, h := range b.References {
-		for _, o := range h.Marks {
+		for _, o := range h.Checkpoints {
 			if o.Name == m.Name && !o.Reached.IsZero() {
 				clean, known = max(clean, o.Reached.Sub(o.Acted)), true
 			}
@@ -51,35 +51,35 @@ func (b *bench) judgeDelay(m history.Mark) {
 	}
 	switch {
 	case b.Operator.Limits.Late.Duration == 0:
-		b.doubt("the operator has no limit for how late something may be")
+		b.addDoubt("the operator has no limit for how late something may be")
 	case !known:
-		b.doubt("no clean run says how long it takes until %q", m.Name)
+		b.addDoubt("no clean run says how long it takes until %q", m.Name)
 	case m.Reached.IsZero():
 		b.checked++
-		b.broken("at %q what is desired elsewhere had not been reached %s after it was requested, in clean runs after %s",
-			m.Name, m.Began.Sub(m.Acted).Round(time.Millisecond), clean.Round(time.Millisecond))
+		b.addViolation("at %q what is desired elsewhere had not been reached %s after it was requested, in clean runs after %s",
+			m.Name, m.Began.Sub(m.Acted).Round(time.Millisecond), clean.Round(time.Millisecond)).checkpoint(m)
 	default:
 		b.checked++
 		late := m.Reached.Sub(m.Acted) - clean
 		if allowed := max(b.Operator.Limits.Late.Duration, slower*clean); late > allowed {
-			b.broken("at %q what is desired elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
-				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond))
+			b.addViolation("at %q what is desired elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
+				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond)).checkpoint(m)
 		}
 	}
 }
 
 // judgeRight compares an access with those of the same step in clean runs.
-func (b *bench) judgeRight(d history.Decision) {
-	normal := b.History.Normal()
+func (b *judgement) judgeRight(d history.Decision) {
+	normal := b.History.Normalizer()
 	for _, h := range b.References {
-		theirs := h.Normal()
+		theirs := h.Normalizer()
 		for _, o := range h.Decisions {
 			if o.Step != d.Step || theirs.Replace(o.Action) != normal.Replace(d.Action) {
 				continue
 			}
 			b.checked++
 			if o.Allowed != d.Allowed {
-				b.broken("at step %q %s is %t, in clean runs %t", d.Step, d.Action, d.Allowed, o.Allowed)
+				b.addViolation("at step %q %s is %t, in clean runs %t", d.Step, d.Action, d.Allowed, o.Allowed)
 				return
 			}
 		}

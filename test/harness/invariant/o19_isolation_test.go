@@ -14,7 +14,7 @@ import (
 // time is that it was not.
 func reached(after time.Duration) step {
 	return changes(func(s *story) {
-		m := &s.Marks[len(s.Marks)-1]
+		m := &s.Checkpoints[len(s.Checkpoints)-1]
 		m.Acted = m.Began.Add(-time.Minute)
 		m.Reached = m.Acted.Add(after)
 		if after < 0 {

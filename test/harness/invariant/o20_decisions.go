@@ -5,7 +5,7 @@ var Decisions = Invariant{
 	ID: "O20", Name: "decisions",
 	Promise: "users have the rights that the scenario expects and no others, also while the installation changes, " +
 		"and what has to be refused is refused",
-	judge: func(b *bench) {
+	judge: func(b *judgement) {
 		for _, d := range b.History.Decisions {
 			b.checked++
 			if d.Allowed == d.Want {
@@ -15,7 +15,7 @@ var Decisions = Invariant{
 			if d.During != "" {
 				during = " during " + d.During
 			}
-			b.broken("at step %q%s %s is %t, and has to be %t", d.Step, during, d.Action, d.Allowed, d.Want)
+			b.addViolation("at step %q%s %s is %t, and has to be %t", d.Step, during, d.Action, d.Allowed, d.Want)
 		}
 	},
 }

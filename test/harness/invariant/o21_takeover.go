@@ -10,18 +10,18 @@ import (
 // Takeover asks whether a Lease that is not renewed finds another holder.
 var Takeover = Invariant{
 	ID: "O21", Name: "takeover",
-	everywhere: true,
+	inHostile: true,
 	Promise: "a replica that reads a Lease of another, and sees no renewal for as long as the Lease lasts, takes it in time, " +
 		"however often it had to connect again meanwhile",
 	judge: judgeTakeover,
 }
 
-func judgeTakeover(b *bench) {
-	if !b.needs(history.Audit) {
+func judgeTakeover(b *judgement) {
+	if !b.hasSource(history.Audit) {
 		return
 	}
 	if b.Operator.Limits.Takeover.Duration == 0 {
-		b.doubt("the operator has no limit for how long an expired Lease may be left")
+		b.addDoubt("the operator has no limit for how long an expired Lease may be left")
 		return
 	}
 	terms := b.History.Terms(b.Operator.Lease)
@@ -31,7 +31,7 @@ func judgeTakeover(b *bench) {
 		if v.Key != b.Operator.Lease || v.Gone || v.At.IsZero() || held(v) == "" || lasting(v) == 0 {
 			continue
 		}
-		holders, replaced := history.HeldDuring(terms, v.Span), b.replacedAt(v)
+		holders, replaced := history.HeldDuring(terms, v.RevisionRange), b.replacedAt(v)
 		for _, process := range reads {
 			if !slices.Contains(holders, process.replica) {
 				b.judgeLeft(v, replaced, process)
@@ -49,7 +49,7 @@ type reader struct {
 
 // leaseReads are the reads of the Lease that were answered, by process. A watch counts as what
 // it began with, which nothing here records, so it is left out.
-func (b *bench) leaseReads() []reader {
+func (b *judgement) leaseReads() []reader {
 	var all []reader
 	for _, r := range b.History.Requests {
 		if !b.ours(r) || r.Key != b.Operator.Lease || r.Replica == "" || r.Code >= 300 || !slices.Contains([]string{"get", "list"}, r.Verb) {
@@ -70,10 +70,10 @@ func (b *bench) leaseReads() []reader {
 }
 
 // replacedAt is when the version of the Lease after v was requested at the latest; zero: never.
-func (b *bench) replacedAt(v *history.Version) (at time.Time) {
+func (b *judgement) replacedAt(v *history.Version) (at time.Time) {
 	for i := range b.History.Versions {
 		next := &b.History.Versions[i]
-		if next.Key == v.Key && v.Before(next.Span) && next.Span != v.Span && (at.IsZero() || next.At.Before(at)) {
+		if next.Key == v.Key && v.Before(next.RevisionRange) && next.RevisionRange != v.RevisionRange && (at.IsZero() || next.At.Before(at)) {
 			at = next.At
 		}
 	}
@@ -82,7 +82,7 @@ func (b *bench) replacedAt(v *history.Version) (at time.Time) {
 
 // judgeLeft looks at how long a process reads one version. Its own watch may have shown it that
 // version before; the first read is when it knew at the latest.
-func (b *bench) judgeLeft(v *history.Version, replaced time.Time, p reader) {
+func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) {
 	var known, expired time.Time
 	limit := b.Operator.Limits.Takeover.Duration
 	for _, r := range p.reads {
@@ -97,8 +97,8 @@ func (b *bench) judgeLeft(v *history.Version, replaced time.Time, p reader) {
 			b.checked++
 			expired = r.Answered
 		case r.Received.Sub(expired) > limit:
-			b.broken("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and nobody took it in %s",
-				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.Span, lasting(v), limit)
+			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and nobody took it in %s",
+				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).revision(v.RevisionRange)
 			return
 		}
 	}

@@ -116,7 +116,7 @@ func (f *Field) on(object *unstructured.Unstructured) bool {
 
 // keeps reports whether what an object has made may outlive it. Who deletes with
 // --cascade=orphan has said so too.
-func (k Kind) keeps(life *history.Life) bool {
+func (k Kind) keeps(life *history.Lifetime) bool {
 	if slices.ContainsFunc(life.Versions, func(v history.Version) bool {
 		return slices.Contains(v.Object.GetFinalizers(), metav1.FinalizerOrphanDependents)
 	}) {
@@ -144,27 +144,27 @@ func (c Child) ownerOf(v history.Version) types.UID {
 }
 
 // made are the children of an object, with all that was ever marked as its own.
-func (b *bench) made(c Child, uid types.UID) []*history.Life {
-	return slices.DeleteFunc(b.index.Lives(c.Resource), func(l *history.Life) bool {
+func (b *judgement) made(c Child, uid types.UID) []*history.Lifetime {
+	return slices.DeleteFunc(b.index.Lifetimes(c.Resource), func(l *history.Lifetime) bool {
 		return !slices.ContainsFunc(l.Versions, func(v history.Version) bool { return c.ownerOf(v) == uid })
 	})
 }
 
 // ours reports whether the operator made a request.
-func (b *bench) ours(r history.Request) bool { return slices.Contains(b.Operator.Users, r.User) }
+func (b *judgement) ours(r history.Request) bool { return slices.Contains(b.Operator.Users, r.User) }
 
 // electing reports whether a request is about the Lease, or anything else that a
 // replica may write without leading.
-func (b *bench) electing(r history.Request) bool {
+func (b *judgement) electing(r history.Request) bool {
 	return r.Key == b.Operator.Lease || slices.Contains(b.Operator.AnyReplica, r.Resource)
 }
 
 // writers are who stored which version.
-func (b *bench) writers() map[history.Span]history.Request {
-	writers := map[history.Span]history.Request{}
+func (b *judgement) writers() map[history.RevisionRange]history.Request {
+	writers := map[history.RevisionRange]history.Request{}
 	for _, r := range b.History.Requests {
 		if _, exact := r.Exact(); exact && r.Done() {
-			writers[r.Span] = r
+			writers[r.RevisionRange] = r
 		}
 	}
 	return writers
@@ -221,7 +221,7 @@ func observed(object *unstructured.Unstructured) int64 {
 }
 
 // at is an object as it was when a mark ended; nil if it was not there.
-func at(life *history.Life, m history.Mark) *history.Version {
+func at(life *history.Lifetime, m history.Checkpoint) *history.Version {
 	over := history.At(m.To)
 	if life.End != nil && (m.To == 0 || life.End.Before(over)) {
 		return nil

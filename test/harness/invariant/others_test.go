@@ -39,7 +39,7 @@ func TestProgress(t *testing.T) {
 func TestEventBudget(t *testing.T) {
 	tells := func(user, reason string, about string) step {
 		return changes(func(s *story) {
-			s.Events = append(s.Events, history.Event{User: user, Replica: "a", Type: "Normal", Reason: reason, Regarding: thing(named("t", about)).GetUID(), Span: history.At(s.version), At: s.now})
+			s.Events = append(s.Events, history.Event{User: user, Replica: "a", Type: "Normal", Reason: reason, Regarding: thing(named("t", about)).GetUID(), RevisionRange: history.At(s.version), At: s.now})
 		})
 	}
 	made := tells("op", "Made", "u1")
@@ -117,14 +117,14 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-func TestAllJudgeALifeByTheBook(t *testing.T) {
+func TestAll_HoldForACorrectRun(t *testing.T) {
 	steps := append(life(), changes(func(s *story) {
-		s.Marks[0].Things = []history.Thing{{Name: "bucket", Owner: "u1"}}
-		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", Span: history.At(105)}}
+		s.Checkpoints[0].Things = []history.ExternalThing{{Name: "bucket", Owner: "u1"}}
+		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", RevisionRange: history.At(105)}}
 		s.Decisions = []history.Decision{{Step: "look", Action: "alice may look", Want: true, Allowed: true}}
 		s.Faults = []history.Fault{{Name: "attack", Happened: 1, Attack: true}}
-		for i := range s.Marks {
-			s.Marks[i].Acted, s.Marks[i].Reached = s.Marks[i].Began.Add(-time.Second), s.Marks[i].Began
+		for i := range s.Checkpoints {
+			s.Checkpoints[i].Acted, s.Checkpoints[i].Reached = s.Checkpoints[i].Began.Add(-time.Second), s.Checkpoints[i].Began
 		}
 	}), holds(""), stops(1, 0), probed(), follows("/things", 0.5, 0.6), answers(history.Ready, history.Yes, 0.7, 0.9), answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50), elects("c", "c_1"))
 	steps = append(append(steps, polls("b", 6)...), elects("b", "b_1"))

@@ -36,9 +36,9 @@ func lives(from, to float64, change ...func(*history.Replica)) step {
 }
 
 // answers is what replica a said to a question, from a second to another.
-func answers(question history.Question, answer history.Answer, from, to float64, change ...func(*history.Probe)) step {
+func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64, change ...func(*history.Probe)) step {
 	return changes(func(s *story) {
-		p := history.Probe{Replica: "a", Question: question, Answer: answer, First: second(from), Last: second(to)}
+		p := history.Probe{Replica: "a", Request: question, Result: answer, First: second(from), Last: second(to)}
 		if answer == history.No {
 			p.Detail = "500: not yet"
 		}
@@ -73,7 +73,7 @@ func answeredLate(at float64) step {
 
 func TestHonestReadiness(t *testing.T) {
 	ready, notYet := answers(history.Ready, history.Yes, 5, 9), answers(history.Ready, history.No, 2, 4)
-	down := answers(history.Ready, history.Nothing, 0.5, 1.5)
+	down := answers(history.Ready, history.NoAnswer, 0.5, 1.5)
 	followed, parts := follows("/things", 2, 3), follows("/parts", 2, 4)
 	serves := answers(history.Serves, history.Yes, 5.1, 9)
 	start := func(steps ...step) *history.History {
@@ -135,7 +135,7 @@ func TestHonestLiveness(t *testing.T) {
 		"AlarmAtWork":   {history: run(answers(history.Alive, history.Yes, 2, 7.5), answers(history.Alive, history.No, 7.6, 12), busy(3, 12)), change: stuck, want: invariant.Held},
 		"NotYetUp":      {history: run(answers(history.Alive, history.No, 1, 2), healthy, idle), change: stuck, want: invariant.Held},
 		"GoesDown":      {history: tell(probed(), lives(1, 20, func(r *history.Replica) { r.Asked = second(15) }), answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle), change: stuck, want: invariant.Held},
-		"Paused":        {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.Nothing, 9, 15), idle), change: stuck, want: invariant.Held},
+		"Paused":        {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.NoAnswer, 9, 15), idle), change: stuck, want: invariant.Held},
 		"SilentlyStuck": {history: run(healthy, busy(2, 9)), change: stuck, want: invariant.Broken, says: []string{"finished none from 00:00:02.000 to 00:00:09.000", "it has 5s"}},
 		"SaysIt":        {history: run(answers(history.Alive, history.Yes, 2, 6.9), answers(history.Alive, history.No, 7, 9), busy(2, 9)), change: stuck, want: invariant.Held},
 		"NotForLong":    {history: run(healthy, busy(2, 6.9)), change: stuck, want: invariant.Held},
@@ -154,9 +154,9 @@ func TestHonestLiveness(t *testing.T) {
 // usesAtRest is what replica a has at the end of the last mark.
 func usesAtRest(goroutines float64) step {
 	return changes(func(s *story) {
-		at := s.Marks[len(s.Marks)-1].Ended
+		at := s.Checkpoints[len(s.Checkpoints)-1].Ended
 		s.Probes = append(s.Probes, history.Probe{
-			Replica: "a", Question: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines}, First: at, Last: at,
+			Replica: "a", Request: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines}, First: at, Last: at,
 		})
 	})
 }

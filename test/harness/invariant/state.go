@@ -10,38 +10,39 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// entry is an object as it was at a mark, field by field.
+// entry is the state of an object at a checkpoint, field by field.
 type entry struct {
-	key    history.Key
-	where  string // for people: UID and version
-	owner  string // what the scenario calls the object that it was made for; "" if none
-	fields map[string]string
+	key      history.Key
+	where    string // UID and version
+	revision history.RevisionRange
+	owner    string // what the scenario calls the object that it was made for; "" if none
+	fields   map[string]string
 }
 
-// state is everything the operator has to do with, by what the scenario calls it.
+// state maps the scenario's names to the objects that concern the operator.
 type state map[string]entry
 
-// scope tells which objects of a history are looked at.
-type scope func(Operator, *history.History) func(*history.Life) bool
+// scope returns the filter for the objects to compare.
+type scope func(Operator, *history.History) func(*history.Lifetime) bool
 
-// stateAt is the state at a mark; nil if the history has no mark of this name.
+// stateAt returns the state at a checkpoint, or nil if the history has none of this name.
 func stateAt(h *history.History, o Operator, mark string, of scope) state {
-	i := slices.IndexFunc(h.Marks, func(m history.Mark) bool { return m.Name == mark })
+	i := slices.IndexFunc(h.Checkpoints, func(m history.Checkpoint) bool { return m.Name == mark })
 	if i < 0 {
 		return nil
 	}
-	return stateIn(h, h.Index(), o, h.Marks[i], of)
+	return stateIn(h, h.Index(), o, h.Checkpoints[i], of)
 }
 
-// stateIn is the state when a mark ended, be it one of the history's or another.
-func stateIn(h *history.History, index *history.Index, o Operator, mark history.Mark, of scope) state {
+// stateIn returns the state at the end of any checkpoint.
+func stateIn(h *history.History, index *history.Index, o Operator, mark history.Checkpoint, of scope) state {
 	var uids []string
 	for _, life := range index.All() {
 		if life.UID != "" {
 			uids = append(uids, string(life.UID), "(UID of "+life.String()+")")
 		}
 	}
-	normal, known := h.Normal(), strings.NewReplacer(uids...)
+	normal, known := h.Normalizer(), strings.NewReplacer(uids...)
 	text := func(s string) string { return normal.Replace(known.Replace(s)) }
 	s, concerns := state{}, of(o, h)
 	for _, life := range index.All() {
@@ -49,11 +50,11 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 		if now == nil || !concerns(life) {
 			continue
 		}
-		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.Span), fields: map[string]string{}}
+		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange), revision: now.RevisionRange, fields: map[string]string{}}
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
 		for _, k := range o.Kinds {
 			for _, c := range k.Children {
-				if owner := index.Life(c.ownerOf(*now)); c.Resource == life.Resource && owner != nil && owner.Resource == k.Resource {
+				if owner := index.Lifetime(c.ownerOf(*now)); c.Resource == life.Resource && owner != nil && owner.Resource == k.Resource {
 					e.owner = text(owner.String())
 				}
 			}
@@ -67,12 +68,12 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 	return s
 }
 
-// incidental are fields that differ from run to run and mean nothing.
+// incidental are fields that differ from run to run without a meaning.
 var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metadata.generation", ".metadata.managedFields", ".metadata.creationTimestamp"}
 
-// flatten notes all fields with their paths. Conditions and other lists of named
-// things go by the name, so that their order means nothing. Times are only there or
-// not, and an observed generation is that of the object or not.
+// flatten collects all fields by path. Elements of lists are identified by type or name, so their
+// order is ignored. Times compare as present or absent, and an observed generation as current or
+// not.
 func flatten(fields map[string]string, path string, value any, text func(string) string, generation int64) {
 	if slices.Contains(incidental, path) {
 		return
@@ -105,7 +106,7 @@ func flatten(fields map[string]string, path string, value any, text func(string)
 	}
 }
 
-// nameOf is what tells an element of a list from the others, if anything does.
+// nameOf returns the name that identifies an element of a list, or "".
 func nameOf(element any) string {
 	fields, _ := element.(map[string]any)
 	for _, key := range []string{"type", "name"} {
@@ -116,15 +117,16 @@ func nameOf(element any) string {
 	return ""
 }
 
-// difference is one thing that is not as in the clean runs.
+// difference is one difference from the clean runs.
 type difference struct {
-	name  string // what the scenario calls the object
-	owner string
-	text  string
+	name       string // what the scenario calls the object
+	owner      string
+	text       string
+	references []Reference // of the version with the difference, if there is one
 }
 
-// differences compares a state with those of clean runs. What differs among them
-// is not compared.
+// differences compares a state with those of clean runs. It ignores fields that differ among
+// these.
 func differences(got state, clean []state) []difference {
 	var found []difference
 	names := map[string]bool{}
@@ -145,12 +147,12 @@ func differences(got state, clean []state) []difference {
 		}
 		switch {
 		case !there && in == len(clean):
-			found = append(found, difference{name, like.owner, name + " is not there"})
+			found = append(found, difference{name, like.owner, name + " is not there", nil})
 		case there && in == 0:
-			found = append(found, difference{name, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where)})
+			found = append(found, difference{name, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
 		case there && in == len(clean):
 			for _, line := range fieldsThatDiffer(name, have, clean) {
-				found = append(found, difference{name, have.owner, line})
+				found = append(found, difference{name, have.owner, line, revisionOf(have.revision)})
 			}
 		}
 	}
@@ -189,15 +191,15 @@ func orAbsent(value string, there bool) string {
 	return fmt.Sprintf("%q", value)
 }
 
-// compared calls judge with what differs at each mark at which all was at rest, and
-// says so if there is nothing to compare with.
-func (b *bench) compared(of scope, judge func(m history.Mark, got state, found []difference)) {
+// compared calls judge with the differences at each checkpoint with convergence. It adds a doubt
+// if there is nothing to compare with.
+func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got state, found []difference)) {
 	if len(b.References) < 2 {
-		b.doubt("there are %d clean runs to compare with; what differs by itself shows in two", len(b.References))
+		b.addDoubt("there are %d clean runs to compare with; what differs by itself shows in two", len(b.References))
 		return
 	}
 	touched := b.touched()
-	for _, m := range b.History.Marks {
+	for _, m := range b.History.Checkpoints {
 		if !m.Converged {
 			continue
 		}
@@ -210,15 +212,15 @@ func (b *bench) compared(of scope, judge func(m history.Mark, got state, found [
 			}
 		}
 		if len(clean) < 2 {
-			b.doubt("%q is in %d clean runs; what differs by itself shows in two", m.Name, len(clean))
+			b.addDoubt("%q is in %d clean runs; what differs by itself shows in two", m.Name, len(clean))
 			continue
 		}
 		judge(m, got, differences(got, clean))
 	}
 }
 
-// complete adds to the state of a clean run what a person made and a fault of the run that is
-// judged touched: by repairing it the operator has to do with it there, and not here.
+// complete adds objects of other makers to a clean run's state if a fault of the judged run
+// touched them: only there has the operator repaired them.
 func (s state) complete(got, wide state, touched map[string]bool) {
 	for key := range got {
 		if e, made := wide[key]; made && touched[key] {

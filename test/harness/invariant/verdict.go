@@ -8,38 +8,38 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Result is what became of a promise.
+// Result is the judgement of a promise or a run.
 type Result string
 
 const (
-	// Held is that it was put to the test and kept.
+	// Held means that the promise was tested and kept.
 	Held Result = "held"
-	// Broken is that it was not kept, at the places that Breaches name.
+	// Broken means that the promise has violations.
 	Broken Result = "broken"
-	// Inconclusive is that the history does not say.
+	// Inconclusive means that the history does not allow a judgement.
 	Inconclusive Result = "inconclusive"
-	// Void is of a run only: what was to go wrong did not.
+	// Void is the result of a run whose fault did not happen.
 	Void Result = "void"
 )
 
-// Verdict is the answer to one promise.
+// Verdict is the judgement of one promise.
 type Verdict struct {
 	Invariant string `json:"invariant"`
 	Promise   string `json:"promise"`
 	Result    Result `json:"result"`
-	// Checked is how many things were looked at.
+	// Checked counts the things that were judged.
 	Checked int `json:"checked"`
-	// Breaches say where the promise was broken.
-	Breaches []string `json:"breaches,omitempty"`
-	// Doubts say what is missing or cannot be told.
+	// Violations are the places where the promise was broken.
+	Violations []Violation `json:"violations,omitempty"`
+	// Doubts describe missing records and unknown orders.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
-// String is the verdict for people: the promise, and where it was broken.
+// String describes the verdict, its violations and its doubts.
 func (v Verdict) String() string {
 	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, v.Result, v.Checked, v.Promise)}
-	for _, breach := range v.Breaches {
-		lines = append(lines, "    broken: "+breach)
+	for _, violation := range v.Violations {
+		lines = append(lines, "    broken: "+violation.Message)
 	}
 	for _, doubt := range v.Doubts {
 		lines = append(lines, "    in doubt: "+doubt)
@@ -47,24 +47,23 @@ func (v Verdict) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Case is what is judged.
+// Case is a run and what it is judged by.
 type Case struct {
 	History *history.History
-	// References are clean runs of the same scenario. Two or more show what differs
-	// from run to run by itself.
+	// References are clean runs of the same scenario. Two or more show incidental differences.
 	References []*history.History
 	Operator   Operator
 }
 
-// outside is the case without what is in hostile namespaces.
-func (c Case) outside() Case {
+// withoutHostile returns the case without hostile namespaces.
+func (c Case) withoutHostile() Case {
 	if len(c.History.Hostile) == 0 {
 		return c
 	}
-	c.History = c.History.Outside(c.History.Hostile)
+	c.History = c.History.Excluding(c.History.Hostile)
 	references := make([]*history.History, len(c.References))
 	for i, h := range c.References {
-		references[i] = h.Outside(h.Hostile)
+		references[i] = h.Excluding(h.Hostile)
 	}
 	c.References = references
 	return c
@@ -72,32 +71,32 @@ func (c Case) outside() Case {
 
 // Invariant is one promise.
 type Invariant struct {
-	// ID is its number, such as O5, Name a word for tables.
+	// ID is its number, such as O5. Name is short, for tables.
 	ID, Name string
-	// Promise is what is promised, in one sentence.
+	// Promise is one sentence.
 	Promise string
-	judge   func(*bench)
-	// everywhere: what is in hostile namespaces is judged too. It costs others
-	// something only where O19 sees it, and how it fares is the attacker's affair.
-	everywhere bool
+	judge   func(*judgement)
+	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; O19
+	// judges what an attack costs others.
+	inHostile bool
 }
 
-// Judge judges a case. It changes nothing in it.
+// Judge judges a case. It does not change it.
 func (i Invariant) Judge(c Case) Verdict {
-	if !i.everywhere {
-		c = c.outside()
+	if !i.inHostile {
+		c = c.withoutHostile()
 	}
-	b := &bench{Case: c, index: c.History.Index()}
+	b := &judgement{Case: c, index: c.History.Index()}
 	i.judge(b)
 	if b.checked == 0 {
-		b.doubt("nothing happened that this promise is about")
+		b.addDoubt("nothing happened that this promise is about")
 	}
 	for _, f := range c.History.Void() {
-		b.doubt("the fault %s did not happen, so the run proves nothing", f.Name)
+		b.addDoubt("the fault %s did not happen, so the run proves nothing", f.Name)
 	}
-	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Breaches: b.breaches, Doubts: b.doubts}
+	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations, Doubts: b.doubts}
 	switch {
-	case len(v.Breaches) > 0:
+	case len(v.Violations) > 0:
 		v.Result = Broken
 	case len(v.Doubts) > 0:
 		v.Result = Inconclusive
@@ -105,7 +104,7 @@ func (i Invariant) Judge(c Case) Verdict {
 	return v
 }
 
-// All returns the invariants, by number.
+// All returns the invariants by number.
 func All() []Invariant {
 	return []Invariant{
 		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
@@ -123,9 +122,8 @@ func Judge(c Case) []Verdict {
 	return verdicts
 }
 
-// Sum says what became of a run as a whole. A promise that is broken is broken,
-// whatever was to go wrong; one that could not be judged counts if it is among
-// those that must be. After an attack, what it may cost others is among those.
+// Sum returns the result of a run. A broken promise outweighs everything else. An inconclusive one
+// counts if it is in must. After an attack, O19 is in must.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
 		must = append(slices.Clone(must), Isolation.ID)
@@ -145,28 +143,30 @@ func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 	return result
 }
 
-// bench is where one case is judged.
-type bench struct {
+// judgement collects violations and doubts of one invariant in one case.
+type judgement struct {
 	Case
-	index    *history.Index
-	checked  int
-	breaches []string
-	doubts   []string
+	index      *history.Index
+	checked    int
+	violations []Violation
+	doubts     []string
 }
 
-func (b *bench) broken(format string, args ...any) {
-	b.breaches = append(b.breaches, fmt.Sprintf(format, args...))
+// addViolation adds a violation. The caller adds the references to what the message names.
+func (b *judgement) addViolation(format string, args ...any) *Violation {
+	b.violations = append(b.violations, Violation{Message: fmt.Sprintf(format, args...)})
+	return &b.violations[len(b.violations)-1]
 }
 
-func (b *bench) doubt(format string, args ...any) {
+func (b *judgement) addDoubt(format string, args ...any) {
 	b.doubts = append(b.doubts, fmt.Sprintf(format, args...))
 }
 
-// needs reports whether one of the sources was listening, and says so if not.
-func (b *bench) needs(anyOf ...history.Source) bool {
+// hasSource reports whether one of the sources listened, and adds a doubt if not.
+func (b *judgement) hasSource(anyOf ...history.Source) bool {
 	if b.History.Has(anyOf...) {
 		return true
 	}
-	b.doubt("nobody recorded %v", anyOf)
+	b.addDoubt("nobody recorded %v", anyOf)
 	return false
 }

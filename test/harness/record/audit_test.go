@@ -197,7 +197,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-func TestSliceIsWhatLiesBetweenBookmarks(t *testing.T) {
+func TestSlice_ReturnsLinesBetweenBookmarks(t *testing.T) {
 	path := write(t, "one\ntwo\nthree\n")
 	for _, tc := range []struct {
 		from, to record.Bookmark

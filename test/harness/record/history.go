@@ -15,7 +15,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// decision is where the API server says what authorization made of a request.
+// decision is the annotation with the authorizer's decision.
 const decision = "authorization.k8s.io/decision"
 
 // FromAudit makes a history of what the API server has written down: requests,
@@ -73,7 +73,7 @@ func (b *builder) add(e auditv1.Event) error {
 	if err != nil {
 		return err
 	}
-	r.Span, r.Effect = b.judge(e)
+	r.RevisionRange, r.Effect = b.effectOf(e)
 	if object != nil && whole(r.Subresource) {
 		r.UID, r.Name = object.GetUID(), object.GetName()
 		r.Made = r.Effect == history.Stored && r.Code == 201
@@ -85,14 +85,14 @@ func (b *builder) add(e auditv1.Event) error {
 		b.history.Events = append(b.history.Events, eventOf(r, object))
 	case r.Effect == history.Stored && whole(r.Subresource):
 		b.history.Versions = append(b.history.Versions, history.Version{
-			Key: r.Key, UID: r.UID, Span: r.Span, At: r.Answered, Object: object,
+			Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: r.Answered, Object: object,
 		})
 	}
 	return nil
 }
 
-// judge says what a request did to the store, and when.
-func (b *builder) judge(e auditv1.Event) (history.Span, history.Effect) {
+// effectOf returns the effect of a request and its place in the order.
+func (b *builder) effectOf(e auditv1.Event) (history.RevisionRange, history.Effect) {
 	writes := isWrite(withStage(e))
 	switch {
 	case !writes && slices.Contains([]string{"get", "list", "watch"}, e.Verb):
@@ -133,8 +133,8 @@ func keyOf(e auditv1.Event) history.Key {
 	return key
 }
 
-// partial is what clients get that ask for metadata only, such as the garbage
-// collector: a version whose object is not known.
+// partial is the kind of answers to clients that request metadata only, such as the garbage
+// collector.
 const partial = "PartialObjectMetadata"
 
 // objectOf is the object in the answer; nil if there is none, as in a Status, a
@@ -169,7 +169,7 @@ func requestOf(e auditv1.Event) history.Request {
 	if u, err := url.Parse(e.RequestURI); err == nil {
 		r.Force = u.Query().Get("force") == "true"
 	}
-	demands(e, &r)
+	readPreconditions(e, &r)
 	var status struct {
 		Kind     string `json:"kind"`
 		Metadata struct {
@@ -179,7 +179,7 @@ func requestOf(e auditv1.Event) history.Request {
 			UID types.UID `json:"uid"`
 		} `json:"details"`
 	}
-	// A Status says whom it is about, and so does an answer that is only metadata.
+	// A Status names its object, and so does an answer with metadata only.
 	if e.ResponseObject != nil && json.Unmarshal(e.ResponseObject.Raw, &status) == nil {
 		switch {
 		case status.Details.UID != "":
@@ -191,8 +191,8 @@ func requestOf(e auditv1.Event) history.Request {
 	return r
 }
 
-// demands reads the preconditions from what was asked for.
-func demands(e auditv1.Event, r *history.Request) {
+// readPreconditions reads the preconditions in the request's body.
+func readPreconditions(e auditv1.Event, r *history.Request) {
 	r.Body = e.Level == auditv1.LevelRequest || e.Level == auditv1.LevelRequestResponse
 	if e.RequestObject == nil {
 		return
@@ -211,8 +211,8 @@ func demands(e auditv1.Event, r *history.Request) {
 		return
 	}
 	r.NeedsUID, r.NeedsVersion = body.Metadata.UID, body.Metadata.ResourceVersion
-	// An applied configuration says what it is, a merge patch need not. Only an
-	// apply takes "force".
+	// An applied configuration has an apiVersion, which a merge patch need not have. Only an apply
+	// takes "force".
 	r.Apply = e.Verb == "patch" && body.APIVersion != "" && strings.Contains(e.RequestURI, "fieldManager=")
 	if body.Preconditions == nil || e.Verb != "delete" {
 		return
@@ -252,10 +252,10 @@ func compares(body []byte, r *history.Request) {
 // attribute finds versions that two requests seem to have stored: one changed
 // nothing while the other was at work, and the log does not say which.
 func (b *builder) attribute() {
-	claims := map[history.Span][]int{}
+	claims := map[history.RevisionRange][]int{}
 	for i, r := range b.history.Requests {
 		if _, exact := r.Exact(); exact && r.Effect == history.Stored {
-			claims[r.Span] = append(claims[r.Span], i)
+			claims[r.RevisionRange] = append(claims[r.RevisionRange], i)
 		}
 	}
 	for _, who := range claims {
@@ -271,7 +271,7 @@ func (b *builder) attribute() {
 		}
 	}
 	b.history.Versions = slices.CompactFunc(b.history.Versions, func(a, b history.Version) bool {
-		return a.UID == b.UID && a.Span == b.Span
+		return a.UID == b.UID && a.RevisionRange == b.RevisionRange
 	})
 }
 
@@ -293,11 +293,11 @@ func (b *builder) end() {
 		}
 		var last *history.Version
 		for _, v := range known[r.Key] {
-			if v.Before(r.Span) && (r.UID == "" || r.UID == v.UID) {
+			if v.Before(r.RevisionRange) && (r.UID == "" || r.UID == v.UID) {
 				last = &v
 			}
 		}
-		end := history.Version{Key: r.Key, UID: r.UID, Span: r.Span, At: r.Answered, Gone: true}
+		end := history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: r.Answered, Gone: true}
 		if last != nil {
 			end.UID, end.Object, r.UID = last.UID, last.Object, last.UID
 		}
@@ -317,7 +317,7 @@ func eventOf(r history.Request, object *unstructured.Unstructured) history.Event
 	}
 	e := history.Event{
 		User: r.User, Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"), Reason: text("reason"),
-		Note: text("note"), First: r.Made, Span: r.Span, At: r.Answered,
+		Note: text("note"), First: r.Made, RevisionRange: r.RevisionRange, At: r.Answered,
 	}
 	if r.Group == "" {
 		e.Regarding, e.Note = types.UID(text("involvedObject", "uid")), text("message")

@@ -238,7 +238,7 @@ func TestFromAudit(t *testing.T) {
 	}
 }
 
-func spanOf(s history.Span) string {
+func spanOf(s history.RevisionRange) string {
 	if version, exact := s.Exact(); exact {
 		return fmt.Sprintf("@%d", version)
 	}
@@ -250,7 +250,7 @@ func requestsOf(h *history.History) []string {
 	slices.SortStableFunc(byTime, func(a, b history.Request) int { return a.Received.Compare(b.Received) })
 	var all []string
 	for _, r := range byTime {
-		text := r.ID + " " + string(r.Effect) + " " + strings.TrimSpace(spanOf(r.Span))
+		text := r.ID + " " + string(r.Effect) + " " + strings.TrimSpace(spanOf(r.RevisionRange))
 		add := func(there bool, word string) {
 			if there {
 				text += " " + word
@@ -275,7 +275,7 @@ func versionsOf(h *history.History) []string {
 		if v.Gone {
 			text += " gone "
 		}
-		all = append(all, strings.ReplaceAll(text+spanOf(v.Span), "  ", " "))
+		all = append(all, strings.ReplaceAll(text+spanOf(v.RevisionRange), "  ", " "))
 	}
 	return all
 }

@@ -10,11 +10,10 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// podNameKey is where the API server says from which Pod a token comes.
+// podNameKey is the audit attribute with the Pod that a token belongs to.
 const podNameKey = "authentication.kubernetes.io/pod-name"
 
-// Leadership says which Pod led at which version of the store, and who wrote
-// what under it.
+// Leadership is which Pod led at which revision, and the writes of other Pods.
 type Leadership struct {
 	// Terms are in the order in which they began.
 	Terms []Term
@@ -22,18 +21,17 @@ type Leadership struct {
 	Judged int
 	// Strays came from a Pod that did not lead when they were stored.
 	Strays []Stray
-	// Undecided are writes whose answers have no version (a deletion's Status, or
-	// a log without answers) and that took place about when the leader changed.
-	// They may be either, and are few: what came before and after was looked at.
+	// Undecided are writes without a version in the answer, about the time of a change of leader.
+	// They may have come before or after it.
 	Undecided []Stray
 }
 
 // Term is a time of leadership. It lasts until the next one begins.
 type Term struct {
-	// Pod is the leader; "" is nobody: the Lease was released or deleted.
+	// Pod is the leader; it is empty if the Lease was released or deleted.
 	Pod string
 	// Span is when it began. The answer to the deletion of a Lease has no version.
-	history.Span
+	history.RevisionRange
 	// At is when the API server had answered.
 	At time.Time
 }
@@ -47,7 +45,7 @@ type Stray struct {
 	Leaders []string
 }
 
-// String says who wrote what, and who led.
+// String describes the write, its sender and the leaders.
 func (s Stray) String() string {
 	return fmt.Sprintf("%s %s by Pod %q at %s under %q", s.Verb, s.RequestURI, s.Pod, s.StageTimestamp.UTC().Format(time.StampMicro), s.Leaders)
 }
@@ -68,7 +66,7 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 	}
 	l := Leadership{}
 	for _, t := range terms {
-		l.Terms = append(l.Terms, Term{Pod: t.Holder, Span: t.Span, At: t.At})
+		l.Terms = append(l.Terms, Term{Pod: t.Holder, RevisionRange: t.RevisionRange, At: t.At})
 	}
 	for _, w := range writes {
 		span, effect := clock.stored(w)
@@ -88,7 +86,7 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 	return l, nil
 }
 
-// PodOf is the Pod whose token the request came with; "" if it was none.
+// PodOf returns the Pod whose token the request came with, or "".
 func PodOf(e auditv1.Event) string {
 	if names := e.User.Extra[podNameKey]; len(names) == 1 {
 		return names[0]
@@ -104,7 +102,7 @@ func terms(clock *versions, changes []auditv1.Event) ([]history.Term, error) {
 		if effect == history.Unchanged {
 			continue
 		}
-		version := history.Version{Key: keyOf(e), Span: span, At: e.StageTimestamp.Time, Gone: effect == history.Deleted}
+		version := history.Version{Key: keyOf(e), RevisionRange: span, At: e.StageTimestamp.Time, Gone: effect == history.Deleted}
 		if !version.Gone {
 			object, err := objectOf(e)
 			if err != nil {

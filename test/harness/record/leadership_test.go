@@ -213,7 +213,7 @@ func TestJudgeNeedsTheLease(t *testing.T) {
 	}
 }
 
-func TestStrayNamesWriterAndLeaders(t *testing.T) {
+func TestStray_NamesWriterAndLeaders(t *testing.T) {
 	l, err := record.Judge([]auditv1.Event{holds("b_1", 0, 10)}, []auditv1.Event{writes("late", "a", 20, 11)}, "ns", "l")
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// probeEvery is how often a process is asked for its health, and probeTimeout how
-	// long it has to answer, as probes of a kubelet do.
+	// probeEvery is the period of health probes and probeTimeout their timeout, as for a kubelet.
 	probeEvery   = 100 * time.Millisecond
 	probeTimeout = time.Second
 	// lookEvery is how many questions there are to one for figures and webhooks, which
@@ -58,8 +57,7 @@ var ControllerRuntime = Figures{
 	Heap: "go_memstats_next_gc_bytes", Resident: "process_resident_memory_bytes",
 }
 
-// Target is a replica that answers. An address is a host and a port; what has none is
-// not asked.
+// Target has the addresses of a replica, as host and port. An empty address is not probed.
 type Target struct {
 	Name string
 	// Probe is where /readyz and /healthz are, Metrics where /metrics is, and Webhook
@@ -70,8 +68,8 @@ type Target struct {
 	Watches func() int
 }
 
-// Prober asks one replica how it is, again and again, and keeps what changes. Its
-// methods may be called from several goroutines.
+// Prober probes one replica periodically and keeps the changes. Its methods may be called
+// concurrently.
 type Prober struct {
 	target Target
 	clock  clock.Clock
@@ -82,7 +80,7 @@ type Prober struct {
 
 	mu     sync.Mutex
 	probes []history.Probe
-	last   map[history.Question]int // of probes
+	last   map[history.ProbeRequest]int // of probes
 }
 
 // Probe begins to ask a replica. The Prober has to be stopped; the end of ctx does not
@@ -92,7 +90,7 @@ func Probe(ctx context.Context, c clock.Clock, t Target) *Prober {
 		t.Figures = ControllerRuntime
 	}
 	p := &Prober{
-		target: t, clock: c, last: map[history.Question]int{},
+		target: t, clock: c, last: map[history.ProbeRequest]int{},
 		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{}},
 		// Whether the certificate is the right one is for its clients.
 		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}},
@@ -127,12 +125,12 @@ func (p *Prober) Since(at time.Time) []history.Probe {
 func (p *Prober) Forget(before time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept, last := []history.Probe{}, map[history.Question]int{}
+	kept, last := []history.Probe{}, map[history.ProbeRequest]int{}
 	for i, probe := range p.probes {
-		if at, known := p.last[probe.Question]; probe.Last.Before(before) && (!known || at != i) {
+		if at, known := p.last[probe.Request]; probe.Last.Before(before) && (!known || at != i) {
 			continue
 		}
-		last[probe.Question] = len(kept)
+		last[probe.Request] = len(kept)
 		kept = append(kept, probe)
 	}
 	p.probes, p.last = kept, last
@@ -143,7 +141,7 @@ func (p *Prober) run(ctx context.Context) {
 	for n := 0; ; n++ {
 		ready := p.health(ctx, history.Ready)
 		p.health(ctx, history.Alive)
-		// What says that it is ready is taken at its word at once.
+		// A replica that becomes ready is examined at once.
 		if ready && (!wasReady || n%lookEvery == 0) {
 			p.handshake(ctx)
 		}
@@ -159,21 +157,21 @@ func (p *Prober) run(ctx context.Context) {
 	}
 }
 
-// health asks one of the two questions that a kubelet asks.
-func (p *Prober) health(ctx context.Context, question history.Question) bool {
+// health performs one of the two health probes of a kubelet.
+func (p *Prober) health(ctx context.Context, question history.ProbeRequest) bool {
 	if p.target.Probe == "" {
 		return false
 	}
 	code, said, err := p.get(ctx, "http://"+p.target.Probe+"/"+string(question))
-	probe := history.Probe{Question: question, Answer: history.Yes}
+	probe := history.Probe{Request: question, Result: history.Yes}
 	switch {
 	case err != nil:
-		probe.Answer = history.Nothing
+		probe.Result = history.NoAnswer
 	case code != http.StatusOK:
-		probe.Answer, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(said))
+		probe.Result, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(said))
 	}
 	p.note(ctx, probe)
-	return probe.Answer == history.Yes
+	return probe.Result == history.Yes
 }
 
 func (p *Prober) get(ctx context.Context, url string) (code int, said string, err error) {
@@ -194,19 +192,19 @@ func (p *Prober) handshake(ctx context.Context) {
 	if p.target.Webhook == "" {
 		return
 	}
-	probe := history.Probe{Question: history.Serves, Answer: history.Yes}
+	probe := history.Probe{Request: history.Serves, Result: history.Yes}
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	connection, err := p.dialer.DialContext(limited, "tcp", p.target.Webhook)
 	if err != nil {
-		probe.Answer, probe.Detail = history.No, reasonOf(err)
+		probe.Result, probe.Detail = history.No, reasonOf(err)
 	} else {
 		_ = connection.Close()
 	}
 	p.note(ctx, probe)
 }
 
-// reasonOf is what the network said, without the ports of the day.
+// reasonOf returns the network error without port numbers.
 func reasonOf(err error) string {
 	var of *net.OpError
 	if errors.As(err, &of) && of.Err != nil {
@@ -226,18 +224,18 @@ func (p *Prober) figures(ctx context.Context) {
 		return
 	}
 	names := p.target.Figures
-	work := history.Probe{Question: history.Work, Answer: history.Idle, Figures: map[string]float64{}}
+	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
 	if queued, _ := sum(families, names.Queued); queued > 0 {
-		work.Answer = history.Busy
+		work.Result = history.Busy
 	}
 	if running, _ := sum(families, names.Running); running > 0 {
-		work.Answer = history.Busy
+		work.Result = history.Busy
 	}
 	if finished, known := sum(families, names.Finished); known {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, work)
 	}
-	used := history.Probe{Question: history.Resources, Figures: known(families, map[string]string{
+	used := history.Probe{Request: history.Resources, Figures: known(families, map[string]string{
 		history.Goroutines: names.Goroutines, history.Files: names.Files,
 	})}
 	if p.target.Watches != nil {
@@ -248,7 +246,7 @@ func (p *Prober) figures(ctx context.Context) {
 	}
 	memory := known(families, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
 	if len(memory) > 0 {
-		p.note(ctx, history.Probe{Question: history.Memory, Figures: memory})
+		p.note(ctx, history.Probe{Request: history.Memory, Figures: memory})
 	}
 }
 
@@ -275,9 +273,9 @@ func (p *Prober) metrics(ctx context.Context) (map[string]*dto.MetricFamily, err
 	return parser.TextToMetricFamilies(strings.NewReader(said))
 }
 
-// interrupted says that nobody answered: what is said next is something new, though
-// it were the same.
-func (p *Prober) interrupted(questions ...history.Question) {
+// interrupted records that there was no answer, so the next result starts anew even if it is the
+// same.
+func (p *Prober) interrupted(questions ...history.ProbeRequest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, question := range questions {
@@ -303,14 +301,14 @@ func (p *Prober) note(ctx context.Context, probe history.Probe) {
 	now := p.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if i, known := p.last[probe.Question]; known {
+	if i, known := p.last[probe.Request]; known {
 		before := &p.probes[i]
-		if before.Answer == probe.Answer && before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {
+		if before.Result == probe.Result && before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {
 			before.Last = now
 			return
 		}
 	}
 	probe.Replica, probe.First, probe.Last = p.target.Name, now, now
-	p.last[probe.Question] = len(p.probes)
+	p.last[probe.Request] = len(p.probes)
 	p.probes = append(p.probes, probe)
 }

@@ -58,11 +58,11 @@ func (p *probed) says(f func()) {
 func address(s *httptest.Server) string { return strings.SplitN(s.URL, "//", 2)[1] }
 
 // answers are those to a question, in order.
-func answers(p *record.Prober, question history.Question) []history.Answer {
-	var all []history.Answer
+func answers(p *record.Prober, question history.ProbeRequest) []history.ProbeResult {
+	var all []history.ProbeResult
 	for _, probe := range p.Since(time.Time{}) {
-		if probe.Question == question {
-			all = append(all, probe.Answer)
+		if probe.Request == question {
+			all = append(all, probe.Result)
 		}
 	}
 	return all
@@ -84,7 +84,7 @@ go_memstats_next_gc_bytes 1e+06
 process_resident_memory_bytes 2e+06
 `
 
-func TestProberKeepsWhatChanges(t *testing.T) {
+func TestProber_KeepsChanges(t *testing.T) {
 	g := NewWithT(t)
 	before := goleak.IgnoreCurrent()
 	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}, metrics: fmt.Sprintf(metrics, 0, 0)}
@@ -93,8 +93,8 @@ func TestProberKeepsWhatChanges(t *testing.T) {
 	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{
 		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook), Watches: func() int { return 7 },
 	})
-	of := func(question history.Question) func() []history.Answer {
-		return func() []history.Answer { return answers(p, question) }
+	of := func(question history.ProbeRequest) func() []history.ProbeResult {
+		return func() []history.ProbeResult { return answers(p, question) }
 	}
 	g.Eventually(of(history.Ready), eventually).Should(HaveExactElements(history.No))
 	g.Expect(of(history.Serves)()).To(BeEmpty(), "nobody says yet that it serves")
@@ -115,14 +115,14 @@ func TestProberKeepsWhatChanges(t *testing.T) {
 	webhook.Close()
 	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes, history.No))
 	server.Close()
-	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.Nothing))
+	g.Eventually(of(history.Alive), eventually).Should(HaveExactElements(history.Yes, history.NoAnswer))
 	p.Stop()
 	g.Expect(of(history.Resources)()).To(HaveLen(2), "the same again is one")
 	g.Expect(of(history.Memory)()).To(HaveLen(2))
 	for _, probe := range p.Since(time.Time{}) {
 		g.Expect(probe.Replica).To(Equal("r-1"))
 		g.Expect(probe.Last).To(BeTemporally(">=", probe.First))
-		switch probe.Question {
+		switch probe.Request {
 		case history.Work:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Finished: 7}))
 		case history.Resources:
@@ -130,7 +130,7 @@ func TestProberKeepsWhatChanges(t *testing.T) {
 		case history.Memory:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Heap: 1e6, history.Resident: 2e6}))
 		case history.Ready:
-			if probe.Answer == history.No {
+			if probe.Result == history.No {
 				g.Expect(probe.Detail).To(Equal("500: said by /readyz"))
 			}
 		}
@@ -145,16 +145,16 @@ func TestProberForgets(t *testing.T) {
 	defer server.Close()
 	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "r-1", Probe: address(server)})
 	defer p.Stop()
-	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
 	process.says(func() { process.codes["/readyz"] = 200 })
-	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveLen(2))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(2))
 	g.Expect(answers(p, history.Serves)).To(BeEmpty(), "there are no webhooks")
 	g.Expect(answers(p, history.Work)).To(BeEmpty(), "there are no metrics")
 	later := clock.RealClock{}.Now().Add(time.Hour)
 	g.Expect(p.Since(later)).To(BeEmpty())
 	p.Forget(later)
-	g.Expect(answers(p, history.Ready)).To(Equal([]history.Answer{history.Yes}), "the last one goes on")
-	g.Expect(answers(p, history.Alive)).To(Equal([]history.Answer{history.Yes}))
+	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one goes on")
+	g.Expect(answers(p, history.Alive)).To(Equal([]history.ProbeResult{history.Yes}))
 	process.says(func() { process.codes["/readyz"] = 404 })
-	g.Eventually(func() []history.Answer { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.No))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.No))
 }

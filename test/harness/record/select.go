@@ -9,7 +9,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Match says whether an audit event is wanted.
+// Match reports whether an audit event is wanted.
 type Match func(auditv1.Event) bool
 
 // Select returns the events that every match wants, in the order of the log.
@@ -89,9 +89,8 @@ func Conflicted(e auditv1.Event) bool {
 // Not wants what m does not.
 func Not(m Match) Match { return func(e auditv1.Event) bool { return !m(e) } }
 
-// Writes returns the user's requests to change something, once each, tried or
-// done: a write that was refused is one nobody should have sent. Dry runs and
-// reviews, which are created and never stored, change nothing.
+// Writes returns the user's writes, once each, including refused ones. Dry runs and reviews are no
+// writes.
 func Writes(events []auditv1.Event, user string, also ...Match) []auditv1.Event {
 	return Select(Select(events, User(user), isWrite), also...)
 }

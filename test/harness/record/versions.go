@@ -11,7 +11,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// versions tells the store's version at a time, from the answers to writes.
+// versions finds the store's version at a time, from the answers to writes.
 type versions struct {
 	done     []stamp // by when the API server had answered; highest version so far
 	received []stamp // by when it received the request; lowest version from here on
@@ -73,8 +73,8 @@ func (v *versions) after(t time.Time) uint64 {
 
 // within is what is known of a request that stored no version: the answers
 // before and after it.
-func (v *versions) within(e auditv1.Event) history.Span {
-	return history.Span{From: v.before(e.RequestReceivedTimestamp.Time), To: v.after(e.StageTimestamp.Time)}
+func (v *versions) within(e auditv1.Event) history.RevisionRange {
+	return history.RevisionRange{From: v.before(e.RequestReceivedTimestamp.Time), To: v.after(e.StageTimestamp.Time)}
 }
 
 // stored says what a write that has succeeded did, and when. Three answers need a
@@ -84,7 +84,7 @@ func (v *versions) within(e auditv1.Event) history.Span {
 //   - unless it took the last finalizer off an object on its way out: the object is
 //     deleted then, and the answer still has its version from before;
 //   - one without a version, a Status, is of a deletion.
-func (v *versions) stored(e auditv1.Event) (history.Span, history.Effect) {
+func (v *versions) stored(e auditv1.Event) (history.RevisionRange, history.Effect) {
 	version, ok := versionOf(e)
 	switch {
 	case e.Verb == "deletecollection", !ok && e.Verb == "delete":

@@ -106,7 +106,7 @@ func (w *Watcher) see(r history.Resource, event watch.Event) {
 	}
 	v := history.Version{
 		Key: history.Key{Resource: r, Namespace: object.GetNamespace(), Name: object.GetName()},
-		UID: object.GetUID(), Span: history.At(version), At: now, Gone: event.Type == watch.Deleted, Object: object,
+		UID: object.GetUID(), RevisionRange: history.At(version), At: now, Gone: event.Type == watch.Deleted, Object: object,
 	}
 	w.versions = append(w.versions, v)
 	w.newest[v.UID] = v
@@ -162,8 +162,7 @@ func (w *Watcher) hasSeen(r history.Resource, list *unstructured.UnstructuredLis
 	return true, nil
 }
 
-// History is what was seen so far. It does not say that a watch recorded it if
-// there is a gap.
+// History returns the versions so far. Watch is not among its sources if the watch has a gap.
 func (w *Watcher) History() *history.History {
 	w.mu.Lock()
 	defer w.mu.Unlock()

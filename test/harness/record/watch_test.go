@@ -54,7 +54,7 @@ func listed(version string, objects ...*unstructured.Unstructured) *unstructured
 	return l
 }
 
-func TestWatchSeesLivesFromTheirBeginning(t *testing.T) {
+func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5", anObject("old", "4"))
 	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things)
@@ -83,7 +83,7 @@ func TestWatchSeesLivesFromTheirBeginning(t *testing.T) {
 	h := watcher.History()
 	var got []string
 	for _, v := range h.Versions {
-		got = append(got, fmt.Sprintf("%s %s gone=%t at %d", v.Key, v.Span, v.Gone, v.At.Unix()))
+		got = append(got, fmt.Sprintf("%s %s gone=%t at %d", v.Key, v.RevisionRange, v.Gone, v.At.Unix()))
 	}
 	want := []string{
 		"things.example.com ns/t-a resourceVersion 7 gone=false at 9",
@@ -99,7 +99,7 @@ func TestWatchSeesLivesFromTheirBeginning(t *testing.T) {
 	}
 }
 
-func TestWatchWithAGapProvesNothing(t *testing.T) {
+func TestWatch_FailsAfterAGap(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5")
 	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things)
@@ -116,7 +116,7 @@ func TestWatchWithAGapProvesNothing(t *testing.T) {
 	}
 }
 
-func TestWatchNeedsAVersionToBeginWith(t *testing.T) {
+func TestWatch_NeedsAStartVersion(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("")
 	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things); err == nil || !strings.Contains(err.Error(), "watching things") {

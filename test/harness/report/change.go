@@ -14,8 +14,8 @@ var bookkeeping = []string{
 	"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields", "metadata.creationTimestamp", "status.conditions",
 }
 
-// changes says in which fields one version of an object differs from the one
-// before, for people: conditions first, then fields by path.
+// changes describes the fields that differ between two versions: conditions first, then fields by
+// path.
 func changes(before, after *unstructured.Unstructured) []string {
 	said := conditionChanges(before, after)
 	was, is := map[string]string{}, map[string]string{}
@@ -43,8 +43,8 @@ func changes(before, after *unstructured.Unstructured) []string {
 	return said
 }
 
-// flatten notes all fields with their paths, but for bookkeeping. What is in a list
-// has its name there, or its value, rather than its place.
+// flatten collects all fields by path, without bookkeeping. An element of a list has its name or
+// its value in the path instead of its index.
 func flatten(fields map[string]string, path string, value any) {
 	if slices.Contains(bookkeeping, path) {
 		return
@@ -75,7 +75,7 @@ func flatten(fields map[string]string, path string, value any) {
 	}
 }
 
-// conditionChanges says of each condition what became of it, in one line.
+// conditionChanges describes the changes of each condition in one line.
 func conditionChanges(before, after *unstructured.Unstructured) []string {
 	was, is := conditions(before), conditions(after)
 	var said []string

@@ -34,18 +34,18 @@ func (s *teller) request(who, verb string, key history.Key, effect history.Effec
 	s.ms += 100
 	r := history.Request{
 		ID: fmt.Sprint(s.ms), User: who, Verb: verb, Key: key, Effect: effect, Code: 200, Body: true, NeedsUID: "u1", NeedsVersion: "1",
-		Received: at(s.ms), Answered: at(s.ms), Span: history.Span{From: s.version, To: s.version + 1},
+		Received: at(s.ms), Answered: at(s.ms), RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1},
 	}
 	if len(who) == len("op-0") {
 		r.User, r.Replica = "op", who
 	}
 	if effect == history.Stored {
 		s.version++
-		r.Span, r.UID = history.At(s.version), types.UID(key.Name+"-uid")
+		r.RevisionRange, r.UID = history.At(s.version), types.UID(key.Name+"-uid")
 		o := &unstructured.Unstructured{Object: object}
 		o.SetName(key.Name)
 		o.SetUID(r.UID)
-		s.Versions = append(s.Versions, history.Version{Key: key, UID: r.UID, Span: r.Span, At: r.Answered, Object: o})
+		s.Versions = append(s.Versions, history.Version{Key: key, UID: r.UID, RevisionRange: r.RevisionRange, At: r.Answered, Object: o})
 	}
 	s.Requests = append(s.Requests, r)
 	return &s.Requests[len(s.Requests)-1]
@@ -56,11 +56,11 @@ func (s *teller) holds(who string) {
 }
 
 func (s *teller) rests(name string, converged bool) {
-	m := history.Mark{Name: name, Converged: converged, Began: at(s.ms), Span: history.Span{From: s.version}}
+	m := history.Checkpoint{Name: name, Converged: converged, Began: at(s.ms), RevisionRange: history.RevisionRange{From: s.version}}
 	s.holds("op-1")
 	s.ms += 1900
 	m.Ended, m.To = at(s.ms), s.version+1
-	s.Marks = append(s.Marks, m)
+	s.Checkpoints = append(s.Checkpoints, m)
 }
 
 func thing(spec string, condition ...any) map[string]any {
@@ -113,7 +113,7 @@ func split(t *testing.T) *Run {
 	r.Verdicts, r.Result = r.Judge()
 	g := NewWithT(t)
 	g.Expect(r.Result).To(Equal(invariant.Broken))
-	g.Expect(single(r).Breaches).To(HaveLen(1))
+	g.Expect(single(r).Violations).To(HaveLen(1))
 	return r
 }
 

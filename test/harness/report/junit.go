@@ -41,9 +41,8 @@ type junitMessage struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes a suite for each scenario with a case for each run. A promise
-// that was broken is a failure; a run that proves nothing is an error, as it must
-// not be taken for one that has passed.
+// WriteJUnit writes a suite for each scenario with a case for each run. A broken promise is a
+// failure. A run that proves nothing is an error, because it has not passed.
 func (s *Sweep) WriteJUnit(w io.Writer) error {
 	var all junitSuites
 	at := map[string]int{}
@@ -57,7 +56,7 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 		suite, c := &all.Suites[i], junitCase{Name: name, Class: o.Scenario, Time: o.Took.Seconds()}
 		suite.Tests++
 		suite.Time += c.Time
-		message := &junitMessage{Message: conditionOf(o.Result), Type: string(o.Result), Text: told(o)}
+		message := &junitMessage{Message: conditionOf(o.Result), Type: string(o.Result), Text: describeOutcome(o)}
 		switch o.Result {
 		case invariant.Held:
 		case invariant.Broken:
@@ -91,8 +90,8 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 	return err
 }
 
-// told is all that did not hold, and how to see it again.
-func told(o Outcome) string {
+// describeOutcome lists the promises that did not hold, and how to repeat the run.
+func describeOutcome(o Outcome) string {
 	var lines []string
 	for _, v := range o.Verdicts {
 		if v.Result != invariant.Held {

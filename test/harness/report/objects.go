@@ -15,12 +15,12 @@ import (
 // name, with when that was and whether it was still there at the end.
 func (r *Run) writeObjects(w io.Writer) error {
 	lives := slices.Clone(r.History.Index().All())
-	slices.SortStableFunc(lives, func(a, b *history.Life) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortStableFunc(lives, func(a, b *history.Lifetime) int { return strings.Compare(a.String(), b.String()) })
 	for _, life := range lives {
 		fmt.Fprintf(w, "---\n# %s (UID %s)", life.Key, life.UID)
 		last := life.Last()
 		if life.End != nil {
-			fmt.Fprintf(w, ", gone %s", life.End.Span)
+			fmt.Fprintf(w, ", gone %s", life.End.RevisionRange)
 			if last == nil && life.End.Object != nil {
 				last = life.End
 			}
@@ -33,7 +33,7 @@ func (r *Run) writeObjects(w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("writing %s: %w", life.Key, err)
 		}
-		if _, err := fmt.Fprintf(w, ", as of %s\n%s", last.Span, text); err != nil {
+		if _, err := fmt.Fprintf(w, ", as of %s\n%s", last.RevisionRange, text); err != nil {
 			return err
 		}
 	}

@@ -10,13 +10,13 @@ import (
 
 // The measures of the overview, in the units of its picture.
 const (
-	pictureWidth = 1320.0
-	margin       = 190.0 // for the names of lanes
-	padding      = 16.0
-	headHeight   = 44.0 // for marks and seconds
-	laneHeight   = 34.0
-	replicaLane  = 56.0
-	apart        = 46.0 // between two labels of seconds, at least
+	pictureWidth  = 1320.0
+	margin        = 190.0 // for the names of lanes
+	padding       = 16.0
+	headHeight    = 44.0 // for marks and seconds
+	laneHeight    = 34.0
+	replicaLane   = 56.0
+	labelDistance = 46.0 // between two labels of seconds, at least
 )
 
 // overview is the run in one picture: lanes from top to bottom, time from left to
@@ -35,25 +35,25 @@ type lane struct {
 	Y, Height          float64
 }
 
-// Middle is where its name is.
+// Middle is the vertical position of its name.
 func (l lane) Middle() float64 { return l.Y + l.Height/2 + 4 }
 
-// Bottom is where it ends.
+// Bottom is its lower edge.
 func (l lane) Bottom() float64 { return l.Y + l.Height }
 
-// bar is something that lasts.
+// bar is something with a duration.
 type bar struct {
 	Class, Label, Title string
 	X, Y, Width, Height float64
 }
 
-// LabelX is the middle of its label, which is not to stand out of the picture.
+// LabelX is the middle of its label, within the picture.
 func (b bar) LabelX() float64 { return min(rounded(b.X+b.Width/2), pictureWidth-48) }
 
 // LabelY is the base line of its label.
 func (b bar) LabelY() float64 { return b.Y + 12 }
 
-// tick is something that happened at one time.
+// tick is something at one time.
 type tick struct {
 	Class, Href, Title string
 	X, Y, Y2           float64
@@ -65,17 +65,17 @@ type second struct {
 	Text string
 }
 
-// flag leads to a place where a promise was broken.
+// flag links to a violation.
 type flag struct {
 	X, Y, Bottom float64
 	Number       int
 	Href, Title  string
 }
 
-// Text is where its number is.
+// Text is the vertical position of its number.
 func (f flag) Text() float64 { return f.Y + 4 }
 
-func (s *story) overview(places []*place) overview {
+func (s *timelineWriter) overview(sites []*violationSite) overview {
 	var happens []time.Time
 	for _, r := range s.rows {
 		if !r.Aside {
@@ -85,21 +85,21 @@ func (s *story) overview(places []*place) overview {
 	at := newScale(s.began, s.ended, happens, margin+padding, pictureWidth-padding)
 	o := overview{Width: pictureWidth}
 	byName := o.lanes(s)
-	o.marks(s, at)
-	o.processes(s, at, byName)
-	o.faults(s, at, byName)
+	o.addCheckpoints(s, at)
+	o.addProcesses(s, at, byName)
+	o.addFaults(s, at, byName)
 	for _, r := range s.rows {
-		o.tick(s, r, at, byName)
+		o.addTick(s, r, at, byName)
 	}
-	o.seconds(s, at)
-	for _, p := range places {
-		o.flag(p, at)
+	o.addSeconds(s, at)
+	for _, p := range sites {
+		o.addFlag(p, at)
 	}
 	return o
 }
 
-// lanes lays out those in which there is something.
-func (o *overview) lanes(s *story) map[string]lane {
+// lanes lays out the lanes that are not empty.
+func (o *overview) lanes(s *timelineWriter) map[string]lane {
 	used := map[string]bool{}
 	for _, r := range s.rows {
 		used[r.Lane] = true
@@ -132,8 +132,8 @@ func (o *overview) lanes(s *story) map[string]lane {
 	return by
 }
 
-func (o *overview) marks(s *story, at scale) {
-	for _, m := range s.history.Marks {
+func (o *overview) addCheckpoints(s *timelineWriter, at scale) {
+	for _, m := range s.history.Checkpoints {
 		class, how := "mark", "as desired"
 		if !m.Converged {
 			class, how = "mark unreached", "not as desired"
@@ -146,8 +146,8 @@ func (o *overview) marks(s *story, at scale) {
 	}
 }
 
-// processes draws when replicas lived and led.
-func (o *overview) processes(s *story, at scale, by map[string]lane) {
+// addProcesses draws when replicas ran and led.
+func (o *overview) addProcesses(s *timelineWriter, at scale, by map[string]lane) {
 	for _, p := range s.history.Replicas {
 		l, ended := by[s.laneOf(p.Name)], p.Ended
 		if ended.IsZero() {
@@ -172,14 +172,14 @@ func (o *overview) processes(s *story, at scale, by map[string]lane) {
 		}
 		x := at.x(t.At)
 		o.Bars = append(o.Bars, bar{
-			Class: "leads " + l.Class, Title: fmt.Sprintf("%s holds the Lease, from %s on", t.Holder, t.Span),
+			Class: "leads " + l.Class, Title: fmt.Sprintf("%s holds the Lease, from %s on", t.Holder, t.RevisionRange),
 			X: x, Y: l.Y + 38, Width: at.x(ended) - x, Height: 8,
 		})
 	}
 }
 
-// faults draws how long they lasted, in their lane and in that of their replica.
-func (o *overview) faults(s *story, at scale, by map[string]lane) {
+// addFaults draws the durations of faults, in their lane and in that of their replica.
+func (o *overview) addFaults(s *timelineWriter, at scale, by map[string]lane) {
 	for _, f := range s.history.Faults {
 		if f.Began.IsZero() || f.Began.After(s.ended) {
 			continue
@@ -197,12 +197,16 @@ func (o *overview) faults(s *story, at scale, by map[string]lane) {
 	}
 }
 
-// signs are the letters of what is not just a write.
-var signs = []struct{ in, sign string }{
-	{"is killed", "✖"}, {"is asked to stop", "▼"}, {"ends with", "■"}, {"starts", "▶"}, {"FAULT", "⚡"},
-}
+// The signs above ticks of processes and faults.
+const (
+	signStarted    = "▶"
+	signTerminated = "▼"
+	signEnded      = "■"
+	signKilled     = "✖"
+	signFault      = "⚡"
+)
 
-func (o *overview) tick(s *story, r *row, at scale, by map[string]lane) {
+func (o *overview) addTick(s *timelineWriter, r *row, at scale, by map[string]lane) {
 	l, there := by[r.Lane]
 	if r.call != nil {
 		l, there = by[laneExternal], true
@@ -210,7 +214,7 @@ func (o *overview) tick(s *story, r *row, at scale, by map[string]lane) {
 	if r.Kind == "gap" || !there {
 		return
 	}
-	t := tick{Class: strings.TrimSpace(l.Class + " " + r.Effect), Href: "#" + r.ID, X: at.x(r.At), Y: l.Y + 8, Y2: l.Y + 30}
+	t := tick{Class: strings.TrimSpace(l.Class + " " + r.Effect), Href: "#" + r.ID, X: at.x(r.At), Y: l.Y + 8, Y2: l.Y + 30, Sign: r.sign}
 	t.Title = fmt.Sprintf("%s  %s %s", s.since(r.At), r.Verb, r.Object)
 	if r.request != nil {
 		t.Title = fmt.Sprintf("%s  %s\n%s", s.since(r.At), r.request, strings.Join(r.Notes, "\n"))
@@ -219,40 +223,32 @@ func (o *overview) tick(s *story, r *row, at scale, by map[string]lane) {
 		t.Class += " aside"
 		t.Y = l.Y + 22
 	}
-	if len(r.Places) > 0 {
+	if len(r.Sites) > 0 {
 		t.Class += " broken"
-	}
-	if r.Kind == "process" || r.Kind == "fault" {
-		for _, sign := range signs {
-			if strings.Contains(r.Object, sign.in) {
-				t.Sign = sign.sign
-				break
-			}
-		}
 	}
 	o.Ticks = append(o.Ticks, t)
 }
 
-// seconds labels the line where there is room.
-func (o *overview) seconds(s *story, at scale) {
+// addSeconds labels the time axis where there is room.
+func (o *overview) addSeconds(s *timelineWriter, at scale) {
 	last := 0.0
 	for n := 0; ; n++ {
 		t := s.began.Add(time.Duration(n) * time.Second)
 		if t.After(s.ended) {
 			return
 		}
-		if x := at.x(t); x-last >= apart {
+		if x := at.x(t); x-last >= labelDistance {
 			o.Seconds = append(o.Seconds, second{x, fmt.Sprintf("%d s", n)})
 			last = x
 		}
 	}
 }
 
-func (o *overview) flag(p *place, at scale) {
+func (o *overview) addFlag(p *violationSite, at scale) {
 	if len(p.Rows) == 0 {
 		return
 	}
-	f := flag{X: at.x(p.Rows[0].At), Y: headHeight - 6, Bottom: o.Height - padding, Number: p.Number, Href: "#" + p.At, Title: p.Invariant + " was broken: " + p.Breach}
+	f := flag{X: at.x(p.Rows[0].At), Y: headHeight - 6, Bottom: o.Height - padding, Number: p.Number, Href: "#" + p.At, Title: p.Invariant + " was broken: " + p.Violation.Message}
 	// Several at one time stand beside each other.
 	for slices.ContainsFunc(o.Flags, func(other flag) bool { return other.Y == f.Y && other.X > f.X-16 && other.X < f.X+16 }) {
 		f.Y -= 16
@@ -263,7 +259,7 @@ func (o *overview) flag(p *place, at scale) {
 	o.Flags = append(o.Flags, f)
 }
 
-// since is a time as it is shown.
-func (s *story) since(at time.Time) string {
+// since formats a time relative to the start.
+func (s *timelineWriter) since(at time.Time) string {
 	return fmt.Sprintf("+%.3f s", cmp.Or(at.Sub(s.began), 0).Seconds())
 }

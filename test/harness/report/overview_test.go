@@ -11,7 +11,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-func TestShortNamesTellReplicasApart(t *testing.T) {
+func TestParticipants_ShortNamesDiffer(t *testing.T) {
 	for name, tc := range map[string]struct{ replicas, want []string }{
 		"Numbers":       {[]string{"op-manager-0", "op-manager-1"}, []string{"replica 0", "replica 1"}},
 		"Deployment":    {[]string{"op-7d9f8-abcde", "op-7d9f8-abxyz"}, []string{"replica abcde", "replica abxyz"}},
@@ -24,20 +24,20 @@ func TestShortNamesTellReplicasApart(t *testing.T) {
 			for _, r := range tc.replicas {
 				h.Replicas = append(h.Replicas, history.Replica{Name: r})
 			}
-			c := castOf(h, invariant.Operator{})
+			c := participantsOf(h, invariant.Operator{})
 			var got []string
 			for i, r := range c.replicas {
 				got = append(got, c.short(r))
-				NewWithT(t).Expect(c.who(c.laneOf(r))).To(Equal(got[i]))
+				NewWithT(t).Expect(c.laneName(c.laneOf(r))).To(Equal(got[i]))
 			}
 			NewWithT(t).Expect(got).To(Equal(tc.want))
 		})
 	}
 }
 
-func TestRequestsGoToTheirLane(t *testing.T) {
+func TestParticipants_LaneOfRequests(t *testing.T) {
 	g := NewWithT(t)
-	c := castOf(&history.History{Replicas: []history.Replica{{Name: "op-0"}}}, invariant.Operator{Users: []string{"op"}})
+	c := participantsOf(&history.History{Replicas: []history.Replica{{Name: "op-0"}}}, invariant.Operator{Users: []string{"op"}})
 	for want, r := range map[string]history.Request{
 		"r0":         {User: "op", Replica: "op-0"},
 		laneOperator: {User: "op"},
@@ -53,10 +53,10 @@ func bars(o overview, class string) []bar {
 	return slices.DeleteFunc(slices.Clone(o.Bars), func(b bar) bool { return !strings.Contains(b.Class, class) })
 }
 
-func TestOverviewDrawsLivesTermsMarksAndFaults(t *testing.T) {
+func TestOverview_DrawsProcessesTermsCheckpointsAndFaults(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
-	s := tell(r, nil)
+	s := newTimelineWriter(r, nil)
 	o := s.overview(nil)
 	var lanes []string
 	for _, l := range o.Lanes {
@@ -76,8 +76,8 @@ func TestOverviewDrawsLivesTermsMarksAndFaults(t *testing.T) {
 	g.Expect(bars(o, "fault")).To(HaveLen(2), "in the lane of faults and in the replica's")
 	g.Expect(bars(o, "mark")).To(ConsistOf(HaveField("Label", "rest: end")))
 	g.Expect(bars(o, "unreached")).To(BeEmpty())
-	r.History.Marks[0].Converged = false
-	g.Expect(bars(tell(r, nil).overview(nil), "unreached")).To(HaveLen(1))
+	r.History.Checkpoints[0].Converged = false
+	g.Expect(bars(newTimelineWriter(r, nil).overview(nil), "unreached")).To(HaveLen(1))
 
 	var signs []string
 	for _, tick := range o.Ticks {
@@ -88,12 +88,12 @@ func TestOverviewDrawsLivesTermsMarksAndFaults(t *testing.T) {
 }
 
 // A flag stands over the write that broke the promise.
-func TestFlagsStandWhereThePromiseWasBroken(t *testing.T) {
+func TestOverview_FlagsAtViolations(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	r.Verdicts = []invariant.Verdict{single(r)}
-	places := placesOf(r.Verdicts)
-	o := tell(r, places).overview(places)
+	sites := violationSitesOf(r.Verdicts)
+	o := newTimelineWriter(r, sites).overview(sites)
 	var broken []tick
 	for _, tick := range o.Ticks {
 		if strings.Contains(tick.Class, "broken") {
@@ -109,15 +109,15 @@ func TestFlagsStandWhereThePromiseWasBroken(t *testing.T) {
 
 // Flags that are close stand above each other; where there is no more room the
 // list at the head of the page has them.
-func TestFlagsDoNotCoverEachOther(t *testing.T) {
+func TestOverview_FlagsDoNotOverlap(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
-	request := r.History.Requests[3].String()
-	var places []*place
+	violation := invariant.Violation{References: []invariant.Reference{{Request: r.History.Requests[3].ID}}}
+	var sites []*violationSite
 	for i := range 9 {
-		places = append(places, &place{Number: i + 1, Breach: request})
+		sites = append(sites, &violationSite{Number: i + 1, Violation: violation})
 	}
-	o := tell(r, places).overview(places)
+	o := newTimelineWriter(r, sites).overview(sites)
 	g.Expect(len(o.Flags)).To(And(BeNumerically(">", 1), BeNumerically("<", 9)))
 	seen := map[float64]bool{}
 	for _, f := range o.Flags {
@@ -127,15 +127,15 @@ func TestFlagsDoNotCoverEachOther(t *testing.T) {
 	}
 }
 
-func TestCallsToTheOutsideHaveALaneAndRows(t *testing.T) {
+func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	r.History.Calls = []history.Call{
-		{ID: "1", Replica: "op-0", Action: history.Create, Thing: "bucket", Owner: "t-uid", Outcome: history.Lost, Began: at(450), Ended: at(460), Span: history.Span{From: 103, To: 104}},
-		{ID: "2", Action: history.Look, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470), Ended: at(480), Span: history.Span{From: 103, To: 104}},
+		{ID: "1", Replica: "op-0", Action: history.Create, Thing: "bucket", Owner: "t-uid", Outcome: history.Lost, Began: at(450), Ended: at(460), RevisionRange: history.RevisionRange{From: 103, To: 104}},
+		{ID: "2", Action: history.Look, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470), Ended: at(480), RevisionRange: history.RevisionRange{From: 103, To: 104}},
 	}
-	p := &place{Number: 1, Breach: r.History.Calls[0].String() + ": without a mark its maker cannot find it again"}
-	s := tell(r, []*place{p})
+	p := &violationSite{Number: 1, Violation: invariant.Violation{References: []invariant.Reference{{Call: r.History.Calls[0].ID}}}}
+	s := newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].call).To(Equal(&r.History.Calls[0]))
 	g.Expect(p.Rows[0].Notes).To(Equal([]string{"outside the cluster", "for UID t-uid", "the answer was not delivered"}))
@@ -146,9 +146,9 @@ func TestCallsToTheOutsideHaveALaneAndRows(t *testing.T) {
 		}
 	}
 	g.Expect(rows).To(HaveLen(2))
-	g.Expect([]string{s.who(rows[0].Lane), rows[0].Verb, rows[0].Object, rows[0].Effect}).To(Equal([]string{"replica 0", "create", "external bucket", "lost"}))
-	g.Expect(s.who(rows[1].Lane)).To(Equal("outside"))
-	o := s.overview([]*place{p})
+	g.Expect([]string{s.laneName(rows[0].Lane), rows[0].Verb, rows[0].Object, rows[0].Effect}).To(Equal([]string{"replica 0", "create", "external bucket", "lost"}))
+	g.Expect(s.laneName(rows[1].Lane)).To(Equal("outside"))
+	o := s.overview([]*violationSite{p})
 	g.Expect(o.Lanes).To(ContainElement(HaveField("Name", "calls to the outside")))
 	calls := 0
 	for _, tick := range o.Ticks {

@@ -16,19 +16,19 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// Outcome is what became of a run, without what it is judged by.
+// Outcome is the result of a run.
 type Outcome struct {
 	// Name is that of the run's folder, one of a kind in a sweep.
 	Name     string `json:"name"`
 	Scenario string `json:"scenario"`
-	// Perturbation is the kind of what went wrong, such as P1; "" of a clean run.
+	// Perturbation is the kind of the fault, such as P1; "" for a clean run.
 	Perturbation string `json:"perturbation,omitempty"`
-	// Plan is the plan's ID; "" of a clean run. Words say it to people.
+	// Plan is the plan's ID; "" for a clean run. Words describe it to people.
 	Plan  string `json:"plan,omitempty"`
 	Words string `json:"words,omitempty"`
-	// Replay is the one line that does it again.
+	// Replay is the command that repeats the run.
 	Replay string `json:"replay"`
-	// Must are the invariants without which the run proves nothing, by ID.
+	// Must are the IDs of invariants without which the run proves nothing.
 	Must     []string            `json:"must,omitempty"`
 	Result   invariant.Result    `json:"result"`
 	Verdicts []invariant.Verdict `json:"verdicts"`
@@ -36,7 +36,8 @@ type Outcome struct {
 	Took     time.Duration       `json:"took"`
 }
 
-// Run is all that is known of one run. What is not in its JSON has files of its own.
+// Run is one run with everything that it was judged by. Fields outside its JSON have files of
+// their own.
 type Run struct {
 	Outcome
 	Seed     uint64             `json:"seed"`
@@ -44,8 +45,7 @@ type Run struct {
 	History  *history.History   `json:"-"`
 	// References are the clean runs with which it was compared.
 	References []*history.History `json:"-"`
-	// AuditLog is what the API server has written down of it; empty if that is not
-	// at hand.
+	// AuditLog is the API server's audit log of the run, if there is one.
 	AuditLog []byte `json:"-"`
 }
 

@@ -87,7 +87,7 @@ func TestLoadRefuses(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("looking for runs")))
 }
 
-func TestSaveSaysWhatItCouldNotWrite(t *testing.T) {
+func TestSave_ReportsWriteErrors(t *testing.T) {
 	g := NewWithT(t)
 	r, dir := split(t), t.TempDir()
 	g.Expect(os.MkdirAll(filepath.Join(dir, r.Name, "audit.log"), 0o750)).To(Succeed())
@@ -105,14 +105,14 @@ func TestObjectsAreTheirLastState(t *testing.T) {
 		ContainSubstring("reason: IsTrue"), Not(ContainSubstring("IsFalse")),
 	))
 	gone := r.History.Versions[1]
-	gone.Gone, gone.Span = true, r.History.Versions[len(r.History.Versions)-1].Span
+	gone.Gone, gone.RevisionRange = true, r.History.Versions[len(r.History.Versions)-1].RevisionRange
 	r.History.Versions = append(r.History.Versions, gone)
 	said.Reset()
 	g.Expect(r.writeObjects(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), gone resourceVersion"))
 }
 
-func TestClearTakesAwayRunsAndNothingElse(t *testing.T) {
+func TestClear_RemovesOnlyRuns(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	page, err := split(t).Save(dir)

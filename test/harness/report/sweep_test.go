@@ -23,7 +23,7 @@ func outcome(name, kind string, r invariant.Result) Outcome {
 		o.Plan = "life:" + kind + ":PATCH:/<a>:1"
 	}
 	if r == invariant.Broken {
-		o.Verdicts[0].Breaches = []string{"two wrote"}
+		o.Verdicts[0].Violations = []invariant.Violation{{Message: "two wrote"}}
 	}
 	if r == invariant.Void {
 		o.Verdicts[0].Result = invariant.Inconclusive
@@ -65,7 +65,7 @@ What did not hold:
 }
 
 // Only what a scenario is about makes a run inconclusive.
-func TestListSaysWhatCouldNotBeJudged(t *testing.T) {
+func TestList_NamesInconclusivePromises(t *testing.T) {
 	g := NewWithT(t)
 	o := outcome("life-clean-1", "", invariant.Inconclusive)
 	o.Must = []string{"O5"}

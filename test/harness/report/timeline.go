@@ -19,12 +19,12 @@ var timelineText string
 
 var timeline = template.Must(template.New("timeline").Parse(timelineText))
 
-// page is what the timeline shows.
+// page is the data of the template.
 type page struct {
 	*Run
 	Title     string
 	Replicas  []member
-	Broken    []accusation
+	Broken    []brokenPromise
 	Judged    []judged
 	Overview  overview
 	Rows      []*row
@@ -34,43 +34,43 @@ type page struct {
 	Files     []string
 	From, To  string
 	Condition string
-	story     *story
+	writer    *timelineWriter
 }
 
-// member is a replica, for the legend and the heads of columns.
+// member is a replica in the legend and in the heads of columns.
 type member struct{ Lane, Name, Short, Tail string }
 
-// accusation is a promise that was broken, with all places.
-type accusation struct {
+// brokenPromise is a broken promise with all its violations.
+type brokenPromise struct {
 	invariant.Verdict
-	Name   string
-	Places []*place
-	// Again: it was quoted in full before.
-	Again bool
+	Name  string
+	Sites []*violationSite
+	// Quoted means that an earlier row has quoted the promise.
+	Quoted bool
 }
 
-// atOnce is how many places of a promise are told at the head of the page.
-const atOnce = 4
+// sitesShown is how many violations of a promise the head of the page shows at once.
+const sitesShown = 4
 
-// First are the places that are told at once, More the others.
-func (a accusation) First() []*place { return a.Places[:min(atOnce, len(a.Places))] }
+// First returns the violations that are shown at once.
+func (a brokenPromise) First() []*violationSite { return a.Sites[:min(sitesShown, len(a.Sites))] }
 
-// More are those that are told when they are asked for.
-func (a accusation) More() []*place { return a.Places[min(atOnce, len(a.Places)):] }
+// More returns the others.
+func (a brokenPromise) More() []*violationSite { return a.Sites[min(sitesShown, len(a.Sites)):] }
 
-// judged is one line of the table of verdicts.
+// judged is a line of the table of verdicts.
 type judged struct {
 	invariant.Verdict
 	Name string
 	Must bool
 }
 
-// WriteTimeline writes a page that shows the run to a person who knows neither the
-// operator nor the harness. It needs nothing but itself.
+// WriteTimeline writes a self-contained page for readers who know neither the operator nor the
+// harness.
 func (r *Run) WriteTimeline(w io.Writer) error {
-	places := placesOf(r.Verdicts)
-	s := tell(r, places)
-	p := page{Run: r, Title: r.Scenario, Overview: s.overview(places), Rows: s.rows, story: s, Condition: conditionOf(r.Result)}
+	sites := violationSitesOf(r.Verdicts)
+	s := newTimelineWriter(r, sites)
+	p := page{Run: r, Title: r.Scenario, Overview: s.overview(sites), Rows: s.rows, writer: s, Condition: conditionOf(r.Result)}
 	if r.Perturbation != "" {
 		p.Title += ", " + r.Perturbation
 	}
@@ -82,10 +82,10 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 		if v.Result != invariant.Broken {
 			continue
 		}
-		a := accusation{Verdict: v, Name: nameOf(v.Invariant)}
-		for _, place := range places {
-			if place.Invariant == v.Invariant {
-				a.Places = append(a.Places, place)
+		a := brokenPromise{Verdict: v, Name: nameOf(v.Invariant)}
+		for _, site := range sites {
+			if site.Invariant == v.Invariant {
+				a.Sites = append(a.Sites, site)
 			}
 		}
 		p.Broken = append(p.Broken, a)
@@ -99,7 +99,7 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 		}
 	}
 	for _, f := range r.Faults {
-		p.Happened = append(p.Happened, happened(s, f))
+		p.Happened = append(p.Happened, faultSummary(s, f))
 	}
 	p.From, p.To = s.began.UTC().Format(time.DateTime), s.ended.UTC().Format(time.DateTime)
 	p.Files = []string{verdictsFile, objectsFile, auditFile, caseFile, historyFile, replayFile}
@@ -112,7 +112,7 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 	return nil
 }
 
-// conditionOf says in a sentence what a result means.
+// conditionOf describes a result in a sentence.
 func conditionOf(r invariant.Result) string {
 	return map[invariant.Result]string{
 		invariant.Held:         "Every promise was kept.",
@@ -122,7 +122,7 @@ func conditionOf(r invariant.Result) string {
 	}[r]
 }
 
-func happened(s *story, f history.Fault) string {
+func faultSummary(s *timelineWriter, f history.Fault) string {
 	if f.Happened == 0 {
 		return "It did not happen: " + f.Detail + "."
 	}
@@ -136,37 +136,37 @@ func happened(s *story, f history.Fault) string {
 	return strings.TrimRight(text, ".") + "."
 }
 
-// Since is a time as the page shows it, in seconds from the beginning.
-func (p page) Since(at time.Time) string { return strings.TrimSuffix(p.story.since(at), " s") }
+// Since formats a time in seconds since the start.
+func (p page) Since(at time.Time) string { return strings.TrimSuffix(p.writer.since(at), " s") }
 
-// Who is the name of a lane.
-func (p page) Who(lane string) string { return p.story.who(lane) }
+// Who returns the name of a lane.
+func (p page) Who(lane string) string { return p.writer.laneName(lane) }
 
-// Here are the promises whose breach is told in full at a row.
-func (p page) Here(r *row) []accusation {
-	var here []accusation
+// Here returns the promises whose violations this row shows in full.
+func (p page) Here(r *row) []brokenPromise {
+	var here []brokenPromise
 	for _, a := range p.Broken {
 		first := slices.IndexFunc(p.Rows, func(row *row) bool {
-			return slices.ContainsFunc(a.Places, func(place *place) bool { return place.At == row.ID && row.ID != "" })
+			return slices.ContainsFunc(a.Sites, func(site *violationSite) bool { return site.At == row.ID && row.ID != "" })
 		})
-		a.Again = first >= 0 && p.Rows[first] != r
-		a.Places = slices.DeleteFunc(slices.Clone(a.Places), func(place *place) bool { return place.At != r.ID })
-		if len(a.Places) > 0 {
+		a.Quoted = first >= 0 && p.Rows[first] != r
+		a.Sites = slices.DeleteFunc(slices.Clone(a.Sites), func(site *violationSite) bool { return site.At != r.ID })
+		if len(a.Sites) > 0 {
 			here = append(here, a)
 		}
 	}
 	return here
 }
 
-// Elsewhere are those that only name it too.
-func (p page) Elsewhere(r *row) []*place {
-	return slices.DeleteFunc(slices.Clone(r.Places), func(place *place) bool { return place.At == r.ID })
+// Elsewhere returns the violations that refer to the row and that another row shows in full.
+func (p page) Elsewhere(r *row) []*violationSite {
+	return slices.DeleteFunc(slices.Clone(r.Sites), func(site *violationSite) bool { return site.At == r.ID })
 }
 
-// Class is how a row looks.
+// Class returns the style classes of a row.
 func (p page) Class(r *row) string {
 	classes := []string{r.Kind, cmp.Or(r.Effect, "none")}
-	for class, on := range map[string]bool{"aside": r.Aside, "resting": r.Resting, "broken": len(r.Places) > 0} {
+	for class, on := range map[string]bool{"aside": r.Aside, "resting": r.Resting, "broken": len(r.Sites) > 0} {
 		if on {
 			classes = append(classes, class)
 		}
@@ -175,7 +175,7 @@ func (p page) Class(r *row) string {
 	return strings.Join(classes, " ")
 }
 
-// NotFound reports whether an accusation has places that no row shows.
-func (p page) NotFound(a accusation) bool {
-	return slices.ContainsFunc(a.Places, func(place *place) bool { return place.At == "" })
+// NotFound reports whether a promise has violations without a row.
+func (p page) NotFound(a brokenPromise) bool {
+	return slices.ContainsFunc(a.Sites, func(site *violationSite) bool { return site.At == "" })
 }

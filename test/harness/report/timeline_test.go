@@ -25,7 +25,7 @@ func drawn(t *testing.T, r *Run) (text string, root *html.Node) {
 }
 
 // A page that is sent to somebody has to show everything there too.
-func TestTimelineNeedsNothingButItself(t *testing.T) {
+func TestTimeline_IsSelfContained(t *testing.T) {
 	g := NewWithT(t)
 	text, root := drawn(t, split(t))
 	ids, links := map[string]bool{}, 0
@@ -75,14 +75,14 @@ func class(n *html.Node) string {
 	return ""
 }
 
-func TestTimelineTellsTheRun(t *testing.T) {
+func TestTimeline_DescribesTheRun(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	_, root := drawn(t, r)
 	said := words(root)
 	for _, part := range []string{
 		"What was made to go wrong: a replica is killed. It did happen, 0.600 s after the beginning, to replica 0: PATCH /things/t.",
-		r.Replay, "seed 7", "plan " + r.Plan, single(r).Promise, single(r).Breaches[0],
+		r.Replay, "seed 7", "plan " + r.Plan, single(r).Promise, single(r).Violations[0].Message,
 		"users create things.example.com ns/t 200 stored it was not there before",
 		"replica 0 patch things.example.com ns/t 200 stored + Ready: False (IsFalse)",
 		"2 renewals of the Lease, 1 request of the cluster's own controllers about other objects",
@@ -95,7 +95,7 @@ func TestTimelineTellsTheRun(t *testing.T) {
 }
 
 // The place where the promise was broken is the write itself, and nothing else.
-func TestTimelineShowsWhereThePromiseWasBroken(t *testing.T) {
+func TestTimeline_MarksTheViolation(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	r.Verdicts = []invariant.Verdict{single(r)}
@@ -117,25 +117,25 @@ func TestTimelineShowsWhereThePromiseWasBroken(t *testing.T) {
 	g.Expect(words(why)).To(ContainSubstring("the Lease was held by replica op-1 then"))
 }
 
-func TestPlaceIsFoundInWordsVersionsAndMarks(t *testing.T) {
+func TestViolationSite_FollowsReferences(t *testing.T) {
 	r := split(t)
-	request := r.History.Requests[3].String()
+	revision := func(v uint64) invariant.Reference { return invariant.Reference{Revision: v} }
 	for name, tc := range map[string]struct {
-		breach string
-		want   []string // IDs of rows
+		references []invariant.Reference
+		want       []string // IDs of rows
 	}{
-		"Request":      {request + ": it is so", []string{"w3"}},
-		"Version":      {"things ns/t at resourceVersion 103 is so", []string{"w3"}},
-		"Two":          {"it went from resourceVersion 108 to resourceVersion 103", []string{"w8", "w3"}},
-		"Mark":         {`at "end" it is not there`, []string{"mark-end"}},
-		"Renewal":      {"it was at resourceVersion 104", []string{"w4"}},
-		"Nothing":      {"it is not there", nil},
-		"OtherVersion": {"at resourceVersion 9999", nil},
+		"Request":      {[]invariant.Reference{{Request: r.History.Requests[3].ID}, revision(103)}, []string{"w3"}},
+		"Version":      {[]invariant.Reference{revision(103)}, []string{"w3"}},
+		"Two":          {[]invariant.Reference{revision(108), revision(103)}, []string{"w8", "w3"}},
+		"Checkpoint":   {[]invariant.Reference{{Checkpoint: "end"}}, []string{"mark-end"}},
+		"Renewal":      {[]invariant.Reference{revision(104)}, []string{"w4"}},
+		"Nothing":      {nil, nil},
+		"OtherVersion": {[]invariant.Reference{revision(9999)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			p := &place{Number: 1, Breach: tc.breach}
-			tell(r, []*place{p})
+			p := &violationSite{Number: 1, Violation: invariant.Violation{References: tc.references}}
+			newTimelineWriter(r, []*violationSite{p})
 			var got []string
 			for _, row := range p.Rows {
 				got = append(got, row.ID)
@@ -146,8 +146,8 @@ func TestPlaceIsFoundInWordsVersionsAndMarks(t *testing.T) {
 	}
 }
 
-// Two requests may claim a version; the breach says which of them it is about.
-func TestPlaceIsTheRequestThatIsNamed(t *testing.T) {
+// Two requests may claim a revision; the violation refers to one of them.
+func TestViolationSite_DistinguishesRequestsOfOneRevision(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	accused := r.History.Requests[3]
@@ -155,20 +155,48 @@ func TestPlaceIsTheRequestThatIsNamed(t *testing.T) {
 	other.ID, other.Replica = "other", "op-1"
 	r.History.Requests = append(r.History.Requests, other)
 	r.History.Sort()
-	p := &place{Number: 1, Breach: accused.String() + ": it is so"}
-	tell(r, []*place{p})
+	p := &violationSite{Number: 1, Violation: invariant.Violation{References: []invariant.Reference{{Request: accused.ID}}}}
+	newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
 }
 
+// A message is for people. Its words decide nothing in the report.
+func TestTimeline_RewordedMessageChangesNothingElse(t *testing.T) {
+	g := NewWithT(t)
+	shape := func(r *Run) (elements []string) {
+		_, root := drawn(t, r)
+		for n := range root.Descendants() {
+			if n.Type == html.ElementNode {
+				element := n.Data
+				for _, a := range n.Attr {
+					element += " " + a.Key + "=" + a.Val
+				}
+				elements = append(elements, element)
+			}
+		}
+		return elements
+	}
+	r := split(t)
+	r.Verdicts = []invariant.Verdict{single(r)}
+	before := shape(r)
+	g.Expect(before).To(ContainElement(ContainSubstring("class=flagline")))
+	for i := range r.Verdicts[0].Violations {
+		r.Verdicts[0].Violations[i].Message = "resourceVersion 1 is reworded"
+	}
+	g.Expect(shape(r)).To(Equal(before))
+	text, _ := drawn(t, r)
+	g.Expect(text).To(ContainSubstring("resourceVersion 1 is reworded"))
+}
+
 // A read that a promise is about is shown; others are not.
-func TestRefusedReadIsShownIfItBrokeAPromise(t *testing.T) {
+func TestTimeline_ShowsReadsOfViolations(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	read := &r.History.Requests[2]
 	g.Expect(read.Effect).To(Equal(history.Read))
-	shown := func(places ...*place) bool {
-		for _, row := range tell(r, places).rows {
+	shown := func(places ...*violationSite) bool {
+		for _, row := range newTimelineWriter(r, places).rows {
 			if row.request == read {
 				return true
 			}
@@ -176,12 +204,12 @@ func TestRefusedReadIsShownIfItBrokeAPromise(t *testing.T) {
 		return false
 	}
 	g.Expect(shown()).To(BeFalse())
-	g.Expect(shown(&place{Breach: read.String() + ": it has no right to that"})).To(BeTrue())
+	g.Expect(shown(&violationSite{Violation: invariant.Violation{References: []invariant.Reference{{Request: read.ID}}}})).To(BeTrue())
 }
 
-func TestLifelinesSayWhoLedAndLived(t *testing.T) {
+func TestTimeline_Lifelines(t *testing.T) {
 	g := NewWithT(t)
-	s := tell(split(t), nil)
+	s := newTimelineWriter(split(t), nil)
 	type state struct{ alive, leads, acts bool }
 	seen := map[string][]state{}
 	for _, row := range s.rows {
@@ -200,7 +228,7 @@ func TestLifelinesSayWhoLedAndLived(t *testing.T) {
 }
 
 // A run of which hardly anything was recorded is drawn too.
-func TestTimelineOfNothing(t *testing.T) {
+func TestTimeline_EmptyHistory(t *testing.T) {
 	g := NewWithT(t)
 	text, _ := drawn(t, &Run{History: &history.History{}})
 	g.Expect(text).To(ContainSubstring("Nothing was made to go wrong."))

@@ -15,15 +15,17 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// armAttack finds the step that the plan is about: P19. The driver does it when its
-// turn comes.
-func armAttack(ctx context.Context, a *armed) error {
+// hostileAttack lets a hostile user act in the plan's step. execution.drive runs the attack when it
+// reaches that step.
+type hostileAttack struct{}
+
+func (hostileAttack) inject(ctx context.Context, a *activeFault) error {
 	n := a.plan.Target.Nth - 1
 	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Attack == nil {
 		return fmt.Errorf("looking for the attack: step %d of scenario %s is none", n+1, a.scenario.Name)
 	}
 	a.background = make(chan func(context.Context), 1)
-	a.all.Go(func() {
+	a.tasks.Go(func() {
 		select {
 		case do := <-a.background:
 			do(ctx)
@@ -33,40 +35,38 @@ func armAttack(ctx context.Context, a *armed) error {
 	return nil
 }
 
-// attacks reports whether the step is the attack that the plan is about. Without a
-// plan there is none.
-func (a *armed) attacks(step int) bool {
+// isAttack reports whether the step is the plan's attack. A clean run has none.
+func (a *activeFault) isAttack(step int) bool {
 	return a != nil && a.plan.Perturbation == scenario.Hostile && a.plan.Target.Nth == step+1
 }
 
-// attack does what a hostile user does. What only takes its effect by lasting goes on
-// while the scenario does.
-func (t *trial) attack(ctx context.Context, step scenario.Step) error {
+// attack acts as the hostile user. An attack that works by lasting goes on beside the scenario.
+func (t *execution) attack(ctx context.Context, step scenario.Step) error {
 	var holes blackHoles
-	t.armed.tidies = append(t.armed.tidies, holes.close)
-	steps, err := t.prepare(ctx, step, &holes)
+	t.activeFault.cleanups = append(t.activeFault.cleanups, holes.close)
+	steps, err := t.attackSteps(ctx, step, &holes)
 	if err != nil {
 		return err
 	}
-	t.armed.tidies = append(t.armed.tidies, func() error { return t.retract(context.WithoutCancel(ctx), steps) })
+	t.activeFault.cleanups = append(t.activeFault.cleanups, func() error { return t.cleanUpAttack(context.WithoutCancel(ctx), steps) })
 	c, err := t.clientOf(ctx, step)
 	if err != nil {
 		return err
 	}
-	touched, err := t.altered(step)
+	touched, err := t.alteredKeys(step)
 	if err != nil {
 		return err
 	}
 	if step.Attack.Name == attack.HighChurn {
-		t.armed.background <- func(ctx context.Context) { t.assault(ctx, c, step, steps, touched) }
+		t.activeFault.background <- func(ctx context.Context) { t.runAttack(ctx, c, step, steps, touched) }
 		return nil
 	}
-	t.assault(ctx, c, step, steps, touched)
+	t.runAttack(ctx, c, step, steps, touched)
 	return nil
 }
 
-// altered returns the key of the object that the attack alters, if it alters one.
-func (t *trial) altered(step scenario.Step) ([]history.Key, error) {
+// alteredKeys returns the key of the object that the attack alters, if it alters one.
+func (t *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
 	ref := step.Attack.Object
 	if ref == nil {
 		return nil, nil
@@ -82,8 +82,8 @@ func (t *trial) altered(step scenario.Step) ([]history.Key, error) {
 	}}, nil
 }
 
-// prepare generates the steps of an attack from what there is now.
-func (t *trial) prepare(ctx context.Context, step scenario.Step, holes *blackHoles) ([]scenario.Step, error) {
+// attackSteps generates the steps of an attack from the objects as they are now.
+func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *blackHoles) ([]scenario.Step, error) {
 	in := attack.Input{Attack: *step.Attack}
 	var err error
 	if in.Name == attack.DeadEndpoint {
@@ -111,32 +111,32 @@ func (t *trial) prepare(ctx context.Context, step scenario.Step, holes *blackHol
 	return attack.Steps(in)
 }
 
-// assault does the steps of an attack, in order, until the run ends. What the API
-// server refuses is a defence that works.
-func (t *trial) assault(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step, touched []history.Key) {
-	a := t.armed
+// runAttack performs the steps of an attack in order until the run ends. A refusal by the API
+// server is a defence that works, and no error.
+func (t *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step, touched []history.Key) {
+	a := t.activeFault
 	began, accepted := a.now(), 0
 	var last error
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		if last = t.persist(ctx, c, s); last == nil {
+		if last = t.retryStep(ctx, c, s); last == nil {
 			accepted++
 		}
 	}
 	if accepted == 0 {
-		a.missing("nothing of the attack was accepted: %v", last)
+		a.setVoidReason("nothing of the attack was accepted: %v", last)
 		return
 	}
-	a.noted(history.Fault{
+	a.record(history.Fault{
 		Began: began, Ended: a.now(), Attack: true, Touched: touched,
 		Detail: fmt.Sprintf("%s by %s: %d of %d accepted", step.Attack.Name, step.As, accepted, len(steps)),
 	})
 }
 
-// retract deletes what an attack has made, so that the next run does not meet it.
-func (t *trial) retract(ctx context.Context, steps []scenario.Step) error {
+// cleanUpAttack deletes the objects of an attack before the next run.
+func (t *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) error {
 	var made []scenario.Ref
 	for _, step := range steps {
 		if step.Apply == nil {
@@ -150,9 +150,9 @@ func (t *trial) retract(ctx context.Context, steps []scenario.Step) error {
 	for _, ref := range made {
 		errs = append(errs, client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))))
 	}
-	end := t.prover.clock.Now().Add(patience)
+	end := t.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range made {
-		if _, err := t.reach(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
+		if _, err := t.waitFor(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// blackHolePrefix begins the names of values that are URLs of black holes.
+// blackHolePrefix starts the names of values that are URLs of black holes.
 const blackHolePrefix = "blackhole."
 
 // blackHole accepts connections and never answers.
@@ -43,7 +43,7 @@ func openBlackHole(ctx context.Context) (*blackHole, error) {
 
 func (b *blackHole) url() string { return "http://" + b.listener.Addr().String() }
 
-// close ends all connections. From then on they are refused.
+// close ends all connections. Later connections are refused.
 func (b *blackHole) close() error {
 	err := b.listener.Close()
 	b.all.Wait()
@@ -56,7 +56,7 @@ func (b *blackHole) close() error {
 	return err
 }
 
-// blackHoles are those of one run.
+// blackHoles are the black holes of one run.
 type blackHoles []*blackHole
 
 // open opens n more and returns their URLs.
@@ -73,7 +73,7 @@ func (all *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 	return urls, nil
 }
 
-// name opens one for each value of a scenario that is one.
+// name opens one for each of the values with the prefix, and returns their URLs by value.
 func (all *blackHoles) name(ctx context.Context, values []string) (map[string]string, error) {
 	named := map[string]string{}
 	for _, value := range values {

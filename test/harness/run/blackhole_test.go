@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestABlackHoleAcceptsAndNeverAnswers(t *testing.T) {
+func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
 	g := NewWithT(t)
 	var holes blackHoles
 	named, err := holes.name(t.Context(), []string{"blackhole.1", "store.endpoint", "blackhole.2"})
@@ -27,7 +27,7 @@ func TestABlackHoleAcceptsAndNeverAnswers(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1))
 	g.Expect(err).To(MatchError(ContainSubstring("timeout")))
 
-	g.Expect(conn.SetReadDeadline(time.Now().Add(eventually))).To(Succeed())
+	g.Expect(conn.SetReadDeadline(time.Now().Add(testTimeout))).To(Succeed())
 	g.Expect(holes.close()).To(Succeed())
 	_, err = conn.Read(make([]byte, 1))
 	g.Expect(err).To(HaveOccurred())

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -18,37 +16,35 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// External is a system outside the cluster that a subject uses. All that replicas
-// ask of it goes through one proxy: which of them it was is told by who opened the
-// connection.
+// External is a system outside the cluster that a subject uses. All calls of the replicas go
+// through one proxy, which identifies the caller by the owner of the connection.
 type External interface {
-	// Proxy is where replicas find it.
+	// Proxy is the endpoint that replicas use.
 	Proxy() *fault.Proxy
-	// Values are what scenarios may refer to in braces, by name, such as
-	// store.endpoint; secret are those that must not be written down.
+	// Values returns the values that scenarios may name in braces, such as store.endpoint. Secret
+	// values must not be written to a file.
 	Values() (open, secret map[string]string)
-	// Do makes a change as somebody else, past the proxy. It fails for a change that
-	// it does not know.
+	// Do makes a change as another client, past the proxy. It returns an error for an unknown
+	// change.
 	Do(ctx context.Context, change, thing string) error
-	// Look says what is really there.
-	Look(ctx context.Context) ([]history.Thing, error)
-	// Read says what a request asked for, of what, for whom, and what became of it if
-	// it was answered. false: it is about nothing that is judged.
+	// Look lists what really exists.
+	Look(ctx context.Context) ([]history.ExternalThing, error)
+	// Read decodes a request into a call. It returns false for a request that no invariant judges.
 	Read(r fault.Request) (history.Call, bool)
-	// Refusal is the answer with one of the codes 403, 500 and 503 in its words.
+	// Refusal returns an error answer with code 403, 500 or 503 in the system's own format.
 	Refusal(code int) (fault.Answer, error)
-	// Stop ends it.
+	// Stop stops the system.
 	Stop() error
 }
 
-// StartExternal starts an external system. The clock is for its proxy; peer says
-// which replica has opened a connection, by the addresses of both its ends.
+// StartExternal starts an external system. Its proxy uses the clock. peer returns the replica that
+// opened a connection, by the addresses of both ends.
 type StartExternal func(ctx context.Context, c clock.Clock, peer func(client, server string) string) (External, error)
 
-// owner is the name of the replica that has opened a connection between these addresses;
-// "" if none has. It is asked while the connection is being accepted.
-func (p *Prover) owner(client, server string) string {
-	for _, r := range p.present() {
+// replicaOfConnection returns the name of the replica that opened a connection, or "". The proxy
+// calls it while it accepts the connection.
+func (p *Prover) replicaOfConnection(client, server string) string {
+	for _, r := range p.running() {
 		if r.process.Owns(client, server) {
 			return r.process.Name()
 		}
@@ -56,9 +52,9 @@ func (p *Prover) owner(client, server string) string {
 	return ""
 }
 
-// named is the replica of that name; nil if there is none.
-func (p *Prover) named(name string) *replica {
-	for _, r := range p.present() {
+// replicaNamed returns the replica of that name, or nil.
+func (p *Prover) replicaNamed(name string) *replica {
+	for _, r := range p.running() {
 		if r.process.Name() == name {
 			return r
 		}
@@ -66,35 +62,35 @@ func (p *Prover) named(name string) *replica {
 	return nil
 }
 
-// outer is what a run knows of the outside.
-type outer struct {
+// externalState is the external system as a run found it.
+type externalState struct {
 	open, secret map[string]string // values that the scenario may refer to, by name
-	older        map[history.Thing]bool
-	// before is how many requests there had been when the run began.
-	before int
+	preexisting  map[history.ExternalThing]bool
+	// requestsBefore is the number of requests before the run.
+	requestsBefore int
 }
 
-// meetExternal notes what is outside when a run begins: its values, what is there
-// already, and how much was asked of it before.
-func (t *trial) meetExternal(ctx context.Context, s scenario.Scenario) error {
+// snapshotExternal records the external system at the start of a run: its values, its things and
+// the number of earlier requests.
+func (t *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) error {
 	wanted, err := s.Values()
 	if err != nil {
 		return err
 	}
-	t.older = map[history.Thing]bool{}
+	t.preexisting = map[history.ExternalThing]bool{}
 	if x := t.prover.external; x != nil {
 		t.open, t.secret = x.Values()
 		x.Proxy().Forget()
-		t.before = len(x.Proxy().Journal().Requests)
+		t.requestsBefore = len(x.Proxy().Journal().Requests)
 		there, err := x.Look(ctx)
 		if err != nil {
 			return fmt.Errorf("looking at what is outside: %w", err)
 		}
 		for _, thing := range there {
-			t.older[thing] = true
+			t.preexisting[thing] = true
 		}
 	}
-	holes, err := t.holes.name(ctx, wanted)
+	holes, err := t.blackHoles.name(ctx, wanted)
 	if err != nil {
 		return err
 	}
@@ -102,7 +98,7 @@ func (t *trial) meetExternal(ctx context.Context, s scenario.Scenario) error {
 		t.open = map[string]string{}
 	}
 	maps.Copy(t.open, holes)
-	known := t.fillings()
+	known := t.placeholders()
 	for _, name := range wanted {
 		if _, known := known[name]; !known {
 			return fmt.Errorf("nothing outside the cluster has the value {%s}; the subject says what there is", name)
@@ -111,16 +107,17 @@ func (t *trial) meetExternal(ctx context.Context, s scenario.Scenario) error {
 	return nil
 }
 
-// fillings are what stands for the placeholders of the scenario.
-func (t *trial) fillings() map[string]string {
+// placeholders returns the values of the scenario's placeholders.
+func (t *execution) placeholders() map[string]string {
 	all := maps.Clone(t.names)
 	maps.Copy(all, t.open)
 	maps.Copy(all, t.secret)
 	return all
 }
 
-// look is what is outside of this run's; others may have left something behind.
-func (t *trial) look(ctx context.Context, m *history.Mark) error {
+// recordExternal adds this run's external things to a checkpoint. Earlier runs may have left
+// others.
+func (t *execution) recordExternal(ctx context.Context, m *history.Checkpoint) error {
 	x := t.prover.external
 	if x == nil {
 		return nil
@@ -129,13 +126,13 @@ func (t *trial) look(ctx context.Context, m *history.Mark) error {
 	if err != nil {
 		return fmt.Errorf("looking at what is outside: %w", err)
 	}
-	m.Looked = true
-	m.Things = slices.DeleteFunc(there, func(thing history.Thing) bool { return t.older[thing] })
+	m.Listed = true
+	m.Things = slices.DeleteFunc(there, func(thing history.ExternalThing) bool { return t.preexisting[thing] })
 	return nil
 }
 
-// external does what a step changes outside.
-func (t *trial) external(ctx context.Context, step scenario.Step) error {
+// changeExternal makes a step's change of the external system.
+func (t *execution) changeExternal(ctx context.Context, step scenario.Step) error {
 	if t.prover.external == nil {
 		return errors.New("the subject has nothing outside the cluster")
 	}
@@ -143,22 +140,22 @@ func (t *trial) external(ctx context.Context, step scenario.Step) error {
 	return t.prover.external.Do(ctx, what, thing)
 }
 
-// asked are the requests to what is outside since the run began.
-func (t *trial) asked() (fault.Journal, []fault.Request) {
+// externalRequests returns the requests to the external system since the run began.
+func (t *execution) externalRequests() (fault.Journal, []fault.Request) {
 	if t.prover.external == nil {
 		return fault.Journal{}, nil
 	}
 	journal := t.prover.external.Proxy().Journal()
-	return journal, journal.Requests[t.before:]
+	return journal, journal.Requests[t.requestsBefore:]
 }
 
-// calls are the requests to what is outside as a history has them. What the history
-// has of the API server says when they were.
-func (t *trial) calls(h *history.History) *history.History {
+// externalCalls returns the requests to the external system as calls of a history. The history's
+// requests to the API server place them among the revisions.
+func (t *execution) externalCalls(h *history.History) *history.History {
 	if t.prover.external == nil {
 		return &history.History{}
 	}
-	journal, requests := t.asked()
+	journal, requests := t.externalRequests()
 	added := &history.History{Recorded: []history.Source{history.External}}
 	for _, r := range requests {
 		call, about := t.prover.external.Read(r)
@@ -166,66 +163,24 @@ func (t *trial) calls(h *history.History) *history.History {
 			continue
 		}
 		call.ID, call.Replica, call.Delivered = strconv.Itoa(r.ID), journal.Peer(r), !r.Delivered.IsZero()
-		call.Began, call.Ended = r.Received, ended(r)
+		call.Began, call.Ended = r.Received, settledAt(r)
 		switch {
 		case r.Forwarded.IsZero():
 			call.Outcome = history.Failed
 		case r.Status == 0:
 			call.Outcome = history.Lost
 		}
-		call.Span = h.Around(call.Began, call.Ended)
+		call.RevisionRange = h.Neighbours(call.Began, call.Ended)
 		added.Calls = append(added.Calls, call)
 	}
 	return added
 }
 
-// ended is when it was settled what became of a call: at its answer, and of one
-// without when it was given up. The client can have known no earlier than that.
-func ended(r fault.Request) time.Time {
+// settledAt returns when the outcome of a call was final: at its answer, or when the client gave
+// up.
+func settledAt(r fault.Request) time.Time {
 	if !r.Answered.IsZero() {
 		return r.Answered
 	}
 	return r.Done
-}
-
-// observedCalls are what plans are derived from.
-func (t *trial) observedCalls(h *history.History) []scenario.Call {
-	normal := h.Normal()
-	var all []scenario.Call
-	_, requests := t.asked()
-	for _, r := range requests {
-		path := normal.Replace(pathOf(r))
-		if path == pathOf(r) {
-			continue // it is not about this run's
-		}
-		all = append(all, scenario.Call{Method: r.Method, Path: path, Changed: r.Mutating() && r.Committed(), Answered: r.Status != 0})
-	}
-	return all
-}
-
-// pathOf is a request's path with the names of its query's parameters.
-func pathOf(r fault.Request) string {
-	path := strings.TrimSuffix(r.Path, "/")
-	if len(r.Query) == 0 {
-		return path
-	}
-	return path + "?" + strings.Join(slices.Sorted(maps.Keys(r.Query)), "&")
-}
-
-// matchOf is what pathOf would say of the requests that a target is about.
-func matchOf(t scenario.Target, names map[string]string) (fault.Match, error) {
-	path, query, asks := strings.Cut(scenario.Fill(t.Path, names), "?")
-	m := fault.Match{Methods: []string{t.Method}, Path: path, NoQuery: !asks, From: t.Nth, To: t.Nth}
-	if !asks {
-		return m, nil
-	}
-	parameters, err := url.ParseQuery(query)
-	if err != nil {
-		return m, fmt.Errorf("reading the path %s: %w", t.Path, err)
-	}
-	m.Query = map[string]string{}
-	for name := range parameters {
-		m.Query[name] = ""
-	}
-	return m, nil
 }

@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Fleet are several Provers of one subject that work side by side. Each has a
-// control plane of its own: on one, two operators would reconcile each other's
-// objects.
+// Fleet is several Provers of one subject that work in parallel. Each has a control plane of its
+// own: on a shared one the operators would reconcile each other's objects.
 type Fleet struct {
 	provers []*Prover
 }
 
-// StartFleet starts n Provers as Start does. Each draws from a source of its own,
-// seeded by the options'. The Fleet has to be stopped.
+// StartFleet starts n Provers as Start does. The options' random source seeds one for each. The
+// caller has to stop the Fleet.
 func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 	f := &Fleet{provers: make([]*Prover, n)}
 	var all errgroup.Group
@@ -38,11 +37,11 @@ func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 	return f, nil
 }
 
-// Size is how many Provers there are.
+// Size returns the number of Provers.
 func (f *Fleet) Size() int { return len(f.provers) }
 
-// Each does n things, each with the Prover that is free next, in the order of their
-// numbers, and returns when all are done. After the first error no more are begun.
+// Each calls do n times, each time with the next free Prover, and returns when all calls have
+// ended. After the first error it starts no more.
 func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p *Prover, i int) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -62,7 +61,7 @@ func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p 
 	return all.Wait()
 }
 
-// Stop stops all Provers and returns what went wrong with them.
+// Stop stops all Provers and returns their errors.
 func (f *Fleet) Stop(ctx context.Context) error {
 	errs := make([]error, len(f.provers))
 	var all sync.WaitGroup

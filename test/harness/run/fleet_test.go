@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestAFleetDoesEachThingOnce(t *testing.T) {
+func TestFleet_CallsEachOnce(t *testing.T) {
 	g := NewWithT(t)
 	f := &Fleet{provers: []*Prover{{}, {}, {}}}
 	var mu sync.Mutex
@@ -33,7 +33,7 @@ func TestAFleetDoesEachThingOnce(t *testing.T) {
 	g.Expect(by).To(HaveLen(f.Size()), "side by side")
 }
 
-func TestAFleetStopsAtAnError(t *testing.T) {
+func TestFleet_StopsAtAnError(t *testing.T) {
 	g := NewWithT(t)
 	f := &Fleet{provers: []*Prover{{}, {}}}
 	wrong := errors.New("wrong")
@@ -55,7 +55,7 @@ func TestAFleetStopsAtAnError(t *testing.T) {
 	g.Expect(begun).To(BeNumerically("<", 10))
 }
 
-func TestAFleetThatIsBrokenOffSaysSo(t *testing.T) {
+func TestFleet_ReportsCancellation(t *testing.T) {
 	g := NewWithT(t)
 	f := &Fleet{provers: []*Prover{{}}}
 	ctx, cancel := context.WithCancel(t.Context())

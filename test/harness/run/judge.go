@@ -11,62 +11,62 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// Result is what became of a run.
+// Result is the outcome of a run.
 type Result = invariant.Result
 
 const (
-	// Held is that every promise that the scenario is about was kept.
+	// Held means that the operator kept every promise that the scenario is about.
 	Held = invariant.Held
-	// Broken is that one was not.
+	// Broken means that it broke a promise.
 	Broken = invariant.Broken
-	// Inconclusive is that none is known to be broken, and one that the scenario is
-	// about could not be judged.
+	// Inconclusive means that no promise is known to be broken, and one that the scenario is about
+	// could not be judged.
 	Inconclusive = invariant.Inconclusive
-	// Void is that what was to go wrong did not.
+	// Void means that the plan's fault did not happen.
 	Void = invariant.Void
 )
 
-// Reference is what a scenario looks like when nothing goes wrong.
+// Reference is a scenario as it runs without a fault.
 type Reference struct {
 	Scenario scenario.Scenario
 	// Histories are those of the clean runs.
 	Histories []*history.History
-	// Outcomes are what became of them: each is judged by the others.
+	// Outcomes are the outcomes of the clean runs; each is judged against all of them.
 	Outcomes []Outcome
 	observed []scenario.Observed
 }
 
-// Plans derives what can go wrong.
+// Plans derives the plans of the scenario.
 func (r *Reference) Plans(random *rand.Rand) []scenario.Plan {
 	return scenario.Plans(r.Scenario, r.observed, random)
 }
 
-// Outcome is what became of one run.
+// Outcome is the result of one run.
 type Outcome struct {
 	Scenario string `json:"scenario"`
-	// Plan is the ID of the plan; "" of a clean run.
+	// Plan is the ID of the plan; "" for a clean run.
 	Plan     string              `json:"plan,omitempty"`
 	Result   Result              `json:"result"`
 	Verdicts []invariant.Verdict `json:"verdicts"`
 	Faults   []history.Fault     `json:"faults,omitempty"`
 	Took     time.Duration       `json:"took"`
 	History  *history.History    `json:"-"`
-	// AuditLog is what the API server has written down of the run.
+	// AuditLog is the API server's audit log of the run.
 	AuditLog []byte `json:"-"`
 }
 
-// Reference runs a scenario n times in which nothing goes wrong. Two are needed to
-// tell what differs by itself.
+// Reference runs a scenario n times without a fault. Two runs show which differences are
+// incidental.
 func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Reference, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
 	ref := &Reference{Scenario: s}
-	var trials []*trial
+	var trials []*execution
 	var took []time.Duration
 	for range n {
 		began := p.clock.Now()
-		t, h, err := p.run(ctx, s, nil)
+		t, h, err := p.execute(ctx, s, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -83,19 +83,18 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	return ref, nil
 }
 
-// Clean runs the scenario once more with nothing going wrong. A promise that is
-// broken then is a false alarm, or a flaw that shows by itself.
+// Clean runs the scenario once more without a fault. A broken promise is then a false alarm, or a
+// defect that needs no fault.
 func (p *Prover) Clean(ctx context.Context, ref *Reference) (Outcome, error) {
-	return p.once(ctx, ref, nil)
+	return p.runOnce(ctx, ref, nil)
 }
 
-// Run runs one plan. An error is the harness's own; what the operator did wrong is
-// in the outcome.
+// Run runs one plan. An error is the harness's own; the outcome has the operator's violations.
 func (p *Prover) Run(ctx context.Context, ref *Reference, plan scenario.Plan) (Outcome, error) {
 	if plan.Scenario != ref.Scenario.Name {
 		return Outcome{}, fmt.Errorf("running plan %s: it is not one of scenario %s", plan.ID(), ref.Scenario.Name)
 	}
-	outcome, err := p.once(ctx, ref, &plan)
+	outcome, err := p.runOnce(ctx, ref, &plan)
 	if err != nil {
 		return outcome, fmt.Errorf("running plan %s: %w", plan.ID(), err)
 	}
@@ -103,9 +102,9 @@ func (p *Prover) Run(ctx context.Context, ref *Reference, plan scenario.Plan) (O
 	return outcome, nil
 }
 
-func (p *Prover) once(ctx context.Context, ref *Reference, plan *scenario.Plan) (Outcome, error) {
+func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Plan) (Outcome, error) {
 	began := p.clock.Now()
-	t, h, err := p.run(ctx, ref.Scenario, plan)
+	t, h, err := p.execute(ctx, ref.Scenario, plan)
 	if err != nil {
 		return Outcome{}, err
 	}

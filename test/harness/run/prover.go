@@ -22,56 +22,53 @@ import (
 )
 
 const (
-	// poll is how often the API server is asked whether something has come about.
-	poll = 50 * time.Millisecond
-	// recovery is how long the replicas may take to be ready, and one of them to lead.
-	recovery = time.Minute
+	// pollInterval is the period of reads while waiting for a state.
+	pollInterval = 50 * time.Millisecond
+	// recoveryTimeout bounds the wait for ready replicas and for a leader.
+	recoveryTimeout = time.Minute
 )
 
 // Figures are the names of an operator's metrics.
 type Figures = record.Figures
 
-// Subject is an operator that is to be proved, as data.
+// Subject describes the operator under test.
 type Subject struct {
-	// Plane is the control plane that it needs.
+	// Plane configures its control plane.
 	Plane env.Options
-	// Operator is how it ships.
+	// Operator is its installation.
 	Operator env.Subject
-	// Promises are what has to be known of it to judge it.
+	// Promises is what the invariants need to know of it.
 	Promises invariant.Operator
-	// Watched are resources that have to do with it besides those of the promises:
-	// every version of what a run makes of any of them is recorded.
+	// Watched are further resources to record, besides those of the promises.
 	Watched []history.Resource
-	// Replicas is how many of it run. Zero: 2.
+	// Replicas is the number of replicas. Zero means 2.
 	Replicas int
-	// External starts what it uses outside the cluster. Nil: nothing.
+	// External starts the external system that it uses, if any.
 	External StartExternal
-	// Node runs the Pods that there are, of the images that it knows. Nil: Pods stay
-	// as they are. For Deployments the Plane needs env.WorkloadControllers.
+	// Node runs Pods of the images that it knows. Without it, Pods do not run. Deployments need
+	// env.WorkloadControllers in Plane.
 	Node *env.NodeOptions
-	// Figures are the names of the metrics that tell of work and resources. The zero
-	// value: those of controller-runtime.
+	// Figures are the names of the metrics of work and resources. The zero value has those of
+	// controller-runtime.
 	Figures Figures
-	// Unelected are arguments, after all others, with which a replica acts without
-	// being elected.
+	// Unelected are additional arguments with which a replica acts without being elected.
 	Unelected []string
-	// Previous is the program of another version, from which is upgraded. Empty: the
-	// same program.
+	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
-	// Changes are what may change in its installation while it runs.
+	// Changes are possible changes of the installation at run time.
 	Changes []Change
 }
 
-// Options say what is proved.
+// Options configure a Prover.
 type Options struct {
 	Subject Subject
-	// Random gives the names of objects. Required.
+	// Random draws the names of objects. Required.
 	Random *rand.Rand
-	// Clock is for times and waits. Nil: the real one.
+	// Clock is used for times and waits. Nil means the real clock.
 	Clock clock.Clock
 }
 
-// Prover is an operator under test. Its methods are for one goroutine.
+// Prover runs scenarios with an operator and judges them. One goroutine may use it at a time.
 type Prover struct {
 	subject Subject
 	random  *rand.Rand
@@ -81,7 +78,7 @@ type Prover struct {
 	installation *env.Installation
 	client       client.Client // of an administrator
 	dynamic      dynamic.Interface
-	launch       launch
+	startReplica replicaStarter
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
@@ -89,13 +86,13 @@ type Prover struct {
 	runs         int
 
 	mu sync.Mutex
-	// replicas change while something runs beside the scenario only, under the lock.
+	// replicas is changed under the lock only, because faults run beside the scenario.
 	replicas []*replica
-	retired  []*replica // those that are no more
+	removed  []*replica // those that are no more
 }
 
-// Start starts a control plane with the operator and waits until it is ready. The
-// Prover has to be stopped.
+// Start starts a control plane with the operator and waits until it is ready. The caller has to
+// stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	p := &Prover{subject: o.Subject, random: o.Random, clock: o.Clock}
 	if p.clock == nil {
@@ -109,11 +106,11 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 			err = errors.Join(fmt.Errorf("starting a prover: %w", err), p.Stop(ctx))
 		}
 	}()
-	// Others may start one at the same time, on a machine that has little to spare.
+	// Other provers may start at the same time on a small machine.
 	if p.subject.Plane.StartTimeout == 0 {
 		p.subject.Plane.StartTimeout = time.Minute
 	}
-	// What is started here outlives the call, and so must its context.
+	// The control plane outlives this call, and so must its context.
 	lasting := context.WithoutCancel(ctx)
 	if p.plane, err = env.Start(lasting, p.subject.Plane); err != nil {
 		return nil, err
@@ -130,19 +127,19 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if p.dynamic, err = dynamic.NewForConfig(p.plane.Config()); err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	if err := p.install(lasting); err != nil {
+	if err := p.startReplicas(lasting); err != nil {
 		return nil, err
 	}
-	if err := p.surround(lasting); err != nil {
+	if err := p.startEnvironment(lasting); err != nil {
 		return nil, err
 	}
-	return p, p.recovered(ctx)
+	return p, p.waitUntilReady(ctx)
 }
 
-// surround starts what the operator needs around it, once there are replicas.
-func (p *Prover) surround(ctx context.Context) (err error) {
+// startEnvironment starts the external system and the node, after the replicas.
+func (p *Prover) startEnvironment(ctx context.Context) (err error) {
 	if p.subject.External != nil {
-		if p.external, err = p.subject.External(ctx, p.clock, p.owner); err != nil {
+		if p.external, err = p.subject.External(ctx, p.clock, p.replicaOfConnection); err != nil {
 			return err
 		}
 	}
@@ -152,33 +149,33 @@ func (p *Prover) surround(ctx context.Context) (err error) {
 	return err
 }
 
-// install starts the replicas, each behind a proxy.
-func (p *Prover) install(ctx context.Context) error {
+// startReplicas starts the replicas, each behind a proxy.
+func (p *Prover) startReplicas(ctx context.Context) error {
 	var err error
 	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {
 		return err
 	}
-	p.launch = p.launchProcess
+	p.startReplica = p.startProcess
 	for range p.subject.Replicas {
-		if _, err := p.add(ctx, unlike{}); err != nil {
+		if _, err := p.addReplica(ctx, replicaOverrides{}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Stop ends everything and returns what went wrong with that, and with the
-// replicas meanwhile.
+// Stop stops everything and returns the errors, including those of replicas that could not be
+// restarted.
 func (p *Prover) Stop(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	var errs []error
-	for _, r := range p.present() {
-		errs = append(errs, r.leave())
+	for _, r := range p.running() {
+		errs = append(errs, r.release())
 	}
 	if p.installation != nil {
 		errs = append(errs, p.installation.Stop(ctx))
 	}
-	for _, r := range p.present() {
+	for _, r := range p.running() {
 		errs = append(errs, r.proxy.Close())
 	}
 	if p.external != nil {
@@ -193,17 +190,16 @@ func (p *Prover) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// recovered waits until all replicas are ready and the Lease, which one of them
-// holds, is renewed.
-func (p *Prover) recovered(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, recovery)
+// waitUntilReady waits until all replicas are ready and one of them has renewed the Lease.
+func (p *Prover) waitUntilReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	var last error
 	before := ""
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var version string
-		if last = p.ready(ctx); last == nil {
-			version, last = p.heldLease(ctx)
+		if last = p.checkReady(ctx); last == nil {
+			version, last = p.leaseVersion(ctx)
 		}
 		renewed := last == nil && before != "" && before != version
 		if last == nil {
@@ -217,10 +213,10 @@ func (p *Prover) recovered(ctx context.Context) error {
 	return nil
 }
 
-// ready says which replica is not.
-func (p *Prover) ready(ctx context.Context) error {
+// checkReady returns an error that names the replicas that are not ready.
+func (p *Prover) checkReady(ctx context.Context) error {
 	var errs []error
-	for _, r := range p.present() {
+	for _, r := range p.running() {
 		if err := r.process.Ready(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))
 		}
@@ -228,13 +224,13 @@ func (p *Prover) ready(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// heldLease is the version of the Lease; it is an error if nobody holds it.
-func (p *Prover) heldLease(ctx context.Context) (string, error) {
-	lease, err := p.lease(ctx)
+// leaseVersion returns the version of the Lease, or an error if it has no holder.
+func (p *Prover) leaseVersion(ctx context.Context) (string, error) {
+	lease, err := p.readLease(ctx)
 	if err != nil {
 		return "", err
 	}
-	if holder(lease) == "" {
+	if holderOf(lease) == "" {
 		return "", errors.New("nobody holds the Lease")
 	}
 	return lease.ResourceVersion, nil

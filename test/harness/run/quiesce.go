@@ -17,23 +17,22 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// pause is how long the operator has to have written nothing before its rest
-// begins: what it does as soon as all is as desired, such as telling of it, is
-// still part of getting there.
-const pause = time.Second
+// quietPeriod is how long the operator must not write before a checkpoint begins. Its last writes
+// on convergence, such as events, belong to the work before.
+const quietPeriod = time.Second
 
-// quiesce waits for what is desired and for rest, and looks on. An operator that
-// does not come to rest is looked at all the same: that is for the invariants.
-func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Mark, error) {
-	mark := history.Mark{Name: name}
+// quiesce waits for convergence and idleness, and observes the checkpoint. It observes an operator
+// that does not become idle, too: the invariants judge that.
+func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce) (history.Checkpoint, error) {
+	mark := history.Checkpoint{Name: name}
 	var err error
-	if len(t.acted) > 0 {
-		mark.Acted = t.acted[len(t.acted)-1]
+	if len(t.actionTimes) > 0 {
+		mark.Acted = t.actionTimes[len(t.actionTimes)-1]
 	}
-	if mark.Converged, mark.Reached, err = t.rest(ctx, q); err != nil {
+	if mark.Converged, mark.Reached, err = t.waitForRest(ctx, q); err != nil {
 		return mark, err
 	}
-	if mark.From, err = t.prover.storeVersion(ctx); err != nil {
+	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
 		return mark, err
 	}
 	mark.Began = t.prover.clock.Now()
@@ -42,81 +41,80 @@ func (t *trial) quiesce(ctx context.Context, name string, q scenario.Quiesce) (h
 		return mark, fmt.Errorf("looking on at %q: %w", name, ctx.Err())
 	case <-t.prover.clock.After(q.For.Duration):
 	}
-	if err := t.look(ctx, &mark); err != nil {
+	if err := t.recordExternal(ctx, &mark); err != nil {
 		return mark, err
 	}
 	mark.Ended = t.prover.clock.Now()
-	last, err := t.prover.storeVersion(ctx)
-	// The next version will be stored after the end.
+	last, err := t.prover.latestVersion(ctx)
+	// The next version is stored after the end.
 	mark.To = last + 1
 	return mark, err
 }
 
-// rest waits for what is desired, for the end of faults, and for the operator to
-// have nothing to do. It reports whether and when what is desired was reached in time.
-func (t *trial) rest(ctx context.Context, q scenario.Quiesce) (converged bool, reached time.Time, err error) {
-	if converged, reached, err = t.converge(ctx, q); err != nil || t.armed == nil {
+// waitForRest waits for convergence, for the end of faults, and until the operator is idle. It
+// reports whether and when the operator converged in time.
+func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (converged bool, reached time.Time, err error) {
+	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil || t.activeFault == nil {
 		if err == nil {
-			err = t.settled(ctx, q, t.prover.clock.Now().Add(-pause))
+			err = t.waitForIdleReplicas(ctx, q, t.prover.clock.Now().Add(-quietPeriod))
 		}
 		return converged, reached, err
 	}
-	// A fault begins at a request: it may have been met while the state that it led to
-	// was seen already.
-	for again := true; again && err == nil; again = t.armed.busy() {
-		busy := t.armed.busy()
-		if err := t.armed.resting(ctx); err != nil {
+	// A fault may begin while the state that its request led to is already visible.
+	for again := true; again && err == nil; again = t.activeFault.hasOngoing() {
+		busy := t.activeFault.hasOngoing()
+		if err := t.activeFault.waitForOngoing(ctx); err != nil {
 			return false, reached, err
 		}
-		// What a fault did last may have undone it.
+		// The last effect of a fault may have undone the convergence.
 		var at time.Time
-		if converged, at, err = t.converge(ctx, q); err != nil {
+		if converged, at, err = t.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
 		if busy || reached.IsZero() || !converged {
 			reached = at
 		}
-		// Who leads since a moment has written nothing yet, and is about to: it has a
-		// pause more than others.
-		err = t.settled(ctx, q, t.prover.clock.Now().Add(pause))
+		// A new leader has not written yet, so idle means nothing until its first reconcile.
+		err = t.waitForIdleReplicas(ctx, q, t.prover.clock.Now().Add(quietPeriod))
 	}
 	return converged, reached, err
 }
 
-// converge waits for what is desired, and reports whether and when it was reached.
-func (t *trial) converge(ctx context.Context, q scenario.Quiesce) (converged bool, at time.Time, err error) {
-	if converged, err = t.reach(ctx, within(q.Within), q.Until...); converged {
+// waitForConvergence waits for the conditions of a checkpoint, and reports whether and when they
+// were met.
+func (t *execution) waitForConvergence(ctx context.Context, q scenario.Quiesce) (converged bool, at time.Time, err error) {
+	if converged, err = t.waitFor(ctx, within(q.Within), q.Until...); converged {
 		at = t.prover.clock.Now()
 	}
 	return converged, at, err
 }
 
-func (t *trial) settled(ctx context.Context, q scenario.Quiesce, last time.Time) error {
-	if err := t.prover.recovered(ctx); err != nil {
+func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, last time.Time) error {
+	if err := t.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	return t.settle(ctx, last, t.prover.clock.Now().Add(within(q.Within)))
+	return t.waitForIdle(ctx, last, t.prover.clock.Now().Add(within(q.Within)))
 }
 
-// settle waits until the operator has written nothing for a while, or until a time;
-// last is when it wrote before.
-func (t *trial) settle(ctx context.Context, last, until time.Time) error {
+// waitForIdle waits until the operator has not written for quietPeriod, or until a time. last is
+// the time of its last known write.
+func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) error {
 	from := t.bookmark
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
 		if err != nil {
 			return false, err
 		}
 		from = end
 		for _, user := range t.prover.subject.Promises.Users {
-			for _, e := range record.Writes(events, user, record.Not(t.renewal()), record.Not(t.inHostile)) {
+			for _, e := range record.Writes(events, user, record.Not(t.isRenewal()), record.Not(t.isHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
 				}
 			}
 		}
 		now := t.prover.clock.Now()
-		return now.Sub(last) >= pause || now.After(until), nil
+		return now.Sub(last) >= quietPeriod || now.After(until), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)
@@ -124,13 +122,13 @@ func (t *trial) settle(ctx context.Context, last, until time.Time) error {
 	return nil
 }
 
-// inHostile wants requests about what is in a hostile namespace, which need not rest.
-func (t *trial) inHostile(e auditv1.Event) bool {
-	return e.ObjectRef != nil && slices.Contains(t.hostile, e.ObjectRef.Namespace)
+// isHostile reports whether a request is about a hostile namespace, which need not become idle.
+func (t *execution) isHostile(e auditv1.Event) bool {
+	return e.ObjectRef != nil && slices.Contains(t.hostileNamespaces, e.ObjectRef.Namespace)
 }
 
-// renewal wants requests about the Lease.
-func (t *trial) renewal() record.Match {
+// isRenewal matches requests about the Lease.
+func (t *execution) isRenewal() record.Match {
 	lease := t.prover.subject.Promises.Lease
 	wanted := []record.Match{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace), record.Named(lease.Name)}
 	return func(e auditv1.Event) bool {
@@ -138,11 +136,11 @@ func (t *trial) renewal() record.Match {
 	}
 }
 
-// namespaces are a resource that every API server has.
+// namespaces is a resource of every API server.
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// storeVersion is the last version that has been stored.
-func (p *Prover) storeVersion(ctx context.Context) (uint64, error) {
+// latestVersion returns the latest resourceVersion of the store.
+func (p *Prover) latestVersion(ctx context.Context) (uint64, error) {
 	list, err := p.dynamic.Resource(namespaces).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return 0, fmt.Errorf("asking for the store's version: %w", err)

@@ -19,11 +19,11 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// backOff is how long a process that has ended by itself stays down, so that one
-// that cannot start does not take the machine.
-const backOff = 500 * time.Millisecond
+// restartDelay is how long a process that ended by itself stays down, to spare the machine if it
+// cannot start.
+const restartDelay = 500 * time.Millisecond
 
-// process is what an env.Replica can do.
+// process is implemented by env.Replica.
 type process interface {
 	Name() string
 	Ready(ctx context.Context) error
@@ -38,8 +38,8 @@ type process interface {
 	Ports() env.ReplicaPorts
 }
 
-// replica is a process of the operator, its proxy, and what a kubelet does for it:
-// when it has ended it is started again.
+// replica is a process of the operator with its proxy. It starts the process again when it has
+// ended, as a kubelet does.
 type replica struct {
 	proxy   *fault.Proxy
 	process process
@@ -47,28 +47,28 @@ type replica struct {
 	build   string // what the history says it was built from
 	prober  *record.Prober
 
-	end     context.CancelFunc
-	keeping sync.WaitGroup
+	cancel     context.CancelFunc
+	supervisor sync.WaitGroup
 
-	mu     sync.Mutex
-	past   []history.Replica // the last one is the process that runs
-	killed bool              // the process that runs was
-	leaves bool              // the process that runs is the last
-	err    error             // why it was not started again
+	mu        sync.Mutex
+	processes []history.Replica // the last one is the process that runs
+	wasKilled bool              // the process that runs was
+	isLast    bool              // the process that runs is the last
+	err       error             // why it was not started again
 }
 
-// keep begins to keep the process running.
-func (r *replica) keep(ctx context.Context, process process) {
-	ctx, r.end = context.WithCancel(ctx)
+// supervise restarts the process whenever it ends, in the background.
+func (r *replica) supervise(ctx context.Context, process process) {
+	ctx, r.cancel = context.WithCancel(ctx)
 	r.process = process
-	r.began()
-	r.keeping.Go(func() {
+	r.recordStart()
+	r.supervisor.Go(func() {
 		for {
 			code, err := process.Wait(ctx)
 			if err != nil {
 				return // it is no longer to be kept
 			}
-			onPurpose, last := r.ended(code)
+			onPurpose, last := r.recordEnd(code)
 			if last {
 				return
 			}
@@ -76,7 +76,7 @@ func (r *replica) keep(ctx context.Context, process process) {
 				select {
 				case <-ctx.Done():
 					return
-				case <-r.clock.After(backOff):
+				case <-r.clock.After(restartDelay):
 				}
 			}
 			if err := process.Restart(); err != nil {
@@ -85,48 +85,47 @@ func (r *replica) keep(ctx context.Context, process process) {
 				r.mu.Unlock()
 				return
 			}
-			r.began()
+			r.recordStart()
 		}
 	})
 }
 
-func (r *replica) began() {
+func (r *replica) recordStart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.killed = false
-	r.past = append(r.past, history.Replica{Name: r.process.Name(), Build: r.build, Started: r.clock.Now()})
+	r.wasKilled = false
+	r.processes = append(r.processes, history.Replica{Name: r.process.Name(), Build: r.build, Started: r.clock.Now()})
 }
 
-// ended notes the end and reports whether it was on purpose, and whether the
-// replica has come to its end with it.
-func (r *replica) ended(code int) (onPurpose, last bool) {
+// recordEnd records the end of the process and reports whether it was on purpose, and whether the
+// process was the last.
+func (r *replica) recordEnd(code int) (onPurpose, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	life := &r.past[len(r.past)-1]
-	life.Ended, life.Exit, life.Killed = r.clock.Now(), code, r.killed
-	return r.killed || !life.Asked.IsZero(), r.leaves
+	life := &r.processes[len(r.processes)-1]
+	life.Ended, life.Exit, life.Killed = r.clock.Now(), code, r.wasKilled
+	return r.wasKilled || !life.Asked.IsZero(), r.isLast
 }
 
-// kill ends the process with SIGKILL. It returns when it is gone.
+// kill sends SIGKILL to the process and returns when it has ended.
 func (r *replica) kill() {
-	// Under the lock, so that it is the process of this life that is killed: one that
-	// ends by itself meanwhile is not started again before.
+	// The lock keeps a process that ends by itself from being restarted before the kill.
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.killed = true
+	r.wasKilled = true
 	r.process.Kill()
 }
 
-// ask asks the process that runs to stop, as a kubelet does, and does not wait. It
-// returns which of all processes so far that is.
-func (r *replica) ask(ctx context.Context) (life int, err error) {
-	err = wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
+// terminate sends SIGTERM to the running process, as a kubelet does, and does not wait. It returns
+// the process's index in lifetimes.
+func (r *replica) terminate(ctx context.Context) (life int, err error) {
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		life = len(r.past) - 1
-		runs := r.past[life].Ended.IsZero()
+		life = len(r.processes) - 1
+		runs := r.processes[life].Ended.IsZero()
 		if runs {
-			r.past[life].Asked = r.clock.Now()
+			r.processes[life].Asked = r.clock.Now()
 		}
 		return runs, nil
 	})
@@ -139,12 +138,12 @@ func (r *replica) ask(ctx context.Context) (life int, err error) {
 	return life, nil
 }
 
-// gone waits until a process has ended. One that takes longer than grace is ended,
-// which does not count as killed: it was given its chance.
-func (r *replica) gone(ctx context.Context, life int, grace time.Duration) error {
+// waitUntilEnded waits until a process has ended, and kills it after grace. It does not count as
+// killed then: it had time to stop.
+func (r *replica) waitUntilEnded(ctx context.Context, life int, grace time.Duration) error {
 	limit := r.clock.Now().Add(grace)
-	err := wait.PollUntilContextCancel(ctx, poll, true, func(context.Context) (bool, error) {
-		if ended := r.lived()[life].Ended; !ended.IsZero() {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		if ended := r.lifetimes()[life].Ended; !ended.IsZero() {
 			return true, nil
 		}
 		if r.clock.Now().After(limit) {
@@ -158,36 +157,36 @@ func (r *replica) gone(ctx context.Context, life int, grace time.Duration) error
 	return nil
 }
 
-// retire asks the process to stop and does not start it again.
-func (r *replica) retire(ctx context.Context, grace time.Duration) error {
+// stop terminates the process and does not start it again.
+func (r *replica) stop(ctx context.Context, grace time.Duration) error {
 	r.mu.Lock()
-	r.leaves = true
+	r.isLast = true
 	r.mu.Unlock()
-	life, err := r.ask(ctx)
+	life, err := r.terminate(ctx)
 	if err != nil {
 		return err
 	}
-	return r.gone(ctx, life, grace)
+	return r.waitUntilEnded(ctx, life, grace)
 }
 
-// lived are all processes so far.
-func (r *replica) lived() []history.Replica {
+// lifetimes returns all processes so far.
+func (r *replica) lifetimes() []history.Replica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.past)
+	return slices.Clone(r.processes)
 }
 
-// leave stops keeping the process running, which it may go on doing. It returns
-// why it could not be kept running before.
-func (r *replica) leave() error {
-	if r.end == nil {
+// release ends the supervision; the process may run on. It returns the error of a restart that
+// failed.
+func (r *replica) release() error {
+	if r.cancel == nil {
 		return nil
 	}
 	if r.prober != nil {
 		r.prober.Stop()
 	}
-	r.end()
-	r.keeping.Wait()
+	r.cancel()
+	r.supervisor.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return errors.Join(r.err)

@@ -21,11 +21,11 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// answerWithin is how long an answer about access may take to become the expected
-// one, where the scenario does not say.
-const answerWithin = 10 * time.Second
+// accessTimeout bounds the wait for the expected answer to an access review, unless the scenario
+// has a timeout.
+const accessTimeout = 10 * time.Second
 
-// userClients are the users that a scenario's steps act as.
+// userClients has a client for each user of a scenario.
 type userClients struct {
 	known   []scenario.User
 	clients map[string]client.Client
@@ -39,14 +39,13 @@ func (p *Prover) impersonateUser(u scenario.User) (client.Client, error) {
 	return client.New(config, client.Options{})
 }
 
-// groupsOf are the groups of a user, with the one that each authenticated user has.
+// groupsOf returns a user's groups, including the one of all authenticated users.
 func groupsOf(u scenario.User) []string {
 	return append(slices.Clone(u.Groups), "system:authenticated")
 }
 
-// clientOf is the client of the user who acts in a step. A role is bound before the
-// first one.
-func (t *trial) clientOf(ctx context.Context, step scenario.Step) (client.Client, error) {
+// clientOf returns the client of a step's user. It binds the user's role at first use.
+func (t *execution) clientOf(ctx context.Context, step scenario.Step) (client.Client, error) {
 	if step.As == "" {
 		return t.prover.client, nil
 	}
@@ -74,18 +73,18 @@ func (t *trial) clientOf(ctx context.Context, step scenario.Step) (client.Client
 	return c, nil
 }
 
-// bind gives a user its role, and waits until the authorizer knows.
-func (t *trial) bind(ctx context.Context, u scenario.User) error {
+// bind binds a user's role and waits until the authorizer allows it.
+func (t *execution) bind(ctx context.Context, u scenario.User) error {
 	binding := map[string]any{
 		"apiVersion": rbacv1.SchemeGroupVersion.String(), "kind": "RoleBinding",
 		"metadata": map[string]any{"namespace": u.Namespace, "name": "scenario:" + u.Role + ":" + u.Name},
 		"roleRef":  map[string]any{"apiGroup": rbacv1.GroupName, "kind": "ClusterRole", "name": u.Role},
 		"subjects": []any{map[string]any{"apiGroup": rbacv1.GroupName, "kind": "User", "name": u.Name}},
 	}
-	if err := t.act(ctx, scenario.Step{Apply: binding}); err != nil { // as an administrator
+	if err := t.perform(ctx, scenario.Step{Apply: binding}); err != nil { // as an administrator
 		return err
 	}
-	// Each of Kubernetes' own roles for users of a namespace allows this.
+	// All of Kubernetes' user-facing roles allow this.
 	reads := scenario.Access{User: u.Name, Groups: u.Groups, Verb: "get", Resource: "configmaps", Namespace: u.Namespace, Allowed: true}
 	allowed, err := t.review(ctx, reads)
 	if err == nil && !allowed {
@@ -94,13 +93,12 @@ func (t *trial) bind(ctx context.Context, u scenario.User) error {
 	return err
 }
 
-// review returns whether an access is allowed, as soon as that is what is expected, or
-// else in the end.
-func (t *trial) review(ctx context.Context, a scenario.Access) (allowed bool, err error) {
+// review returns whether an access is allowed. It waits a while for the expected answer.
+func (t *execution) review(ctx context.Context, a scenario.Access) (allowed bool, err error) {
 	resource := schema.ParseGroupResource(a.Resource)
-	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Within.Duration, answerWithin))
+	limited, cancel := context.WithTimeout(ctx, cmp.Or(a.Within.Duration, accessTimeout))
 	defer cancel()
-	err = wait.PollUntilContextCancel(limited, poll, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: a.User, Groups: groupsOf(scenario.User{Groups: a.Groups}),
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -119,15 +117,15 @@ func (t *trial) review(ctx context.Context, a scenario.Access) (allowed bool, er
 	return allowed, nil
 }
 
-// expects reviews an access that a step expects, and notes the answer. The
-// expectation stands until a step acts.
-func (t *trial) expects(ctx context.Context, step scenario.Step) error {
-	t.standing = append(t.standing, step)
-	return t.decide(ctx, step, "")
+// checkAccess reviews an access that a step expects, and records the answer. The expectation holds
+// until the next step that acts.
+func (t *execution) checkAccess(ctx context.Context, step scenario.Step) error {
+	t.expectations = append(t.expectations, step)
+	return t.recordDecision(ctx, step, "")
 }
 
-// decide notes the answer to what a step expects, during a fault or none.
-func (t *trial) decide(ctx context.Context, step scenario.Step, during string) error {
+// recordDecision records the answer to a step's expectation, during a fault or without one.
+func (t *execution) recordDecision(ctx context.Context, step scenario.Step, during string) error {
 	allowed, err := t.review(ctx, *step.May)
 	if err != nil {
 		return err
@@ -138,24 +136,24 @@ func (t *trial) decide(ctx context.Context, step scenario.Step, during string) e
 	return nil
 }
 
-// confirm reviews again, during a fault, all accesses that are still expected.
-func (t *trial) confirm(ctx context.Context, during string) error {
+// recheckAccess reviews all current expectations again, during a fault.
+func (t *execution) recheckAccess(ctx context.Context, during string) error {
 	var errs []error
-	for _, step := range t.standing {
-		errs = append(errs, t.decide(ctx, step, during))
+	for _, step := range t.expectations {
+		errs = append(errs, t.recordDecision(ctx, step, during))
 	}
 	return errors.Join(errs...)
 }
 
-// refused reports whether the API server has refused a request for good.
-func refused(err error) bool {
+// isRefusal reports whether the API server refused a request for good.
+func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)
 }
 
-// outcome notes whether a step was refused that has to be. A refusal that the scenario
-// allows is no error.
-func (t *trial) outcome(step scenario.Step, err error) error {
-	if step.Refused == "" || err != nil && !refused(err) {
+// checkRefusal records whether a step that must be refused was. A refusal that the scenario allows
+// is no error.
+func (t *execution) checkRefusal(step scenario.Step, err error) error {
+	if step.Refused == "" || err != nil && !isRefusal(err) {
 		return err
 	}
 	if step.Refused == scenario.MustRefuse {
@@ -166,7 +164,7 @@ func (t *trial) outcome(step scenario.Step, err error) error {
 	return nil
 }
 
-// actionOf is what a step does, and as whom.
+// actionOf describes a step and its user.
 func actionOf(step scenario.Step) string {
 	who := cmp.Or(step.As, "an administrator")
 	switch {

@@ -7,36 +7,35 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Hostile is that a hostile user attacks: one of the scenario's steps with an attack
-// is done, which clean runs leave out.
+// Hostile lets a hostile user perform one of the scenario's steps with an attack. Clean runs leave
+// these steps out.
 const Hostile Perturbation = "P19"
 
 // AttackTarget is the method of a target that is a step with an attack.
 const AttackTarget = "ATTACK"
 
-// Attack is an attack by name, with its parameters. The objects are the scenario's,
-// so that no attack knows the operator.
+// Attack names an attack and its parameters. The objects come from the scenario, so no attack
+// depends on an operator.
 type Attack struct {
 	// Name is one of package attack.
 	Name string `json:"name"`
-	// Namespace is where the attacker acts. What is in it is not judged by promises
-	// about objects. Empty: everything is judged.
+	// Namespace is where the attacker acts. Promises about objects do not cover it. Empty means
+	// that all namespaces are judged.
 	Namespace string `json:"namespace,omitempty"`
-	// Count is how many objects or changes there are. Zero: one.
+	// Count is the number of objects or changes. Zero means one.
 	Count int `json:"count,omitempty"`
-	// Size is how many bytes $(padding) has.
+	// Size is the number of bytes of $(padding).
 	Size resource.Quantity `json:"size,omitzero"`
-	// Endpoints is how many black holes $(endpoint) stands for. Zero: one for each object.
+	// Endpoints is the number of black holes for $(endpoint). Zero means one for each object.
 	Endpoints int `json:"endpoints,omitempty"`
-	// Template is the object that is made. $(index), $(padding) and $(endpoint) in it
-	// are filled for each object.
+	// Template is the object to create. $(index), $(padding) and $(endpoint) are filled for each
+	// object.
 	Template map[string]any `json:"template,omitempty"`
-	// Object is what is altered.
+	// Object is the object to alter.
 	Object *Ref `json:"object,omitempty"`
-	// Owner is what forged owner references name.
+	// Owner is the owner that forged owner references name.
 	Owner *Ref `json:"owner,omitempty"`
-	// Marks are labels and annotations, and the values that the attacker gives to those
-	// that the object has.
+	// Marks maps labels and annotations of the object to the attacker's values.
 	Marks map[string]string `json:"marks,omitempty"`
 }
 
@@ -56,7 +55,7 @@ func (a Attack) validate(step string) error {
 	return nil
 }
 
-// Hostile returns the namespaces from which the scenario's attacks come.
+// Hostile returns the namespaces of the scenario's attackers.
 func (s Scenario) Hostile() []string {
 	var all []string
 	for _, step := range s.Steps {
@@ -67,7 +66,7 @@ func (s Scenario) Hostile() []string {
 	return all
 }
 
-// attacks are the attacks of the scenario, one at a time.
+// attacks plans each attack of the scenario.
 func attacks(d *derivation) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {

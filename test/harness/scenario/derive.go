@@ -6,38 +6,36 @@ import (
 	"strconv"
 )
 
-// Write is a request of the subject, in a clean run, that was to change something.
+// Write is a write of the subject in a clean run.
 type Write struct {
 	Method string
-	// Path has placeholders where it has names of the scenario.
+	// Path has placeholders for names of the scenario.
 	Path string
-	// Effective: it did change something.
+	// Effective means that the write changed something.
 	Effective bool
-	// Made: it made an object, other than those that the subject reconciles.
+	// Made means that it created an object, other than those that the subject reconciles.
 	Made bool
 }
 
-// Observed is what was seen of the subject in one clean run. Names of the scenario
-// are placeholders in it.
+// Observed is the behavior of the subject in one clean run, with placeholders for names of the
+// scenario.
 type Observed struct {
-	// Writes are the requests to the API server that were to change something, in
-	// the order in which they came.
+	// Writes are the writes to the API server in the order in which they came.
 	Writes []Write
-	// Calls are the requests to what is outside the cluster that are about the run's
-	// own things, in the order in which they came.
+	// Calls are the calls about the run's own external things in the order in which they came.
 	Calls []Call
-	// News are what watches told of the run's own objects, each once, in the order in
-	// which it came.
-	News []News
-	// Leases is the path of the collection with the Lease; empty if that is not watched.
+	// WatchEvents are the watch events about the run's own objects, each once, in the order in
+	// which they came.
+	WatchEvents []WatchEvent
+	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
-	// Unelected says that it is known how a replica acts without being elected.
+	// Unelected means that the subject can run a replica without an election.
 	Unelected bool
-	// Changes are those that the subject's installation may see.
+	// Changes are the possible changes of the installation.
 	Changes []Change
 }
 
-// derivation is what plans are derived from.
+// derivation is the input of the rules that derive plans.
 type derivation struct {
 	scenario Scenario
 	runs     []Observed
@@ -48,23 +46,24 @@ func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
 	return Plan{Scenario: d.scenario.Name, Perturbation: p, Variant: variant, Target: t}
 }
 
-// derivations are the rules by which plans come to be, in the order of the plans.
+// derivations are the rules in the order of their plans. The order fixes which random number each
+// rule draws.
 var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
 	lateWrites,
-	lostLeaders,
-	twins,
-	atNews,
-	worldMoves,
-	outsideFails,
+	leaderFaults,
+	splitBrains,
+	watchFaults,
+	environmentChanges,
+	externalFaults,
 	installationChanges,
 	attacks,
 	failover,
 }
 
-// Plans derives what can go wrong from what was seen in clean runs. What was seen
-// in some runs only is no target, as it could not be met for sure. The random
-// numbers choose where not everything is tried.
+// Plans derives the plans of a scenario from its clean runs. Only requests that came in all runs
+// are targets, because others may not come again. The random numbers select targets where not all
+// are tried.
 func Plans(s Scenario, runs []Observed, random *rand.Rand) []Plan {
 	if len(runs) == 0 {
 		return nil
@@ -80,8 +79,8 @@ func Plans(s Scenario, runs []Observed, random *rand.Rand) []Plan {
 	return plans
 }
 
-// atEachWrite are the deaths and errors at each write. The random numbers choose
-// the code of each Refuse.
+// atEachWrite plans crashes, lost answers and refusals at each write. The random numbers select
+// the code of each refusal.
 func atEachWrite(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range d.writes() {
@@ -93,13 +92,12 @@ func atEachWrite(d *derivation) []Plan {
 	return plans
 }
 
-// writes are the requests to the API server that had an effect in all runs, in the
-// order of the first.
+// writes returns the writes that had an effect in all runs, in the order of the first run.
 func (d *derivation) writes() []Target {
 	return steady(d.runs, func(o Observed) []Write { return o.Writes })
 }
 
-// steady are the requests of one kind that had an effect in all runs.
+// steady returns the requests that had an effect in all runs.
 func steady(runs []Observed, of func(Observed) []Write) []Target {
 	in := map[Target]int{}
 	var order, all []Target

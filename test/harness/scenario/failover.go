@@ -1,7 +1,7 @@
 package scenario
 
-// FalseEvidence shows others an end of the leader's process, which runs on. Its variants are
-// what they see of the leader's Pod.
+// FalseEvidence shows standbys an end of the leader's process, which runs on. Its variants are
+// states of the leader's Pod.
 const FalseEvidence Perturbation = "P21"
 
 // Variants of FalseEvidence, and of Pause.
@@ -16,8 +16,8 @@ const (
 	VariantReconnect = "reconnect"
 )
 
-// failover are the faults of what a standby sees of the Lease and of its holder. Each happens
-// once, at a write or a step that the random numbers choose.
+// failover plans faults of a standby's view of the Lease and its holder. Each happens once, at a
+// random write or step.
 func failover(d *derivation) []Plan {
 	var plans []Plan
 	if writes := d.writes(); len(writes) > 0 {
@@ -33,7 +33,7 @@ func failover(d *derivation) []Plan {
 		}
 	}
 	if path := d.runs[0].Leases; path != "" && actions > 0 {
-		for _, p := range []Perturbation{LateNews, MissedNews, LostNews} {
+		for _, p := range []Perturbation{LateEvents, MissedEvents, LostEvents} {
 			plans = append(plans, d.plan(p, "", Target{Method: watchMethod, Path: path, Nth: 1 + d.random.IntN(actions)}))
 		}
 		plans = append(plans, d.plan(StaleStart, "", Target{Method: startMethod, Path: path, Nth: 1 + d.random.IntN(actions)}))

@@ -8,60 +8,58 @@ import (
 	"strings"
 )
 
-// Perturbation is a kind of thing that goes wrong.
+// Perturbation is a kind of fault.
 type Perturbation string
 
 const (
-	// DieAfterCommit kills the replica when the API server has done what it asked
-	// for, before the replica knows.
+	// DieAfterCommit kills the replica after the API server has carried out a request and before
+	// the answer arrives.
 	DieAfterCommit Perturbation = "P1"
-	// DieBeforeCommit kills the replica when its request is on the way, which the
-	// API server never sees.
+	// DieBeforeCommit kills the replica before its request reaches the API server.
 	DieBeforeCommit Perturbation = "P2"
-	// LoseAnswer cuts the connection when the API server has done what was asked
-	// for. The replica lives, and does not know.
+	// LoseAnswer cuts the connection after the API server has carried out a request. The replica
+	// lives on without the answer.
 	LoseAnswer Perturbation = "P3"
-	// Refuse answers with an error instead of the API server, which sees nothing.
-	// Its variants are the codes.
+	// Refuse answers with an error in place of the API server, which does not see the request. Its
+	// variants are the codes.
 	Refuse Perturbation = "P4"
-	// Elsewhere is no fault: the operator is installed in a namespace of another name,
-	// by manifests of its own. It cannot be derived, and is not part of a run.
+	// Elsewhere is no fault: the operator is installed in a namespace of another name, by
+	// manifests of its own. It is not derived and is no part of a run.
 	Elsewhere Perturbation = "P20"
 )
 
 // ManifestsTarget is the method of a target that is an installation's manifests.
 const ManifestsTarget = "MANIFESTS"
 
-// codes are those that a Refuse may have: a conflict, too many requests, an
-// internal error, no service, a timeout.
+// codes are the variants of Refuse.
 var codes = []int{
 	http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// variants are those of each perturbation that there is; "" is that it has none.
+// variants has the variants of each perturbation; "" is the perturbation without one.
 var variants = map[Perturbation][]string{
-	DieAfterCommit:  {""},
-	DieBeforeCommit: {""},
-	LoseAnswer:      {""},
-	Refuse:          texts(codes),
-	DeliverLate:     {""},
-	Pause:           {"", VariantReconnect},
-	CutLease:        {"", VariantRest},
-	CutOff:          {VariantLeader, VariantAll, VariantStart},
-	Ask:             {"", VariantStandby, VariantStart, VariantSlow},
-	FalseEvidence:   {VariantTerminated, VariantDeleted, VariantReplaced},
-	Twins:           {VariantUnelected, VariantUpgrade},
-	LateNews:        {""},
-	MissedNews:      {""},
-	LostNews:        {""},
-	StaleStart:      {""},
-	StartRace:       append(texts(raceCodes), NoAnswer),
-	Elsewhere:       {""},
-	WorldMoves:      {StripLabels, RemoveChild, Rival, ForeignFinalizer},
-	Changed:         {FlagChange, RuleChange, WebhookChange, DefinitionChange},
-	Hostile:         {""},
-	OutsideFails:    append([]string{OutsideDieAfter, OutsideDieBefore, OutsideLose, OutsideSlow}, texts(outsideCodes)...),
+	DieAfterCommit:     {""},
+	DieBeforeCommit:    {""},
+	LoseAnswer:         {""},
+	Refuse:             texts(codes),
+	DeliverLate:        {""},
+	Pause:              {"", VariantReconnect},
+	CutLease:           {"", VariantRest},
+	Partition:          {VariantLeader, VariantAll, VariantStart},
+	Terminate:          {"", VariantStandby, VariantStart, VariantSlow},
+	FalseEvidence:      {VariantTerminated, VariantDeleted, VariantReplaced},
+	SplitBrain:         {VariantUnelected, VariantUpgrade},
+	LateEvents:         {""},
+	MissedEvents:       {""},
+	LostEvents:         {""},
+	StaleStart:         {""},
+	StartRace:          append(texts(raceCodes), NoAnswer),
+	Elsewhere:          {""},
+	EnvironmentChange:  {StripLabels, RemoveChild, Rival, ForeignFinalizer},
+	InstallationChange: {FlagChange, RuleChange, WebhookChange, DefinitionChange},
+	Hostile:            {""},
+	ExternalFails:      append([]string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow}, texts(externalCodes)...),
 }
 
 func texts(numbers []int) []string {
@@ -72,9 +70,8 @@ func texts(numbers []int) []string {
 	return all
 }
 
-// Target is what something happens to. Of most perturbations it is the nth of the
-// subject's requests in a run with this method and path; a perturbation that is
-// about something else says so with a word of its own as the method.
+// Target is what a fault affects. For most perturbations it is the nth request of the subject with
+// this method and path. Other perturbations have a word of their own as the method.
 type Target struct {
 	Method string `json:"method"`
 	// Path has placeholders where it has names of the scenario.
@@ -82,11 +79,11 @@ type Target struct {
 	Nth  int    `json:"nth"`
 }
 
-// separator stands between the parts of a plan's ID. No path of the API has one
-// that would be mistaken: the number is after the last, the path after the third.
+// separator separates the parts of a plan's ID. Paths may contain it: the path starts after the
+// third and ends before the last.
 const separator = ":"
 
-// Plan is one thing that goes wrong in one run of a scenario.
+// Plan is one fault in one run of a scenario.
 type Plan struct {
 	Scenario     string       `json:"scenario"`
 	Perturbation Perturbation `json:"perturbation"`
@@ -95,7 +92,7 @@ type Plan struct {
 	Target  Target `json:"target"`
 }
 
-// ID is the plan in one word. It means the same in every run.
+// ID returns the plan as one word, which means the same in every run.
 func (p Plan) ID() string {
 	kind := string(p.Perturbation)
 	if p.Variant != "" {

@@ -15,9 +15,8 @@ import (
 // Scenario is what happens in a run, but for what goes wrong.
 type Scenario struct {
 	Name string `json:"name"`
-	// Must are the invariants, by ID, that this scenario puts to the test: a run
-	// after which one of them cannot be judged proves nothing. All others are
-	// judged as far as the run has something to say about them.
+	// Must are the IDs of the invariants that the scenario tests. A run proves nothing if one of
+	// them cannot be judged. Others are judged as far as the run allows.
 	Must []string `json:"must,omitempty"`
 	// Perturbations are those that are tried, by ID. Empty: all.
 	Perturbations []Perturbation `json:"perturbations,omitempty"`
@@ -29,13 +28,13 @@ type Scenario struct {
 
 // Step is one thing that is done: exactly one of its actions is set.
 type Step struct {
-	// Name tells the step apart in messages. A Quiesce has to have one.
+	// Name identifies the step in messages. A Quiesce must have one.
 	Name string `json:"name,omitempty"`
-	// As is the name of the user who acts, in apply, patch, delete and attack. Empty: an
+	// As is the name of the acting user, in apply, patch, delete and attack. Empty means an
 	// administrator.
 	As string `json:"as,omitempty"`
-	// Refused says that the API server refuses the step, or may. It is for apply, patch
-	// and delete.
+	// Refused means that the API server must or may refuse the step. It is for apply, patch and
+	// delete.
 	Refused Refusal `json:"refused,omitempty"`
 	// Apply is an object that a user applies, with force.
 	Apply map[string]any `json:"apply,omitempty"`
@@ -44,10 +43,10 @@ type Step struct {
 	Delete  *Ref     `json:"delete,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Quiesce *Quiesce `json:"quiesce,omitempty"`
-	// External is a change that somebody else makes outside the cluster: what is
-	// done, and to what. Which changes there are is the external system's to say.
+	// External is a change of the external system by another client: the action and the thing. The
+	// external system defines the actions.
 	External map[string]string `json:"external,omitempty"`
-	// May is a question of who may do what, with the answer that is expected.
+	// May is an access with its expected answer.
 	May *Access `json:"may,omitempty"`
 	// Attack is what a hostile user does. It is part of the plans of Hostile only.
 	Attack *Attack `json:"attack,omitempty"`

@@ -100,7 +100,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestPlansAreOfWhatHasAnEffectInAllRuns(t *testing.T) {
+func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	const path, other = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}:x"
 	first := []scenario.Write{
 		{Method: "PATCH", Path: path, Effective: true},
@@ -154,7 +154,7 @@ func TestPlansAreOfWhatHasAnEffectInAllRuns(t *testing.T) {
 	}
 }
 
-func TestPlansAreOfThePerturbationsThatAreWanted(t *testing.T) {
+func TestPlans_OnlySelectedPerturbations(t *testing.T) {
 	s := scenario.Scenario{Name: "s", Perturbations: []scenario.Perturbation{scenario.LoseAnswer}}
 	run := scenario.Observed{Writes: []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true, Made: true}}}
 	plans := scenario.Plans(s, []scenario.Observed{run, run}, rand.New(rand.NewPCG(1, 2)))
@@ -163,7 +163,7 @@ func TestPlansAreOfThePerturbationsThatAreWanted(t *testing.T) {
 	}
 }
 
-func TestTheWorldMovesAtTheFirstWriteOfEachObject(t *testing.T) {
+func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
 	const team, room = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}"
 	run := scenario.Observed{Writes: []scenario.Write{
 		{Method: "PATCH", Path: team, Effective: true},
@@ -180,7 +180,7 @@ func TestTheWorldMovesAtTheFirstWriteOfEachObject(t *testing.T) {
 		"Deleting": {[]scenario.Step{{Name: "end", Delete: &ref}}, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room, "finalizer:STEP:end"}},
 		"Staying":  {nil, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room}},
 	} {
-		s := scenario.Scenario{Name: "s", Steps: tc.steps, Perturbations: []scenario.Perturbation{scenario.WorldMoves}}
+		s := scenario.Scenario{Name: "s", Steps: tc.steps, Perturbations: []scenario.Perturbation{scenario.EnvironmentChange}}
 		var got []string
 		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, rand.New(rand.NewPCG(1, 2))) {
 			got = append(got, strings.TrimSuffix(strings.TrimPrefix(p.ID(), "s:P17-"), ":1"))

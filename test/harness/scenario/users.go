@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// User is a user of the cluster whom the harness impersonates.
+// User is a user that the harness impersonates.
 type User struct {
 	Name   string   `json:"name"`
 	Groups []string `json:"groups,omitempty"`
@@ -19,7 +19,7 @@ type User struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Refusal says whether a step is refused by admission or authorization.
+// Refusal is whether admission or authorization refuses a step.
 type Refusal string
 
 const (

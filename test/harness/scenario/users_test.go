@@ -77,7 +77,7 @@ func TestUsersAndAttacks(t *testing.T) {
 	}
 }
 
-func TestAttacksAndChangesArePlanned(t *testing.T) {
+func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 	s, err := scenario.Parse([]byte(hostile))
 	if err != nil {
 		t.Fatal(err)
@@ -94,11 +94,11 @@ func TestAttacksAndChangesArePlanned(t *testing.T) {
 			if p.Target.Path == "elsewhere" {
 				t.Fatalf("%s is not about this scenario", p.ID())
 			}
-			if p.Perturbation == scenario.Changed && p.Variant == scenario.RuleChange {
+			if p.Perturbation == scenario.InstallationChange && p.Variant == scenario.RuleChange {
 				rules[p.ID()] = true
 				continue
 			}
-			if p.Perturbation == scenario.Changed || p.Perturbation == scenario.Hostile {
+			if p.Perturbation == scenario.InstallationChange || p.Perturbation == scenario.Hostile {
 				ids = append(ids, p.ID())
 			}
 		}

@@ -18,14 +18,14 @@ type External struct {
 	S3 *S3 `json:"s3,omitempty"`
 }
 
-// S3 says what an operator does with buckets.
+// S3 configures an operator's use of buckets.
 type S3 struct {
-	// OwnerTag is the tag of a bucket whose value is the UID of the object that the
-	// operator made it for. Empty: it makes none.
+	// OwnerTag is the tag of a bucket with the UID of the object that the operator created it for.
+	// Empty means that it creates none.
 	OwnerTag string `json:"ownerTag,omitempty"`
 }
 
-// Node says what Pods are run.
+// Node configures the Pods that run.
 type Node struct {
 	// Images are programs that stand in for images, by the images' names.
 	Images map[string]Program `json:"images"`
@@ -40,8 +40,7 @@ type Program struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// buildPrograms makes the programs of the node that the file says how to make; those
-// that are there only if they are to be made again.
+// buildPrograms builds the node's programs. It rebuilds existing ones only if again is true.
 func (f *File) buildPrograms(ctx context.Context, again bool) error {
 	if f.Node == nil {
 		return nil

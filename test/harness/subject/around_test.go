@@ -7,7 +7,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestProgramsAreToldTheirPlace(t *testing.T) {
+func TestAround_ProgramsGetTheirAddresses(t *testing.T) {
 	g := NewWithT(t)
 	f := &File{dir: "/there", Node: &Node{Images: map[string]Program{"page:1": {
 		Binary: "bin/page", Args: []string{"--listen=127.0.0.1:{port}", "--dir={/data}", "{/other}"},
@@ -18,7 +18,7 @@ func TestProgramsAreToldTheirPlace(t *testing.T) {
 		[]string{"--listen=127.0.0.1:8080", "--dir=/tmp/data", "{/other}"}))
 }
 
-func TestWhatIsAroundHasToBeNamed(t *testing.T) {
+func TestAround_RequiresNames(t *testing.T) {
 	g := NewWithT(t)
 	f := &File{External: &External{}, Node: &Node{Images: map[string]Program{"page:1": {}}}}
 	err := f.Validate()

@@ -173,7 +173,7 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 			if slices.ContainsFunc(all, func(o scenario.Scenario) bool { return o.Name == s.Name }) {
 				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both", file, s.Name)
 			}
-			if err := judged(s); err != nil {
+			if err := checkMust(s); err != nil {
 				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
 			}
 			all = append(all, s)
@@ -182,9 +182,9 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 	return all, nil
 }
 
-// judged finds invariants that a scenario asks for and that there are not. One that
-// asks for none would hold whatever could not be judged.
-func judged(s scenario.Scenario) error {
+// checkMust rejects unknown invariants, and a scenario without any: it would hold whatever
+// happens.
+func checkMust(s scenario.Scenario) error {
 	if len(s.Must) == 0 {
 		return errors.New("must: name the invariants that have to be judged after each run, such as [O1, O3, O5]")
 	}

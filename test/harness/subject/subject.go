@@ -114,7 +114,7 @@ func (b *Build) run(ctx context.Context, f *File, binary string) error {
 	return nil
 }
 
-// complete adds to what the file says what the manifests say.
+// complete fills the gaps of the file from the manifests.
 func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) {
 	deployment, err := env.TheDeployment(objects)
 	if err != nil {
@@ -171,7 +171,7 @@ func (f *File) arguments(namespace string, p env.ReplicaPorts) []string {
 	return args
 }
 
-// userOf is who the Pods of a Deployment are to the API server.
+// userOf returns the user of a Deployment's Pods.
 func userOf(d appsv1.Deployment) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }

@@ -82,7 +82,7 @@ func home(t *testing.T, files map[string]string) string {
 	return filepath.Join(dir, "subject.yaml")
 }
 
-func TestWhatTheFileLeavesOutTheManifestsSay(t *testing.T) {
+func TestLoad_DefaultsComeFromTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	path := home(t, nil)
 	dir := filepath.Dir(path)
@@ -108,7 +108,7 @@ func TestWhatTheFileLeavesOutTheManifestsSay(t *testing.T) {
 	g.Expect(s.Scenarios[0].Name).To(Equal("life"))
 }
 
-func TestWhatTheFileSaysCounts(t *testing.T) {
+func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
@@ -146,7 +146,7 @@ func TestLoadBuildsTheBinary(t *testing.T) {
 }
 
 // Each message says what to change, and where.
-func TestLoadSaysWhatIsWrong(t *testing.T) {
+func TestLoad_ReportsErrors(t *testing.T) {
 	with := func(old, replacement string) map[string]string {
 		return map[string]string{"subject.yaml": strings.Replace(small, old, replacement, 1)}
 	}

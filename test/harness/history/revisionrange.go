@@ -1,0 +1,34 @@
+package history
+
+import "fmt"
+
+// RevisionRange is the period between two revisions of the store. The zero range is any time.
+type RevisionRange struct {
+	// From was stored before the period, or is the revision that it stored.
+	From uint64 `json:"from,omitempty"`
+	// To was stored after the period, or is the revision that it stored. 0 means that no later
+	// revision is known.
+	To uint64 `json:"to,omitempty"`
+}
+
+// At returns the range of a write that was stored with this revision.
+func At(version uint64) RevisionRange { return RevisionRange{From: version, To: version} }
+
+// Exact returns the version of a write, if it is known.
+func (s RevisionRange) Exact() (version uint64, ok bool) { return s.From, s.From == s.To && s.From > 0 }
+
+// Before reports whether s certainly precedes o. If neither precedes the other, their order is
+// unknown.
+func (s RevisionRange) Before(o RevisionRange) bool { return s.To != 0 && s.To <= o.From && s != o }
+
+// String returns the revision, or the two that bound the range.
+func (s RevisionRange) String() string {
+	version, exact := s.Exact()
+	switch {
+	case exact:
+		return fmt.Sprintf("resourceVersion %d", version)
+	case s.To == 0:
+		return fmt.Sprintf("after resourceVersion %d", s.From)
+	}
+	return fmt.Sprintf("between resourceVersions %d and %d", s.From, s.To)
+}

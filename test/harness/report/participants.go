@@ -1,0 +1,100 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// The lanes that are not a replica's.
+const (
+	laneUsers    = "users"
+	laneFaults   = "faults"
+	laneExternal = "external"
+	laneCluster  = "cluster"
+	laneOperator = "operator" // requests of the operator whose replica nobody knows
+)
+
+// participants are the replicas and users of a run.
+type participants struct {
+	operator invariant.Operator
+	replicas []string // full names, in order
+	prefix   string   // what all their names begin with
+}
+
+func participantsOf(h *history.History, o invariant.Operator) *participants {
+	c := &participants{operator: o}
+	for _, r := range h.Replicas {
+		c.add(r.Name)
+	}
+	for _, r := range h.Requests {
+		if slices.Contains(o.Users, r.User) && r.Replica != "" {
+			c.add(r.Replica)
+		}
+	}
+	slices.Sort(c.replicas)
+	if len(c.replicas) > 1 {
+		first, last := c.replicas[0], c.replicas[len(c.replicas)-1]
+		n := 0
+		for n < len(first) && n < len(last) && first[n] == last[n] {
+			n++
+		}
+		c.prefix = first[:strings.LastIndex(first[:n], "-")+1]
+	}
+	return c
+}
+
+func (c *participants) add(name string) {
+	if !slices.Contains(c.replicas, name) {
+		c.replicas = append(c.replicas, name)
+	}
+}
+
+// lane returns the lane of a request.
+func (c *participants) lane(r history.Request) string {
+	switch {
+	case slices.Contains(c.operator.Users, r.User) && r.Replica == "":
+		return laneOperator
+	case slices.Contains(c.operator.Users, r.User):
+		return c.laneOf(r.Replica)
+	case strings.HasPrefix(r.User, "system:"):
+		return laneCluster
+	}
+	return laneUsers
+}
+
+// laneOf returns the lane of a replica, which is a class of the style sheet.
+func (c *participants) laneOf(replica string) string {
+	i := slices.Index(c.replicas, replica)
+	if i < 0 {
+		return laneOperator
+	}
+	return fmt.Sprintf("r%d", i)
+}
+
+// short returns a replica's name without the prefix that all have in common.
+func (c *participants) short(replica string) string {
+	return "replica " + strings.TrimPrefix(replica, c.prefix)
+}
+
+// laneName returns the name of a lane as the page shows it.
+func (c *participants) laneName(lane string) string {
+	for _, replica := range c.replicas {
+		if c.laneOf(replica) == lane {
+			return c.short(replica)
+		}
+	}
+	return map[string]string{
+		laneUsers: "users", laneFaults: "faults", laneExternal: "outside", laneCluster: "cluster", laneOperator: "a replica",
+	}[lane]
+}
+
+// owns reports whether the operator reconciles or creates objects of this resource.
+func (c *participants) owns(r history.Resource) bool {
+	return slices.ContainsFunc(c.operator.Kinds, func(k invariant.Kind) bool {
+		return k.Resource == r || slices.ContainsFunc(k.Children, func(child invariant.Child) bool { return child.Resource == r })
+	})
+}

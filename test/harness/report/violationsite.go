@@ -1,0 +1,89 @@
+package report
+
+import (
+	"slices"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+// violationSite is a violation with the rows that show it.
+type violationSite struct {
+	Number int // from 1
+	invariant.Verdict
+	Name      string // of the invariant, a word or two
+	Violation invariant.Violation
+	// Rows are what the violation refers to. At is the ID of the first, which shows it in full.
+	// Both are empty if it refers to nothing that happened, such as an object that never came.
+	Rows []*row
+	At   string
+}
+
+// violationSitesOf returns the sites of all verdicts.
+func violationSitesOf(verdicts []invariant.Verdict) []*violationSite {
+	var sites []*violationSite
+	for _, v := range verdicts {
+		for _, violation := range v.Violations {
+			sites = append(sites, &violationSite{Number: len(sites) + 1, Verdict: v, Name: nameOf(v.Invariant), Violation: violation})
+		}
+	}
+	return sites
+}
+
+// nameOf returns the name of an invariant, or "" if it no longer exists.
+func nameOf(id string) string {
+	for _, i := range invariant.All() {
+		if i.ID == id {
+			return i.Name
+		}
+	}
+	return ""
+}
+
+// locate finds the rows to which the violation refers: requests and calls first, then revisions
+// that none of these requests stored, then checkpoints.
+func (p *violationSite) locate(rows []*row) {
+	stored := map[uint64]bool{}
+	for _, r := range rows {
+		switch {
+		case r.request != nil && p.refersTo(invariant.Reference{Request: r.request.ID}):
+			stored[r.request.To] = true
+			p.addRow(r)
+		case r.call != nil && p.refersTo(invariant.Reference{Call: r.call.ID}):
+			p.addRow(r)
+		}
+	}
+	for _, reference := range p.Violation.References {
+		if reference.Revision == 0 || stored[reference.Revision] {
+			continue
+		}
+		for _, r := range rows {
+			if r.request == nil || !r.request.Done() {
+				continue
+			}
+			if revision, exact := r.request.Exact(); exact && revision == reference.Revision {
+				p.addRow(r)
+			}
+		}
+	}
+	for _, r := range rows {
+		if r.checkpoint != nil && p.refersTo(invariant.Reference{Checkpoint: r.checkpoint.Name}) {
+			p.addRow(r)
+		}
+	}
+	if len(p.Rows) > 0 {
+		p.At = p.Rows[0].ID
+	}
+}
+
+func (p *violationSite) refersTo(r invariant.Reference) bool {
+	return r != (invariant.Reference{}) && slices.Contains(p.Violation.References, r)
+}
+
+func (p *violationSite) addRow(r *row) {
+	if slices.Contains(p.Rows, r) {
+		return
+	}
+	p.Rows = append(p.Rows, r)
+	r.Sites = append(r.Sites, p)
+	r.Aside = false
+}

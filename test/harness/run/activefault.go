@@ -1,0 +1,310 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// waitUntilDone waits until the proxy has finished with a request.
+func (a *activeFault) waitUntilDone(ctx context.Context, r *replica, id int) (fault.Request, error) {
+	var request fault.Request
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		request = r.proxy.Journal().Request(id)
+		return !request.Done.IsZero(), nil
+	})
+	if err != nil {
+		return request, fmt.Errorf("waiting for the end of %s: %w", request, err)
+	}
+	return request, nil
+}
+
+// activeFault is a plan's fault in one run. It is injected at every replica, because the next
+// leader is not known before.
+type activeFault struct {
+	prover   *Prover
+	plan     scenario.Plan
+	names    map[string]string // of the run's objects
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	first    sync.Once // for those at which one blow is the plan
+	scenario scenario.Scenario
+	// stepStarted has a channel for each step, closed when the step begins.
+	stepStarted []chan struct{}
+	// failoverTimeout bounds the wait for another leader.
+	failoverTimeout time.Duration
+	// rolloutTimeout bounds the wait for a replica with another flag to be ready.
+	rolloutTimeout time.Duration
+	// cleanups run when the fault has ended, before result is called.
+	cleanups []func() error
+	// beforeStep maps a step's index to what runs before the step.
+	beforeStep map[int]func(ctx context.Context) error
+	// execution is nil until the first step begins.
+	execution *execution
+	// background runs functions beside the scenario until the run ends.
+	background chan func(context.Context)
+
+	mu sync.Mutex
+	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
+	// they end.
+	ongoing     int
+	injections  []*fault.Injection
+	killed      []killedRequest
+	occurrences []history.Fault
+	voidReason  string // why it did not happen, if something came close
+	err         error  // of the harness's own
+}
+
+// killedRequest is a request at which the fault killed the replica.
+type killedRequest struct {
+	replica *replica
+	request int // the ID in the journal of the replica's proxy
+}
+
+// inject sets a plan's fault up. Its name in the journals is the plan's ID with the number of the
+// run, which makes it unique.
+func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan, names map[string]string) (*activeFault, error) {
+	how, known := perturbations[plan.Perturbation]
+	if !known {
+		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
+	}
+	ctx, end := context.WithCancel(ctx)
+	a := &activeFault{
+		prover: p, plan: plan, names: names, cancel: end, failoverTimeout: recoveryTimeout, rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
+	}
+	for range s.Steps {
+		a.stepStarted = append(a.stepStarted, make(chan struct{}))
+	}
+	if err := how.inject(ctx, a); err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
+	}
+	return a, nil
+}
+
+func (a *activeFault) ruleName() string {
+	return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs)
+}
+
+// target matches the plan's request, with the names of the run.
+func (a *activeFault) target() fault.Match {
+	t := a.plan.Target
+	return fault.Match{Methods: []string{t.Method}, Path: scenario.Fill(t.Path, a.names), From: t.Nth, To: t.Nth}
+}
+
+// inject makes requests of a replica meet a fault, under the plan's name.
+func (a *activeFault) inject(r *replica, match fault.Match, f fault.Fault) *fault.Injection {
+	return a.injectAt(r.proxy, match, f)
+}
+
+// injectAt makes requests at a proxy meet a fault, under the plan's name.
+func (a *activeFault) injectAt(p *fault.Proxy, match fault.Match, f fault.Fault) *fault.Injection {
+	injection := p.Inject(fault.Rule{Name: a.ruleName(), Match: match, Fault: f})
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.injections = append(a.injections, injection)
+	return injection
+}
+
+// record records that the fault happened. The result describes the first occurrence.
+func (a *activeFault) record(f history.Fault) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.occurrences = append(a.occurrences, f)
+}
+
+// addError records an error of the harness.
+func (a *activeFault) addError(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = errors.Join(a.err, err)
+}
+
+// beginStep runs what precedes a step. A nil activeFault does nothing.
+func (a *activeFault) beginStep(ctx context.Context, n int) error {
+	if a == nil {
+		return nil
+	}
+	if first := a.beforeStep[n]; first != nil {
+		if err := first(ctx); err != nil {
+			return fmt.Errorf("preparing plan %s: %w", a.plan.ID(), err)
+		}
+	}
+	close(a.stepStarted[n])
+	return nil
+}
+
+// beforeAction runs do before the target's step, which Nth counts among the steps that act.
+func (a *activeFault) beforeAction(do func()) error {
+	var actions []int
+	for i, step := range a.scenario.Steps {
+		if step.Acts() {
+			actions = append(actions, i)
+		}
+	}
+	nth := a.plan.Target.Nth
+	if nth < 1 || nth > len(actions) {
+		return fmt.Errorf("looking for step %d of those that do something: there are %d", nth, len(actions))
+	}
+	a.beforeStep[actions[nth-1]] = func(context.Context) error {
+		do()
+		return nil
+	}
+	return nil
+}
+
+// setVoidReason records why the fault did not happen, unless a reason is known already.
+func (a *activeFault) setVoidReason(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.voidReason == "" {
+		a.voidReason = fmt.Sprintf(format, args...)
+	}
+}
+
+// beginOngoing registers a fault that will end by itself. The caller calls ended when it has.
+func (a *activeFault) beginOngoing() (ended func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ongoing++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.ongoing--
+	}
+}
+
+// hasOngoing reports whether a registered fault has not ended.
+func (a *activeFault) hasOngoing() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ongoing > 0
+}
+
+// waitForOngoing waits until all registered faults have ended.
+func (a *activeFault) waitForOngoing(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) { return !a.hasOngoing(), nil })
+	if err != nil {
+		return fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
+	}
+	return nil
+}
+
+// healInjections heals everything that was injected.
+func (a *activeFault) healInjections() {
+	a.mu.Lock()
+	injections := slices.Clone(a.injections)
+	a.mu.Unlock()
+	for _, i := range injections {
+		i.Heal()
+	}
+}
+
+// heal ends the fault and runs the cleanups. It returns the errors of the harness.
+func (a *activeFault) heal() error {
+	a.cancel()
+	a.healInjections()
+	a.tasks.Wait()
+	for _, tidy := range a.cleanups {
+		if err := tidy(); err != nil {
+			a.addError(err)
+		}
+	}
+	a.cleanups = nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.err
+}
+
+// result returns the fault as it happened.
+func (a *activeFault) result() history.Fault {
+	f := history.Fault{Name: a.plan.ID(), Detail: a.voidReason}
+	for _, happened := range a.findOccurrences(&f) {
+		f.Happened++
+		if f.Happened == 1 {
+			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
+			f.Denies, f.Attack, f.FalseEnd, f.Unelected = happened.Denies, happened.Attack, happened.FalseEnd, happened.Unelected
+		}
+		f.Touched = append(f.Touched, happened.Touched...)
+	}
+	if f.Happened == 0 && f.Detail == "" {
+		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path, a.plan.Target.Nth)
+	}
+	return f
+}
+
+// findOccurrences returns the recorded occurrences or, for a perturbation with requestEvidence,
+// those that the journals prove.
+func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
+	evidence, inRequests := perturbations[a.plan.Perturbation].(requestEvidence)
+	if !inRequests {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return slices.Clone(a.occurrences)
+	}
+	var found []history.Fault
+	look := func(r *replica, who string, request fault.Request) {
+		switch {
+		case request.Rule != a.ruleName():
+		case evidence.happened(a, r, request):
+			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done, Detail: request.String()})
+		case f.Detail == "":
+			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
+		}
+	}
+	for _, r := range a.prover.replicas {
+		for _, request := range r.proxy.Journal().Requests {
+			look(r, r.process.Name(), request)
+		}
+	}
+	if x := a.prover.external; x != nil {
+		journal := x.Proxy().Journal()
+		for _, request := range journal.Requests {
+			who := journal.Peer(request)
+			look(a.prover.replicaNamed(who), who, request)
+		}
+	}
+	return found
+}
+
+// now returns the time for occurrences.
+func (a *activeFault) now() time.Time { return a.prover.clock.Now() }
+
+// startTimeout is how long a started replica may take to send a request.
+const startTimeout = 30 * time.Second
+
+// waitForRequest waits until a process that started after since has sent a request that the plan
+// matches, and returns the first for which wanted is true.
+func (a *activeFault) waitForRequest(ctx context.Context, r *replica, since time.Time, wanted func(fault.Request) bool) (found fault.Request, met bool) {
+	limited, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(context.Context) (bool, error) {
+		for _, request := range r.proxy.Journal().Requests {
+			// The killed process may have sent such a request, too.
+			if request.Rule == a.ruleName() && !request.Received.Before(since) && wanted(request) {
+				found = request
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		a.setVoidReason("replica %s did not ask for %s when it started", r.process.Name(), a.plan.Target.Path)
+	}
+	return found, err == nil
+}
+
+func (a *activeFault) sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-a.prover.clock.After(d):
+	case <-ctx.Done():
+	}
+}

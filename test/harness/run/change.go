@@ -1,0 +1,131 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+// Change is one change of the installation: of a flag, or of an object.
+type Change struct {
+	Name string `json:"name"`
+	// Scenarios are the names of those in which the change is made. Empty means all.
+	Scenarios []string `json:"scenarios,omitempty"`
+	// Flag is an additional argument with which the replicas are restarted.
+	Flag string `json:"flag,omitempty"`
+	// Object is the object that is changed: a role, a webhook configuration or a
+	// CustomResourceDefinition.
+	Object *scenario.Ref `json:"object,omitempty"`
+	// Without is the right that a role loses.
+	Without *Right `json:"without,omitempty"`
+	// Patch is a JSON patch of another object.
+	Patch []PatchOperation `json:"patch,omitempty"`
+}
+
+// Right is a set of verbs on a resource.
+type Right struct {
+	Group    string   `json:"group,omitempty"`
+	Resource string   `json:"resource"`
+	Verbs    []string `json:"verbs"`
+}
+
+// PatchOperation is one operation of a JSON patch (RFC 6902).
+type PatchOperation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// Kind returns the variant of the perturbation that makes the change.
+func (c Change) Kind() string {
+	switch {
+	case c.Flag != "":
+		return scenario.FlagChange
+	case c.Without != nil:
+		return scenario.RuleChange
+	case c.Object != nil && c.Object.Kind == "CustomResourceDefinition":
+		return scenario.DefinitionChange
+	}
+	return scenario.WebhookChange
+}
+
+// Validate rejects incomplete and contradictory changes.
+func (c Change) Validate() error {
+	object := c.Object != nil && c.Object.APIVersion != "" && c.Object.Name != ""
+	switch {
+	case c.Name == "" || strings.Contains(c.Name, ":"):
+		return fmt.Errorf("change %q: it needs a name without a colon, as its plans are called by it", c.Name)
+	case c.Flag != "" && (c.Object != nil || c.Without != nil || c.Patch != nil):
+		return fmt.Errorf("change %s: it is either of a flag or of an object", c.Name)
+	case c.Flag == "" && !object:
+		return fmt.Errorf("change %s: name a flag or an object", c.Name)
+	case c.Flag == "" && (c.Without == nil) == (len(c.Patch) == 0):
+		return fmt.Errorf("change %s: say either what right is taken away or what the patch is", c.Name)
+	case c.Without != nil && (c.Without.Resource == "" || len(c.Without.Verbs) == 0):
+		return fmt.Errorf("change %s: a right is verbs on a resource", c.Name)
+	}
+	return nil
+}
+
+// plannedChanges returns the changes from which plans are derived.
+func (p *Prover) plannedChanges() []scenario.Change {
+	var all []scenario.Change
+	for _, c := range p.subject.Changes {
+		all = append(all, scenario.Change{Name: c.Name, Kind: c.Kind(), Scenarios: c.Scenarios})
+	}
+	return all
+}
+
+// apply changes the object and returns it. An unchanged version means that the change had no
+// effect.
+func (c Change) apply(ctx context.Context, o object, before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if c.Without == nil {
+		body, err := json.Marshal(c.Patch)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the patch: %w", err)
+		}
+		return o.Patch(ctx, o.key.Name, types.JSONPatchType, body, metav1.PatchOptions{})
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(before.Object, role); err != nil {
+		return nil, fmt.Errorf("decoding the role: %w", err)
+	}
+	body, err := json.Marshal(map[string]any{"rules": without(role.Rules, *c.Without)})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the rules: %w", err)
+	}
+	return o.Patch(ctx, o.key.Name, types.MergePatchType, body, metav1.PatchOptions{})
+}
+
+// without removes a right from rules. It splits a rule that allows it, so the rest stays allowed.
+func without(rules []rbacv1.PolicyRule, right Right) []rbacv1.PolicyRule {
+	var left []rbacv1.PolicyRule
+	for _, rule := range rules {
+		if !slices.Contains(rule.APIGroups, right.Group) || !slices.Contains(rule.Resources, right.Resource) {
+			left = append(left, rule)
+			continue
+		}
+		others := *rule.DeepCopy()
+		others.Resources = slices.DeleteFunc(others.Resources, func(r string) bool { return r == right.Resource })
+		if len(others.Resources) > 0 {
+			left = append(left, others)
+		}
+		rest := *rule.DeepCopy()
+		rest.Resources = []string{right.Resource}
+		rest.Verbs = slices.DeleteFunc(rest.Verbs, func(v string) bool { return slices.Contains(right.Verbs, v) })
+		if len(rest.Verbs) > 0 {
+			left = append(left, rest)
+		}
+	}
+	return left
+}

@@ -1,0 +1,147 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const (
+	// rivalFor is how long a rival writes, rivalEvery its period.
+	rivalFor, rivalPeriod = 3 * time.Second, 200 * time.Millisecond
+)
+
+// administratorChanges maps variants to an administrator's changes of an object. Each returns what
+// it changed, or nothing if it changed nothing.
+var administratorChanges = map[string]func(ctx context.Context, a *activeFault, o object) (string, error){
+	scenario.StripLabels: strip,
+	scenario.RemoveChild: remove,
+	scenario.Rival:       rival,
+}
+
+// environmentChange lets an administrator change an object of the operator's. It holds the answer to
+// the operator's write meanwhile, so the operator can do nothing before the change.
+type environmentChange struct{}
+
+func (e environmentChange) inject(ctx context.Context, a *activeFault) error {
+	if a.plan.Variant == scenario.ForeignFinalizer {
+		return foreignFinalizer{}.inject(ctx, a)
+	}
+	for _, r := range a.prover.replicas {
+		gate := fault.NewGate(fault.AfterAnswer)
+		a.inject(r, a.target(), gate)
+		a.tasks.Go(func() {
+			held, err := gate.Wait(ctx)
+			if err != nil {
+				return // the run is over and no such request came
+			}
+			a.first.Do(func() { e.change(ctx, a, r, held.Request) })
+			held.Release()
+		})
+	}
+	return nil
+}
+
+// change changes the object that the request wrote.
+func (environmentChange) change(ctx context.Context, a *activeFault, r *replica, written fault.Request) {
+	if !written.Committed() {
+		return
+	}
+	o, err := a.prover.objectAt(written.Path)
+	if err == nil {
+		began := a.now()
+		var did string
+		did, err = administratorChanges[a.plan.Variant](ctx, a, o)
+		if err == nil && did != "" {
+			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did, Touched: []history.Key{o.key}})
+		}
+	}
+	if err != nil {
+		a.handleChangeError(ctx, fmt.Errorf("changing the object of %s: %w", written, err))
+	}
+}
+
+// handleChangeError handles a change that failed. A refusal of the API server makes the plan void;
+// any other error is the harness's own.
+func (a *activeFault) handleChangeError(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil: // the run is over
+	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown:
+		a.setVoidReason("%v", err)
+	default:
+		a.addError(err)
+	}
+}
+
+// strip removes all labels and annotations.
+func strip(ctx context.Context, _ *activeFault, o object) (string, error) {
+	before, err := o.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	after, err := o.Patch(ctx, o.key.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`), metav1.PatchOptions{})
+	if err != nil || after.GetResourceVersion() == before.GetResourceVersion() {
+		return "", err
+	}
+	return fmt.Sprintf("labels and annotations of %s were taken off", o.key), nil
+}
+
+func remove(ctx context.Context, _ *activeFault, o object) (string, error) {
+	if err := o.Delete(ctx, o.key.Name, metav1.DeleteOptions{}); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s was deleted", o.key), nil
+}
+
+// rival writes in the background, so the operator repairs the object meanwhile.
+func rival(ctx context.Context, a *activeFault, o object) (string, error) {
+	wrong, err := o.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	ended := a.beginOngoing()
+	a.tasks.Go(func() {
+		defer ended()
+		began := a.now()
+		won, err := contest(ctx, o, wrong)
+		switch {
+		case err != nil:
+			a.handleChangeError(ctx, fmt.Errorf("writing over %s: %w", o.key, err))
+		case won > 0:
+			a.record(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("a rival wrote over %s %d times", o.key, won), Touched: []history.Key{o.key}})
+		}
+	})
+	return "", nil
+}
+
+// contest removes labels and annotations again and again, and returns how often there were any.
+func contest(ctx context.Context, o object, first *unstructured.Unstructured) (won int, err error) {
+	limited, cancel := context.WithTimeout(ctx, rivalFor)
+	defer cancel()
+	last := first.GetResourceVersion()
+	err = wait.PollUntilContextCancel(limited, rivalPeriod, true, func(ctx context.Context) (bool, error) {
+		after, err := o.Patch(ctx, o.key.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`), metav1.PatchOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil // the object was terminating
+		}
+		if err == nil && after.GetResourceVersion() != last {
+			won++
+			last = after.GetResourceVersion()
+		}
+		return false, err
+	})
+	if limited.Err() != nil {
+		return won, nil // the time is up
+	}
+	return won, err
+}

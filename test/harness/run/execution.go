@@ -1,0 +1,216 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// execution is one run of a scenario.
+type execution struct {
+	prover   *Prover
+	began    time.Time
+	bookmark record.Bookmark // of the audit log
+	auditLog []byte          // what it has of the run, when that is over
+	names    map[string]string
+	watcher  *record.Watcher
+	created  []scenario.Ref // what the users have made, in that order
+	externalState
+	// journalOffsets has the length of each replica's journal when the run began.
+	journalOffsets []int
+	// actionTimes are the start times of the steps that act.
+	actionTimes []time.Time
+	// activeFault is nil in a clean run.
+	activeFault *activeFault
+	users       userClients
+	// expectations are the steps whose expected access still holds; decisions are the answers so
+	// far.
+	expectations []scenario.Step
+	decisions    []history.Decision
+	// blackHoles are those that the scenario's values name.
+	blackHoles blackHoles
+	// hostileNamespaces are the namespaces of attackers.
+	hostileNamespaces []string
+}
+
+// beginExecution waits until the replicas are ready and starts to record.
+func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
+	p.runs++
+	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
+	names, err := s.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		// The number makes the name unique on this control plane, the random part among provers.
+		t.names[name] = fmt.Sprintf("%s-%d-%s", name, p.runs, strconv.FormatUint(uint64(p.random.IntN(36*36*36)), 36))
+	}
+	// The bookmark and the reset precede the next renewal of the Lease: the audit log and the
+	// proxies' journals must name the leader.
+	if t.bookmark, err = record.End(p.auditLog); err != nil {
+		return nil, err
+	}
+	p.reset(t.began)
+	if err := p.waitUntilReady(ctx); err != nil {
+		return nil, err
+	}
+	for _, r := range p.replicas {
+		t.journalOffsets = append(t.journalOffsets, len(r.proxy.Journal().Requests))
+	}
+	if err := t.snapshotExternal(ctx, s); err != nil {
+		return nil, err
+	}
+	watched, err := p.watchedResources()
+	if err != nil {
+		return nil, err
+	}
+	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, watched...)
+	return t, err
+}
+
+// execute runs the scenario, with or without a plan, and returns its history.
+func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenario.Plan) (_ *execution, _ *history.History, err error) {
+	t, err := p.beginExecution(ctx, s)
+	if err != nil {
+		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
+	}
+	defer t.watcher.Stop()
+	defer func() { err = errors.Join(err, t.blackHoles.close()) }()
+	filled, err := s.Fill(t.placeholders())
+	if err != nil {
+		return nil, nil, err
+	}
+	t.hostileNamespaces = filled.Hostile()
+	var faults []history.Fault
+	if plan != nil {
+		if t.activeFault, err = p.inject(ctx, filled, *plan, t.names); err != nil {
+			return nil, nil, err
+		}
+		t.activeFault.execution = t
+	}
+	marks, err := t.runSteps(ctx, filled)
+	if t.activeFault != nil {
+		err = errors.Join(err, t.activeFault.heal())
+		faults = append(faults, t.activeFault.result())
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, t.cleanUp(ctx))
+	}
+	h, err := t.collectHistory(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
+	}
+	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces})
+	h.Merge(p.historySince(t.began))
+	h.Merge(t.externalCalls(h))
+	return t, h, t.cleanUp(ctx)
+}
+
+// collectHistory merges the audit log and the watches of the run.
+func (t *execution) collectHistory(ctx context.Context) (*history.History, error) {
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	if err := t.watcher.Sync(ctx); err != nil {
+		return nil, err
+	}
+	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
+	if err != nil {
+		return nil, err
+	}
+	if t.auditLog, err = record.Slice(t.prover.auditLog, t.bookmark, end); err != nil {
+		return nil, err
+	}
+	h, err := record.FromAudit(events)
+	if err != nil {
+		return nil, err
+	}
+	h.Merge(t.watcher.History())
+	return h, nil
+}
+
+// aliases maps the names that this run made up to the scenario's placeholders.
+func (t *execution) aliases() map[string]string {
+	aliases := map[string]string{}
+	for placeholder, name := range t.names {
+		aliases[name] = "{" + placeholder + "}"
+	}
+	for placeholder, value := range t.open {
+		aliases[value] = "{" + placeholder + "}"
+	}
+	return aliases
+}
+
+// cleanUp deletes the objects of the scenario's users, the last one first because it may need an
+// earlier one. It does not wait for ever: the invariants have judged already what cannot be
+// deleted.
+func (t *execution) cleanUp(ctx context.Context) error {
+	end := t.prover.clock.Now().Add(defaultTimeout)
+	for _, ref := range slices.Backward(t.created) {
+		if err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))); err != nil {
+			return fmt.Errorf("clearing up after a run: %w", err)
+		}
+		if _, err := t.waitFor(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {
+			return fmt.Errorf("clearing up after a run: %w", err)
+		}
+	}
+	return nil
+}
+
+// observed returns the observations from which plans are derived.
+func (t *execution) observed(h *history.History) scenario.Observed {
+	return scenario.Observed{
+		Writes: t.writes(h), WatchEvents: t.watchEvents(h), Unelected: len(t.prover.subject.Unelected) > 0,
+		Calls: t.observedCalls(h), Changes: t.prover.plannedChanges(), Leases: t.prover.watchedLeasePath(),
+	}
+}
+
+// writes returns the operator's writes to the run's own objects, in the order in which they
+// reached the proxies. A request without an answer is left out, because its effect is unknown.
+func (t *execution) writes(h *history.History) []scenario.Write {
+	promises, normal := t.prover.subject.Promises, h.Normalizer()
+	known := map[string]history.Request{} // by the audit log's ID
+	for _, r := range h.Requests {
+		known[r.ID] = r
+	}
+	reconciled := func(r history.Resource) bool {
+		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
+	}
+	type arrived struct {
+		at time.Time
+		scenario.Write
+	}
+	var all []arrived
+	for i, replica := range t.prover.replicas {
+		for _, asked := range replica.proxy.Journal().Requests[t.journalOffsets[i]:] {
+			r, answered := known[asked.AuditID]
+			about := normal.Replace(r.Key.String())
+			if !asked.Mutating() || !answered || !r.Write() || about == r.Key.String() ||
+				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
+				continue
+			}
+			all = append(all, arrived{asked.Received, scenario.Write{
+				Method: asked.Method, Path: normal.Replace(asked.Path), Effective: r.Done(),
+				Made: r.Made && !reconciled(r.Resource),
+			}})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b arrived) int { return a.at.Compare(b.at) })
+	writes := make([]scenario.Write, len(all))
+	for i, w := range all {
+		writes[i] = w.Write
+		// A name at the end of a path stands there as it is; a slash does not matter.
+		writes[i].Path = strings.TrimSuffix(w.Path, "/")
+	}
+	return writes
+}

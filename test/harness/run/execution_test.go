@@ -1,0 +1,110 @@
+package run
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
+)
+
+var (
+	things = history.Resource{Group: "example.com", Resource: "things"}
+	lease  = history.Key{Resource: history.Leases, Namespace: "ns", Name: "lease"}
+)
+
+const operator = "system:serviceaccount:ns:operator"
+
+// What was is forgotten when a run begins, but it is known who leads.
+func TestExecution_StartsWithoutOldRecords(t *testing.T) {
+	g := NewWithT(t)
+	s := newElection(t)
+	s.random = rand.New(rand.NewPCG(1, 2))
+	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
+	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
+	third, err := s.addReplica(t.Context(), replicaOverrides{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(s.removeReplica(t.Context(), third)).To(Succeed())
+	g.Expect(s.historySince(time.Time{}).Replicas).To(HaveLen(3))
+	s.patch(t, 0, "/things/old")
+	s.setHolder(t)
+	g.Expect(s.lastRenewer()).To(BeIdenticalTo(s.replicas[1]), "it led in the run before")
+	for _, r := range s.replicas {
+		g.Eventually(func() time.Time { return r.proxy.Journal().Requests[0].Done }, testTimeout).ShouldNot(BeZero())
+	}
+
+	s.renewInBackground(t, 0)
+	run, err := s.beginExecution(t.Context(), scenario.Scenario{})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(run.watcher.Stop)
+	g.Expect(s.lastRenewer()).To(BeIdenticalTo(s.replicas[0]))
+	for _, request := range s.replicas[0].proxy.Journal().Requests {
+		g.Expect(request.Path).To(Equal(leasePath))
+	}
+	g.Expect(s.replicas[1].proxy.Journal().Requests).To(BeEmpty())
+	g.Expect(run.journalOffsets).To(HaveExactElements(len(s.replicas[0].proxy.Journal().Requests), 0))
+	g.Expect(s.historySince(time.Time{}).Replicas).To(HaveLen(2))
+}
+
+func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
+	g := NewWithT(t)
+	s := newTestbed(t, http.StatusOK)
+	s.subject.Promises = invariant.Operator{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
+	s.request(t, 0, http.MethodPatch, "/things/thing-1", "before")
+	run := &execution{prover: s.Prover, journalOffsets: []int{1, 0}}
+	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
+	for _, r := range []struct {
+		id, method, path string
+		resource         history.Resource
+		name             string
+		effect           history.Effect
+	}{
+		{"read", http.MethodGet, "/things/thing-1", things, "thing-1", history.Read},
+		{"first", http.MethodPatch, "/things/thing-1/status", things, "thing-1", history.Stored},
+		{"lease", http.MethodPut, "/leases/lease", history.Leases, "lease", history.Stored},
+		{"event", http.MethodPost, "/events", history.Resource{Resource: "events"}, "thing-1.x", history.Stored},
+		{"same", http.MethodPatch, "/things/thing-1/status", things, "thing-1", history.Unchanged},
+		{"other", http.MethodPatch, "/things/another", things, "another", history.Stored},
+		{"refused", http.MethodPatch, "/things/thing-1", things, "thing-1", history.Refused},
+		{"made", http.MethodPost, "/things", things, "thing-1-part", history.Stored},
+		{"gone", http.MethodDelete, "/things/thing-1", things, "thing-1", history.Deleted},
+	} {
+		s.request(t, len(h.Requests)%2, r.method, r.path, r.id)
+		key := history.Key{Resource: r.resource, Namespace: "ns", Name: r.name}
+		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
+	}
+	s.request(t, 0, http.MethodPatch, "/things/thing-1", "unknown to the log")
+	g.Expect(run.writes(h)).To(Equal([]scenario.Write{
+		{Method: http.MethodPatch, Path: "/things/{thing}/status", Effective: true},
+		{Method: http.MethodPatch, Path: "/things/{thing}/status"},
+		{Method: http.MethodPatch, Path: "/things/{thing}"},
+		{Method: http.MethodPost, Path: "/things", Effective: true},
+		{Method: http.MethodDelete, Path: "/things/{thing}", Effective: true},
+	}))
+}
+
+// newExecution is a trial against a store that is in memory.
+func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
+	t.Helper()
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).WithInterceptorFuncs(funcs).Build()
+	p := &Prover{client: c, clock: clock.RealClock{}, auditLog: filepath.Join(t.TempDir(), "audit.log")}
+	p.subject.Promises = invariant.Operator{Users: []string{operator}, Lease: lease}
+	return &execution{prover: p}
+}
+
+func refTo(name string) scenario.Ref {
+	return scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
+}

@@ -1,0 +1,98 @@
+package run
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+func TestExternalFault(t *testing.T) {
+	for _, tc := range []struct {
+		variant string
+		answer  int // that the caller got to its second call
+		came    int // of three calls
+		kills   int
+	}{
+		{"die-after", 0, 3, 1},
+		{"die-before", 0, 2, 1},
+		{"lose", 0, 3, 0},
+		{"503", http.StatusServiceUnavailable, 2, 0},
+		{"slow", http.StatusOK, 3, 0},
+	} {
+		t.Run(tc.variant, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newTestbed(t, http.StatusOK)
+			d := newExternalStore(t, s, http.StatusOK)
+			a := s.injectPlan(t, callPlan(t, tc.variant, "PUT:/{thing}:2"))
+			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(http.StatusOK), "the first")
+			g.Expect(d.call(t, "one", http.MethodPut, "/thing-1?tag=x")).To(Equal(http.StatusOK), "another one")
+			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(tc.answer), "the second")
+			g.Eventually(func() int { _, kills := s.processes[1].counts(); return kills }, testTimeout).Should(Equal(tc.kills))
+			g.Eventually(func() time.Time {
+				requests := d.proxy.Journal().Requests
+				return requests[len(requests)-1].Done
+			}, testTimeout).ShouldNot(BeZero())
+			f := healAndGetFault(t, a)
+			g.Expect(f.Replica).To(Equal("two"), "whose call it was")
+			g.Expect(f.Detail).To(Equal("PUT /thing-1"))
+			g.Expect(d.received()).To(HaveLen(tc.came))
+			_, kills := s.processes[0].counts()
+			g.Expect(kills).To(BeZero(), "the other one lives")
+			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(http.StatusOK), "it is over")
+		})
+	}
+}
+
+func TestExternalFault_IsVoidWithoutEffect(t *testing.T) {
+	for name, tc := range map[string]struct {
+		variant, target string
+		code            int // of the depot
+		caller          string
+		times           int
+		detail          string
+	}{
+		"NobodyCame":              {"lose", "PUT:/{thing}:2", http.StatusOK, "one", 1, "no PUT of /{thing} came for the 2. time"},
+		"AnotherQuery":            {"lose", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
+		"SenderUnknown":           {"die-after", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
+		"SenderUnknownAfterwards": {"die-before", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
+		"TheLostOneWasARefusal":   {"lose", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
+		"RefusedBeforeTheDeath":   {"die-after", "PUT:/{thing}:2", http.StatusConflict, "one", 2, "which was answered with 409"},
+		"TheLateOneIsARefusalToo": {"slow", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newTestbed(t, http.StatusOK)
+			d := newExternalStore(t, s, tc.code)
+			a := s.injectPlan(t, callPlan(t, tc.variant, tc.target))
+			for range tc.times {
+				d.call(t, tc.caller, http.MethodPut, "/thing-1")
+			}
+			g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring(tc.detail))
+		})
+	}
+}
+
+// What only looks is lost as well if the answer is no.
+func TestExternalFault_LosesAnyAnswerToARead(t *testing.T) {
+	g := NewWithT(t)
+	s := newTestbed(t, http.StatusOK)
+	d := newExternalStore(t, s, http.StatusNotFound)
+	a := s.injectPlan(t, callPlan(t, "lose", "GET:/{thing}?list&max:1"))
+	g.Expect(d.call(t, "one", http.MethodGet, "/thing-1?max=1&list=2")).To(BeZero())
+	g.Expect(a.heal()).To(Succeed())
+	g.Expect(a.result().Happened).To(Equal(1))
+}
+
+func TestExternalFault_NeedsAnExternalSystem(t *testing.T) {
+	g := NewWithT(t)
+	s := newTestbed(t, http.StatusOK)
+	_, err := s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "lose", "PUT:/{thing}:1"), thing)
+	g.Expect(err).To(MatchError(ContainSubstring("no external system")))
+	newExternalStore(t, s, http.StatusOK)
+	_, err = s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "500", "PUT:/{thing}:1"), thing)
+	g.Expect(err).To(MatchError(ContainSubstring("it never says that")))
+}

@@ -1,0 +1,113 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"leasehold.dev/test/harness/env"
+)
+
+// testTimeout is how long a test waits for what takes well under a second.
+const testTimeout = 30 * time.Second
+
+// unreadyFlag is one with which no worker becomes ready.
+const unreadyFlag = "--role=unbound"
+
+// fakeProcess is a process that lives until it is ended.
+type fakeProcess struct {
+	name           string
+	ignoresSignals bool // it does not stop when it is asked to
+	overrides      replicaOverrides
+	// pauseErr is why nobody has seen it stop running.
+	pauseErr error
+
+	mu      sync.Mutex
+	exits   chan int // the exit code of the life that is now
+	starts  int
+	kills   int
+	actions []string // what was done to it beside
+}
+
+func newFakeProcess(name string) *fakeProcess {
+	return &fakeProcess{name: name, exits: make(chan int, 1), starts: 1}
+}
+
+func (w *fakeProcess) Name() string { return w.name }
+
+func (w *fakeProcess) LogTail(int) string { return "" }
+
+// Ready fails with a flag that says so.
+func (w *fakeProcess) Ready(context.Context) error {
+	if slices.Contains(w.overrides.args, unreadyFlag) {
+		return errors.New("a right is missing")
+	}
+	return nil
+}
+
+// Owns is that a worker's connections come from an address of its name.
+func (w *fakeProcess) Owns(address, _ string) bool { return address == w.name }
+
+func (w *fakeProcess) Wait(ctx context.Context) (int, error) {
+	select {
+	case code := <-w.exits:
+		return code, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (w *fakeProcess) Restart() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.starts++
+	return nil
+}
+
+func (w *fakeProcess) Kill() {
+	w.mu.Lock()
+	w.kills++
+	w.mu.Unlock()
+	select {
+	case w.exits <- -1:
+	default: // it is on its way
+	}
+}
+
+// Signal ends it as a process that is asked to stop does.
+func (w *fakeProcess) Signal(s os.Signal) error {
+	w.recordAction("asked by " + s.String())
+	if !w.ignoresSignals {
+		w.exits <- 0
+	}
+	return nil
+}
+
+func (w *fakeProcess) Ports() env.ReplicaPorts {
+	return env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3}
+}
+
+func (w *fakeProcess) Pause(context.Context) error { w.recordAction("paused"); return w.pauseErr }
+
+func (w *fakeProcess) Resume() error { w.recordAction("resumed"); return nil }
+
+func (w *fakeProcess) recordAction(text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.actions = append(w.actions, text)
+}
+
+func (w *fakeProcess) recordedActions() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.actions)
+}
+
+func (w *fakeProcess) counts() (starts, kills int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.starts, w.kills
+}

@@ -1,0 +1,140 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// falseEvidence shows a standby signs that the leader's process has ended, while it runs.
+type falseEvidence struct{}
+
+func (e falseEvidence) inject(ctx context.Context, a *activeFault) error {
+	a.holdFirst(ctx, map[string]heldAction{
+		scenario.VariantTerminated: {fault.AfterAnswer, e.reportTerminated},
+		scenario.VariantDeleted:    {fault.AfterAnswer, e.deletePod},
+		scenario.VariantReplaced:   {fault.AfterAnswer, e.deletePod},
+	}[a.plan.Variant])
+	return nil
+}
+
+// reportTerminated writes to the Pod's status that the leader's container terminated. The next start
+// of the process corrects the status.
+func (e falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
+	held.Release()
+	identity, pod, err := e.leaderPod(ctx, a, r)
+	if err != nil || pod == nil {
+		return err
+	}
+	if err := e.setTerminated(ctx, a, pod, corev1.PodRunning); err != nil {
+		return err
+	}
+	next, err := a.waitForSuccessorOf(ctx, r, identity)
+	if next == nil || err != nil {
+		return err
+	}
+	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
+		return err
+	}
+	a.record(history.Fault{
+		Replica: name, Began: began, Ended: a.now(), FalseEnd: true,
+		Detail: fmt.Sprintf("the status of its Pod said that its container had terminated, at %s, until replica %s led and it ended", held.Request, next.process.Name()),
+	})
+	return nil
+}
+
+// deletePod deletes the leader's Pod by force. A standby must not take that, or the state of another
+// Pod of the same name, for the end of the process. The API server accepts the process's token for
+// some seconds more, so the process leads until then. Afterwards another replica takes its place.
+func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
+	began := a.now()
+	held.Release()
+	identity, pod, err := e.leaderPod(ctx, a, r)
+	if err != nil || pod == nil {
+		return err
+	}
+	done := "its Pod was deleted by force"
+	if err := a.prover.client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+		return fmt.Errorf("deleting Pod %s: %w", pod.Name, err)
+	}
+	// This also runs if no other replica leads: the next run needs a replica that works.
+	defer func() { err = errors.Join(err, a.prover.replaceReplica(context.WithoutCancel(ctx), r)) }()
+	if a.plan.Variant == scenario.VariantReplaced {
+		done += ", and another of its name failed"
+		if pod, err = e.failedPod(ctx, a, pod); err != nil {
+			return err
+		}
+		a.cleanups = append(a.cleanups, func() error {
+			return client.IgnoreNotFound(a.prover.client.Delete(context.WithoutCancel(ctx), pod, client.GracePeriodSeconds(0)))
+		})
+	}
+	next, err := a.waitForSuccessorOf(ctx, r, identity)
+	if next == nil || err != nil {
+		return err
+	}
+	a.record(history.Fault{
+		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("%s, at %s, and replica %s led %s later", done, held.Request, next.process.Name(), next.since.Sub(began).Round(time.Millisecond)),
+	})
+	return nil
+}
+
+// leaderPod returns the identity with which a replica holds the Lease, and its Pod, which is in the
+// namespace of the Lease. It returns no Pod for a replica that does not lead. Both are read before
+// the fault, because a standby may take over at once.
+func (falseEvidence) leaderPod(ctx context.Context, a *activeFault, r *replica) (identity string, pod *corev1.Pod, err error) {
+	lease, err := a.prover.readLease(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	identity = holderOf(lease)
+	if last := a.prover.lastRenewer(); identity == "" || last != nil && last != r {
+		a.setVoidReason("replica %s did not lead when it began: %q did", r.process.Name(), identity)
+		return identity, nil, nil
+	}
+	key, pod := client.ObjectKey{Namespace: a.prover.subject.Promises.Lease.Namespace, Name: r.process.Name()}, &corev1.Pod{}
+	if err := a.prover.client.Get(ctx, key, pod); err != nil {
+		return "", nil, fmt.Errorf("reading the Pod of replica %s: %w", r.process.Name(), err)
+	}
+	return identity, pod, nil
+}
+
+// failedPod creates another Pod of that name, which has failed.
+func (e falseEvidence) failedPod(ctx context.Context, a *activeFault, like *corev1.Pod) (*corev1.Pod, error) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: like.Name, Labels: like.Labels},
+		Spec:       *like.Spec.DeepCopy(),
+	}
+	if err := a.prover.client.Create(ctx, pod); err != nil {
+		return nil, fmt.Errorf("making another Pod %s: %w", pod.Name, err)
+	}
+	return pod, e.setTerminated(ctx, a, pod, corev1.PodFailed)
+}
+
+// setTerminated writes to a Pod's status that its containers terminated. The time is the next whole
+// second: a time before the holder's last renewal would be no evidence.
+func (falseEvidence) setTerminated(ctx context.Context, a *activeFault, pod *corev1.Pod, phase corev1.PodPhase) error {
+	before := pod.DeepCopy()
+	finished := metav1.NewTime(a.now().Truncate(time.Second).Add(time.Second))
+	pod.Status.Phase, pod.Status.ContainerStatuses = phase, nil
+	for _, c := range pod.Spec.Containers {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: finished}},
+		})
+	}
+	if err := a.prover.client.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("reporting the end of Pod %s: %w", pod.Name, err)
+	}
+	return nil
+}

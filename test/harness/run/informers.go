@@ -1,0 +1,52 @@
+package run
+
+import (
+	"net/http"
+	"time"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+// followedCollections returns the collections that a replica has read since a time to know all
+// their objects: by a watch that sends the initial state, or by a list before a watch. One object
+// selected by name is no collection. A candidate for the Lease follows the Lease and the holder's
+// Pod that way, and may be ready before.
+func followedCollections(j fault.Journal, name string, since time.Time) []history.Following {
+	synced, watched := map[int]time.Time{}, map[string]time.Time{}
+	for _, f := range j.Frames {
+		if f.Synced {
+			synced[f.Request] = f.Delivered
+		}
+	}
+	for _, r := range j.Requests {
+		if r.Query.Get("watch") == "true" {
+			watched[r.Path] = r.Received // the last one
+		}
+	}
+	var all []history.Following
+	for _, r := range j.Requests {
+		info := requestInfoOf(r)
+		if info == nil || info.Name != "" || r.Received.Before(since) {
+			continue
+		}
+		f := history.Following{
+			Replica: name, Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Path: r.Path, Asked: r.Received,
+		}
+		switch {
+		case info.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true":
+			f.Synced = synced[r.ID]
+		case info.Verb == "list" && watched[r.Path].After(r.Received):
+			switch {
+			case r.Committed():
+				f.Synced = r.Delivered
+			case r.Instead == http.StatusOK:
+				f.Synced = r.Done // a fault that tells what there was has told all
+			}
+		default:
+			continue
+		}
+		all = append(all, f)
+	}
+	return all
+}

@@ -1,0 +1,48 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+// lateWrite holds a write of the leader until another replica leads, and forwards it then.
+type lateWrite struct{}
+
+func (l lateWrite) inject(ctx context.Context, a *activeFault) error {
+	a.holdFirst(ctx, heldAction{fault.BeforeForward, l.deliver})
+	return nil
+}
+
+// deliver forwards the request when another replica leads, even if its sender has ended by then.
+func (lateWrite) deliver(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	name, life := r.process.Name(), len(r.lifetimes())-1
+	cut := a.inject(r, a.leaseMatch(), fault.BlackHole{})
+	defer cut.Heal()
+	next, err := a.waitForSuccessor(ctx, r)
+	if next == nil || err != nil {
+		return err
+	}
+	held.Release()
+	late, err := a.waitUntilDone(ctx, r, held.Request.ID)
+	switch {
+	case err != nil:
+		return err
+	case !late.Forwarded.After(next.since):
+		a.setVoidReason("%s was forwarded before replica %s led", late, next.process.Name())
+	case late.Status == 0:
+		a.setVoidReason("%s was not answered: %s", late, late.Error)
+	default:
+		a.record(history.Fault{
+			Replica: name, Began: late.Received, Ended: late.Done,
+			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
+				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status, http.StatusText(late.Status)),
+		})
+	}
+	cut.Heal()
+	return a.waitUntilStepsDown(ctx, r, life)
+}

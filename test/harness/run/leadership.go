@@ -1,0 +1,203 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+func (p *Prover) readLease(ctx context.Context) (*coordinationv1.Lease, error) {
+	key, lease := p.subject.Promises.Lease, &coordinationv1.Lease{}
+	if err := p.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, lease); err != nil {
+		return nil, fmt.Errorf("reading the Lease: %w", err)
+	}
+	return lease, nil
+}
+
+// holderOf returns the identity that holds the Lease, or "". It need not name the replica.
+func holderOf(lease *coordinationv1.Lease) string {
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// lastRenewer returns the replica that renewed the Lease last, or nil.
+func (p *Prover) lastRenewer() *replica {
+	var last *replica
+	var at time.Time
+	for _, r := range p.running() {
+		for _, request := range r.proxy.Journal().Mutating() {
+			if request.Committed() && request.Path == p.leasePath() && request.Answered.After(at) {
+				last, at = r, request.Answered
+			}
+		}
+	}
+	return last
+}
+
+// watchedLeasePath returns the collection with the Lease if a replica watches it, or "".
+func (p *Prover) watchedLeasePath() string {
+	leases := path.Dir(p.leasePath())
+	for _, r := range p.running() {
+		if r.proxy.Open(fault.Match{Path: leases, Query: map[string]string{"watch": "true"}}) > 0 {
+			return leases
+		}
+	}
+	return ""
+}
+
+// leasePath returns the path of requests about the Lease.
+func (p *Prover) leasePath() string {
+	key := p.subject.Promises.Lease
+	return fmt.Sprintf("/apis/%s/namespaces/%s/leases/%s", coordinationv1.SchemeGroupVersion, key.Namespace, key.Name)
+}
+
+// firstWriteTimeout is how long the next leader may take for its first write before the old one is
+// healed. Often it has nothing to write.
+const firstWriteTimeout = time.Second
+
+// leader is a replica that leads since a time.
+type leader struct {
+	*replica
+	since time.Time
+}
+
+// waitForSuccessor waits until another replica than old leads and has had time to write. It
+// returns nil if none led in time, and records that.
+func (a *activeFault) waitForSuccessor(ctx context.Context, old *replica) (*leader, error) {
+	return a.waitForSuccessorOf(ctx, old, "")
+}
+
+// waitForSuccessorOf is waitForSuccessor for an old leader whose identity is known.
+func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, before string) (*leader, error) {
+	limited, cancel := context.WithTimeout(ctx, a.failoverTimeout)
+	defer cancel()
+	next := &leader{}
+	led := before != "" // old did, as far as is known, when it was looked at first
+	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
+		lease, err := a.prover.readLease(ctx)
+		if err != nil {
+			return false, err
+		}
+		now := holderOf(lease)
+		if before == "" {
+			first := a.prover.lastRenewer()
+			before, led = now, first == nil || first == old
+		}
+		if !led || now == "" || now == before {
+			return !led, nil
+		}
+		next.replica, next.since = a.prover.lastRenewer(), a.now()
+		return next.replica != nil && next.replica != old, nil
+	})
+	switch {
+	case err == nil && !led:
+		a.setVoidReason("replica %s did not lead when it began: %s did", old.process.Name(), before)
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("waiting for another leader: %w", err)
+	case limited.Err() != nil:
+		a.setVoidReason("no other replica than %s came to lead within %s", old.process.Name(), a.failoverTimeout)
+		return nil, nil //nolint:nilnil // nobody is no error
+	case err != nil:
+		return nil, err
+	}
+	return next, a.waitForFirstWrite(ctx, *next)
+}
+
+// waitForFirstWrite waits until a leader has written, or has had time to.
+func (a *activeFault) waitForFirstWrite(ctx context.Context, l leader) error {
+	limit := a.now().Add(firstWriteTimeout)
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		return a.hasWritten(l) || a.now().After(limit), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for what replica %s writes: %w", l.process.Name(), err)
+	}
+	return nil
+}
+
+// hasWritten reports whether a replica has written anything but its Lease.
+func (a *activeFault) hasWritten(l leader) bool {
+	return slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.Request) bool {
+		return r.Committed() && r.Received.After(l.since) && r.Path != a.prover.leasePath()
+	})
+}
+
+// waitUntilStepsDown waits for a lease term, or until the old leader's process ends. No checkpoint
+// may begin before.
+func (a *activeFault) waitUntilStepsDown(ctx context.Context, r *replica, life int) error {
+	term, err := a.leaseTerm(ctx)
+	if err != nil {
+		return err
+	}
+	limit := a.now().Add(term)
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		return !r.lifetimes()[life].Ended.IsZero() || a.now().After(limit), nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for the end of replica %s: %w", r.process.Name(), err)
+	}
+	return nil
+}
+
+// leaseTerm returns how long a leader keeps the Lease without renewing it.
+func (a *activeFault) leaseTerm(ctx context.Context) (time.Duration, error) {
+	lease, err := a.prover.readLease(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if lease.Spec.LeaseDurationSeconds == nil {
+		return 0, fmt.Errorf("reading the Lease: it does not say how long it lasts")
+	}
+	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second, nil
+}
+
+// leaseMatch matches the requests of the leader election.
+func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prover.leasePath()} }
+
+// recordStarvation waits out the Lease while a replica is cut off, and records the fault if it met
+// any requests.
+func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection, term time.Duration, f history.Fault) error {
+	if err := a.waitOutLease(ctx, term); err != nil {
+		return err
+	}
+	if !cut.Happened() {
+		a.setVoidReason("replica %s asked for nothing in %s", f.Replica, term)
+		return nil
+	}
+	f.Ended, f.Detail = a.now(), fmt.Sprintf("%s %d requests", f.Detail, cut.Count())
+	a.record(f)
+	return nil
+}
+
+// waitOutLease waits until a Lease that is not renewed from now on has certainly expired.
+func (a *activeFault) waitOutLease(ctx context.Context, term time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the end of a Lease: %w", ctx.Err())
+	case <-a.prover.clock.After(term + firstWriteTimeout):
+		return nil
+	}
+}
+
+// standby returns a replica that does not lead. If there is none it returns nil and records that.
+func (a *activeFault) standby(leader *replica) *replica {
+	for _, r := range a.prover.running() {
+		if r != leader {
+			return r
+		}
+	}
+	a.setVoidReason("there is only one replica")
+	return nil
+}

@@ -1,0 +1,95 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// partition separates replicas from the API server.
+type partition struct{}
+
+func (p partition) inject(ctx context.Context, a *activeFault) error {
+	a.holdFirst(ctx, map[string]heldAction{
+		scenario.VariantLeader: {fault.AfterAnswer, p.leader},
+		scenario.VariantAll:    {fault.AfterAnswer, p.all},
+		scenario.VariantStart:  {fault.AfterAnswer, p.atStart},
+	}[a.plan.Variant])
+	return nil
+}
+
+// leader drops all packets of the leader until another replica leads.
+func (partition) leader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	began, life := a.now(), len(r.lifetimes())-1
+	cut := a.inject(r, fault.Match{}, fault.BlackHole{})
+	defer cut.Heal()
+	severed := r.proxy.Sever(fault.Match{})
+	held.Release()
+	next, err := a.waitForSuccessor(ctx, r)
+	if next == nil || err != nil {
+		return err
+	}
+	a.record(history.Fault{
+		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request, severed, cut.Count(), next.process.Name()),
+	})
+	cut.Heal()
+	return a.waitUntilStepsDown(ctx, r, life)
+}
+
+// all refuses the connections of all replicas for longer than a lease term.
+func (partition) all(ctx context.Context, a *activeFault, _ *replica, held *fault.Held) error {
+	term, err := a.leaseTerm(ctx)
+	if err != nil {
+		return err
+	}
+	began := a.now()
+	var cuts []*fault.Injection
+	for _, r := range a.prover.running() {
+		cuts = append(cuts, a.inject(r, fault.Match{}, fault.Cut{}))
+		r.proxy.Sever(fault.Match{})
+	}
+	defer func() {
+		for _, cut := range cuts {
+			cut.Heal()
+		}
+	}()
+	held.Release()
+	if err := a.waitOutLease(ctx, term); err != nil {
+		return err
+	}
+	for i, cut := range cuts {
+		if !cut.Happened() {
+			a.setVoidReason("replica %s asked for nothing in %s", a.prover.running()[i].process.Name(), term)
+			return nil
+		}
+	}
+	a.record(history.Fault{
+		Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("all were cut off at %s, for longer than the Lease lasts", held.Request),
+	})
+	return nil
+}
+
+// atStart restarts a standby that cannot reach the API server for longer than a lease term.
+func (partition) atStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+	r := a.standby(leader)
+	if r == nil {
+		return nil
+	}
+	term, err := a.leaseTerm(ctx)
+	if err != nil {
+		return err
+	}
+	held.Release()
+	began := a.now()
+	r.kill()
+	cut := a.inject(r, fault.Match{}, fault.Cut{})
+	defer cut.Heal()
+	return a.recordStarvation(ctx, cut, term, history.Fault{
+		Replica: r.process.Name(), Began: began, Detail: fmt.Sprintf("killed at %s and started again, cut off for", held.Request),
+	})
+}

@@ -1,0 +1,111 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"time"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// reconnects is how many times a second watches of the Lease are cut and expire.
+const reconnects = 2
+
+// reconnecting cuts all watches of the Lease again and again while the leader is paused. Each list
+// returns the version that all replicas know already, which is no sign of a live leader.
+func (p pausedLeader) reconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return p.whilePaused(ctx, a, r, held, func(time.Time) (string, error) {
+		stop := a.cutLeaseWatches(ctx)
+		next, err := a.waitForSuccessor(ctx, r)
+		lists := stop()
+		if err != nil {
+			return "", err
+		}
+		if lists == 0 {
+			a.setVoidReason("no replica listed the Lease again while replica %s was paused", r.process.Name())
+			return "", nil
+		}
+		found := "no other replica led"
+		if next != nil {
+			found = fmt.Sprintf("replica %s led", next.process.Name())
+		}
+		return fmt.Sprintf("paused at %s; watches of the Lease began again %d times, and %s", held.Request, lists, found), nil
+	})
+}
+
+// cutLeaseWatches makes all watches of the Lease begin again with a list, until stop is called. stop
+// returns how many did.
+func (a *activeFault) cutLeaseWatches(ctx context.Context) (stop func() int) {
+	ctx, cancel := context.WithCancel(ctx)
+	lists := make(chan int, 1)
+	leases := fault.Match{Methods: []string{http.MethodGet}, Path: path.Dir(a.prover.leasePath())}
+	a.tasks.Go(func() {
+		var all []*fault.Injection
+		for ctx.Err() == nil {
+			for _, r := range a.prover.running() {
+				all = append(all, a.inject(r, leases, fault.NewSkip(0)))
+			}
+			a.sleep(ctx, time.Second/reconnects)
+		}
+		n := 0
+		for _, i := range all {
+			i.Heal()
+			n += i.Count()
+		}
+		lists <- n
+	})
+	return func() int {
+		cancel()
+		return <-lists
+	}
+}
+
+// pausedLeader stops the leader's process (SIGSTOP) until another replica leads.
+type pausedLeader struct{}
+
+func (p pausedLeader) inject(ctx context.Context, a *activeFault) error {
+	a.holdFirst(ctx, map[string]heldAction{
+		"":                        {fault.AfterAnswer, p.untilFailover},
+		scenario.VariantReconnect: {fault.AfterAnswer, p.reconnecting},
+	}[a.plan.Variant])
+	return nil
+}
+
+// whilePaused calls do while the replica is stopped. The API server has carried out the replica's
+// request; the answer waits for the replica to run again. If do returns a detail, whilePaused
+// records the fault and waits until the replica steps down.
+func (pausedLeader) whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held, do func(began time.Time) (detail string, err error)) error {
+	name, life := r.process.Name(), len(r.lifetimes())-1
+	paused := func() (time.Time, string, error) {
+		if err := r.process.Pause(ctx); err != nil {
+			return time.Time{}, "", err
+		}
+		began := a.now()
+		held.Release()
+		detail, err := do(began)
+		return began, detail, err
+	}
+	began, detail, err := paused()
+	// A process that was not seen to stop may stop later, so it is resumed in any case.
+	if err := errors.Join(err, r.process.Resume()); err != nil || detail == "" {
+		return err
+	}
+	a.record(history.Fault{Replica: name, Began: began, Ended: a.now(), Detail: detail})
+	return a.waitUntilStepsDown(ctx, r, life)
+}
+
+func (p pausedLeader) untilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return p.whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
+		next, err := a.waitForSuccessor(ctx, r)
+		if next == nil || err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("paused at %s, and went on %s later, when replica %s led",
+			held.Request, a.now().Sub(began).Round(time.Millisecond), next.process.Name()), nil
+	})
+}

@@ -1,0 +1,144 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+// anyVersion is the resourceVersion of a list that any version may answer.
+const anyVersion = "0"
+
+// staleStart lists the collection before the target's step, and answers replicas that start later
+// with that list. This is legal: after one internal error a starting client lists "any version",
+// and an API server that is behind may answer. The client then watches from that version.
+type staleStart struct{}
+
+// staleFor is how long a started replica receives no new events. It is long enough for one replica
+// to lead and to write.
+const staleFor = 8 * time.Second
+
+func (s staleStart) inject(ctx context.Context, a *activeFault) error {
+	refusal, err := fault.Refusal(http.StatusInternalServerError)
+	if err != nil {
+		return err
+	}
+	return a.beforeAction(func() {
+		var before []listing
+		for _, selected := range a.selections() {
+			l, err := a.listed(ctx, selected)
+			if err != nil {
+				a.addError(err)
+				return
+			}
+			before = append(before, l)
+		}
+		ended := a.beginOngoing()
+		a.tasks.Go(func() {
+			defer ended()
+			a.sleep(ctx, silenceFor)
+			for _, r := range a.prover.replicas {
+				s.restart(ctx, a, r, refusal, before)
+			}
+		})
+	})
+}
+
+// restart kills a replica and answers its next process with the old lists.
+func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refusal fault.Answer, before []listing) {
+	begins := a.collection()
+	begins.Query = map[string]string{"sendInitialEvents": "true"}
+	injections := []*fault.Injection{a.inject(r, begins, refusal)}
+	for _, l := range before {
+		lists := a.collection()
+		lists.Query = maps.Clone(l.selected)
+		lists.Query["resourceVersion"] = anyVersion
+		injections = append(injections, a.inject(r, lists, l.Answer))
+	}
+	injections = append(injections, a.inject(r, a.collection(), fault.Lag{}))
+	ended := a.beginOngoing()
+	r.kill()
+	killed := a.now()
+	a.tasks.Go(func() {
+		defer ended()
+		defer func() {
+			for _, i := range injections {
+				i.Heal()
+			}
+		}()
+		if _, met := a.waitForRequest(ctx, r, killed, func(fault.Request) bool { return true }); !met {
+			return
+		}
+		a.sleep(ctx, staleFor)
+		// To a client that lists the newest version no old answer is legal.
+		found := fmt.Sprintf("listed %s at the newest version, and then received its events late", a.plan.Target.Path)
+		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.Request) bool {
+			return request.Rule == a.ruleName() && !request.Received.Before(killed) && request.Query.Get("resourceVersion") == anyVersion
+		}) {
+			found = fmt.Sprintf("found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth)
+		}
+		a.record(history.Fault{
+			Replica: r.process.Name(), Began: killed, Ended: a.now(), Detail: "all replicas were killed, and " + found,
+		})
+	})
+}
+
+// listing is the answer to a list of part of the collection.
+type listing struct {
+	fault.Answer
+
+	// selected maps query parameters to selectors.
+	selected map[string]string
+}
+
+// selectors are the query parameters that select part of a collection.
+var selectors = []string{"labelSelector", "fieldSelector"}
+
+// selections returns the selectors with which replicas have watched the collection, because a list
+// with a selector must not return more. It sorts those with more parameters first, and the whole
+// collection last.
+func (a *activeFault) selections() []map[string]string {
+	all, path := []map[string]string{{}}, a.collection().Path
+	for _, r := range a.prover.replicas {
+		for _, asked := range r.proxy.Journal().Requests {
+			selected := map[string]string{}
+			for _, name := range selectors {
+				if value := asked.Query.Get(name); value != "" {
+					selected[name] = value
+				}
+			}
+			if asked.Path == path && asked.Query.Get("watch") == "true" &&
+				!slices.ContainsFunc(all, func(o map[string]string) bool { return maps.Equal(o, selected) }) {
+				all = append(all, selected)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y map[string]string) int { return len(y) - len(x) })
+	return all
+}
+
+// listed lists that part of the collection.
+func (a *activeFault) listed(ctx context.Context, selected map[string]string) (listing, error) {
+	of, err := a.prover.resourceAt(a.collection().Path)
+	if err != nil {
+		return listing{}, err
+	}
+	list, err := of.List(ctx, metav1.ListOptions{LabelSelector: selected["labelSelector"], FieldSelector: selected["fieldSelector"]})
+	if err != nil {
+		return listing{}, fmt.Errorf("listing %s: %w", a.plan.Target.Path, err)
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return listing{}, fmt.Errorf("encoding the list of %s: %w", a.plan.Target.Path, err)
+	}
+	return listing{fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, selected}, nil
+}

@@ -1,0 +1,169 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const (
+	// user is the field manager of the scenario's users.
+	user = client.FieldOwner("scenario")
+	// defaultTimeout bounds retries and waits for which the scenario has no timeout.
+	defaultTimeout = time.Minute
+)
+
+// runSteps performs the steps of a scenario and returns its checkpoints. A state that is not
+// reached in time is for the invariants; an error is the harness's own.
+func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]history.Checkpoint, error) {
+	var marks []history.Checkpoint
+	t.users.known = s.Users
+	for i, step := range s.Steps {
+		err := t.activeFault.beginStep(ctx, i)
+		if step.Acts() {
+			t.actionTimes = append(t.actionTimes, t.prover.clock.Now())
+			if step.Attack == nil {
+				t.expectations = nil
+			}
+		}
+		switch {
+		case err != nil:
+		case step.Quiesce != nil:
+			var mark history.Checkpoint
+			if mark, err = t.quiesce(ctx, step.Name, *step.Quiesce); err == nil {
+				marks = append(marks, mark)
+			}
+		case step.Wait != nil:
+			_, err = t.waitFor(ctx, within(step.Wait.Within), *step.Wait)
+		case step.May != nil:
+			err = t.checkAccess(ctx, step)
+		case step.Attack != nil:
+			if t.activeFault.isAttack(i) {
+				err = t.attack(ctx, step)
+			}
+		default:
+			err = t.checkRefusal(step, t.perform(ctx, step))
+		}
+		if err != nil {
+			return marks, fmt.Errorf("doing step %d %s of scenario %s: %w", i+1, step.Name, s.Name, err)
+		}
+	}
+	return marks, nil
+}
+
+func within(d metav1.Duration) time.Duration {
+	if d.Duration == 0 {
+		return defaultTimeout
+	}
+	return d.Duration
+}
+
+// perform performs a step. The objects that it creates are deleted after the run.
+func (t *execution) perform(ctx context.Context, step scenario.Step) error {
+	c, err := t.clientOf(ctx, step)
+	if err != nil {
+		return err
+	}
+	if step.Apply != nil {
+		if ref := refOf(&unstructured.Unstructured{Object: step.Apply}); !slices.Contains(t.created, ref) {
+			t.created = append(t.created, ref)
+		}
+	}
+	return t.retryStep(ctx, c, step)
+}
+
+// retryStep retries a step: while replicas die, admission webhooks may not answer.
+func (t *execution) retryStep(ctx context.Context, c client.Client, step scenario.Step) error {
+	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		last = t.tryStep(ctx, c, step)
+		if isRefusal(last) {
+			return false, last // it will not become right
+		}
+		return last == nil, nil
+	})
+	if err != nil && last != nil {
+		return last
+	}
+	return err
+}
+
+func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.Step) error {
+	switch {
+	case step.Apply != nil:
+		o := &unstructured.Unstructured{Object: step.Apply}
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), user, client.ForceOwnership)
+	case step.Patch != nil:
+		body, err := json.Marshal(step.Patch.Merge)
+		if err != nil {
+			return fmt.Errorf("encoding the patch of %s: %w", step.Patch.Object, err)
+		}
+		return c.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
+	case step.External != nil:
+		return t.changeExternal(ctx, step)
+	case step.Delete != nil:
+		return client.IgnoreNotFound(c.Delete(ctx, objectOf(*step.Delete)))
+	}
+	return errors.New("the step has no action")
+}
+
+func objectOf(r scenario.Ref) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(r.APIVersion, r.Kind))
+	o.SetNamespace(r.Namespace)
+	o.SetName(r.Name)
+	return o
+}
+
+func refOf(o *unstructured.Unstructured) scenario.Ref {
+	return scenario.Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// waitFor waits until all conditions are met and reports whether they were in time.
+func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...scenario.Wait) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(ctx context.Context) (bool, error) {
+		for _, w := range all {
+			if reached, err := t.isMet(ctx, w); err != nil || !reached {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() == nil && limited.Err() != nil:
+		return false, nil // the time is up
+	}
+	return false, err
+}
+
+func (t *execution) isMet(ctx context.Context, w scenario.Wait) (bool, error) {
+	o := objectOf(w.Object)
+	err := t.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o)
+	switch {
+	case apierrors.IsNotFound(err):
+		return w.Gone, nil
+	case err != nil:
+		return false, fmt.Errorf("reading %s: %w", w.Object, err)
+	}
+	return w.Met(o), nil
+}

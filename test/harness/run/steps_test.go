@@ -1,0 +1,61 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+func TestRunSteps(t *testing.T) {
+	g := NewWithT(t)
+	failures := 2
+	run := newExecution(t, interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		if failures--; failures >= 0 {
+			return errors.New("the webhook does not answer")
+		}
+		return c.Apply(ctx, o, opts...)
+	}})
+	ref := refTo("a")
+	gone := scenario.Wait{Object: ref, Gone: true}
+	apply := scenario.Step{Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "ns", "name": "a"}, "data": map[string]any{"x": "1"}}}
+	patch := scenario.Step{Patch: &scenario.Patch{Object: ref, Merge: map[string]any{"data": map[string]any{"y": "2"}}}}
+	marks, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{apply, patch}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(marks).To(BeEmpty())
+	var got corev1.ConfigMap
+	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &got)).To(Succeed())
+	g.Expect(got.Data).To(Equal(map[string]string{"x": "1", "y": "2"}))
+
+	t.Log("what does not come about is not the harness's fault")
+	there, err := run.waitFor(t.Context(), 100*time.Millisecond, gone)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(there).To(BeFalse())
+
+	t.Log("deleting twice is deleting, and what was made is cleared up")
+	_, err = run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{{Delete: &ref}, {Delete: &ref}, {Wait: &gone}}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(run.perform(t.Context(), apply)).To(Succeed())
+	g.Expect(run.cleanUp(t.Context())).To(Succeed())
+	there, err = run.waitFor(t.Context(), time.Second, gone)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(there).To(BeTrue())
+}
+
+func TestRunSteps_NamesTheFailedStep(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	nameless := scenario.Step{Name: "wrong", Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{nameless}})
+	g.Expect(err).To(MatchError(ContainSubstring("doing step 1 wrong of scenario s")))
+}

@@ -1,0 +1,108 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// slowness is how long an answer takes for which a terminating replica waits. It exceeds the usual
+// delay before a process stops its work, such as the time to be removed from a Service.
+const slowness = 5 * time.Second
+
+// termination sends SIGTERM to a replica, as a kubelet does. The replica starts again afterwards.
+type termination struct{}
+
+func (t termination) inject(ctx context.Context, a *activeFault) error {
+	a.holdFirst(ctx, map[string]heldAction{
+		"":                      {fault.AfterAnswer, t.ofLeader},
+		scenario.VariantSlow:    {fault.BeforeForward, t.whileWaiting},
+		scenario.VariantStandby: {fault.AfterAnswer, t.ofStandby},
+		scenario.VariantStart:   {fault.AfterAnswer, t.atStart},
+	}[a.plan.Variant])
+	return nil
+}
+func (t termination) ofLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return t.terminate(ctx, a, r, held, "asked to stop at "+held.Request.String())
+}
+
+func (t termination) ofStandby(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+	r := a.standby(leader)
+	if r == nil {
+		return nil
+	}
+	return t.terminate(ctx, a, r, held, "asked to stop, without leading, at "+held.Request.String())
+}
+
+// terminate sends SIGTERM to a replica, releases the held request, and waits for the end.
+func (termination) terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held, detail string) error {
+	began := a.now()
+	life, err := r.terminate(ctx)
+	if err != nil {
+		return err
+	}
+	held.Release()
+	if err := r.waitUntilEnded(ctx, life, a.prover.gracePeriod()); err != nil {
+		return err
+	}
+	a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: detail})
+	return nil
+}
+
+// atStart sends SIGTERM to a standby that has just started, at its first request.
+func (t termination) atStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+	r := a.standby(leader)
+	if r == nil {
+		return nil
+	}
+	held.Release()
+	r.kill()
+	gate := fault.NewGate(fault.BeforeForward)
+	a.inject(r, fault.Match{To: 1}, gate)
+	limited, cancel := context.WithTimeout(ctx, a.failoverTimeout)
+	defer cancel()
+	first, err := gate.Wait(limited)
+	if err != nil {
+		a.setVoidReason("replica %s was started and sent no request within %s", r.process.Name(), a.failoverTimeout)
+		return nil
+	}
+	defer first.Release()
+	return t.terminate(ctx, a, r, first, "asked to stop at its first request, "+first.Request.String())
+}
+
+// whileWaiting sends SIGTERM to a replica that waits for an answer. The request arrives even if the
+// replica does not wait for it any more.
+func (termination) whileWaiting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	began := a.now()
+	life, err := r.terminate(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("delaying the answer: %w", ctx.Err())
+	case <-a.prover.clock.After(slowness):
+	}
+	took := a.now().Sub(began)
+	held.Release()
+	slow, err := a.waitUntilDone(ctx, r, held.Request.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.waitUntilEnded(ctx, life, a.prover.gracePeriod()); err != nil {
+		return err
+	}
+	if slow.Status == 0 {
+		a.setVoidReason("%s was not answered: %s", slow, slow.Error)
+		return nil
+	}
+	a.record(history.Fault{
+		Replica: r.process.Name(), Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("asked to stop while it waited for %s, which took %s and was answered %d", slow, took.Round(time.Millisecond), slow.Status),
+	})
+	return nil
+}

@@ -1,0 +1,112 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+// rollOut replaces replicas one after another. It stops at a new replica that does not become
+// ready, as a Deployment does, and removes that one.
+func (a *activeFault) rollOut(ctx context.Context, u replicaOverrides) (replaced int, err error) {
+	for _, old := range a.prover.running() {
+		r, err := a.prover.addReplica(ctx, u)
+		if err != nil {
+			return replaced, err
+		}
+		limited, cancel := context.WithTimeout(ctx, a.rolloutTimeout)
+		unready := a.waitUntilReady(limited, r)
+		cancel()
+		if unready == nil {
+			replaced++
+			if err := a.prover.removeReplica(ctx, old); err != nil {
+				return replaced, err
+			}
+			continue
+		}
+		// It has run with the flag and was never ready. It counts.
+		return replaced + 1, a.prover.removeReplica(ctx, r)
+	}
+	return replaced, nil
+}
+
+// waitUntilReady waits until a replica is ready.
+func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
+	defer cancel()
+	var last error
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		last = r.process.Ready(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for replica %s: %w", r.process.Name(), errors.Join(err, last))
+	}
+	return nil
+}
+
+// upgrade replaces the replicas one after another, as a Deployment does when its template changes.
+// If the subject has a previous build, it starts from that.
+type upgrade struct{}
+
+func (u upgrade) inject(ctx context.Context, a *activeFault) error {
+	if a.prover.subject.Previous != "" {
+		// The next run needs this build, however this run ends.
+		a.cleanups = append(a.cleanups, func() error { return a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{}, isPrevious) })
+		if err := a.replaceReplicas(ctx, replicaOverrides{binary: a.prover.subject.Previous, build: previous}, anyBuild); err != nil {
+			return err
+		}
+	}
+	a.holdFirst(ctx, heldAction{fault.AfterAnswer, u.rollOut})
+	return nil
+}
+
+// rollOut starts each new replica before it stops an old one.
+func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	began := a.now()
+	held.Release()
+	build := "of the same build"
+	if a.prover.subject.Previous != "" {
+		build = "from the previous build to this one"
+	}
+	if err := a.replaceReplicas(ctx, replicaOverrides{}, anyBuild); err != nil {
+		return err
+	}
+	a.record(history.Fault{
+		Began: began, Ended: a.now(),
+		Detail: fmt.Sprintf("rolled over at %s by %s, %s", held.Request, r.process.Name(), build),
+	})
+	return nil
+}
+
+// previous is the name of the previous build in the history.
+const previous = "previous"
+
+func anyBuild(*replica) bool { return true }
+
+func isPrevious(r *replica) bool { return r.build == previous }
+
+// replaceReplicas replaces those of the replicas that which selects, one after another.
+func (a *activeFault) replaceReplicas(ctx context.Context, u replicaOverrides, which func(*replica) bool) error {
+	for _, old := range a.prover.running() {
+		if !which(old) {
+			continue
+		}
+		r, err := a.prover.addReplica(ctx, u)
+		if err == nil {
+			err = a.waitUntilReady(ctx, r)
+		}
+		if err == nil {
+			err = a.prover.removeReplica(ctx, old)
+		}
+		if err != nil {
+			return fmt.Errorf("replacing replica %s: %w", old.process.Name(), err)
+		}
+	}
+	return nil
+}

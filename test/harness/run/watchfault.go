@@ -1,0 +1,133 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const (
+	// silenceFor is how long watches send nothing. It is long enough for several writes that rely
+	// on a stale cache.
+	silenceFor = 3 * time.Second
+	// rewatchTimeout is how long the operator may take to open its watches again.
+	rewatchTimeout = 20 * time.Second
+)
+
+// collection matches reads of the target's collection.
+func (a *activeFault) collection() fault.Match {
+	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.names)}
+}
+
+// watchFault disturbs the watches of one collection, at all replicas, before the target's step.
+type watchFault struct {
+	effect   string // what happens to the events: late, missed or lost
+	newFault func(lasts time.Duration) fault.Fault
+}
+
+func (w watchFault) inject(ctx context.Context, a *activeFault) error {
+	lasts, err := w.duration(ctx, a)
+	if err != nil {
+		return err
+	}
+	return a.beforeAction(func() {
+		for _, r := range a.prover.replicas {
+			ended, began := a.beginOngoing(), a.now()
+			injection := a.inject(r, a.collection(), w.newFault(lasts))
+			a.tasks.Go(func() {
+				defer ended()
+				a.waitForHealed(ctx, injection, lasts)
+				step := fmt.Sprintf("%s after step %d", w.effect, a.plan.Target.Nth)
+				if !injection.Happened() {
+					a.setVoidReason("no events of %s were %s", a.plan.Target.Path, step)
+					return
+				}
+				a.record(history.Fault{
+					Replica: r.process.Name(), Began: began, Ended: a.now(),
+					Detail: fmt.Sprintf("events of %s were %s: %s", a.plan.Target.Path, step, a.describeWithheld(r, began)),
+				})
+			})
+		}
+	})
+}
+
+// duration returns how long the watches send nothing. For the Lease it exceeds the lease term: only
+// then does a standby take over if it mistakes a silent watch for a leader that is gone.
+func (watchFault) duration(ctx context.Context, a *activeFault) (time.Duration, error) {
+	if a.collection().Path != path.Dir(a.prover.leasePath()) {
+		return silenceFor, nil
+	}
+	term, err := a.leaseTerm(ctx)
+	return term + silenceFor, err
+}
+
+// waitForHealed waits until the fault ends by itself, and heals it after a timeout.
+func (a *activeFault) waitForHealed(ctx context.Context, injection *fault.Injection, lasts time.Duration) {
+	timer := a.prover.clock.NewTimer(lasts + rewatchTimeout)
+	defer timer.Stop()
+	select {
+	case <-injection.Done():
+	case <-timer.C():
+		injection.Heal() // a checkpoint must not begin while the fault lasts
+	case <-ctx.Done():
+	}
+}
+
+// describeWithheld describes the first few events that the API server sent to a replica from the target's
+// collection since a time.
+func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
+	const few = 5
+	journal, collection := r.proxy.Journal(), a.collection()
+	var all []string
+	for _, f := range journal.Frames {
+		if !f.Received.Before(since) && journal.Request(f.Request).Path == collection.Path {
+			all = append(all, fmt.Sprintf("%s %s", f.Type, f.Name))
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return "it was listed again"
+	case len(all) > few:
+		return strings.Join(all[:few], ", ") + " and others"
+	}
+	return strings.Join(all, ", ")
+}
+
+// watchEvents returns the watch events about the run's own objects that came soon after a step. A later
+// event may come too late for a fault that begins with the step.
+func (t *execution) watchEvents(h *history.History) []scenario.WatchEvent {
+	normal := h.Normalizer()
+	var all []scenario.WatchEvent
+	for _, r := range t.prover.replicas {
+		journal := r.proxy.Journal()
+		for _, f := range journal.Frames {
+			if normal.Replace(f.Name) == f.Name && normal.Replace(f.Namespace) == f.Namespace {
+				continue
+			}
+			action := 0
+			for _, began := range t.actionTimes {
+				if began.After(f.Received) {
+					break
+				}
+				action++
+			}
+			if action == 0 || f.Received.Sub(t.actionTimes[action-1]) > silenceFor/2 {
+				continue
+			}
+			told := scenario.WatchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
+			if !slices.Contains(all, told) {
+				all = append(all, told)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b scenario.WatchEvent) int { return a.Action - b.Action })
+	return all
+}

@@ -1,0 +1,84 @@
+package scenario_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+// plansOf are those of a scenario with so many writes, by perturbation and variant:
+// the number of the write that each is about.
+func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
+	run := scenario.Observed{Unelected: unelected}
+	for i := range writes {
+		run.Writes = append(run.Writes, scenario.Write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
+	}
+	of := map[string][]int{}
+	for _, p := range scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{run}, rand.New(rand.NewPCG(seed, 2))) {
+		kind := string(p.Perturbation)
+		if p.Variant != "" {
+			kind += "-" + p.Variant
+		}
+		n, err := strconv.Atoi(p.Target.Path[1:])
+		if p.Target.Method == scenario.Beside {
+			n = -1
+		} else if err != nil {
+			continue // another's
+		}
+		of[kind] = append(of[kind], n)
+	}
+	return of
+}
+
+func TestPlans_LateWritesAtEachWrite(t *testing.T) {
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, plansOf(5, true, 1)["P10"]); diff != "" {
+		t.Errorf("P10 (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
+	between := map[int]bool{}
+	for seed := range uint64(50) {
+		plans := plansOf(5, true, seed)
+		for _, kind := range []string{"P11", "P12", "P14", "P14-slow"} {
+			at := plans[kind]
+			if len(at) != 3 || at[0] != 0 || at[2] != 4 || at[1] <= 0 || at[1] >= 4 {
+				t.Fatalf("%s is at %v, want the first write, the last, and one between", kind, at)
+			}
+			between[at[1]] = true
+		}
+		for _, kind := range []string{"P12-rest", "P13-leader", "P13-all", "P13-start", "P14-standby", "P14-start", "P16-upgrade"} {
+			if at := plans[kind]; len(at) != 1 || at[0] < 0 || at[0] > 4 {
+				t.Fatalf("%s is at %v, want one write", kind, at)
+			}
+		}
+		if diff := cmp.Diff([]int{-1}, plans["P16-unelected"]); diff != "" {
+			t.Fatalf("P16-unelected (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(plans, plansOf(5, true, seed)); diff != "" {
+			t.Fatalf("the same seed gives other plans:\n%s", diff)
+		}
+	}
+	if len(between) != 3 {
+		t.Errorf("between are %v, want all of them at some time", between)
+	}
+}
+
+func TestPlans_FewWritesEachOnce(t *testing.T) {
+	for writes, want := range map[int][]int{0: nil, 1: {0}, 2: {0, 1}, 3: {0, 1, 2}} {
+		if diff := cmp.Diff(want, plansOf(writes, true, 1)["P11"]); diff != "" {
+			t.Errorf("of %d writes (-want +got):\n%s", writes, diff)
+		}
+	}
+}
+
+func TestPlans_UnelectedOnlyIfSupported(t *testing.T) {
+	plans := plansOf(5, false, 1)
+	if plans["P16-unelected"] != nil || plans["P16-upgrade"] == nil {
+		t.Errorf("plans are %v, want an upgrade and nobody who is not elected", plans)
+	}
+}

@@ -1,0 +1,90 @@
+package scenario
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Faults of watches and of starts. The target is a collection and a step: the nth of those that
+// act.
+const (
+	// LateEvents holds the events of watches back for a few seconds.
+	LateEvents Perturbation = "P6"
+	// MissedEvents cuts the watches and refuses new ones for a few seconds. Then the version to
+	// continue from has expired, and the client has to list.
+	MissedEvents Perturbation = "P7"
+	// LostEvents keeps the watches open and sends nothing on them for a few seconds. Then it cuts
+	// them.
+	LostEvents Perturbation = "P8"
+	// StaleStart kills all replicas a while after the step has begun, and those that
+	// start find the collection as it was before. That is legal for clients that ask for
+	// any version, as they do after an error.
+	StaleStart Perturbation = "P9"
+	// StartRace kills all replicas, and as they start again they do not get the
+	// collection for a few seconds. Its variants are how.
+	StartRace Perturbation = "P15"
+)
+
+// NoAnswer is the StartRace in which a replica's first request for a collection is
+// not answered until later. The other variants are codes: the rights are not there
+// yet, or the kind is not.
+const NoAnswer = "stall"
+
+// raceCodes are those of StartRace.
+var raceCodes = []int{http.StatusForbidden, http.StatusNotFound}
+
+// The words that targets of these perturbations have as their method.
+const (
+	watchMethod = "WATCH"
+	startMethod = "START"
+)
+
+// WatchEvent is an event about one of the run's own objects on a watch of a collection.
+type WatchEvent struct {
+	// Path is the collection's, with placeholders where it has names of the scenario.
+	Path string
+	// Action is the step that was being done, or had been done last, counted from 1
+	// among those that do something.
+	Action int
+}
+
+// Acts reports whether the step does something, and does not just wait.
+func (s Step) Acts() bool { return s.Wait == nil && s.Quiesce == nil && s.May == nil }
+
+// watchFaults plans late and missed events at each step and collection with events in all runs.
+// For each collection it also plans, at a random step, lost events, a refused start in a random
+// variant and, if there was an earlier state, a start with that state.
+func watchFaults(d *derivation) []Plan {
+	var plans []Plan
+	told := d.eventsOfAllRuns()
+	var collections []string
+	for _, n := range told {
+		t := Target{Method: watchMethod, Path: n.Path, Nth: n.Action}
+		plans = append(plans, d.plan(LateEvents, "", t), d.plan(MissedEvents, "", t))
+		if !slices.Contains(collections, n.Path) {
+			collections = append(collections, n.Path)
+		}
+	}
+	for _, path := range collections {
+		of := slices.DeleteFunc(slices.Clone(told), func(n WatchEvent) bool { return n.Path != path })
+		lost, start := of[d.random.IntN(len(of))], of[d.random.IntN(len(of))]
+		races := variants[StartRace]
+		plans = append(plans,
+			d.plan(LostEvents, "", Target{Method: watchMethod, Path: path, Nth: lost.Action}),
+			d.plan(StartRace, races[d.random.IntN(len(races))], Target{Method: startMethod, Path: path, Nth: start.Action}))
+		if later := slices.DeleteFunc(of, func(n WatchEvent) bool { return n.Action < 2 }); len(later) > 0 {
+			stale := later[d.random.IntN(len(later))]
+			plans = append(plans, d.plan(StaleStart, "", Target{Method: startMethod, Path: path, Nth: stale.Action}))
+		}
+	}
+	return plans
+}
+
+// eventsOfAllRuns returns the events that came in all runs, in the order of the first.
+func (d *derivation) eventsOfAllRuns() []WatchEvent {
+	told := slices.Clone(d.runs[0].WatchEvents)
+	for _, run := range d.runs[1:] {
+		told = slices.DeleteFunc(told, func(n WatchEvent) bool { return !slices.Contains(run.WatchEvents, n) })
+	}
+	return told
+}
