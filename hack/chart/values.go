@@ -69,6 +69,7 @@ func setMonitor(value, condition string) func(*chartObject) error {
 		if err != nil {
 			return err
 		}
+		// This key is not written. It sorts behind the labels of config/.
 		labels["~"] = field(func(indent int) string { return with(indent, ".Values."+value+".labels", "") })
 		return nil
 	}
