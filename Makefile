@@ -101,7 +101,7 @@ UNRACED := /markdownview/(viewer/render|summary)$$|/test/performance/
 # The race detector needs a C compiler; Go turns cgo off where there is none. The
 # tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
-unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo ## Run the unit tests, those of the harness and those of config/.
+unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-release.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
@@ -116,7 +116,7 @@ unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOL
 
 # What happens at the memory limit needs cgroups and a machine that does little else: make memory.
 .PHONY: integration
-integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo ## Run the integration specs against a real control plane.
+integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
 	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=45m --poll-progress-after=60s \
 		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml --label-filter='!cgroup' $(GINKGO_FLAGS) ./test/integration
@@ -218,7 +218,7 @@ E2E_FLAGS   ?=
 
 # The tests delete their cluster themselves; the trap is for when they die.
 .PHONY: e2e
-e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/gotestsum e2e-images ## Run the end-to-end features on a kind cluster of its own; needs Docker.
+e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)/kustomize $(TOOLS)/helm $(TOOLS)/gotestsum e2e-images ## Run the end-to-end features on a kind cluster of its own; needs Docker.
 	@$(GO) build -o $(TOOLS)/testsummary ./hack/testsummary
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-e2e.xml
 	@kubectl=$$(command -v $(E2E_KUBECTL)) || { echo "$(E2E_KUBECTL) was not found: KUBECTL names the kubectl to use; unset, one is built" >&2; exit 1; }; \
@@ -227,7 +227,7 @@ e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)
 	name=leasehold-e2e-$$$$; \
 	[ "$${E2E_KEEP:-}" = 1 ] || trap '$(TOOLS)/kind delete cluster --quiet --name '$$name EXIT; \
 	status=0; \
-	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" E2E_NAME=$$name ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize \
+	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" E2E_NAME=$$name ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm \
 		$(TOOLS)/gotestsum --format=standard-verbose --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-e2e.xml -- ./test/e2e -count=1 -timeout=30m -v $(E2E_FLAGS) || status=$$?; \
 	echo; \
 	$(TOOLS)/testsummary e2e:$$status:$(ARTIFACTS)/junit-e2e.xml
@@ -243,12 +243,13 @@ generate: $(TOOLS)/controller-gen ## Generate DeepCopy methods.
 	$(TOOLS)/controller-gen object paths=./api/...
 
 .PHONY: manifests
-manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate CRDs, webhook configurations and docs/api.md.
+manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## Generate CRDs, webhook configurations, docs/api.md and the chart's templates.
 	$(TOOLS)/controller-gen crd webhook paths=./api/... paths=./controllers/... output:crd:dir=config/crd/bases output:webhook:dir=config/webhook
 	$(TOOLS)/crd-ref-docs --log-level=ERROR --source-path=api --config=hack/tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
+	$(GO) run ./hack/chart -kustomize $(TOOLS)/kustomize -out config/chart/templates/generated
 
 .PHONY: verify
-verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
+verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
 	@for module in . hack/tools hack/controlplane hack/controlplane/1.* hack/s3server hack/monitoring hack/release hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \

@@ -53,6 +53,7 @@ type settings struct {
 	Keep                        bool
 	Artifacts                   string
 	Kubectl, Kind, Kustomize    string
+	Helm                        string
 	Image, ViewerImage, S3Image string
 	PollingImage                string // of an earlier version; may be missing
 }
@@ -60,12 +61,12 @@ type settings struct {
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{
 		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
-		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"),
+		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
 		PollingImage: getenv("POLLING_IMG"),
 	}
 	for name, value := range map[string]string{
-		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
+		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize, "HELM": s.Helm,
 		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage, "ARTIFACTS": getenv("ARTIFACTS"),
 	} {
 		if value == "" {

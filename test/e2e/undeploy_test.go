@@ -18,7 +18,9 @@ import (
 func TestUndeploy(t *testing.T) {
 	again := newTenant("e2e-deployed-again", "a")
 	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, again) })
-	testenv.Test(t, features.New("`make undeploy`").
+	users := newHelmUser()
+	afterwards(t, func(ctx context.Context, g *WithT) { users.clear(ctx, g) })
+	testenv.Test(t, users.steps(features.New("`make undeploy`").
 		Assess("refuses while there is a Tenant", step(func(ctx context.Context, g *WithT) {
 			tenant := newTenant("e2e-held", "a")
 			g.Expect(shared.client.Create(ctx, tenant)).To(Succeed())
@@ -31,12 +33,14 @@ func TestUndeploy(t *testing.T) {
 				HavePrefix("ValidatingWebhookConfiguration "), HavePrefix("ValidatingAdmissionPolicyBinding ")), "before")
 			g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(Succeed())
 			g.Eventually(shared.left).WithContext(ctx).WithTimeout(readyTimeout).Should(BeEmpty())
-		})).
+		}))).
 		Assess("and `make deploy` puts it back", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.deploy(ctx)).To(Succeed())
 			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 			g.Expect(shared.client.Create(ctx, again)).To(Succeed())
 			await(ctx, g, tenantReady(again), Succeed())
+			users.remains(ctx, g)
+			users.clear(ctx, g)
 		})).
 		Assess("behind its fence, at the latest when kube-apiserver has been started anew", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.killAPIServer(ctx)).To(Succeed())

@@ -1,0 +1,235 @@
+package manifests
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"leasehold.dev/test/internal/chart"
+)
+
+const root = "../.."
+
+// release returns what Helm makes of the chart in a namespace.
+func release(t *testing.T, namespace string, args ...string) []byte {
+	t.Helper()
+	out, err := openChart(t).Template(t.Context(), namespace, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func openChart(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := chart.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The chart is what kustomize makes of config/, whichever way its parts are chosen. Three
+// things differ: Helm makes the namespace, CRDs outlive the release, and the Lease is
+// removed with it.
+func TestChartEqualsOverlays(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values   []string
+		overlays []string
+	}{
+		"defaults":       {overlays: []string{"default"}},
+		"cert-manager":   {values: []string{"certificates.issuer=cert-manager"}, overlays: []string{"certmanager"}},
+		"without fence":  {values: []string{"fence=off"}, overlays: []string{"fencing/off"}},
+		"network policy": {values: []string{"networkPolicy.enabled=true"}, overlays: []string{"default", "network-policy"}},
+		"monitoring": {
+			values:   []string{"serviceMonitor.enabled=true", "alerts.enabled=true", "dashboard.enabled=true"},
+			overlays: []string{"default", "prometheus", "grafana"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := map[string]string{}
+			for _, overlay := range tc.overlays {
+				maps.Copy(want, split(t, renderedOverlay(t, overlay)))
+			}
+			var args []string
+			for _, value := range tc.values {
+				args = append(args, "--set", value)
+			}
+			got := split(t, release(t, operatorNamespace, args...))
+			if diff := gocmp.Diff(want, withoutDifferences(t, got, want)); diff != "" {
+				t.Errorf("the chart is not %v (-kustomize +chart):\n%s", tc.overlays, diff)
+			}
+		})
+	}
+}
+
+// withoutDifferences takes from the chart's objects what only the chart has, and adds the
+// namespace.
+func withoutDifferences(t *testing.T, got, overlay map[string]string) map[string]string {
+	t.Helper()
+	const keep = "    helm.sh/resource-policy: keep\n"
+	same := map[string]string{"Namespace " + operatorNamespace: overlay["Namespace "+operatorNamespace]}
+	definitions := 0
+	for name, text := range got {
+		if strings.HasPrefix(name, "CustomResourceDefinition ") && strings.Contains(text, keep) {
+			definitions++
+			text = strings.Replace(text, keep, "", 1)
+		}
+		same[name] = text
+	}
+	lease := "Lease " + operatorNamespace + " manager.leasehold.dev"
+	if _, found := same[lease]; !found || definitions != 3 {
+		t.Errorf("the chart has %d definitions that are kept, want 3, and the Lease: %t", definitions, found)
+	}
+	delete(same, lease)
+	return same
+}
+
+// A release may have any name and any namespace: one that YAML takes for a number, too.
+func TestChartFollowsTheNamespace(t *testing.T) {
+	at := strings.ReplaceAll(string(release(t, operatorNamespace)), operatorNamespace, "123")
+	want := split(t, []byte(strings.ReplaceAll(at, `namespace: 123`, `namespace: "123"`)))
+	if diff := gocmp.Diff(want, split(t, release(t, "123"))); diff != "" {
+		t.Errorf("in another namespace, the chart differs in more than that (-want +got):\n%s", diff)
+	}
+}
+
+func TestChartPassesLint(t *testing.T) {
+	c := openChart(t)
+	for _, file := range valueFiles(t, c) {
+		if out, err := c.Lint(t.Context(), "--values", file); err != nil {
+			t.Errorf("%s: %v\n%s", filepath.Base(file), err, out)
+		}
+	}
+}
+
+// Each object is decoded strictly into its Go type.
+func TestChartRendersEachSetOfValues(t *testing.T) {
+	c := openChart(t)
+	files := valueFiles(t, c)
+	if len(files) < 10 {
+		t.Errorf("there are %d sets of values, want 10", len(files))
+	}
+	for _, file := range files {
+		out, err := c.Template(t.Context(), operatorNamespace, "--values", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if objects := decode(t, out); len(objects) < 20 {
+			t.Errorf("%s: the chart has %d objects", filepath.Base(file), len(objects))
+		}
+	}
+}
+
+func valueFiles(t *testing.T, c *chart.Chart) []string {
+	t.Helper()
+	files, err := c.ValueFiles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// A value that the chart does not know, or of a wrong type, stops Helm with a message that
+// names the value and what is allowed.
+func TestChartRefusesBadValues(t *testing.T) {
+	c := openChart(t)
+	for argument, want := range map[string]string{
+		"--set=replica=3":                            "at '': additional properties 'replica' not allowed",
+		"--set=images.operator.tag=x":                "at '/images': additional properties 'operator' not allowed",
+		"--set=images.viewer.pullPolicy=Always":      "at '/images/viewer': additional properties 'pullPolicy' not allowed",
+		"--set=resources.limit.memory=1Gi":           "at '/resources': additional properties 'limit' not allowed",
+		"--set=flags.max-concurent-probes=3":         "at '/flags': additional properties 'max-concurent-probes' not allowed",
+		"--set=flags.webhook-port=9444":              "at '/flags': additional properties 'webhook-port' not allowed",
+		"--set=replicas=-1":                          "at '/replicas': minimum: got -1, want 1",
+		"--set=replicas=0":                           "at '/replicas': minimum: got 0, want 1",
+		"--set=replicas=1.5":                         "at '/replicas': got string, want integer",
+		"--set-json=replicas=1.5":                    "at '/replicas': got number, want integer",
+		"--set-string=replicas=2":                    "at '/replicas': got string, want integer",
+		"--set-string=crds.enabled=yes":              "at '/crds/enabled': got string, want boolean",
+		"--set=serviceMonitor=true":                  "at '/serviceMonitor': got boolean, want object",
+		"--set=scheduling.tolerations=all":           "at '/scheduling/tolerations': got string, want array",
+		"--set=flags.endpoint-allow-cidr=10.0.0.0/8": "at '/flags/endpoint-allow-cidr': got string, want array",
+		"--set=flags.stuck-after=5":                  "at '/flags/stuck-after': got number, want string",
+		"--set=flags.stuck-after=soon":               "at '/flags/stuck-after': 'soon' does not match pattern",
+		"--set=fence=maybe":                          "at '/fence': value must be one of 'enforce', 'audit', 'off', false",
+		"--set=fence=true":                           "at '/fence': value must be one of 'enforce', 'audit', 'off', false",
+		"--set=certificates.issuer=letsencrypt":      "at '/certificates/issuer': value must be one of 'own', 'cert-manager'",
+		"--set=images.manager.pullPolicy=Sometimes":  "at '/images/manager/pullPolicy': value must be one of",
+		"--set=images.manager.digest=sha256:12ab":    "at '/images/manager/digest': 'sha256:12ab' does not match pattern",
+		"--set=images.viewer.digest=latest":          "at '/images/viewer/digest': 'latest' does not match pattern",
+		"--set=images.manager.repository=Leasehold":  "at '/images/manager/repository': 'Leasehold' does not match pattern",
+		"--set=tenantAdminClusterRole=":              "at '/tenantAdminClusterRole': minLength: got 0, want 1",
+	} {
+		out, err := c.Template(t.Context(), operatorNamespace, argument)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: helm returns %v, want %q", argument, err, want)
+		}
+		if len(out) > 0 {
+			t.Errorf("%s: helm renders %d bytes all the same", argument, len(out))
+		}
+	}
+}
+
+// Each flag of the manager can be set, or other objects of the chart depend on it.
+func TestChartKnowsEachFlag(t *testing.T) {
+	fixed := []string{
+		"default-viewer-image", "tenant-admin-cluster-role", // values of their own
+		"enable-webhooks", "webhook-cert-key", "webhook-cert-name", "webhook-cert-path", "webhook-configurations-prefix",
+		"webhook-host", "webhook-port", "webhook-secret", "webhook-service", // the webhook configurations, the Service and the Secret
+		"leader-elect", "leader-election-id", "leader-election-namespace", // the fence and the Role
+		"metrics-bind-address", "metrics-cert-key", "metrics-cert-name", "metrics-cert-path", "metrics-secure", // the ServiceMonitor
+		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", // the Pod
+	}
+	types := map[string]string{"duration": "#/$defs/duration", "": "boolean", "int": "integer", "float": "number"}
+	settable := flagsOfSchema(t)
+	for _, match := range regexp.MustCompile(`(?m)^  -(\S+)(?: (\w+))?$`).FindAllStringSubmatch(read(t, "docs", "flags.txt"), -1) {
+		name := match[1]
+		flag, found := settable[name]
+		if found == slices.Contains(fixed, name) {
+			t.Errorf("--%s is in the schema: %t; it is fixed: %t", name, found, !found)
+		}
+		if want := types[match[2]]; found && want != "" && flag.Ref != want && flag.Type != want {
+			t.Errorf("--%s is %s%v in the schema, want %s", name, flag.Ref, flag.Type, want)
+		}
+		delete(settable, name)
+	}
+	for name := range settable {
+		t.Errorf("the manager has no flag --%s", name)
+	}
+}
+
+type flagSchema struct {
+	Ref  string `json:"$ref"`
+	Type any    `json:"type"`
+}
+
+func flagsOfSchema(t *testing.T) map[string]flagSchema {
+	t.Helper()
+	var schema struct {
+		Properties struct {
+			Flags struct {
+				Properties map[string]flagSchema `json:"properties"`
+			} `json:"flags"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal([]byte(read(t, "config", "chart", "values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	return schema.Properties.Flags.Properties
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
