@@ -18,6 +18,18 @@ COPY polling/ /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
 
+# The release before.
+FROM scratch AS previous
+COPY previous/manager/ /
+USER 65532:65532
+ENTRYPOINT ["/manager"]
+
+FROM scratch AS previous-viewer
+COPY previous/viewer/ /
+USER 65532:65532
+EXPOSE 3000
+ENTRYPOINT ["/viewer"]
+
 FROM scratch AS manager
 COPY manager/ /
 USER 65532:65532
