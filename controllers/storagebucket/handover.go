@@ -27,12 +27,12 @@ const (
 
 // handover reads whether an administrator handed the bucket with that mark over. The decision is an
 // annotation of the Namespace: who may edit StorageBuckets, or everything in a namespace, may not
-// change the Namespace itself.
+// change the Namespace itself. It is read past the cache, which holds no annotations of others.
 func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mark string) (handover, error) {
 	if mark == "" {
 		return handoverNone, nil
 	}
-	ns, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
+	ns, err := lookup.Get(ctx, r.Live, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
 	if err != nil {
 		return handoverNone, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
 	}

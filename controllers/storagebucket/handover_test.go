@@ -110,7 +110,8 @@ func TestHandoverNeedsTheNamespaceAndTheList(t *testing.T) {
 			if err := w.stored.Create(t.Context(), handingOver("former", "b")); err != nil {
 				t.Fatal(err)
 			}
-			w.Client = interceptor.NewClient(w.stored.(client.WithWatch), funcs)
+			failing := interceptor.NewClient(w.stored.(client.WithWatch), funcs)
+			w.Client, w.Live = failing, failing
 			_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
 			if b := w.read(t); !errors.Is(err, down) || bucket.owner != "former" || len(b.Status.Conditions) > 0 {
 				t.Errorf("error %v, mark %q, status %+v, want the error and nothing done", err, bucket.owner, b.Status)
