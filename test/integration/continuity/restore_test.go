@@ -52,25 +52,25 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 		old, lose := start(ctx)
 		r.kube = old.Client
 		r.populate(ctx)
-		runDocumented(ctx, old, r.backup, "Back up with:")
+		runDocumented(ctx, old, "operations.md", "Back up with:", r.backup)
 		lose(ctx)
 
 		By("restoring it by the documented commands")
 		fresh, _ := start(ctx)
 		r.kube = fresh.Client
-		runDocumented(ctx, fresh, r.backup, "then the custom resources:")
+		runDocumented(ctx, fresh, "operations.md", "then the custom resources:", r.backup)
 		r.secret(ctx, namespace)
 		r.refusesToTakeOver(ctx)
 
 		By("handing namespaces over by the documented commands")
-		runDocumented(ctx, fresh, r.backup, "over the namespaces:")
+		runDocumented(ctx, fresh, "operations.md", "over the namespaces:", r.backup)
 		Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 		Expect(r.owner(ctx)).To(Equal(r.former), "the bucket is not handed over yet")
 
 		By("handing buckets over by the documented commands, to their StorageBucket alone")
 		r.steal(ctx)
-		runDocumented(ctx, fresh, r.backup, "while a StorageBucket with the former UID exists in the cluster:")
+		runDocumented(ctx, fresh, "operations.md", "while a StorageBucket with the former UID exists in the cluster:", r.backup)
 		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))

@@ -60,22 +60,21 @@ func newTenant(name string) *v1beta1.Tenant {
 	}}
 }
 
-// runDocumented runs a block of shell commands of docs/operations.md, the one under the sentence
-// that contains the title, as an administrator of the cluster would: in a folder with the backup.
-func runDocumented(ctx context.Context, suite *operator.Suite, dir, title string) string {
+// runDocumented runs a block of shell commands of a document, the one under the sentence that
+// ends with the title, as an administrator of the cluster would.
+func runDocumented(ctx context.Context, suite *operator.Suite, document, title, dir string) {
 	GinkgoHelper()
 	if _, err := exec.LookPath("jq"); err != nil && os.Getenv("CI") == "" {
 		Skip("needs jq, as the documented commands do")
 	}
-	text, err := os.ReadFile("../../../docs/operations.md")
+	text, err := os.ReadFile(filepath.Join("../../../docs", document))
 	Expect(err).NotTo(HaveOccurred())
-	block := regexp.MustCompile("(?s)" + regexp.QuoteMeta(title) + "[^`]*\n```\n(.*?)```").FindSubmatch(text)
-	Expect(block).NotTo(BeNil(), "docs/operations.md has no commands under %q", title)
+	block := regexp.MustCompile("(?s)" + regexp.QuoteMeta(title) + "\n\n```\n(.*?)```").FindSubmatch(text)
+	Expect(block).NotTo(BeNil(), "%s has no commands under %q", document, title)
 	kubectl, kubeconfig := suite.KubectlPath()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", string(block[1]))
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", strings.TrimSpace(string(block[1])), out)
-	return string(out)
 }
