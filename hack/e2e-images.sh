@@ -16,10 +16,10 @@ export GOARCH
 # from where the image is not seen.
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
 
-# compile <module> <package> <program>: the commit is left out of the program, or
+# compile <module> <package> <program>: commit and build ID are left out of the program, or
 # each one would make another image.
 compile() {
-  (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w' -o "$3" "$2")
+  (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o "$3" "$2")
   chmod 0755 "$3"
 }
 
