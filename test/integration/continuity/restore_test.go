@@ -97,10 +97,10 @@ func (r *restoration) populate(ctx context.Context) {
 	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 	r.former = r.bucket.UID
-	Expect(r.owner(ctx)).To(Equal(r.former))
 	set, err := tags.NewTags(map[string]string{v1beta1.BucketTagOwner: string(r.former), "cost-centre": "42"}, false)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(r.storage.Client().SetBucketTagging(ctx, bucketName, set)).To(Succeed())
+	Expect(r.owner(ctx)).To(Equal(r.former))
 	_, err = r.storage.Client().PutObject(ctx, bucketName, "precious", strings.NewReader("data"), 4, minio.PutObjectOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
