@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -32,7 +32,7 @@ func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mar
 	if mark == "" {
 		return handoverNone, nil
 	}
-	ns, err := lookup.Get(ctx, r.Live, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
+	ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
 	if err != nil {
 		return handoverNone, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
 	}
@@ -72,8 +72,8 @@ func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s
 	if err := c.ReplaceTag(within, v1beta1.BucketTagOwner, mark, string(b.UID)); err != nil {
 		return failing(ctx, err)
 	}
-	return action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded()), events: []notes.Note{
-		notes.Normal(v1beta1.EventBucketHandedOver, "TakeOver", "took over bucket %s from the StorageBucket with the UID %s", b.Spec.BucketName, mark),
+	return action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded()), events: []reporting.PendingEvent{
+		reporting.Normal(v1beta1.EventBucketHandedOver, "TakeOver", "took over bucket %s from the StorageBucket with the UID %s", b.Spec.BucketName, mark),
 	}}, nil
 }
 

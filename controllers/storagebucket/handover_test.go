@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // handingOver is the namespace team, which hands the bucket of a former StorageBucket over.
@@ -80,8 +80,8 @@ func TestHandoverTakesOnlyWhatItsNamespaceGives(t *testing.T) {
 				}
 			}
 			change(t, s.with)(t.Context(), w.stored)
-			_, b := w.pass(t)
-			ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+			_, b := w.reconcile(t)
+			ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 			if diff := cmp.Diff(wants[name], result{string(ready.Status) + " " + ready.Reason, bucket.owner}); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -136,7 +136,7 @@ func TestHandoverIsDeclaredFirst(t *testing.T) {
 	if err := w.stored.Create(t.Context(), handingOver("former", "b")); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(t)
+	w.reconcile(t)
 	want := creation{Ready: "True ProbeSucceeded", Provisioning: v1beta1.BucketCreated, Events: []string{"Normal BucketHandedOver", "Normal BucketHealthy"}}
 	if diff := cmp.Diff(want, w.leaves(t)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
