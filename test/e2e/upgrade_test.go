@@ -260,6 +260,9 @@ func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	remove(ctx, g, u.tenants...)
 	u.server.remove(ctx, g)
 	discard(ctx, g, namespaceOf(u.view.Namespace))
+	for _, t := range u.tenants { // one of them retains its namespaces
+		discard(ctx, g, namespaceOf(t.GetName()+"-dev"), namespaceOf(t.GetName()+"-prod"))
+	}
 }
 
 // belongsToViewers tells whether a roll-out of new viewers changes the object.
