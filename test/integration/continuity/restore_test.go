@@ -75,6 +75,8 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
 		Expect(r.bucket.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
+		r.refusesTheThief(ctx)
+		runDocumented(ctx, fresh, "operations.md", "as they are of no use any more:", r.backup)
 		r.keepsEverything(ctx)
 	}, SpecTimeout(4*time.Minute))
 })
@@ -173,16 +175,22 @@ func (r *restoration) steal(ctx context.Context) {
 	}
 }
 
-// keepsEverything: the new owner has what the former had, the thief has nothing and takes nothing along.
-func (r *restoration) keepsEverything(ctx context.Context) {
+// refusesTheThief: it has got nothing and takes nothing along.
+func (r *restoration) refusesTheThief(ctx context.Context) {
 	GinkgoHelper()
 	Expect(operator.Fetched(r.kube, r.thief)(ctx)).To(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	Expect(r.kube.Delete(ctx, r.thief)).To(Succeed())
 	Eventually(ctx, operator.Reading(r.kube, r.thief)).WithTimeout(expect.Medium).Should(expect.BeGone())
+}
+
+// keepsEverything: the new owners have what the former had, also without the annotation.
+func (r *restoration) keepsEverything(ctx context.Context) {
+	GinkgoHelper()
 	Expect(r.storage.Objects(bucketName)).To(ConsistOf("precious"))
 	Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	Expect(operator.Fetched(r.kube, ns)(ctx)).To(And(HaveField("DeletionTimestamp", BeNil()),
-		HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(r.tenant.UID)))))
+	Expect(operator.Fetched(r.kube, ns)(ctx)).To(And(HaveField("DeletionTimestamp", BeNil()), HaveField("Annotations", And(
+		HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(r.tenant.UID)),
+		Not(HaveKey(v1beta1.AnnotationBucketHandoverPrefix+string(r.former)))))))
 }
