@@ -280,9 +280,9 @@ const (
 	// BucketTagOwner is the tag by which a bucket says whose it is: its value is
 	// the UID of the StorageBucket that created it.
 	BucketTagOwner = "leasehold.dev/storagebucket-uid"
-	// AnnotationBucketHandoverPrefix, with a UID behind it, is an annotation of a
-	// Namespace: the bucket with the mark of that UID is handed to the StorageBucket in
-	// it whose name is the value.
+	// AnnotationBucketHandoverPrefix and a UID make an annotation of a Namespace: the
+	// bucket with the mark of that UID is handed to the StorageBucket in it whose name is
+	// the value.
 	AnnotationBucketHandoverPrefix = "handover.leasehold.dev/"
 )
 

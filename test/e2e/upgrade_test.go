@@ -126,7 +126,7 @@ func sameImage(ctx context.Context, names ...string) (bool, error) {
 
 // apply does what `make deploy` of the release does, with the scripts of that release.
 func (r release) apply(ctx context.Context) error {
-	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack/render.sh"), shared.settings.Kustomize, "config/e2e", r.image, r.viewerImage)
+	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e", r.image, r.viewerImage)
 	var manifests, said bytes.Buffer
 	render.Stdout, render.Stderr = &manifests, &said
 	if err := render.Run(); err != nil {

@@ -67,7 +67,7 @@ func runDocumented(ctx context.Context, suite *operator.Suite, document, title, 
 	if _, err := exec.LookPath("jq"); err != nil && os.Getenv("CI") == "" {
 		Skip("needs jq, as the documented commands do")
 	}
-	text, err := os.ReadFile(filepath.Join("../../../docs", document))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", document))
 	Expect(err).NotTo(HaveOccurred())
 	block := regexp.MustCompile("(?s)" + regexp.QuoteMeta(title) + "\n\n```\n(.*?)```").FindSubmatch(text)
 	Expect(block).NotTo(BeNil(), "%s has no commands under %q", document, title)
