@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -20,16 +21,24 @@ type snapshot struct {
 	names map[string]bool
 }
 
-// takeSnapshot reads every object of all kinds in the namespaces, and all that is in no namespace and
-// belongs to the Tenants. Events are left out: they are reports, and expire.
-func takeSnapshot(ctx context.Context, tenants, namespaces map[string]bool) (*snapshot, error) {
+// takeSnapshot reads every object of all kinds in the namespaces, those of the Tenants among them, and
+// all that is in no namespace and belongs to the Tenants. Events are left out: they are reports, and expire.
+func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string) (*snapshot, error) {
+	tenants, within := map[string]bool{}, map[string]bool{}
+	for _, namespace := range namespaces {
+		within[namespace] = true
+	}
+	for _, t := range of {
+		tenants[t.GetName()] = true
+		within[t.GetName()+"-dev"], within[t.GetName()+"-prod"] = true, true
+	}
 	all, err := shared.cluster.Objects(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &snapshot{objects: map[string]unstructured.Unstructured{}, names: map[string]bool{}}
 	for _, o := range all {
-		belongs := namespaces[o.GetNamespace()] || o.GetKind() == "Namespace" && namespaces[o.GetName()] ||
+		belongs := within[o.GetNamespace()] || o.GetKind() == "Namespace" && within[o.GetName()] ||
 			o.GetKind() == "Tenant" && tenants[o.GetName()] || o.GetNamespace() == "" && tenants[o.GetLabels()[v1beta1.LabelTenant]]
 		if belongs && o.GetKind() != "Event" {
 			name := o.GetNamespace() + "/" + o.GetName()
@@ -41,16 +50,11 @@ func takeSnapshot(ctx context.Context, tenants, namespaces map[string]bool) (*sn
 
 // snapshot reads what the upgrade must leave alone, once it has come to rest.
 func (u *releaseChange) snapshot(ctx context.Context, g *WithT) *snapshot {
-	tenants, namespaces := map[string]bool{}, map[string]bool{u.server.namespace: true, u.view.Namespace: true}
-	for _, t := range u.tenants {
-		tenants[t.GetName()] = true
-		namespaces[t.GetName()+"-dev"], namespaces[t.GetName()+"-prod"] = true, true
-	}
 	last := &snapshot{}
 	await(ctx, g, func() ([]string, error) {
 		before := last
 		var err error
-		if last, err = takeSnapshot(ctx, tenants, namespaces); err != nil {
+		if last, err = takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace); err != nil {
 			return nil, err
 		}
 		return before.changes(last, nil), nil

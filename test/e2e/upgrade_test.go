@@ -181,7 +181,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 
 // to replaces the release that runs, and compares everything that nobody has changed.
 func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
-	began := time.Now()
+	began, position := time.Now(), auditPosition(ctx, g)
 	g.Expect(r.apply(ctx)).To(Succeed())
 	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 	await(ctx, g, shared.settled, Succeed())
@@ -190,15 +190,16 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	last := newTenant(unique("last"), "a")
 	g.Expect(shared.client.Create(ctx, last)).To(Succeed())
 	await(ctx, g, tenantReady(last), Succeed())
-	remove(ctx, g, last)
+	discard(ctx, g, last)
 
 	var leftOut func(unstructured.Unstructured) bool
 	if u.viewersRoll {
 		await(ctx, g, viewReady(u.view), Succeed())
 		leftOut = u.belongsToViewers
 	}
-	after := u.snapshot(ctx, g)
-	changes, writes := u.before.changes(after, leftOut), u.writes(ctx, g, began)
+	after, err := takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	changes, writes := u.before.changes(after, leftOut), u.writes(ctx, g, position)
 	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name, took.Round(time.Second/10),
 		len(after.objects), len(changes), len(writes))
 	g.Expect(changes).To(BeEmpty())
@@ -207,16 +208,25 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	u.before = after
 }
 
+// auditPosition is where the audit log ends now.
+func auditPosition(ctx context.Context, g *WithT) record.Bookmark {
+	path, err := shared.cluster.AuditLog(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	end, err := record.End(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	return end
+}
+
 // writes are the operator's successful writes to the objects of the snapshot since then, also
 // those that changed nothing. The status of a StorageBucket is left out: it is written every five
 // minutes and when its first probe by a new leader says something else.
-func (u *releaseChange) writes(ctx context.Context, g *WithT, since time.Time) []string {
+func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookmark) []string {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	events, err := record.ReadAuditLog(path)
+	events, _, err := record.ReadAuditLogFrom(path, since)
 	g.Expect(err).NotTo(HaveOccurred())
 	var writes []string
-	for _, e := range operatorWrites(events, record.Since(since), record.Succeeded) {
+	for _, e := range operatorWrites(events, record.Succeeded) {
 		ref := e.ObjectRef
 		if ref == nil || ref.Resource == "storagebuckets" && ref.Subresource == "status" {
 			continue
