@@ -27,7 +27,6 @@ import (
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
 	"leasehold.dev/runners/access"
-	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
@@ -79,12 +78,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	leaving := drain.New(o.shutdownDelay, clock.RealClock{})
+	leaving := o.leaving()
 	mgr, term, err := newManager(o, certificate, leaving)
 	if err != nil {
 		return err
 	}
-	progress := health.NewProgress(o.stuckAfter, clock.RealClock{})
+	progress := o.progress()
 	if err := addRunnables(ctx, mgr, o, term, progress); err != nil {
 		return err
 	}

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	testingclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -203,4 +205,49 @@ func TestMemoryShareIsBelowTheAlert(t *testing.T) {
 	if memoryShare >= alert || memoryShare <= 0.5 {
 		t.Errorf("memoryShare is %g, want more than 0.5 and less than the alert's %g", memoryShare, alert)
 	}
+}
+
+// A replica that is asked to stop goes on for --shutdown-delay-duration.
+func TestStopIsDelayed(t *testing.T) {
+	for flag, want := range map[string]time.Duration{"--shutdown-delay-duration=2s": 2 * time.Second, "--shutdown-delay-duration=0": 0} {
+		o, err := parseOptions([]string{flag}, inPod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			asked, ask := context.WithCancel(t.Context())
+			stopped := o.leaving().Context(asked)
+			began := time.Now()
+			ask()
+			<-stopped.Done()
+			if got := time.Since(began); got != want {
+				t.Errorf("%s: it stops after %s", flag, got)
+			}
+		})
+	}
+}
+
+// While others wait, /healthz fails once a reconcile has run for longer than --stuck-after.
+func TestStuckWorkerIsUnhealthy(t *testing.T) {
+	o, err := parseOptions([]string{"--stuck-after=7m"}, inPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		progress := o.progress()
+		queue := progress.NewQueue("stuck", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer queue.ShutDown()
+		for _, name := range []string{"held", "waiting"} {
+			queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+		}
+		queue.Get()
+		<-time.After(7 * time.Minute)
+		if err := progress.Check(nil); err != nil {
+			t.Errorf("after 7 minutes: %v", err)
+		}
+		<-time.After(time.Nanosecond)
+		if err := progress.Check(nil); err == nil {
+			t.Error("after more than 7 minutes it is healthy")
+		}
+	})
 }

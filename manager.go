@@ -32,17 +32,7 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
 	}
 	restConfig.QPS, restConfig.Burst = float32(o.apiQPS), o.apiBurst
-	lock, err := election.NewLock(restConfig, election.Options{
-		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
-		PodName:       o.podName,
-		PodUID:        o.podUID,
-		Container:     o.podContainer,
-		RenewDeadline: o.renewDeadline,
-		RetryPeriod:   o.retryPeriod,
-		Clock:         clock.RealClock{},
-		Evidence:      o.leaderElectEvidence,
-		Lost:          o.lost,
-	})
+	lock, err := election.NewLock(restConfig, lockOptions(o))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +48,21 @@ func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drai
 	}
 	lock.RecordWith(mgr.GetEventRecorder("leasehold-election"))
 	return mgr, term, nil
+}
+
+// lockOptions is what the flags make of the lock on the Lease.
+func lockOptions(o *options) election.Options {
+	return election.Options{
+		Lease:         types.NamespacedName{Namespace: o.electionNamespace, Name: o.electionID},
+		PodName:       o.podName,
+		PodUID:        o.podUID,
+		Container:     o.podContainer,
+		RenewDeadline: o.renewDeadline,
+		RetryPeriod:   o.retryPeriod,
+		Clock:         clock.RealClock{},
+		Evidence:      o.leaderElectEvidence,
+		Lost:          o.lost,
+	}
 }
 
 // managerOptions is what the flags make of the manager. The log of every runnable names

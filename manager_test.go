@@ -22,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -83,6 +84,28 @@ func TestManagerAsItShips(t *testing.T) {
 	}
 	if m.Controller.NeedLeaderElection != nil || m.NewClient != nil {
 		t.Error("an option is set that lets a standby write")
+	}
+}
+
+// The lock competes for the Lease of the flags, with the times of the elector.
+func TestLockAsItShips(t *testing.T) {
+	for _, evidence := range []bool{true, false} {
+		o, lost := shippedRunnables(t), ""
+		o.leaderElectEvidence, o.lost = evidence, func(reason string) { lost = reason }
+		got := lockOptions(o)
+		if got.Lost("another replica leads"); lost != "another replica leads" {
+			t.Errorf("the loss is reported as %q", lost)
+		}
+		got.Lost = nil
+		want := election.Options{
+			Lease:   types.NamespacedName{Namespace: "system", Name: "manager.leasehold.dev"},
+			PodName: "manager-0", PodUID: "uid", Container: "manager",
+			RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+			Clock: clock.RealClock{}, Evidence: evidence,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the lock (-want +got):\n%s", diff)
+		}
 	}
 }
 

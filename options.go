@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -22,6 +23,8 @@ import (
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/access"
+	"leasehold.dev/runners/drain"
+	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 )
 
@@ -226,6 +229,14 @@ func (o *options) markdownViews() markdownview.Options {
 		MaxConcurrentReconciles: o.workers,
 		SyncPeriod:              o.viewSyncPeriod,
 	}
+}
+
+// leaving is how a replica ends that is asked to stop.
+func (o *options) leaving() *drain.Drain { return drain.New(o.shutdownDelay, clock.RealClock{}) }
+
+// progress is what /healthz asks about the workers.
+func (o *options) progress() *health.Progress {
+	return health.NewProgress(o.stuckAfter, clock.RealClock{})
 }
 
 func (o *options) metrics() metricsserver.Options {
