@@ -211,7 +211,8 @@ gate-proof: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Prove that each
 E2E_KUBECTL := $(or $(KUBECTL),$(KUBEBUILDER_ASSETS:%=%/kubectl),$(BIN)/controlplane/current/kubectl)
 # Two checkouts that use one Docker at the same time need a tag each.
 E2E_TAG     ?= e2e
-E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG) POLLING_IMG=leasehold-polling:$(E2E_TAG)
+E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG) POLLING_IMG=leasehold-polling:$(E2E_TAG) \
+	PREVIOUS_IMG=leasehold-previous:$(E2E_TAG) PREVIOUS_VIEWER_IMG=leasehold-viewer-previous:$(E2E_TAG)
 # More flags, for example E2E_FLAGS='-run Failover'. It also reads
 # E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see docs/testing.md.
 E2E_FLAGS   ?=
@@ -227,7 +228,7 @@ e2e: needs-go needs-docker $(if $(KUBECTL),,controlplane) $(TOOLS)/kind $(TOOLS)
 	name=leasehold-e2e-$$$$; \
 	[ "$${E2E_KEEP:-}" = 1 ] || trap '$(TOOLS)/kind delete cluster --quiet --name '$$name EXIT; \
 	status=0; \
-	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" E2E_NAME=$$name ARTIFACTS=$(abspath $(ARTIFACTS)) KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm \
+	env $(E2E_IMAGES) E2E_NODE_IMAGE="$$node" E2E_NAME=$$name ARTIFACTS=$(abspath $(ARTIFACTS)) PREVIOUS_DIR=$(BIN)/e2e/previous/source KUBECTL="$$kubectl" KIND=$(TOOLS)/kind KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm \
 		$(TOOLS)/gotestsum --format=standard-verbose --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-e2e.xml -- ./test/e2e -count=1 -timeout=30m -v $(E2E_FLAGS) || status=$$?; \
 	echo; \
 	$(TOOLS)/testsummary e2e:$$status:$(ARTIFACTS)/junit-e2e.xml

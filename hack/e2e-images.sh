@@ -3,7 +3,8 @@
 # the machine that Docker runs on, and an image of each around nothing but that.
 # No registry is asked for anything, and what has not changed keeps its image.
 #
-#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. POLLING_IMG=.. hack/e2e-images.sh <folder for the programs>
+#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. POLLING_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
+#     hack/e2e-images.sh <folder for the programs>
 set -euo pipefail
 out=$1
 cd "$(dirname "$0")/.."
@@ -15,10 +16,10 @@ export GOARCH
 # from where the image is not seen.
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
 
-# compile <module> <package> <program>: the commit is left out of the program, or
+# compile <module> <package> <program>: commit and build ID are left out of the program, or
 # each one would make another image.
 compile() {
-  (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w' -o "$3" "$2")
+  (cd "$1" && "$GO" build -trimpath -buildvcs=false -ldflags='-s -w -buildid=' -o "$3" "$2")
   chmod 0755 "$3"
 }
 
@@ -59,10 +60,41 @@ polling_image() {
     docker image rm "$POLLING_IMG" >/dev/null 2>&1 || true
     return
   fi
-  git archive "$commit" | tar -x -C "$source"
-  compile "$source" . "$out/polling/manager"
+  extract "$commit" "$source/polling"
+  compile "$source/polling" . "$out/polling/manager"
   chmod -R a+rX "$out/polling"
   image polling "$POLLING_IMG"
+}
+
+# extract <commit> <folder>
+extract() {
+  mkdir -p "$2"
+  git archive "$1" | tar -x -C "$2"
+}
+
+# previous_images builds both images of the release before. Its manifests stay in
+# $out/previous/source, which no image contains. A release whose page server has not changed
+# keeps its image, and so does this one.
+previous_images() {
+  local commit
+  rm -rf "$out/previous"
+  if ! commit=$(hack/previous.sh); then
+    echo "e2e-images: so there is no $PREVIOUS_IMG, and no upgrade can be tested" >&2
+    docker image rm "$PREVIOUS_IMG" "$PREVIOUS_VIEWER_IMG" >/dev/null 2>&1 || true
+    return
+  fi
+  extract "$commit" "$source/previous"
+  mkdir -p "$out/previous"/{manager,viewer,source}
+  compile "$source/previous" . "$out/previous/manager/manager"
+  compile "$source/previous" ./controllers/markdownview/viewer "$out/previous/viewer/viewer"
+  cp -R "$source/previous"/{config,hack} "$out/previous/source/"
+  chmod -R a+rX "$out/previous"
+  image previous "$PREVIOUS_IMG"
+  if cmp --silent "$out/viewer/viewer" "$out/previous/viewer/viewer"; then
+    docker tag "$VIEWER_IMG" "$PREVIOUS_VIEWER_IMG"
+  else
+    image previous-viewer "$PREVIOUS_VIEWER_IMG"
+  fi
 }
 
 source=$(mktemp -d)
@@ -79,3 +111,4 @@ image manager "$IMG"
 image viewer "$VIEWER_IMG"
 image s3 "$S3_IMG"
 polling_image
+previous_images

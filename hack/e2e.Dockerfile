@@ -22,3 +22,16 @@ FROM scratch AS manager
 COPY manager/ /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
+
+# The release before. Its folders may be missing, and some builders look at all targets above
+# the one that is asked for, so these two are the last.
+FROM scratch AS previous
+COPY previous/manager/ /
+USER 65532:65532
+ENTRYPOINT ["/manager"]
+
+FROM scratch AS previous-viewer
+COPY previous/viewer/ /
+USER 65532:65532
+EXPOSE 3000
+ENTRYPOINT ["/viewer"]

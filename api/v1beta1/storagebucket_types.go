@@ -280,6 +280,10 @@ const (
 	// BucketTagOwner is the tag by which a bucket says whose it is: its value is
 	// the UID of the StorageBucket that created it.
 	BucketTagOwner = "leasehold.dev/storagebucket-uid"
+	// AnnotationBucketHandoverPrefix and a UID make an annotation of a Namespace: the
+	// bucket with the mark of that UID is handed to the StorageBucket in it whose name is
+	// the value.
+	AnnotationBucketHandoverPrefix = "handover.leasehold.dev/"
 )
 
 // Reasons of the Ready condition of a StorageBucket: what a probe found.
@@ -326,6 +330,9 @@ const (
 	// EventBucketRetained: a managed bucket was let go and kept. Normal under
 	// deletionPolicy Retain; a Warning where Delete could not be carried out.
 	EventBucketRetained = "BucketRetained"
+	// EventBucketHandedOver (Normal): an administrator gave the bucket of a former
+	// StorageBucket to this one.
+	EventBucketHandedOver = "BucketHandedOver"
 	// EventBucketConflict (Warning): the bucket exists and is not ours.
 	EventBucketConflict = "BucketConflict"
 	// EventBucketNotEmpty (Warning): the bucket cannot be removed for what is in it.

@@ -95,7 +95,7 @@ func (w *world) prepare(t *testing.T, with func(*v1beta1.StorageBucket), removes
 	namespace.Name = "team"
 	with(b)
 	status := b.Status
-	err := errors.Join(w.stored.Create(t.Context(), namespace), w.stored.Update(t.Context(), b))
+	err := errors.Join(client.IgnoreAlreadyExists(w.stored.Create(t.Context(), namespace)), w.stored.Update(t.Context(), b))
 	b.Status = status
 	err = errors.Join(err, w.stored.Status().Update(t.Context(), b))
 	if removes {

@@ -114,7 +114,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 
 // remove removes the bucket if it carries our mark.
 func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending {
-	whoseIs, problem := whose(ctx, c, b)
+	whoseIs, _, problem := whose(ctx, c, b)
 	switch {
 	case problem != nil && problem.Missing():
 		return ending{}

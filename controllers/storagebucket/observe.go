@@ -23,6 +23,8 @@ type observation struct {
 	secretVersion string
 	// owner tells whose a managed bucket is; it is asked where there is one.
 	owner owner
+	// mark is the UID on the bucket of another StorageBucket; "" if it has none.
+	mark string
 	// took is how long the probe took; zero where nothing was sent.
 	took time.Duration
 	// lacking is that a Secret or a ConfigMap, or what it should have, is not there.
@@ -152,8 +154,8 @@ func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way 
 	found.verdict = way.client.Probe(ctx)
 	found.took = r.Clock.Since(began)
 	if b.Spec.ManagementPolicy == v1beta1.BucketManage && found.verdict.OK() {
-		owner, failed := whose(ctx, way.client, b)
-		found.owner = owner
+		var failed *s3.Verdict
+		found.owner, found.mark, failed = whose(ctx, way.client, b)
 		if failed != nil {
 			found.verdict = *failed
 		}

@@ -68,9 +68,9 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 	case keep:
 		return action{provisioning: v1beta1.BucketCreated}, nil
 	case conflict:
-		return conflicting(b), nil
+		return r.contend(ctx, b, way.client, found.mark)
 	case create:
-		if err := r.declare(ctx, b); err != nil {
+		if err := r.declare(ctx, b, "creating the bucket"); err != nil {
 			return action{}, err
 		}
 		return r.create(ctx, b, way.client)
@@ -79,17 +79,17 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 	}
 }
 
-// declare records that there may soon be a bucket. It makes sure of the
+// declare records that there may soon be a bucket of ours. It makes sure of the
 // StorageBucket itself, so that nothing is created for one that has gone or
 // changed.
-func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket) error {
+func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, message string) error {
 	if b.Status.Provisioning != "" {
 		return reconciler.VerifyUnchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
 	}
 	before := b.DeepCopy()
 	b.Status.Provisioning = v1beta1.BucketIntended
 	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{
-		Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: "creating the bucket",
+		Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonCreating, Message: message,
 	})
 	if err := r.own.PatchStatusUnchanged(ctx, r.Client, b, before); err != nil {
 		return fmt.Errorf("recording the intent to create the bucket: %w", err)
@@ -107,7 +107,7 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	if !made && !others && s3.Code(failed) != s3.CodeOwned {
 		return failing(ctx, failed)
 	}
-	whoseIs, problem := whose(within, c, b)
+	whoseIs, mark, problem := whose(within, c, b)
 	if made && whoseIs == ownerNone {
 		// The server does not know tags in this request. It said that the bucket
 		// is new, and it was not there a moment ago.
@@ -126,7 +126,7 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	case problem != nil && !others: // of another account's bucket nothing can be told
 		return action{verdict: problem}, canceled(ctx)
 	}
-	return conflicting(b), canceled(ctx)
+	return conflicting(b, mark), canceled(ctx)
 }
 
 // canceled is the error of a context that ended because we stop: what was broken
@@ -147,22 +147,17 @@ func failing(ctx context.Context, err error) (action, error) {
 	return action{verdict: verdict}, nil
 }
 
-func conflicting(b *v1beta1.StorageBucket) action {
-	return action{verdict: &s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf(
-		"the bucket exists and does not carry the mark of this StorageBucket, so it is left alone; choose another bucketName, "+
-			"look at it with managementPolicy Observe, or hand it over by the tag %s=%s", v1beta1.BucketTagOwner, b.UID)}}
-}
-
-// whose asks for the mark of a bucket. problem is why that could not be told.
-func whose(ctx context.Context, c *s3.Client, b *v1beta1.StorageBucket) (is owner, problem *s3.Verdict) {
+// whose asks for the mark of a bucket. mark is that of another StorageBucket, "" if there is none.
+// problem is why that could not be told.
+func whose(ctx context.Context, c *s3.Client, b *v1beta1.StorageBucket) (is owner, mark string, problem *s3.Verdict) {
 	uid, tagged, err := c.Tag(ctx, v1beta1.BucketTagOwner)
 	switch {
 	case err != nil:
-		return ownerUnknown, s3.VerdictOf(err)
+		return ownerUnknown, "", s3.VerdictOf(err)
 	case uid == string(b.UID):
-		return ownerSelf, nil
+		return ownerSelf, "", nil
 	case tagged:
-		return ownerOther, nil
+		return ownerOther, uid, nil
 	}
-	return ownerNone, nil
+	return ownerNone, "", nil
 }

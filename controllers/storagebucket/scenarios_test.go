@@ -55,16 +55,12 @@ func creations() map[string]service {
 // removals are scenarios of a StorageBucket that is being deleted.
 func removals() map[string]service {
 	ours := service{exists: true, owner: "uid-b"}
-	with := func(s service, answers ...string) service {
-		s.answers = answering(answers...)
-		return s
-	}
 	return map[string]service{
 		"an empty bucket": ours, "none": {}, "another's": {exists: true, owner: "x"}, "one without a mark": {exists: true},
-		"one that is not empty":      with(ours, "DELETE", "409 BucketNotEmpty"),
-		"one that may not be looked": with(ours, lists, "403 AccessDenied"),
-		"of an unknown mark":         with(ours, asksMark, "403 InvalidAccessKeyId"),
-		"a service in trouble":       with(ours, "DELETE", "503 SlowDown"),
+		"one that is not empty":      withAnswers(ours, "DELETE", "409 BucketNotEmpty"),
+		"one that may not be looked": withAnswers(ours, lists, "403 AccessDenied"),
+		"of an unknown mark":         withAnswers(ours, asksMark, "403 InvalidAccessKeyId"),
+		"a service in trouble":       withAnswers(ours, "DELETE", "503 SlowDown"),
 	}
 }
 
@@ -76,6 +72,9 @@ func scenarios() map[string]scenario {
 	for name, s := range creations() {
 		all["manage: "+name] = scenario{with: manage, service: s}
 		all["observe: "+name] = scenario{with: observe, service: s}
+	}
+	for name, s := range handovers() {
+		all["manage: "+name] = s
 	}
 	for name, s := range removals() {
 		remove := leavingBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)

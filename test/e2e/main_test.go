@@ -41,6 +41,7 @@ type suite struct {
 	traces   map[string]bool // of which tests they have been kept
 
 	hasPollingImage bool // without it nothing can be said of version skew
+	hasPrevious     bool // without it nothing can be said of an upgrade
 
 	stopLogs func()
 	failed   error // what went wrong at the end
@@ -56,6 +57,8 @@ type settings struct {
 	Helm                        string
 	Image, ViewerImage, S3Image string
 	PollingImage                string // of an earlier version; may be missing
+	// The release before: its images, which may be missing, and the folder of its manifests.
+	PreviousImage, PreviousViewerImage, PreviousDir string
 }
 
 func readSettings(getenv func(string) string) (settings, error) {
@@ -63,11 +66,13 @@ func readSettings(getenv func(string) string) (settings, error) {
 		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
-		PollingImage: getenv("POLLING_IMG"),
+		PollingImage:  getenv("POLLING_IMG"),
+		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"), PreviousDir: getenv("PREVIOUS_DIR"),
 	}
 	for name, value := range map[string]string{
 		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize, "HELM": s.Helm,
-		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage, "ARTIFACTS": getenv("ARTIFACTS"),
+		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage,
+		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir, "ARTIFACTS": getenv("ARTIFACTS"),
 	} {
 		if value == "" {
 			return s, fmt.Errorf("%s is not set: run these tests by `make e2e`", name)
@@ -138,6 +143,9 @@ func (s *suite) startCluster(ctx context.Context) error {
 	images := []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image}
 	if s.hasPollingImage = hasImage(ctx, s.settings.PollingImage); s.hasPollingImage {
 		images = append(images, s.settings.PollingImage)
+	}
+	if s.hasPrevious = hasImage(ctx, s.settings.PreviousImage); s.hasPrevious {
+		images = append(images, s.settings.PreviousImage, s.settings.PreviousViewerImage)
 	}
 	var err error
 	s.cluster, err = cluster.Start(ctx, cluster.Options{

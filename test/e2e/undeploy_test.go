@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/features"
 )
 
-// The last of the features, by the name of this file: until kube-apiserver is
-// started anew, the fence stands open after it.
+// The last of the features but the upgrade, by the name of this file: until
+// kube-apiserver is started anew, the fence stands open after it.
 func TestUndeploy(t *testing.T) {
 	again := newTenant("e2e-deployed-again", "a")
 	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, again) })

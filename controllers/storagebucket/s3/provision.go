@@ -10,6 +10,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/tags"
+
+	"leasehold.dev/api/v1beta1"
 )
 
 // Error is a request that failed, with the verdict on it.
@@ -27,6 +29,9 @@ const (
 	CodeExists = "BucketAlreadyExists"
 	// CodeOwned: the bucket exists and belongs to this account.
 	CodeOwned = "BucketAlreadyOwnedByYou"
+
+	// CodeChanged: a tag has another value than the one that was to be replaced.
+	CodeChanged = "TagChanged"
 
 	codeNotEmpty     = "BucketNotEmpty"
 	codeNoTags       = "NoSuchTagSet"
@@ -67,6 +72,15 @@ func VerdictOf(err error) *Verdict {
 // Tag returns the value of a tag of the bucket; empty if it does not have it.
 // tagged tells whether the bucket has any tags. The error is an *Error.
 func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool, err error) {
+	set, err := c.tags(ctx)
+	if Code(err) == codeNoTags {
+		return "", false, nil
+	}
+	return set[key], len(set) > 0, err
+}
+
+// tags returns all tags of the bucket. The error is an *Error.
+func (c *Client) tags(ctx context.Context) (found map[string]string, err error) {
 	err = c.try(ctx, func(ctx context.Context) error {
 		body, err := c.send(ctx, http.MethodGet, tagging, nil)
 		if err != nil {
@@ -76,24 +90,39 @@ func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool
 		if err != nil {
 			return fmt.Errorf("reading the tags: %w", err)
 		}
-		value, tagged = set.ToMap()[key], set.Count() > 0
+		found = set.ToMap()
 		return nil
 	})
-	if Code(err) == codeNoTags {
-		return "", false, nil
-	}
-	return value, tagged, err
+	return found, err
 }
 
 // SetTag makes the tag the bucket's only one. The error is an *Error.
 func (c *Client) SetTag(ctx context.Context, key, value string) error {
-	set, err := tags.NewTags(map[string]string{key: value}, false)
+	return c.setTags(ctx, map[string]string{key: value})
+}
+
+// ReplaceTag gives a tag of the bucket another value and leaves its other tags as they are. It fails
+// with CodeChanged if the tag has not the value that it is to replace. The error is an *Error.
+func (c *Client) ReplaceTag(ctx context.Context, key, from, to string) error {
+	set, err := c.tags(ctx)
 	if err != nil {
-		return fmt.Errorf("making the tag: %w", err)
+		return err
+	}
+	if set[key] != from {
+		return &Error{Code: CodeChanged, Verdict: Verdict{Reason: v1beta1.ReasonBucketConflict, Message: "the tags of the bucket have just changed"}}
+	}
+	set[key] = to
+	return c.setTags(ctx, set)
+}
+
+func (c *Client) setTags(ctx context.Context, all map[string]string) error {
+	set, err := tags.NewTags(all, false)
+	if err != nil {
+		return fmt.Errorf("making the tags: %w", err)
 	}
 	payload, err := xml.Marshal(set)
 	if err != nil {
-		return fmt.Errorf("writing the tag: %w", err)
+		return fmt.Errorf("writing the tags: %w", err)
 	}
 	return c.try(ctx, func(ctx context.Context) error {
 		_, err := c.send(ctx, http.MethodPut, tagging, payload)

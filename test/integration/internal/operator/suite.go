@@ -240,11 +240,18 @@ func (s *Suite) NeedsKubernetes(minor int, why string) {
 // Kubectl runs kubectl as an administrator and returns all that it says.
 func (s *Suite) Kubectl(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
+	kubectl, kubeconfig := s.KubectlPath()
+	out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...).CombinedOutput()
+	return string(out), err
+}
+
+// KubectlPath returns kubectl and the administrator's kubeconfig.
+func (s *Suite) KubectlPath() (kubectl, kubeconfig string) {
+	GinkgoHelper()
 	if s.shared.Kubectl == "" {
 		Skip("needs kubectl, which KUBEBUILDER_ASSETS does not have")
 	}
-	out, err := exec.CommandContext(ctx, s.shared.Kubectl, append([]string{"--kubeconfig", s.shared.Kubeconfig}, args...)...).CombinedOutput()
-	return string(out), err
+	return s.shared.Kubectl, s.shared.Kubeconfig
 }
 
 // answers: the webhooks do.

@@ -1,0 +1,95 @@
+package storagebucket
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
+	"leasehold.dev/controllers/storagebucket/s3"
+)
+
+// handover is what an administrator decided about a bucket with the mark of another StorageBucket.
+type handover int
+
+const (
+	handoverNone handover = iota
+	// handoverGiven: the bucket is this StorageBucket's from now on.
+	handoverGiven
+	// handoverVoid: the bucket's StorageBucket exists, so nobody may have it.
+	handoverVoid
+)
+
+// handover reads whether an administrator handed the bucket with that mark over. The decision is an
+// annotation of the Namespace: who may edit StorageBuckets, or everything in a namespace, may not
+// change the Namespace itself. It is read past the cache, which holds no annotations of others.
+func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mark string) (handover, error) {
+	if mark == "" {
+		return handoverNone, nil
+	}
+	ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
+	if err != nil {
+		return handoverNone, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
+	}
+	if ns == nil || !ns.DeletionTimestamp.IsZero() || ns.Annotations[v1beta1.AnnotationBucketHandoverPrefix+mark] != b.Name {
+		return handoverNone, nil
+	}
+	var list v1beta1.StorageBucketList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return handoverNone, fmt.Errorf("listing storage buckets: %w", err)
+	}
+	for i := range list.Items {
+		if string(list.Items[i].UID) == mark {
+			return handoverVoid, nil
+		}
+	}
+	return handoverGiven, nil
+}
+
+// contend takes over a bucket with the mark of another StorageBucket where an administrator handed
+// it over, and leaves it alone otherwise.
+func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client, mark string) (action, error) {
+	decision, err := r.handover(ctx, b, mark)
+	switch {
+	case err != nil:
+		return action{}, err
+	case decision == handoverVoid:
+		return leftAlone(fmt.Sprintf("namespace %s hands the bucket over, but the StorageBucket with the UID %s exists in this cluster, "+
+			"so the bucket is left alone; choose another bucketName, or delete that StorageBucket under deletionPolicy Retain first", b.Namespace, mark)), nil
+	case decision == handoverNone:
+		return conflicting(b, mark), nil
+	}
+	if err := r.declare(ctx, b, "taking over the bucket"); err != nil {
+		return action{}, err
+	}
+	within, cancel := context.WithTimeout(ctx, timeout(b))
+	defer cancel()
+	if err := c.ReplaceTag(within, v1beta1.BucketTagOwner, mark, string(b.UID)); err != nil {
+		return failing(ctx, err)
+	}
+	return action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded()), events: []reporting.PendingEvent{
+		reporting.Normal(v1beta1.EventBucketHandedOver, "TakeOver", "took over bucket %s from the StorageBucket with the UID %s", b.Spec.BucketName, mark),
+	}}, nil
+}
+
+// conflicting is the verdict on a bucket without our mark. The command in it is safe to be copied:
+// a mark that is not the name of an annotation is left out.
+func conflicting(b *v1beta1.StorageBucket, mark string) action {
+	key := v1beta1.AnnotationBucketHandoverPrefix + mark
+	if len(validation.IsQualifiedName(key)) > 0 {
+		return leftAlone(fmt.Sprintf("the bucket exists and does not carry the mark of this StorageBucket, so it is left alone; choose another bucketName, "+
+			"look at it with managementPolicy Observe, or hand it over by the tag %s=%s", v1beta1.BucketTagOwner, b.UID))
+	}
+	return leftAlone(fmt.Sprintf("the bucket carries the mark of the StorageBucket with the UID %s, so it is left alone; choose another bucketName, "+
+		"or look at it with managementPolicy Observe; if this StorageBucket was restored and had that UID in the backup, "+
+		"an administrator hands the bucket over: kubectl annotate namespace %s %s=%s", mark, b.Namespace, key, b.Name))
+}
+
+func leftAlone(message string) action {
+	return action{verdict: &s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: message}}
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Prints the commit of the release before this checkout: the newest tag v* before HEAD, or
+# PREVIOUS as long as there is none. `make e2e` upgrades from it and rolls back to it. It
+# fails where the clone is too shallow to have that commit.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The last commit whose standbys polled the Lease: its rights, its election and its flags differ.
+PREVIOUS=${PREVIOUS:-35c2a0e1e5cdd0daabb0362d4ac290724dbe46f1}
+
+tag=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)
+git rev-parse --verify --quiet "${tag:-$PREVIOUS}^{commit}" || {
+  echo "previous: the history of this clone has no ${tag:-$PREVIOUS}, the release before; git fetch --unshallow --tags gets it" >&2
+  exit 1
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// snapshot is all objects of some Tenants and namespaces at one time, by "kind namespace/name".
+type snapshot struct {
+	objects map[string]unstructured.Unstructured
+	// names are their names, as "namespace/name".
+	names map[string]bool
+}
+
+// takeSnapshot reads every object of all kinds in the namespaces, those of the Tenants among them, and
+// all that is in no namespace and belongs to the Tenants. Events are left out: they are reports, and expire.
+func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string) (*snapshot, error) {
+	tenants, within := map[string]bool{}, map[string]bool{}
+	for _, namespace := range namespaces {
+		within[namespace] = true
+	}
+	for _, t := range of {
+		tenants[t.GetName()] = true
+		within[t.GetName()+"-dev"], within[t.GetName()+"-prod"] = true, true
+	}
+	all, err := shared.cluster.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{objects: map[string]unstructured.Unstructured{}, names: map[string]bool{}}
+	for _, o := range all {
+		belongs := within[o.GetNamespace()] || o.GetKind() == "Namespace" && within[o.GetName()] ||
+			o.GetKind() == "Tenant" && tenants[o.GetName()] || o.GetNamespace() == "" && tenants[o.GetLabels()[v1beta1.LabelTenant]]
+		if belongs && o.GetKind() != "Event" {
+			name := o.GetNamespace() + "/" + o.GetName()
+			s.objects[o.GetKind()+" "+name], s.names[name] = o, true
+		}
+	}
+	return s, nil
+}
+
+// snapshot reads what the upgrade must leave alone, once it has come to rest.
+func (u *releaseChange) snapshot(ctx context.Context, g *WithT) *snapshot {
+	last := &snapshot{}
+	await(ctx, g, func() ([]string, error) {
+		before := last
+		var err error
+		if last, err = takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace); err != nil {
+			return nil, err
+		}
+		return before.changes(last, nil), nil
+	}, BeEmpty())
+	return last
+}
+
+// changes are the objects that are gone, new, made anew or written in the later snapshot, but for
+// those that are left out.
+func (s *snapshot) changes(later *snapshot, leftOut func(unstructured.Unstructured) bool) []string {
+	var changes []string
+	for _, key := range slices.Sorted(maps.Keys(later.objects)) {
+		if _, known := s.objects[key]; !known && (leftOut == nil || !leftOut(later.objects[key])) {
+			changes = append(changes, key+" is new")
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+		was := s.objects[key]
+		is, known := later.objects[key]
+		switch {
+		case leftOut != nil && leftOut(was):
+		case !known:
+			changes = append(changes, key+" is gone")
+		case was.GetUID() != is.GetUID():
+			changes = append(changes, key+" was deleted and made anew")
+		case was.GetResourceVersion() != is.GetResourceVersion() && !isHeartbeat(was, is):
+			changes = append(changes, fmt.Sprintf("%s was written: %s, then %s", key, was.GetResourceVersion(), is.GetResourceVersion()))
+		}
+	}
+	return changes
+}
+
+// isHeartbeat tells whether two versions of a StorageBucket differ in the time of the last probe
+// alone, which the operator reports every five minutes.
+func isHeartbeat(was, is unstructured.Unstructured) bool {
+	if was.GetKind() != "StorageBucket" {
+		return false
+	}
+	bare := func(o unstructured.Unstructured) map[string]any {
+		o = *o.DeepCopy()
+		o.SetResourceVersion("")
+		o.SetManagedFields(nil)
+		unstructured.RemoveNestedField(o.Object, "status", "lastProbeTime")
+		return o.Object
+	}
+	return reflect.DeepEqual(bare(was), bare(is))
+}

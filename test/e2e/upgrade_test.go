@@ -1,0 +1,285 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/record"
+)
+
+// viewersRemark begins the line of CHANGELOG.md that announces new viewers.
+const viewersRemark = "- Viewers roll"
+
+// release is a version of the operator with the manifests that it ships.
+type release struct {
+	name, dir, image, viewerImage string
+}
+
+// TestUpgrade comes after TestUndeploy, by the names of the files: it too leaves the fence open.
+func TestUpgrade(t *testing.T) {
+	if !shared.hasPrevious {
+		t.Skipf("there is no image %s: hack/previous.sh names the release before, whose commit is not in the history of this clone; "+
+			"git fetch --unshallow --tags gets it", shared.settings.PreviousImage)
+	}
+	u, err := newReleaseChange(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := features.New("the release before is upgraded, rolled back and upgraded again").
+		Setup(step(u.installPrevious)).
+		Setup(step(u.populate))
+	for i, to := range []release{u.current, u.previous, u.current} {
+		f = f.Assess(fmt.Sprintf("%d: to the %s release, without a write to what nobody changed", i+1, to.name), step(func(ctx context.Context, g *WithT) {
+			u.to(ctx, g, to)
+		}))
+	}
+	f = f.Assess("no webhook call was refused, and no Tenant kept waiting", step(u.judgeLoad)).
+		Teardown(teardown(u.clear))
+	testenv.Test(t, f.Feature())
+}
+
+// releaseChange is a cluster on which one release replaces the other.
+type releaseChange struct {
+	previous, current release
+	// viewersRoll: the two releases have different viewers, which CHANGELOG.md announces.
+	viewersRoll bool
+
+	server    *s3
+	view      *v1beta1.MarkdownView
+	tenants   []client.Object
+	buckets   map[string]string
+	before    *snapshot
+	admission *admission
+	churn     *churn
+	began     time.Time
+}
+
+func newReleaseChange(ctx context.Context) (*releaseChange, error) {
+	s := shared.settings
+	u := &releaseChange{
+		previous: release{name: "previous", dir: s.PreviousDir, image: s.PreviousImage, viewerImage: s.PreviousViewerImage},
+		current:  release{name: "current", dir: root, image: s.Image, viewerImage: s.ViewerImage},
+		server:   newS3(), view: newView(unique("view")),
+	}
+	same, err := sameImage(ctx, s.ViewerImage, s.PreviousViewerImage)
+	if err != nil {
+		return nil, err
+	}
+	if same {
+		// A release whose viewer has not changed refers to the image of the one before.
+		u.current.viewerImage = s.PreviousViewerImage
+		return u, nil
+	}
+	u.viewersRoll = true
+	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading the changelog: %w", err)
+	}
+	if !announcesViewers(string(changes)) {
+		return nil, fmt.Errorf("the viewer has changed since the release before, so an upgrade replaces all viewers: "+
+			"CHANGELOG.md needs a line that begins with %q", viewersRemark)
+	}
+	return u, nil
+}
+
+// announcesViewers tells whether the first section of the changelog that lists anything, the one
+// of the version under test, has a line about new viewers.
+func announcesViewers(changelog string) bool {
+	listed := false
+	for line := range strings.Lines(changelog) {
+		switch {
+		case strings.HasPrefix(line, "## ") && listed:
+			return false
+		case strings.HasPrefix(line, viewersRemark):
+			return true
+		}
+		listed = listed || strings.HasPrefix(line, "- ")
+	}
+	return false
+}
+
+// sameImage tells whether the local engine has one image under both names.
+func sameImage(ctx context.Context, names ...string) (bool, error) {
+	out, err := exec.CommandContext(ctx, "docker", append([]string{"image", "inspect", "--format", "{{.Id}}"}, names...)...).Output()
+	if err != nil {
+		return false, fmt.Errorf("comparing images: %w", err)
+	}
+	ids := strings.Fields(string(out))
+	return len(ids) == 2 && ids[0] == ids[1], nil
+}
+
+// apply does what `make deploy` of the release does, with the scripts of that release.
+func (r release) apply(ctx context.Context) error {
+	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e", r.image, r.viewerImage)
+	var manifests, said bytes.Buffer
+	render.Stdout, render.Stderr = &manifests, &said
+	if err := render.Run(); err != nil {
+		return fmt.Errorf("rendering the %s release: %w: %s", r.name, err, said.String())
+	}
+	apply := exec.CommandContext(ctx, shared.settings.Kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-")
+	apply.Stdin, apply.Env = &manifests, append(os.Environ(), "KUBECONFIG="+shared.cluster.Kubeconfig())
+	if out, err := apply.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying the %s release: %w: %s", r.name, err, out)
+	}
+	return nil
+}
+
+// installPrevious removes the current release with all that belongs to it first.
+func (u *releaseChange) installPrevious(ctx context.Context, g *WithT) {
+	g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(Succeed())
+	await(ctx, g, shared.left, BeEmpty())
+	began := time.Now()
+	g.Expect(u.previous.apply(ctx)).To(Succeed())
+	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+	shared.say("  install of the previous release: %s", time.Since(began).Round(time.Second/10))
+}
+
+// populate creates objects of all kinds, waits until each is Ready, and begins the load.
+func (u *releaseChange) populate(ctx context.Context, g *WithT) {
+	u.server.start(ctx, g)
+	strictNamespace(ctx, g, u.view.Namespace)
+	g.Expect(u.server.make(ctx, "watched")).To(Succeed())
+	deleted, retained := newTeam("upgraded").Tenant, newTeam("retained").Tenant
+	retained.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceRetain
+	u.tenants = []client.Object{deleted, retained}
+	watched, managed := u.server.bucket("watched"), u.server.managed("managed")
+	for _, o := range []client.Object{deleted, retained, watched, managed, u.view} {
+		g.Expect(shared.client.Create(ctx, o)).To(Succeed())
+	}
+	await(ctx, g, tenantReady(deleted), Succeed())
+	await(ctx, g, tenantReady(retained), Succeed())
+	ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+	ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+	await(ctx, g, viewReady(u.view), Succeed())
+	g.Expect(shared.client.Create(ctx, configMap(deleted.Name+"-dev", "of-the-team"))).To(Succeed())
+
+	var err error
+	u.buckets, err = u.server.owners(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	u.before = u.snapshot(ctx, g)
+	u.began = time.Now()
+	u.admission, err = askAdmission(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	u.churn = startChurn(ctx)
+}
+
+// to replaces the release that runs, and compares everything that nobody has changed.
+func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
+	began, position := time.Now(), auditPosition(ctx, g)
+	g.Expect(r.apply(ctx)).To(Succeed())
+	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+	await(ctx, g, shared.settled, Succeed())
+	took := time.Since(began)
+	// The new leader has come to all objects once a Tenant that is newer than its term is Ready.
+	last := newTenant(unique("last"), "a")
+	g.Expect(shared.client.Create(ctx, last)).To(Succeed())
+	await(ctx, g, tenantReady(last), Succeed())
+	discard(ctx, g, last)
+
+	var leftOut func(unstructured.Unstructured) bool
+	if u.viewersRoll {
+		await(ctx, g, viewReady(u.view), Succeed())
+		leftOut = u.belongsToViewers
+	}
+	after, err := takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace)
+	g.Expect(err).NotTo(HaveOccurred())
+	changes, writes := u.before.changes(after, leftOut), u.writes(ctx, g, position)
+	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name, took.Round(time.Second/10),
+		len(after.objects), len(changes), len(writes))
+	g.Expect(changes).To(BeEmpty())
+	g.Expect(writes).To(BeEmpty())
+	g.Expect(u.server.owners(ctx)).To(Equal(u.buckets))
+	u.before = after
+}
+
+// auditPosition is where the audit log ends now.
+func auditPosition(ctx context.Context, g *WithT) record.Bookmark {
+	path, err := shared.cluster.AuditLog(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	end, err := record.End(path)
+	g.Expect(err).NotTo(HaveOccurred())
+	return end
+}
+
+// writes are the operator's successful writes to the objects of the snapshot since then, also
+// those that changed nothing. The status of a StorageBucket is left out: it is written every five
+// minutes and when its first probe by a new leader says something else.
+func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookmark) []string {
+	path, err := shared.cluster.AuditLog(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	events, _, err := record.ReadAuditLogFrom(path, since)
+	g.Expect(err).NotTo(HaveOccurred())
+	var writes []string
+	for _, e := range operatorWrites(events, record.Succeeded) {
+		ref := e.ObjectRef
+		if ref == nil || ref.Resource == "storagebuckets" && ref.Subresource == "status" {
+			continue
+		}
+		namespace := ref.Namespace
+		if ref.Resource == "namespaces" {
+			namespace = ""
+		}
+		if u.viewersRoll && namespace == u.view.Namespace {
+			continue
+		}
+		if u.before.names[namespace+"/"+ref.Name] {
+			writes = append(writes, fmt.Sprintf("%s %s/%s %s/%s", e.Verb, ref.Resource, ref.Subresource, namespace, ref.Name))
+		}
+	}
+	return writes
+}
+
+func (u *releaseChange) judgeLoad(ctx context.Context, g *WithT) {
+	u.churn.stop()
+	asked, failures := u.admission.stop()
+	shared.say("  %d webhook calls in %s, %d refused; %d Tenants created, changed and deleted, the slowest Ready after %s",
+		asked, time.Since(u.began).Round(time.Second), len(failures), u.churn.lives, u.churn.slowest.Round(time.Second/10))
+	g.Expect(failures).To(BeEmpty())
+	g.Expect(asked).To(BeNumerically(">", 100))
+	g.Expect(u.churn.errs).To(BeEmpty())
+	g.Expect(u.churn.lives).To(BeNumerically(">", 10))
+	g.Expect(shared.fetchByName(ctx, shared.workers(ctx, g)[0], u.view.Status.URL)).To(ContainSubstring("Edition one"))
+}
+
+// clear leaves the current release, whatever became of the feature.
+func (u *releaseChange) clear(ctx context.Context, g *WithT) {
+	if u.churn != nil {
+		u.churn.stop()
+	}
+	if u.admission != nil {
+		u.admission.stop()
+	}
+	g.Expect(u.current.apply(ctx)).To(Succeed())
+	g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+	remove(ctx, g, u.tenants...)
+	u.server.remove(ctx, g)
+	discard(ctx, g, namespaceOf(u.view.Namespace))
+	for _, t := range u.tenants { // one of them retains its namespaces
+		discard(ctx, g, namespaceOf(t.GetName()+"-dev"), namespaceOf(t.GetName()+"-prod"))
+	}
+}
+
+// belongsToViewers tells whether a roll-out of new viewers changes the object.
+func (u *releaseChange) belongsToViewers(o unstructured.Unstructured) bool {
+	switch o.GetKind() {
+	case "Deployment", "ReplicaSet", "Pod", "Endpoints", "EndpointSlice", "MarkdownView":
+		return o.GetNamespace() == u.view.Namespace
+	}
+	return false
+}

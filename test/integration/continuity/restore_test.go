@@ -1,0 +1,196 @@
+package continuity_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/tags"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+const (
+	tenantName = "restored"
+	namespace  = tenantName + "-dev"
+	bucketName = "restored-data"
+)
+
+// restoration is a Tenant with a managed bucket that move from one cluster to the next. The S3
+// server outlives both.
+type restoration struct {
+	storage *env.S3Server
+	backup  string // the folder
+	former  types.UID
+	kube    client.Client // the new cluster's
+	tenant  *v1beta1.Tenant
+	bucket  *v1beta1.StorageBucket
+	view    *v1beta1.MarkdownView
+	thief   *v1beta1.StorageBucket
+}
+
+var _ = Describe("A backup that is restored into a new cluster", func() {
+	It("leaves namespaces and buckets alone until an administrator hands them over", func(ctx SpecContext) {
+		storage, err := env.StartS3(context.WithoutCancel(ctx), env.S3Options{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(storage.Stop)
+		r := &restoration{storage: storage, backup: GinkgoT().TempDir()}
+
+		By("backing up a cluster, which is lost then")
+		old, lose := start(ctx)
+		r.kube = old.Client
+		r.populate(ctx)
+		runDocumented(ctx, old, "operations.md", "Back up with:", r.backup)
+		lose(ctx)
+
+		By("restoring it by the documented commands")
+		fresh, _ := start(ctx)
+		r.kube = fresh.Client
+		runDocumented(ctx, fresh, "operations.md", "then the custom resources:", r.backup)
+		r.secret(ctx, namespace)
+		r.refusesToTakeOver(ctx)
+
+		By("handing namespaces over by the documented commands")
+		runDocumented(ctx, fresh, "operations.md", "over the namespaces:", r.backup)
+		Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
+		Expect(r.owner(ctx)).To(Equal(r.former), "the bucket is not handed over yet")
+
+		By("handing buckets over by the documented commands, to their StorageBucket alone")
+		r.steal(ctx)
+		runDocumented(ctx, fresh, "operations.md", "while a StorageBucket with the former UID exists in the cluster:", r.backup)
+		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
+		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
+		Expect(r.bucket.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
+		r.refusesTheThief(ctx)
+		runDocumented(ctx, fresh, "operations.md", "as they are of no use any more:", r.backup)
+		r.keepsEverything(ctx)
+	}, SpecTimeout(4*time.Minute))
+})
+
+// populate makes objects of all kinds and waits until they are Ready. Another tag is on the bucket.
+func (r *restoration) populate(ctx context.Context) {
+	GinkgoHelper()
+	r.tenant = newTenant(tenantName)
+	Expect(r.kube.Create(ctx, r.tenant)).To(Succeed())
+	Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Long).Should(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
+	r.secret(ctx, namespace)
+	r.bucket = r.storageBucket(namespace, "data")
+	r.view = &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "handbook"}, Spec: v1beta1.MarkdownViewSpec{
+		Replicas: 1, Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "# Handbook\n"},
+	}}
+	for _, o := range []client.Object{r.bucket, r.view} {
+		Expect(r.kube.Create(ctx, o)).To(Succeed())
+	}
+	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
+	r.former = r.bucket.UID
+	set, err := tags.NewTags(map[string]string{v1beta1.BucketTagOwner: string(r.former), "cost-centre": "42"}, false)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(r.storage.Client().SetBucketTagging(ctx, bucketName, set)).To(Succeed())
+	Expect(r.owner(ctx)).To(Equal(r.former))
+	_, err = r.storage.Client().PutObject(ctx, bucketName, "precious", strings.NewReader("data"), 4, minio.PutObjectOptions{})
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// secret is restored by the tool that restores the contents of namespaces.
+func (r *restoration) secret(ctx context.Context, in string) {
+	GinkgoHelper()
+	account := r.storage.Account()
+	Expect(r.kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "keys"}, StringData: map[string]string{
+		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
+	}})).To(Succeed())
+}
+
+// storageBucket manages the one bucket, with keys that may do everything, and removes it when it is deleted.
+func (r *restoration) storageBucket(in, name string) *v1beta1.StorageBucket {
+	return &v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Spec: v1beta1.StorageBucketSpec{
+		BucketName: bucketName, Endpoint: r.storage.Endpoint(), CredentialsSecretRef: v1beta1.SecretReference{Name: "keys"},
+		ManagementPolicy: v1beta1.BucketManage, DeletionPolicy: v1beta1.BucketDelete,
+		Probe: v1beta1.ProbeSpec{PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 1},
+	}}
+}
+
+// owner is the UID on the bucket.
+func (r *restoration) owner(ctx context.Context) types.UID {
+	GinkgoHelper()
+	set, err := r.storage.Client().GetBucketTagging(ctx, bucketName)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(set.ToMap()).To(HaveKeyWithValue("cost-centre", "42"), "other tags stay")
+	return types.UID(set.ToMap()[v1beta1.BucketTagOwner])
+}
+
+// refusesToTakeOver: what was restored has new UIDs, and each message names the way out.
+func (r *restoration) refusesToTakeOver(ctx context.Context) {
+	GinkgoHelper()
+	listed, err := os.ReadFile(r.backup + "/buckets.txt")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(string(listed)).To(Equal(namespace + " data " + string(r.former) + "\n"))
+	Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(And(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
+		HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring("kubectl annotate namespace "+namespace))))))
+	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(And(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict),
+		HaveField("Status.Conditions", ContainElement(HaveField("Message",
+			ContainSubstring("kubectl annotate namespace %s %s%s=data", namespace, v1beta1.AnnotationBucketHandoverPrefix, r.former))))))
+	Expect(r.bucket.UID).NotTo(Equal(r.former))
+	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
+	Expect(r.owner(ctx)).To(Equal(r.former))
+	// Its viewers cannot run here; its children are made anew without anything to hand over.
+	Eventually(ctx, operator.Reading(r.kube, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}})).Should(Succeed())
+}
+
+// steal has another team name the same bucket, under the same name and with the same keys. It may not
+// hand the bucket over to itself, and its admins could not annotate the other team's namespace either.
+func (r *restoration) steal(ctx context.Context) {
+	GinkgoHelper()
+	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "thief"}}
+	Expect(r.kube.Create(ctx, other)).To(Succeed())
+	r.secret(ctx, other.Name)
+	r.thief = r.storageBucket(other.Name, "data")
+	r.thief.Annotations = map[string]string{v1beta1.AnnotationBucketHandoverPrefix + string(r.former): "data"}
+	Expect(r.kube.Create(ctx, r.thief)).To(Succeed())
+	Eventually(ctx, operator.Fetched(r.kube, r.thief)).WithTimeout(expect.Medium).Should(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
+	admin := tenantName + "-admin"
+	Eventually(ctx, operator.Can(r.kube, admin, nil, authorizationv1.ResourceAttributes{
+		Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "storagebuckets", Namespace: namespace})).Should(BeTrue())
+	for _, verb := range []string{"patch", "update"} {
+		Expect(operator.Can(r.kube, admin, nil, authorizationv1.ResourceAttributes{
+			Verb: verb, Resource: "namespaces", Namespace: namespace, Name: namespace})(ctx)).To(BeFalse(), verb)
+	}
+}
+
+// refusesTheThief: it has got nothing and takes nothing along.
+func (r *restoration) refusesTheThief(ctx context.Context) {
+	GinkgoHelper()
+	Expect(operator.Fetched(r.kube, r.thief)(ctx)).To(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
+	Expect(r.kube.Delete(ctx, r.thief)).To(Succeed())
+	Eventually(ctx, operator.Reading(r.kube, r.thief)).WithTimeout(expect.Medium).Should(expect.BeGone())
+}
+
+// keepsEverything: the new owners have what the former had, also without the annotation.
+func (r *restoration) keepsEverything(ctx context.Context) {
+	GinkgoHelper()
+	Expect(r.storage.Objects(bucketName)).To(ConsistOf("precious"))
+	Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	Expect(operator.Fetched(r.kube, ns)(ctx)).To(And(HaveField("DeletionTimestamp", BeNil()), HaveField("Annotations", And(
+		HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(r.tenant.UID)),
+		Not(HaveKey(v1beta1.AnnotationBucketHandoverPrefix+string(r.former)))))))
+}

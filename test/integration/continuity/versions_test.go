@@ -1,0 +1,203 @@
+package continuity_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
+)
+
+const (
+	nextVersion = "v1beta2"
+	// note is the field that only the next version has, and shared the one that both have.
+	note, shared = "note", "shared"
+)
+
+// sample is an object that was stored in v1beta1.
+type sample struct {
+	resource, kind string
+	object         client.Object
+}
+
+// samples are objects of all kinds. Those in a namespace come to rest without Pods or a server.
+func samples() []sample {
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "sample"}
+	return []sample{
+		{"tenants", "Tenant", newTenant("sample")},
+		{"storagebuckets", "StorageBucket", &v1beta1.StorageBucket{ObjectMeta: meta, Spec: v1beta1.StorageBucketSpec{
+			BucketName: "sample", Endpoint: "http://127.0.0.1:1", CredentialsSecretRef: v1beta1.SecretReference{Name: "none"}}}},
+		{"markdownviews", "MarkdownView", &v1beta1.MarkdownView{ObjectMeta: meta, Spec: v1beta1.MarkdownViewSpec{
+			Replicas: 1, Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "# Sample\n"}}}},
+	}
+}
+
+var _ = Describe("A next version of the API", func() {
+	It("reads, writes and migrates what was stored before, while the operator knows only v1beta1", func(ctx SpecContext) {
+		suite, _ := start(ctx)
+		all := samples()
+		for _, s := range all {
+			Expect(suite.Client.Create(ctx, s.object)).To(Succeed())
+			Eventually(ctx, s.read(suite.Client, "v1beta1")).WithTimeout(expect.Medium).Should(haveReported())
+		}
+		for _, s := range all {
+			Expect(addVersion(ctx, suite.Client, s.resource)).To(ConsistOf("v1beta1", nextVersion))
+		}
+
+		By("reading, writing and reading back through both")
+		for _, s := range all {
+			s.roundTrips(ctx, suite.Client)
+		}
+		reconcilesMeanwhile(ctx, suite.Client)
+
+		By("migrating by the documented commands")
+		runDocumented(ctx, suite, "versioning-of-the-api.md", "the definition forgets the old version:", GinkgoT().TempDir())
+		for _, s := range all {
+			s.needsNoFormerVersion(ctx, suite.Client)
+		}
+	}, SpecTimeout(3*time.Minute))
+})
+
+// haveReported matches an object that the operator has reported on in its newest generation.
+func haveReported() OmegaMatcher {
+	return WithTransform(func(o *unstructured.Unstructured) bool {
+		seen, _, err := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
+		return err == nil && seen == o.GetGeneration()
+	}, BeTrue())
+}
+
+// addVersion serves the next version beside the present one, with the same schema and two optional
+// fields, and stores in it from now on. The result is what the definition says is stored.
+func addVersion(ctx context.Context, c client.Client, resource string) []string {
+	GinkgoHelper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Name = resource + "." + v1beta1.GroupVersion.Group
+	operator.Change(ctx, c, crd, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		former := &crd.Spec.Versions[0]
+		addField(former, shared)
+		next := *former.DeepCopy()
+		former.Storage = false
+		next.Name, next.Storage = nextVersion, true
+		addField(&next, note)
+		crd.Spec.Versions = append(crd.Spec.Versions, next)
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}
+	})
+	Eventually(ctx, operator.Fetched(c, crd)).Should(HaveField("Status.StoredVersions", ContainElement(nextVersion)))
+	// The API server serves a version a little later than it takes it.
+	Eventually(ctx, func() error {
+		list := &unstructured.UnstructuredList{}
+		list.SetAPIVersion(v1beta1.GroupVersion.Group + "/" + nextVersion)
+		list.SetKind(crd.Spec.Names.ListKind)
+		return c.List(ctx, list)
+	}).WithTimeout(expect.Medium).Should(Succeed())
+	return crd.Status.StoredVersions
+}
+
+func addField(v *apiextensionsv1.CustomResourceDefinitionVersion, name string) {
+	spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Properties[name] = apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: new(int64(63))}
+	v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+}
+
+// in is the sample, not read yet, in a version.
+func (s sample) in(version string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(v1beta1.GroupVersion.Group + "/" + version)
+	o.SetKind(s.kind)
+	o.SetNamespace(s.object.GetNamespace())
+	o.SetName(s.object.GetName())
+	return o
+}
+
+func (s sample) read(c client.Client, version string) func(context.Context) (*unstructured.Unstructured, error) {
+	return func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return operator.Fetched(c, s.in(version))(ctx)
+	}
+}
+
+// spec returns a field of the spec; "" if it is not there.
+func spec(field string) func(*unstructured.Unstructured) string {
+	return func(o *unstructured.Unstructured) string {
+		value, _, _ := unstructured.NestedString(o.Object, "spec", field)
+		return value
+	}
+}
+
+// roundTrips: both versions show one object. What the operator writes through v1beta1 keeps the field
+// that both versions have, and drops the one that v1beta1 does not know.
+func (s sample) roundTrips(ctx context.Context, c client.Client) {
+	GinkgoHelper()
+	before, err := s.read(c, "v1beta1")(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	same, err := s.read(c, nextVersion)(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(same.GetUID()).To(Equal(before.GetUID()))
+	Expect(same.GetResourceVersion()).To(Equal(before.GetResourceVersion()), "reading writes nothing")
+	for _, part := range []string{"spec", "status"} {
+		Expect(same.Object[part]).To(Equal(before.Object[part]), part)
+	}
+
+	written := s.in(nextVersion)
+	operator.Change(ctx, c, written, func(o *unstructured.Unstructured) {
+		for _, field := range []string{note, shared} {
+			Expect(unstructured.SetNestedField(o.Object, "hello", "spec", field)).To(Succeed())
+		}
+	})
+	Expect(written.GetGeneration()).To(BeNumerically(">", before.GetGeneration()))
+	Expect(spec(note)(written)).To(Equal("hello"))
+	Eventually(ctx, s.read(c, "v1beta1")).WithTimeout(expect.Medium).Should(And(
+		haveReported(), WithTransform(spec(shared), Equal("hello"))))
+	// The report alone, a status in v1beta1, has dropped what v1beta1 does not know.
+	Expect(s.read(c, nextVersion)(ctx)).To(And(WithTransform(spec(shared), Equal("hello")), WithTransform(spec(note), BeEmpty())))
+
+	former := s.in("v1beta1")
+	operator.Change(ctx, c, former, func(o *unstructured.Unstructured) {
+		Expect(unstructured.SetNestedField(o.Object, "again", "spec", shared)).To(Succeed())
+	})
+	Eventually(ctx, s.read(c, nextVersion)).WithTimeout(expect.Medium).Should(And(
+		haveReported(), WithTransform(spec(shared), Equal("again")), WithTransform(spec(note), BeEmpty())))
+}
+
+// reconcilesMeanwhile: webhooks and the operator take what is created through the next version.
+func reconcilesMeanwhile(ctx context.Context, c client.Client) {
+	GinkgoHelper()
+	tenant := sample{kind: "Tenant", object: newTenant("meanwhile")}.in(nextVersion)
+	Expect(unstructured.SetNestedStringSlice(tenant.Object, []string{"dev"}, "spec", "namespaces")).To(Succeed())
+	Expect(unstructured.SetNestedSlice(tenant.Object, []any{map[string]any{"kind": "User", "name": "somebody"}}, "spec", "admins")).To(Succeed())
+	Expect(c.Create(ctx, tenant)).To(Succeed())
+	Expect(spec("namespacePrefix")(tenant)).To(Equal("meanwhile-"), "the defaulting webhook was called")
+	Eventually(ctx, operator.Fetched(c, &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}})).WithTimeout(expect.Medium).Should(
+		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
+	Expect(operator.Reading(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile-dev"}})(ctx)).To(Succeed())
+
+	taken := sample{kind: "Tenant", object: newTenant("taken")}.in(nextVersion)
+	taken.Object["spec"] = map[string]any{"namespaces": []any{"dev"}, "namespacePrefix": "meanwhile-", "admins": tenant.Object["spec"].(map[string]any)["admins"]}
+	Expect(c.Create(ctx, taken)).To(MatchError(ContainSubstring("meanwhile")), "the validating webhook was called")
+}
+
+// needsNoFormerVersion: without v1beta1 in the definition the API server could not read an object that
+// is stored in it.
+func (s sample) needsNoFormerVersion(ctx context.Context, c client.Client) {
+	GinkgoHelper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	crd.Name = s.resource + "." + v1beta1.GroupVersion.Group
+	Expect(operator.Fetched(c, crd)(ctx)).To(HaveField("Status.StoredVersions", ConsistOf(nextVersion)))
+	former := crd.Spec.Versions[0]
+	remove := func(crd *apiextensionsv1.CustomResourceDefinition) {
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == former.Name })
+	}
+	operator.Change(ctx, c, crd, remove)
+	Eventually(ctx, operator.Reading(c, s.in(former.Name))).WithTimeout(expect.Medium).Should(Satisfy(apierrors.IsNotFound))
+	Expect(s.read(c, nextVersion)(ctx)).To(WithTransform(spec(shared), Equal("again")))
+}
