@@ -135,8 +135,7 @@ type TenantStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status describes. It
-	// is -1 until the operator writes the first status.
+	// observedGeneration is the generation of the spec that this status describes, at first -1.
 	// +optional
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
