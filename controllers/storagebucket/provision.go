@@ -149,8 +149,8 @@ func failing(ctx context.Context, err error) (action, error) {
 
 func conflicting(b *v1beta1.StorageBucket) action {
 	return action{verdict: &s3.Verdict{Reason: v1beta1.ReasonBucketConflict, Message: fmt.Sprintf(
-		"the bucket exists and does not carry the mark of this StorageBucket, so it is left alone; choose another bucketName, "+
-			"look at it with managementPolicy Observe, or hand it over by the tag %s=%s", v1beta1.BucketTagOwner, b.UID)}}
+		"the bucket exists without the tag of this StorageBucket, so the operator does not adopt it; create another StorageBucket "+
+			"with another bucketName or with managementPolicy Observe, or hand the bucket over with the tag %s=%s", v1beta1.BucketTagOwner, b.UID)}}
 }
 
 // whose asks for the mark of a bucket. problem is why that could not be told.
