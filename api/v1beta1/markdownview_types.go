@@ -32,7 +32,7 @@ type MarkdownViewSpec struct {
 	// markdowns are the Markdown files: contents by file name. There must be a
 	// SUMMARY.md, the table of contents. All names and contents together must be
 	// at most 900 KiB.
-	// Example: {SUMMARY.md: "- [Welcome](welcome.md)", welcome.md: "# Welcome"}
+	// Example: {SUMMARY.md: "# Handbook"}
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=128
@@ -128,7 +128,7 @@ type MarkdownView struct {
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec is the desired content, and the viewer that serves it.
-	// Example: {markdowns: {SUMMARY.md: "- [Welcome](welcome.md)", welcome.md: "# Welcome"}, replicas: 2}
+	// Example: {markdowns: {SUMMARY.md: "# Handbook"}, replicas: 2}
 	// +required
 	Spec MarkdownViewSpec `json:"spec"`
 
