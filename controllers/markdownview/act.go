@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/fence"
-	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 var errStale = errors.New("the cache is stale")
@@ -34,7 +34,7 @@ const (
 	failed   outcome = "failed"
 )
 
-// result is how a pass ended.
+// result is how a reconcile ended.
 type result struct {
 	// outcomes by child. There are none where the spec is wrong.
 	outcomes map[kind]outcome
@@ -42,7 +42,7 @@ type result struct {
 	foreign []step
 	// errs are the failures that a retry may cure.
 	errs []error
-	// retry is the Conflict or the denial by the fence for which the pass is to
+	// retry is the Conflict or the denial by the fence for which the reconcile is to
 	// be made again; nil if there was none.
 	retry error
 	// leaving: the namespace is on its way out, and the view with it.
@@ -78,7 +78,7 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want child
 		case s.verb == conflict:
 			res.foreign = append(res.foreign, s)
 		case err == nil:
-		case apierrors.IsConflict(err), fence.Denied(err):
+		case apierrors.IsConflict(err), denial.ByFence(err):
 			res.retry = err
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			res.leaving = true
@@ -141,7 +141,7 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, want chi
 func write[D apply.Configuration[D], L interface {
 	client.Object
 	comparable
-}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, s step, live, into L, desired D,
+}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, s step, live, into L, desired D,
 	stored func() *metav1ac.ObjectMetaApplyConfiguration, bareOf func(L) (L, error),
 ) (wrote bool, err error) {
 	var none L
@@ -166,7 +166,7 @@ func write[D apply.Configuration[D], L interface {
 		return false, err
 	}
 	is := stored()
-	own.Saw(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+	own.Observe(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Namespace: *is.Namespace, Name: *is.Name, ResourceVersion: *is.ResourceVersion}})
 	return *is.ResourceVersion != before, nil
 }
@@ -176,7 +176,7 @@ func write[D apply.Configuration[D], L interface {
 func prune[L interface {
 	client.Object
 	comparable
-}](ctx context.Context, r *Reconciler, own *ownwrites.Floor, judged, into L, bareOf func(L) (L, error)) (L, error) {
+}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, judged, into L, bareOf func(L) (L, error)) (L, error) {
 	var none L
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(judged), into); err != nil && !apierrors.IsNotFound(err) {
 		return none, fmt.Errorf("reading it in full: %w", err)
@@ -191,7 +191,7 @@ func prune[L interface {
 	if err := apply.Patch(ctx, r.Client, bare, into); err != nil {
 		return none, err
 	}
-	own.Saw(bare)
+	own.Observe(bare)
 	return bare, nil
 }
 

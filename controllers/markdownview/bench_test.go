@@ -43,7 +43,7 @@ func BenchmarkValidate(b *testing.B) {
 	})
 }
 
-// BenchmarkDecide has all in place: what a pass costs in which nothing is done.
+// BenchmarkDecide has all in place: the cost of a reconcile that changes nothing.
 func BenchmarkDecide(b *testing.B) {
 	atSizes(b, func(b *testing.B, v *v1beta1.MarkdownView) {
 		o := applied(b, v)

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/internal/slimcache"
 )
 
@@ -72,7 +72,7 @@ func slimDeployment(in any) (any, error) {
 	for _, c := range live.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing {
 			slim.Status.Conditions = []appsv1.DeploymentCondition{{
-				Type: c.Type, Status: c.Status, Reason: conditions.Bounded(c.Reason), Message: conditions.Bounded(c.Message)}}
+				Type: c.Type, Status: c.Status, Reason: reporting.Bounded(c.Reason), Message: reporting.Bounded(c.Message)}}
 		}
 	}
 	return slim, setDigest(slim, d)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -181,6 +182,21 @@ func TestDigestOfForgedFieldOwners(t *testing.T) {
 	forged(o.configMap, `{"f:data":{}}`)
 	if got := verbs(decided(t, cached(t, o))); got != [3]verb{update, update, update} {
 		t.Errorf("got %v, want all put right", got)
+	}
+}
+
+// What the status of a view reports of its Deployment passes the cache unchanged.
+func TestCacheKeepsTheRollout(t *testing.T) {
+	d := applied(t, view()).deployment
+	progressing := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "R", Message: "M"}
+	want := appsv1.DeploymentStatus{
+		ObservedGeneration: 7, Replicas: 6, UpdatedReplicas: 5, AvailableReplicas: 4, Conditions: []appsv1.DeploymentCondition{progressing},
+	}
+	d.Status = *want.DeepCopy()
+	d.Status.ReadyReplicas, d.Status.UnavailableReplicas = 3, 2
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}, progressing}
+	if diff := cmp.Diff(want, slim(t, d).Status); diff != "" {
+		t.Errorf("the status in the cache (-want +got):\n%s", diff)
 	}
 }
 

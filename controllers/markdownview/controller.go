@@ -1,7 +1,7 @@
-// Package markdownview is the room of the MarkdownView kind: its controller and
-// webhooks. The page server has a room within it, viewer.
+// Package markdownview is the MarkdownView kind: its controller and
+// webhooks. Its package viewer is the page server.
 //
-// One pass goes: observe (read into one struct), decide (pure), act (apply),
+// A reconcile goes: observe (read into one struct), decide (pure), act (apply),
 // report (one status write, events on transitions). There is no finalizer: what
 // a MarkdownView owns is the garbage collector's to remove, by owner reference.
 package markdownview
@@ -25,11 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/ownwrites"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // askAgain is how often it is asked whether what is in the way has gone. No
@@ -56,21 +53,21 @@ type Reconciler struct {
 	looks sync.Map
 	// own are this process's last writes, by kind.
 	own struct {
-		views                             pass.Memory
-		configMaps, deployments, services ownwrites.Floor
+		views                             reconciler.State
+		configMaps, deployments, services reconciler.ReadYourWrites
 	}
 }
 
-// Reconcile makes one pass over one MarkdownView.
+// Reconcile reconciles one MarkdownView.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Over(ctx, r.Client, r.Live, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
+	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
 		func() { r.forget(req.NamespacedName) },
 		func(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
 			// What it owns goes with it. Making that anew would only keep it from going.
 			if !v.DeletionTimestamp.IsZero() {
 				return ctrl.Result{}, nil
 			}
-			result, err := r.pass(ctx, v)
+			result, err := r.reconcile(ctx, v)
 			if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 				r.looks.Store(req.NamespacedName, r.Clock.Now())
 			}
@@ -78,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		})
 }
 
-func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
 	o, err := r.observe(ctx, v)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -91,12 +88,12 @@ func (r *Reconciler) pass(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Re
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	notes.Emit(r.Recorder, v, corrections(o, p, res))
+	reporting.Flush(r.Recorder, v, corrections(o, p, res))
 	if res.leaving {
 		return ctrl.Result{}, nil
 	}
 	// What was refused because it had changed meanwhile, or because another
-	// replica leads, says nothing about the view; the pass that follows at once
+	// replica leads, says nothing about the view; the reconcile that follows at once
 	// will have seen the change.
 	if res.retry != nil {
 		return ctrl.Result{}, res.retry
@@ -134,7 +131,7 @@ func (r *Reconciler) carryOut(ctx context.Context, o *observation, p plan) (*res
 // it in full. A cache that is late would have us put back what the garbage collector
 // removes, or roll out what the view showed before.
 func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
-	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
+	live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading markdownview: %w", err)
@@ -154,9 +151,9 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 			return fmt.Errorf("writing status: %w", err)
 		}
 	}
-	notes.Emit(r.Recorder, v, transitions(o, v.Status, res))
+	reporting.Flush(r.Recorder, v, transitions(o, v.Status, res))
 	serves := 0.0
-	if conditions.Find(v.Status.Conditions, v1beta1.ConditionAvailable).Status == metav1.ConditionTrue {
+	if reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionAvailable).Status == metav1.ConditionTrue {
 		serves = 1
 	}
 	r.available.WithLabelValues(v.Namespace, v.Name).Set(serves)

@@ -26,8 +26,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "book"}}
@@ -101,11 +101,11 @@ func TestOneChildThatFails(t *testing.T) {
 		"the content: no viewer without it, but its address": {map[string]error{"ConfigMap": refused, "Service": refused},
 			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{}, true, v1beta1.ReasonReconcileFailed},
 		"the content, by a conflict: look again": {map[string]error{"ConfigMap": conflict, "Service": refused},
-			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
 		"all, by the fence, as another replica leads: nothing is said": {map[string]error{"ConfigMap": denied, "Service": denied},
-			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
-		"the status, by the fence: it is written with the next pass": {map[string]error{"ConfigMap": refused, "Service": refused, "status": denied},
-			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{RequeueAfter: pass.LookAgain}, false, ""},
+			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
+		"the status, by the fence: it is written with the next reconcile": {map[string]error{"ConfigMap": refused, "Service": refused, "status": denied},
+			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
 		"all, since the namespace goes: nothing is said": {map[string]error{"ConfigMap": leaving, "Service": leaving},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{}, false, ""},
 	} {
@@ -182,7 +182,7 @@ func TestBlockedViewNamesEveryForeignChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "configmap markdowns-book, deployment viewer-book, service viewer-book exists and does not belong"
-	if ready := conditions.Find(w.status(t).Conditions, v1beta1.ConditionReady); !strings.Contains(ready.Message, want) {
+	if ready := reporting.FindCondition(w.status(t).Conditions, v1beta1.ConditionReady); !strings.Contains(ready.Message, want) {
 		t.Errorf("message %q, want %q in it", ready.Message, want)
 	}
 }
@@ -205,7 +205,7 @@ func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := o.configMap.ResourceVersion; got != want {
-			t.Errorf("pass %d saw the content at version %s, want %s", i+1, got, want)
+			t.Errorf("reconcile %d saw the content at version %s, want %s", i+1, got, want)
 		}
 		if _, err := w.Reconcile(t.Context(), request); err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestACacheDoesNotGoBackBehindALiveRead(t *testing.T) {
 			want = "8"
 		}
 		if o.deployment == nil || o.deployment.ResourceVersion != want {
-			t.Errorf("pass %d saw the deployment %v, want version %s", i+1, o.deployment, want)
+			t.Errorf("reconcile %d saw the deployment %v, want version %s", i+1, o.deployment, want)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestAViewThatGoes(t *testing.T) {
 		w := newWorld(t, view())
 		w.Live = newWorld(t).client
 		result, err := w.Reconcile(t.Context(), request)
-		if err != nil || result.RequeueAfter != pass.LookAgain || len(w.writes) > 0 {
+		if err != nil || result.RequeueAfter != reconciler.RetryAfterConflict || len(w.writes) > 0 {
 			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
 		}
 	})
@@ -291,7 +291,7 @@ func TestAViewThatGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Live, w.writes = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.Generation++ })).client, nil
-		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != pass.LookAgain || len(w.writes) > 0 {
+		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != reconciler.RetryAfterConflict || len(w.writes) > 0 {
 			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
 		}
 	})
@@ -330,7 +330,7 @@ func TestOnlyTheViewThatWasJudgedGetsChildren(t *testing.T) {
 				w.Live = newWorld(t, view(tc.is)).client
 			}
 			result, err := w.Reconcile(t.Context(), request)
-			if err != nil || (len(w.writes) > 0) != tc.wanted || (result.RequeueAfter == pass.LookAgain) == tc.wanted {
+			if err != nil || (len(w.writes) > 0) != tc.wanted || (result.RequeueAfter == reconciler.RetryAfterConflict) == tc.wanted {
 				t.Errorf("got %v, %v and the writes %v, want children: %t", result, err, w.writes, tc.wanted)
 			}
 		})

@@ -14,7 +14,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // The cache holds digests in place of contents (see cache.go). A reconcile compares the
@@ -48,7 +48,7 @@ func desiredBy(v *v1beta1.MarkdownView, defaultImage string) (desired, error) {
 		return d, err
 	}
 	if errs := validate(v); len(errs) > 0 {
-		return desired{Invalid: conditions.Bounded(errs.ToAggregate().Error())}, nil
+		return desired{Invalid: reporting.Bounded(errs.ToAggregate().Error())}, nil
 	}
 	return render(v, defaultImage).digest()
 }
@@ -129,7 +129,7 @@ func actualOf(live metav1.Object, compute func() (applied string, foreign bool, 
 	}
 	var err error
 	if d.Applied, d.Foreign, err = compute(); err != nil {
-		return actual{Unreadable: conditions.Bounded(err.Error())}, nil
+		return actual{Unreadable: reporting.Bounded(err.Error())}, nil
 	}
 	return d, nil
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // states are all that a Deployment of a view that wants 2 viewers can report.
@@ -72,9 +72,9 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 	complete := 0
 	for _, end := range endings {
 		for d, seen := range states {
-			o := reporting(d)
+			o := observationOf(d)
 			got := summarize(o, end.plan, end.res, epoch)
-			find := func(kind string) metav1.Condition { return conditions.Find(got.Conditions, kind) }
+			find := func(kind string) metav1.Condition { return reporting.FindCondition(got.Conditions, kind) }
 			ready, degraded, stalled := find(v1beta1.ConditionReady), find(v1beta1.ConditionDegraded), find(v1beta1.ConditionStalled)
 			violated := func(rule string) {
 				t.Helper()
@@ -117,7 +117,7 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 }
 
 // reporting is a view that wants 2 viewers, and its Deployment with that status.
-func reporting(d appsv1.DeploymentStatus) *observation {
+func observationOf(d appsv1.DeploymentStatus) *observation {
 	v := view()
 	return &observation{view: v, want: desired{Content: "h"}, deployment: &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Generation: 3, OwnerReferences: []metav1.OwnerReference{

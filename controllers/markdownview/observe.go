@@ -9,11 +9,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// observation is all that one pass knows of the world; the decision reads
+// observation is all that one reconcile has read; the decision reads
 // nothing else.
 type observation struct {
 	view *v1beta1.MarkdownView
@@ -63,14 +62,14 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 func observeChild[T interface {
 	client.Object
 	comparable
-}](ctx context.Context, cache, live client.Reader, own *ownwrites.Floor, key client.ObjectKey, into T) (T, error) {
+}](ctx context.Context, cache, live client.Reader, own *reconciler.ReadYourWrites, key client.ObjectKey, into T) (T, error) {
 	var none T
-	child, err := lookup.Get(ctx, cache, key, into)
-	if err != nil || live == nil || (child != none && !own.Behind(child)) {
+	child, err := reconciler.Get(ctx, cache, key, into)
+	if err != nil || live == nil || (child != none && !own.Stale(child)) {
 		return child, err
 	}
-	if child, err = lookup.Get(ctx, live, key, into); err == nil && child != none {
-		own.Saw(child)
+	if child, err = reconciler.Get(ctx, live, key, into); err == nil && child != none {
+		own.Observe(child)
 	}
 	return child, err
 }

@@ -26,8 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/pass"
-	"leasehold.dev/controllers/internal/schedule"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 // Options are what the operator's flags say about MarkdownViews.
@@ -42,7 +41,7 @@ type Options struct {
 	Ticks <-chan event.GenericEvent
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
-	NewQueue pass.NewQueue
+	NewQueue reconciler.NewQueue
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -93,7 +92,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 
 // viewsOf are the views a child may concern: the one it says controls it, and
 // the one that would call a child so, for which it may be in the way. Only names:
-// the pass decides on UIDs whose it is.
+// the reconcile decides on UIDs whose it is.
 func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	add := func(name string) {
@@ -130,7 +129,7 @@ func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.
 			continue
 		}
 		last, known := r.looks.Load(key)
-		if !known || !schedule.Next(last.(time.Time), r.Options.SyncPeriod, list.Items[i].UID).After(now) {
+		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, list.Items[i].UID).After(now) {
 			due = append(due, reconcile.Request{NamespacedName: key})
 		}
 	}

@@ -12,14 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
 	"leasehold.dev/controllers/internal/denial"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // rollout is how far the viewers are.
 type rollout struct {
-	// gone: there is no Deployment of ours, or it was made in this very pass.
+	// gone: there is no Deployment of ours, or it was made in this very reconcile.
 	gone bool
 	// seen: the Deployment controller has seen what the Deployment asks for now;
 	// only then do the figures say anything about it.
@@ -56,7 +55,7 @@ func (r rollout) complete(want int32) bool {
 	return r.seen && r.replicas == want && r.updated == want && r.available == want
 }
 
-// summarize is the status after a pass. It is pure: from what was observed and
+// summarize is the status after a reconcile. It is pure: from what was observed and
 // decided, and how it went.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.MarkdownViewStatus {
 	v, status := o.view, *o.before.DeepCopy()
@@ -77,8 +76,8 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 			status.ContentHash = o.want.Content
 		}
 	}
-	set := func(c metav1.Condition) { conditions.Set(&status.Conditions, v.Generation, now, c) }
-	if available, known := availability(v, res, run); known || conditions.Find(status.Conditions, v1beta1.ConditionAvailable).Type == "" {
+	set := func(c metav1.Condition) { reporting.SetCondition(&status.Conditions, v.Generation, now, c) }
+	if available, known := availability(v, res, run); known || reporting.FindCondition(status.Conditions, v1beta1.ConditionAvailable).Type == "" {
 		set(available)
 	}
 	bad, stalled := trouble(p, res, run)
@@ -139,7 +138,7 @@ func trouble(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled, "the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
 		stalled = true
 	}
-	bad.Message = conditions.Bounded(bad.Message)
+	bad.Message = reporting.Bounded(bad.Message)
 	return bad, stalled
 }
 
@@ -168,41 +167,41 @@ func readiness(v *v1beta1.MarkdownView, p plan, res *result, run rollout) metav1
 
 // transitions are the events that the change from one status to the next is
 // worth. The same status again is worth none.
-func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) []notes.Note {
-	var list []notes.Note
+func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) []reporting.PendingEvent {
+	var list []reporting.PendingEvent
 	before := o.before
 	if before.ContentHash != "" && after.ContentHash != before.ContentHash {
-		list = append(list, notes.Normal(v1beta1.EventContentUpdated, "Update", "the content has changed, and the viewers are being updated"))
+		list = append(list, reporting.Normal(v1beta1.EventContentUpdated, "Update", "the content has changed, and the viewers are being updated"))
 	}
-	old, now := conditions.Find(before.Conditions, v1beta1.ConditionDegraded), conditions.Find(after.Conditions, v1beta1.ConditionDegraded)
+	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionDegraded), reporting.FindCondition(after.Conditions, v1beta1.ConditionDegraded)
 	if now.Status == metav1.ConditionTrue && (now.Reason != old.Reason || now.Message != old.Message) {
 		for _, s := range res.foreign {
-			list = append(list, notes.Warning(v1beta1.EventChildConflict, "Create",
+			list = append(list, reporting.Warning(v1beta1.EventChildConflict, "Create",
 				"%s exists and does not belong to this MarkdownView; delete it, and the operator creates its own", namesOf([]step{s})).About(referTo(o, s)))
 		}
-		list = append(list, notes.Warning(v1beta1.EventDegraded, now.Reason, "%s", now.Message))
+		list = append(list, reporting.Warning(v1beta1.EventDegraded, now.Reason, "%s", now.Message))
 	}
-	old, now = conditions.Find(before.Conditions, v1beta1.ConditionAvailable), conditions.Find(after.Conditions, v1beta1.ConditionAvailable)
+	old, now = reporting.FindCondition(before.Conditions, v1beta1.ConditionAvailable), reporting.FindCondition(after.Conditions, v1beta1.ConditionAvailable)
 	if now.Status == metav1.ConditionTrue && old.Status != metav1.ConditionTrue {
-		list = append(list, notes.Normal(v1beta1.EventAvailable, "Serve", "%s", now.Message))
+		list = append(list, reporting.Normal(v1beta1.EventAvailable, "Serve", "%s", now.Message))
 	}
 	return list
 }
 
 // corrections are the events about children that had been right for this spec
 // and content, and were not any more.
-func corrections(o *observation, p plan, res *result) []notes.Note {
-	degraded := conditions.Find(o.before.Conditions, v1beta1.ConditionDegraded)
+func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
+	degraded := reporting.FindCondition(o.before.Conditions, v1beta1.ConditionDegraded)
 	settled := o.before.ObservedGeneration == o.view.Generation && o.before.ContentHash == o.want.Content &&
 		degraded.Status == metav1.ConditionFalse
-	var list []notes.Note
+	var list []reporting.PendingEvent
 	for _, s := range p.steps {
 		if settled && in(res.outcomes[s.kind], created, changed) {
 			what := "was different from the spec and was corrected"
 			if s.verb == create {
 				what = "was missing and was created again"
 			}
-			list = append(list, notes.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).About(referTo(o, s)))
+			list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).About(referTo(o, s)))
 		}
 	}
 	return list

@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // rolled sets how far the Deployment is, of 2 viewers.
@@ -112,7 +111,7 @@ func TestSummarize(t *testing.T) {
 			if got.ObservedGeneration != 2 {
 				t.Errorf("observed generation %d, want 2", got.ObservedGeneration)
 			}
-			// The same again is the same status, or each pass would write it.
+			// The same again is the same status, or each reconcile would write it.
 			o.before = *got.DeepCopy()
 			if again := summarize(o, p, res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
 				t.Errorf("the same again is another status:\n%s", cmp.Diff(got, again))
@@ -146,7 +145,7 @@ func TestSummarizeKeepsWhatItDoesNotKnow(t *testing.T) {
 	})
 }
 
-func reasons(list []notes.Note) []string {
+func reasons(list []reporting.PendingEvent) []string {
 	var out []string
 	for _, n := range list {
 		out = append(out, n.Type+" "+n.Reason)
@@ -159,7 +158,7 @@ func TestTransitions(t *testing.T) {
 		s := v1beta1.MarkdownViewStatus{ContentHash: hash}
 		for _, c := range []metav1.Condition{degraded, available} {
 			if c.Type != "" {
-				conditions.Set(&s.Conditions, 1, epoch, c)
+				reporting.SetCondition(&s.Conditions, 1, epoch, c)
 			}
 		}
 		return s
@@ -202,7 +201,7 @@ func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
 	settled := func() *observation {
 		o := &observation{view: view(), want: desired{Content: "h"}}
 		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h"}
-		conditions.Set(&o.before.Conditions, 2, epoch, condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
+		reporting.SetCondition(&o.before.Conditions, 2, epoch, condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
 		return o
 	}
 	for reason, tc := range map[string]struct {

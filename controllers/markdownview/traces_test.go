@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/controllers/internal/ownwrites"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// The periodic look is due a period after the last pass that said something about the view. A
+// The periodic look is due a period after the last reconcile that said something about the view. A
 // failure is tried again by the queue; what has changed meanwhile, or has gone, was not seen.
 func TestWhatIsALook(t *testing.T) {
 	resource := schema.GroupResource{Resource: "x"}
@@ -49,10 +49,10 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
 	}
 	floors := map[string]struct {
-		floor  *ownwrites.Floor
+		writes *reconciler.ReadYourWrites
 		prefix string
 	}{
-		"the view":       {&w.own.views.Floor, ""},
+		"the view":       {&w.own.views.ReadYourWrites, ""},
 		"the ConfigMap":  {&w.own.configMaps, contentPrefix},
 		"the Deployment": {&w.own.deployments, viewerPrefix},
 		"the Service":    {&w.own.services, viewerPrefix},
@@ -60,7 +60,7 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 	for _, key := range []client.ObjectKey{request.NamespacedName, other} {
 		w.looks.Store(key, epoch)
 		for _, f := range floors {
-			f.floor.Saw(written(key.Namespace, f.prefix+key.Name, "2"))
+			f.writes.Observe(written(key.Namespace, f.prefix+key.Name, "2"))
 		}
 	}
 	if _, err := w.Reconcile(t.Context(), request); err != nil {
@@ -68,7 +68,7 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 	}
 	for name, f := range floors {
 		for key, want := range map[client.ObjectKey]bool{request.NamespacedName: false, other: true} {
-			if got := f.floor.Behind(written(key.Namespace, f.prefix+key.Name, "1")); got != want {
+			if got := f.writes.Stale(written(key.Namespace, f.prefix+key.Name, "1")); got != want {
 				t.Errorf("%s of %s is remembered: %t, want %t", name, key, got, want)
 			}
 		}

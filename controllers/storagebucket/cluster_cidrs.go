@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -105,7 +105,7 @@ func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 		}
 	}
 	// The API server by the addresses that it gives itself.
-	slice, err := lookup.Get(ctx, c.live, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &discoveryv1.EndpointSlice{})
+	slice, err := reconciler.Get(ctx, c.live, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &discoveryv1.EndpointSlice{})
 	if err != nil {
 		return nil, fmt.Errorf("reading endpoint slice default/kubernetes: %w", err)
 	}

@@ -1,7 +1,7 @@
-// Package storagebucket is the room of the StorageBucket kind. What it watches
+// Package storagebucket is the StorageBucket kind. What it watches
 // lies outside the cluster, so it is time that brings most of its work.
 //
-// One pass goes: guard, due (is it time), observe (ask the bucket), decide
+// A reconcile goes: guard, due (is it time), observe (ask the bucket), decide
 // (pure), act (create or remove), report (one status write, events on
 // transitions).
 package storagebucket
@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -43,7 +43,7 @@ type Reconciler struct {
 	states  probeStates
 	limiter *endpointLimiter
 	// own are this process's writes to StorageBuckets.
-	own pass.Memory
+	own reconciler.State
 }
 
 // Reconcile reconciles one StorageBucket.
@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.limiter.Granted(req) {
 		defer r.limiter.Return(req) // in case there is nothing to probe any more
 	}
-	return pass.Over(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
+	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
 		r.states.forget(req.NamespacedName)
 		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
 	}, r.reconcile)
@@ -132,7 +132,7 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 }
 
 // report writes what the last probe found, if that was not written yet and is
-// worth a write, and records events. Where the write fails, the next pass writes
+// worth a write, and records events. Where the write fails, the next reconcile writes
 // and does not ask the bucket again.
 func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, state probeState) error {
 	if state.unwritten == nil {
@@ -150,6 +150,6 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, state
 	}
 	state.unwritten = nil
 	r.states.store(b, state)
-	notes.Emit(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
+	reporting.Flush(r.Recorder, b, append(acted.events, transitions(before.Status, b.Status)...))
 	return nil
 }

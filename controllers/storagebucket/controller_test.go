@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *
 	return w
 }
 
-func (w *world) pass(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
+func (w *world) reconcile(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
 	t.Helper()
 	key := client.ObjectKey{Namespace: "team", Name: "b"}
 	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
@@ -128,12 +128,12 @@ func TestProbeResultIsWrittenDespiteEdits(t *testing.T) {
 					change(t, edit)(ctx, c)
 				}
 			})
-			result, b := w.pass(t)
-			if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 1 ||
+			result, b := w.reconcile(t)
+			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 1 ||
 				b.Status.ObservedGeneration != 1 || result != (ctrl.Result{}) {
 				t.Errorf("%v, status %+v, want what was found, about generation 1", result, b.Status)
 			}
-			if _, b = w.pass(t); b.Status.ObservedGeneration != b.Generation || int64(w.asked.Load()) != b.Generation {
+			if _, b = w.reconcile(t); b.Status.ObservedGeneration != b.Generation || int64(w.asked.Load()) != b.Generation {
 				t.Errorf("generation %d of %d after %d requests, want a request for each generation", b.Status.ObservedGeneration, b.Generation, w.asked.Load())
 			}
 		})
@@ -157,15 +157,15 @@ func TestProbeResultOutlivesConflicts(t *testing.T) {
 		}
 	})
 	for range rivals {
-		if result, b := w.pass(t); result.RequeueAfter != pass.LookAgain || len(b.Status.Conditions) != 0 {
+		if result, b := w.reconcile(t); result.RequeueAfter != reconciler.RetryAfterConflict || len(b.Status.Conditions) != 0 {
 			t.Fatalf("%v, status %+v, want another try", result, b.Status)
 		}
 	}
-	result, b := w.pass(t)
-	if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue {
+	result, b := w.reconcile(t)
+	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue {
 		t.Errorf("Ready=%s, want True", ready.Status)
 	}
-	w.pass(t)
+	w.reconcile(t)
 	if asked := w.asked.Load(); asked != 1 || result != (ctrl.Result{}) {
 		t.Errorf("asked %d times, then %v, want once and nothing more", asked, result)
 	}
@@ -189,7 +189,7 @@ func TestAWriteThatFailsIsNoReasonToAskAgain(t *testing.T) {
 		}
 	}
 	w.Client = w.stored
-	if _, b := w.pass(t); conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue || w.asked.Load() != 1 {
+	if _, b := w.reconcile(t); reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue || w.asked.Load() != 1 {
 		t.Errorf("status %+v after asking %d times, want True after once", b.Status, w.asked.Load())
 	}
 }
@@ -225,22 +225,25 @@ func TestAClockThatWasWrongStopsNothing(t *testing.T) {
 	}
 }
 
+// A status with more conditions than the schema allows is refused, with all that it reports.
 func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
-	w := newWorld(t, func(context.Context, client.Client) {})
-	b := &v1beta1.StorageBucket{}
-	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
-		t.Fatal(err)
-	}
 	const allowed = 8 // by the schema
-	for i := range allowed {
-		b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
-	}
-	b.Status.ConsecutiveFailures = math.MaxInt32
-	if err := w.stored.Status().Update(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	if _, b = w.pass(t); len(b.Status.Conditions) > allowed || conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Type == "" {
-		t.Errorf("conditions %v, want Ready among at most %d", b.Status.Conditions, allowed)
+	stalls := s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden}
+	for others := range allowed + 1 {
+		b := bucket("b")
+		for i := range others {
+			b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
+		}
+		status := summarize(b, probeState{failures: math.MaxInt32}, observation{}, action{}, stalls, epoch)
+		want := others + 2
+		if want > allowed {
+			want = 2
+		}
+		for _, ours := range []string{v1beta1.ConditionReady, v1beta1.ConditionStalled} {
+			if len(status.Conditions) != want || reporting.FindCondition(status.Conditions, ours).Type == "" {
+				t.Errorf("%d others: %v, want %s among %d conditions", others, status.Conditions, ours, want)
+			}
+		}
 	}
 	if got := (probeState{failures: math.MaxInt32}).after(observation{}, bad, 0, epoch).failures; got != math.MaxInt32 {
 		t.Errorf("%d failures", got)
@@ -254,7 +257,7 @@ func TestABucketThatWentAwayIsNoFailure(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if result, _ := w.pass(t); result != (ctrl.Result{}) {
+	if result, _ := w.reconcile(t); result != (ctrl.Result{}) {
 		t.Errorf("%v, want nothing", result)
 	}
 }

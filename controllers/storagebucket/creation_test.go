@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -150,7 +150,7 @@ func (w *world) read(t *testing.T) *v1beta1.StorageBucket {
 func (w *world) leaves(t *testing.T) creation {
 	t.Helper()
 	b := w.read(t)
-	ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 	got := creation{Ready: string(ready.Status) + " " + ready.Reason, Provisioning: b.Status.Provisioning}
 	for recorded := w.Recorder.(*events.FakeRecorder).Events; len(recorded) > 0; {
 		got.Events = append(got.Events, strings.Join(strings.Fields(<-recorded)[:2], " "))
@@ -209,7 +209,7 @@ func TestWhatACreationLeaves(t *testing.T) {
 				requests = append(requests, nameOf(r))
 				bucket.ServeHTTP(answer, r)
 			}, func(context.Context, client.Client) {})
-			if result, _ := w.pass(t); result != (ctrl.Result{}) {
+			if result, _ := w.reconcile(t); result != (ctrl.Result{}) {
 				t.Errorf("%+v, want no other reconcile: the next probe is the ticks' business", result)
 			}
 			got := w.leaves(t)

@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -67,7 +67,7 @@ func TestFailuresOfTheAPIServer(t *testing.T) {
 				w.fail(tc.failing, failed)
 				result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
 				switch {
-				case failure == "conflict" && (err != nil || result != ctrl.Result{RequeueAfter: pass.LookAgain}):
+				case failure == "conflict" && (err != nil || result != ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}):
 					t.Errorf("%v, %v, want another look", result, err)
 				case failure == "down" && (!errors.Is(err, failed) || err.Error() != strings.TrimSpace(want)+": down" || result != (ctrl.Result{})):
 					t.Errorf("%v, %v, want %q", result, err, want+": down")
@@ -184,13 +184,13 @@ func TestEndpointThatDoesNotAnswer(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				w.pass(t)
+				w.reconcile(t)
 				if took := time.Since(began); took != 7*time.Second {
 					t.Errorf("it waited for %s, want the timeout of 7s", took)
 				}
 			})
 			b := w.read(t)
-			if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != "False" || ready.Reason != v1beta1.ReasonProbeTimeout {
+			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != "False" || ready.Reason != v1beta1.ReasonProbeTimeout {
 				t.Errorf("Ready %+v, want that it did not answer", ready)
 			}
 			if known := w.states.of(b, epoch); known.last != outcomeSlow {

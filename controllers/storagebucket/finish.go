@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -22,9 +22,9 @@ type ending struct {
 	// lost: a Secret or ConfigMap that does not exist is what waiting is about.
 	lost bool
 	// removed are the events about a removed bucket, whatever becomes of the rest.
-	removed []notes.Note
+	removed []reporting.PendingEvent
 	// events are recorded once the StorageBucket is released.
-	events []notes.Note
+	events []reporting.PendingEvent
 	// kept is the reason why the bucket is kept although deletionPolicy is Delete.
 	kept string
 }
@@ -74,7 +74,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	}
 	// One event at the end is enough in namespace default.
 	if ns.namespace == nil {
-		notes.Emit(r.Recorder, b, transitions(before.Status, b.Status))
+		reporting.Flush(r.Recorder, b, transitions(before.Status, b.Status))
 	}
 	return again, nil
 }
@@ -87,7 +87,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	case b.Status.Provisioning == "":
 		return ending{}, nil
 	case b.Spec.DeletionPolicy != v1beta1.BucketDelete:
-		return ending{events: []notes.Note{notes.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
+		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
 	}
 	if !r.acquire(b) {
 		return ending{aside: true}, nil
@@ -121,11 +121,11 @@ func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending 
 	case problem != nil:
 		return ending{waiting: problem}
 	case whoseIs != ownerSelf:
-		return ending{kept: v1beta1.ReasonBucketConflict, events: []notes.Note{notes.Warning(v1beta1.EventBucketRetained, "Release",
+		return ending{kept: v1beta1.ReasonBucketConflict, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
 			"kept bucket %s: it does not have the tag %s with the UID of this StorageBucket", b.Spec.BucketName, v1beta1.BucketTagOwner)}}
 	}
 	if problem := s3.VerdictOf(c.Remove(ctx)); problem != nil {
 		return ending{waiting: problem}
 	}
-	return ending{removed: []notes.Note{notes.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName)}}
+	return ending{removed: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName)}}
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // leavingBucket is one that is being deleted and was created by us, with this period.
@@ -80,7 +80,7 @@ func TestRemovalIsTriedAgainSoon(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			change(t, func(b *v1beta1.StorageBucket) { b.Spec.Endpoint = server.URL })(t.Context(), w.stored)
-			result, b := w.pass(t)
+			result, b := w.reconcile(t)
 			if result != (ctrl.Result{RequeueAfter: tc.again}) {
 				t.Errorf("%+v, want another try after %s", result, tc.again)
 			}
@@ -88,7 +88,7 @@ func TestRemovalIsTriedAgainSoon(t *testing.T) {
 			if held != (tc.again > 0) || held != (asked > 0) {
 				t.Errorf("held: %t, after asking %d times, want %t", held, asked, tc.again > 0)
 			}
-			if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); held && ready.Reason != v1beta1.ReasonServerError {
+			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); held && ready.Reason != v1beta1.ReasonServerError {
 				t.Errorf("Ready %+v, want what it waits for", ready)
 			}
 		})
@@ -104,7 +104,7 @@ func TestRemovalWithoutAPlaceIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	acquireAll(w.limiter, "other", maxUnproven, same(b.Spec.Endpoint), false)
-	if result, b := w.pass(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 || w.asked.Load() > 0 {
+	if result, b := w.reconcile(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 || w.asked.Load() > 0 {
 		t.Errorf("%+v, finalizers %q, asked %d times, want it aside", result, b.Finalizers, w.asked.Load())
 	}
 }

@@ -4,11 +4,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/metric"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// metrics of this room. Their names are part of the product. What changes with
+// metrics of this kind. Their names are part of the product. What changes with
 // every probe is here and not in the status.
 type metrics struct {
 	probes   *prometheus.CounterVec
@@ -47,16 +47,16 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 	}
 	var err error
-	if m.probes, err = metric.Register(registry, m.probes); err != nil {
+	if m.probes, err = reporting.RegisterMetric(registry, m.probes); err != nil {
 		return nil, err
 	}
-	if m.duration, err = metric.Register(registry, m.duration); err != nil {
+	if m.duration, err = reporting.RegisterMetric(registry, m.duration); err != nil {
 		return nil, err
 	}
-	if m.up, err = metric.Register(registry, m.up); err != nil {
+	if m.up, err = reporting.RegisterMetric(registry, m.up); err != nil {
 		return nil, err
 	}
-	if m.retained, err = metric.Register(registry, m.retained); err != nil {
+	if m.retained, err = reporting.RegisterMetric(registry, m.retained); err != nil {
 		return nil, err
 	}
 	// A counter that begins at its first increment hides it from increase().

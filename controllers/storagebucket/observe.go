@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// observation is all that one pass knows of the bucket.
+// observation is all that one reconcile knows of the bucket.
 type observation struct {
 	verdict s3.Verdict
 	// secretVersion is the version of the Secret that was used; "" if none was.
@@ -55,7 +55,7 @@ func (c *connection) close() {
 // kept.
 func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*connection, error) {
 	name := b.Spec.CredentialsSecretRef.Name
-	secret, err := lookup.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: name}, &corev1.Secret{})
+	secret, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: name}, &corev1.Secret{})
 	if err != nil {
 		return nil, fmt.Errorf("reading secret %s: %w", name, err)
 	}
@@ -126,7 +126,7 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots
 	if ref == nil {
 		return nil, "", false, nil
 	}
-	bundle, err := lookup.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
+	bundle, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
 	switch {
 	case err != nil:
 		return nil, "", false, fmt.Errorf("reading config map %s: %w", ref.Name, err)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -136,8 +136,8 @@ func TestWhatWasMissingIsFoundSoon(t *testing.T) {
 			clock := w.Clock.(*testingclock.FakePassiveClock)
 			change(t, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds, b.Spec.Probe.FailureThreshold = 86400, 1 })(t.Context(), w.stored)
 			tc.lacks(t, w)
-			_, b := w.pass(t)
-			missing := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+			_, b := w.reconcile(t)
+			missing := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 			if missing.Reason != tc.reason {
 				t.Fatalf("Ready %+v, want %s", missing, tc.reason)
 			}
@@ -160,7 +160,7 @@ func TestWhatWasMissingIsFoundSoon(t *testing.T) {
 			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}); err != nil {
 				t.Fatal(err)
 			}
-			if _, b = w.pass(t); conditions.Find(b.Status.Conditions, v1beta1.ConditionReady).Message == missing.Message {
+			if _, b = w.reconcile(t); reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Message == missing.Message {
 				t.Errorf("still %q", missing.Message)
 			}
 		})

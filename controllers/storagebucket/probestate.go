@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/schedule"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -73,17 +73,17 @@ func (s probeState) due(b *v1beta1.StorageBucket) time.Time {
 	pause := s.pause(b)
 	switch {
 	case !s.probed.IsZero() && s.generation == b.Generation:
-		return schedule.Next(s.probed, pause, b.UID)
+		return reconciler.NextDue(s.probed, pause, b.UID)
 	case b.Status.LastProbeTime == nil || b.Status.ObservedGeneration != b.Generation:
 		return time.Time{}
 	}
 	// The status has whole seconds, rounded down. A time in the future comes from a
 	// wrong clock or from an edit, and means nothing.
 	last := b.Status.LastProbeTime.Add(time.Second)
-	if next := schedule.Next(last, pause, b.UID); next.After(s.seen) && !last.After(s.seen.Add(period(b))) {
+	if next := reconciler.NextDue(last, pause, b.UID); next.After(s.seen) && !last.After(s.seen.Add(period(b))) {
 		return next
 	}
-	return s.seen.Add(schedule.Share(min(pause, refresh), b.UID))
+	return s.seen.Add(reconciler.Offset(min(pause, refresh), b.UID))
 }
 
 // pause is how long after one probe the next is due: the period, unless the last
@@ -158,7 +158,7 @@ func (p *probeStates) of(b *v1beta1.StorageBucket, now time.Time) probeState {
 	if b.Status.LastSuccessTime != nil {
 		first.succeeded = b.Status.LastSuccessTime.Time
 	}
-	ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 	if ready.Status == metav1.ConditionFalse && slices.Contains(perhapsLacking, ready.Reason) {
 		first.lacking = 1
 	}

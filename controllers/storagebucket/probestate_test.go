@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/schedule"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -72,7 +72,7 @@ func TestDueSurvivesARestart(t *testing.T) {
 	restart := epoch.Add(10 * time.Minute)
 	due := (&probeStates{}).of(b, restart).due(b)
 	// The status tells of whole seconds, so the probe may have been almost one later.
-	if want := schedule.Next(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) || due.After(epoch.Add(67*time.Minute)) {
+	if want := reconciler.NextDue(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) || due.After(epoch.Add(67*time.Minute)) {
 		t.Errorf("due at %s, want %s, an hour after the probe that the status tells of", due, want)
 	}
 }

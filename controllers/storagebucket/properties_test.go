@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -99,8 +99,8 @@ func (c statusCase) probe() (before, after v1beta1.StorageBucketStatus, events [
 func TestStatusProperties(t *testing.T) {
 	forEachStatusCase(t, func(c statusCase) string {
 		before, after, events := c.probe()
-		was, is := conditions.Find(before.Conditions, v1beta1.ConditionReady), conditions.Find(after.Conditions, v1beta1.ConditionReady)
-		stalled := conditions.Find(after.Conditions, v1beta1.ConditionStalled)
+		was, is := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady), reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
+		stalled := reporting.FindCondition(after.Conditions, v1beta1.ConditionStalled)
 		succeeded := c.found == v1beta1.ReasonProbeSucceeded
 		reached := c.failures >= c.threshold || slices.Contains(certain, c.found)
 		switch {
@@ -146,7 +146,7 @@ func checkEvents(was, is metav1.Condition, events []string) string {
 func TestStatusSettles(t *testing.T) {
 	forEachStatusCase(t, func(c statusCase) string {
 		_, after, _ := c.probe()
-		is := conditions.Find(after.Conditions, v1beta1.ConditionReady)
+		is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 		again := c
 		again.before, again.sameSpec, again.failures = is, true, c.failures+c.threshold
 		first, second, _ := again.probe()

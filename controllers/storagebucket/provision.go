@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -56,7 +56,7 @@ type action struct {
 	verdict *s3.Verdict
 	// provisioning is how far it has come; "" leaves it as it is.
 	provisioning v1beta1.BucketProvisioning
-	events       []notes.Note
+	events       []reporting.PendingEvent
 }
 
 // provision does what there is to do about a managed bucket.
@@ -84,7 +84,7 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 // changed.
 func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket) error {
 	if b.Status.Provisioning != "" {
-		return pass.Unchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
+		return reconciler.VerifyUnchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
 	}
 	before := b.DeepCopy()
 	b.Status.Provisioning = v1beta1.BucketIntended
@@ -120,7 +120,7 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	case whoseIs == ownerSelf:
 		done := action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded())}
 		if made {
-			done.events = []notes.Note{notes.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
+			done.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
 		}
 		return done, nil
 	case problem != nil && !others: // of another account's bucket nothing can be told

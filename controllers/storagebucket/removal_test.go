@@ -123,7 +123,7 @@ func TestWhatARemovalLeaves(t *testing.T) {
 				w.endNamespace(t, tc.end)
 			}
 			w.metrics.up.WithLabelValues("team", "b").Set(1)
-			w.pass(t)
+			w.reconcile(t)
 			first := w.removal(t, &stored)
 			if diff := cmp.Diff(tc.want, first); diff != "" {
 				t.Fatalf("after one reconcile (-want +got):\n%s", diff)
@@ -134,7 +134,7 @@ func TestWhatARemovalLeaves(t *testing.T) {
 			if !tc.want.Held {
 				return
 			}
-			w.pass(t)
+			w.reconcile(t)
 			again := tc.want
 			again.Events = nil
 			if diff := cmp.Diff(again, w.removal(t, &stored)); diff != "" {
@@ -186,7 +186,7 @@ func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, func(context.Context, client.Client) {})
 			clock := w.Clock.(*testingclock.FakePassiveClock)
-			_, b := w.pass(t)
+			_, b := w.reconcile(t)
 			if tc.due {
 				clock.SetTime(clock.Now().Add(time.Hour))
 			}

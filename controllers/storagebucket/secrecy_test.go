@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // A value that cannot be sent is named by its key. Nothing of the value appears in the
@@ -68,7 +68,7 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 	if err := w.stored.Get(ctx, name, b); err != nil {
 		t.Fatal(err)
 	}
-	if ready := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCredentialsNotFound ||
+	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCredentialsNotFound ||
 		!strings.Contains(ready.Message, "no valid value for the key "+key) {
 		t.Errorf("Ready is %+v, want the name of the key", ready)
 	}

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 	Ticks <-chan event.GenericEvent
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
-	NewQueue pass.NewQueue
+	NewQueue reconciler.NewQueue
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
 	// guards nothing.
 	Guard func(*http.Transport) http.RoundTripper

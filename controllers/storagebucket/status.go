@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -29,7 +28,7 @@ var stalling = []string{
 // maxConditions is what the schema allows.
 const maxConditions = 8
 
-// judge is the verdict of a pass: on what was done, or else on what was found.
+// judge is the verdict of a reconcile: on what was done, or else on what was found.
 func judge(found observation, acted action) s3.Verdict {
 	if acted.verdict != nil {
 		return *acted.verdict
@@ -37,7 +36,7 @@ func judge(found observation, acted action) s3.Verdict {
 	return found.verdict
 }
 
-// summarize is the status after a pass. It is pure.
+// summarize is the status after a reconcile. It is pure.
 func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()
 	status.LastProbeTime = new(metav1.NewTime(s.probed))
@@ -67,7 +66,7 @@ func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.C
 	if result.OK() {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: result.Reason, Message: result.Message}
 	}
-	before := conditions.Find(b.Status.Conditions, v1beta1.ConditionReady)
+	before := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
 	threshold := b.Spec.Probe.FailureThreshold
 	if failures >= threshold || before.Status == metav1.ConditionFalse || slices.Contains(certain, result.Reason) {
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: result.Reason, Message: result.Message}
@@ -81,14 +80,14 @@ func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.C
 
 // setReady sets the Ready condition, and Stalled by its reason.
 func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Time, c metav1.Condition) {
-	c.Type, c.Message = v1beta1.ConditionReady, conditions.Bounded(c.Message)
-	conditions.Set(&status.Conditions, generation, now, c)
+	c.Type, c.Message = v1beta1.ConditionReady, reporting.Bounded(c.Message)
+	reporting.SetCondition(&status.Conditions, generation, now, c)
 	if c.Status != metav1.ConditionFalse || !slices.Contains(stalling, c.Reason) {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 		return
 	}
 	c.Type, c.Status = v1beta1.ConditionStalled, metav1.ConditionTrue
-	conditions.Set(&status.Conditions, generation, now, c)
+	reporting.SetCondition(&status.Conditions, generation, now, c)
 }
 
 // worthWriting reports whether a status says something new, or is so old that it
@@ -105,17 +104,17 @@ func worthWriting(before, after v1beta1.StorageBucketStatus) bool {
 
 // transitions are the events that the change from one status to the next is
 // worth. The same status again is worth none.
-func transitions(before, after v1beta1.StorageBucketStatus) []notes.Note {
-	was := conditions.Find(before.Conditions, v1beta1.ConditionReady)
-	is := conditions.Find(after.Conditions, v1beta1.ConditionReady)
+func transitions(before, after v1beta1.StorageBucketStatus) []reporting.PendingEvent {
+	was := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
+	is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 	if was.Status == is.Status && (is.Status != metav1.ConditionFalse || was.Reason == is.Reason) {
 		return nil
 	}
 	switch is.Status {
 	case metav1.ConditionTrue:
-		return []notes.Note{notes.Normal(v1beta1.EventBucketHealthy, "Probe", "%s", is.Message)}
+		return []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketHealthy, "Probe", "%s", is.Message)}
 	case metav1.ConditionFalse:
-		return []notes.Note{notes.Warning(trouble(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
+		return []reporting.PendingEvent{reporting.Warning(trouble(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -36,7 +36,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// story tells the pass after pass of one bucket, as far as the status is concerned.
+// story has the reconciles of one bucket in order, as far as the status is concerned.
 type story struct {
 	b      *v1beta1.StorageBucket
 	l      probeState
@@ -57,7 +57,7 @@ func (s *story) probe(result s3.Verdict) metav1.Condition {
 	for _, n := range transitions(before, s.b.Status) {
 		s.events = append(s.events, n.Type+" "+n.Reason)
 	}
-	return conditions.Find(s.b.Status.Conditions, v1beta1.ConditionReady)
+	return reporting.FindCondition(s.b.Status.Conditions, v1beta1.ConditionReady)
 }
 
 func (s *story) tells(t *testing.T, when string, got metav1.Condition, status metav1.ConditionStatus, reason string, writes int, events ...string) {
@@ -117,12 +117,12 @@ func TestStalledWherePeopleAreNeeded(t *testing.T) {
 	} {
 		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
 		s.probe(failed(reason))
-		stalled := conditions.Find(s.b.Status.Conditions, v1beta1.ConditionStalled)
+		stalled := reporting.FindCondition(s.b.Status.Conditions, v1beta1.ConditionStalled)
 		if (stalled.Status == metav1.ConditionTrue) != want || (want && stalled.Reason != reason) {
 			t.Errorf("%s: Stalled=%s (%s), want %t", reason, stalled.Status, stalled.Reason, want)
 		}
 		s.probe(good)
-		if stalled := conditions.Find(s.b.Status.Conditions, v1beta1.ConditionStalled); stalled.Type != "" {
+		if stalled := reporting.FindCondition(s.b.Status.Conditions, v1beta1.ConditionStalled); stalled.Type != "" {
 			t.Errorf("%s: still Stalled after a success", reason)
 		}
 	}

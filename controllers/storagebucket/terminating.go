@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // terminating is the namespace of a StorageBucket as far as it matters for the
@@ -30,7 +30,7 @@ type terminating struct {
 // that was asked for, or when this process first saw the StorageBucket: an
 // operator that was down tries before it gives up.
 func (r *Reconciler) terminating(ctx context.Context, b *v1beta1.StorageBucket) (terminating, error) {
-	ns, err := lookup.Get(ctx, r.Client, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
+	ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
 	if err != nil {
 		return terminating{}, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
 	}
@@ -71,7 +71,7 @@ func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time)
 
 // kept releases the StorageBucket without its bucket.
 func kept(b *v1beta1.StorageBucket, reason, message string) ending {
-	return ending{kept: reason, events: []notes.Note{notes.Warning(v1beta1.EventBucketRetained, "Release",
+	return ending{kept: reason, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
 		"kept bucket %s, which could not be removed before its namespace: %s: %s; remove it at the endpoint if it is not needed", b.Spec.BucketName, reason, message)}}
 }
 
@@ -85,13 +85,13 @@ func (t terminating) note() string {
 
 // emit records events about a StorageBucket. A namespace that is being deleted
 // accepts none, so they regard the Namespace there: that puts them into default.
-func (t terminating) emit(recorder events.EventRecorder, b *v1beta1.StorageBucket, list []notes.Note) {
+func (t terminating) emit(recorder events.EventRecorder, b *v1beta1.StorageBucket, list []reporting.PendingEvent) {
 	if t.namespace == nil {
-		notes.Emit(recorder, b, list)
+		reporting.Flush(recorder, b, list)
 		return
 	}
 	for _, n := range list {
 		n.Message = fmt.Sprintf("StorageBucket %s/%s: %s", b.Namespace, b.Name, n.Message)
-		notes.Emit(recorder, t.namespace, []notes.Note{n.About(b)})
+		reporting.Flush(recorder, t.namespace, []reporting.PendingEvent{n.About(b)})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -22,7 +22,7 @@ func TestSettle(t *testing.T) {
 	b := bucket("b")
 	dead := ending{waiting: &s3.Verdict{Reason: v1beta1.ReasonEndpointUnreachable, Message: "no connection"}}
 	missing := ending{waiting: &s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound, Message: "no Secret"}, lost: true}
-	removed := ending{removed: []notes.Note{notes.Normal(v1beta1.EventBucketDeleted, "Delete", "removed")}}
+	removed := ending{removed: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed")}}
 	parked := ending{aside: true}
 	going := terminating{namespace: &corev1.Namespace{}, deadline: deadline, grace: grace}
 	for name, tc := range map[string]struct {
@@ -81,7 +81,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	if err != nil || ns.namespace != nil || ns.note() != "" {
 		t.Fatalf("%+v (%v), want a namespace that stays", ns, err)
 	}
-	ns.emit(recorder, b, []notes.Note{notes.Normal("R", "A", "text")})
+	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
 	if got := <-recorder.Events; got != "Normal R text" {
 		t.Errorf("event %q", got)
 	}
@@ -96,7 +96,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	if ns, err = w.terminating(t.Context(), b); err != nil || !ns.deadline.Equal(namespace.DeletionTimestamp.Add(w.RemovalGrace)) {
 		t.Errorf("deadline %s (%v), want 10m after %s", ns.deadline, err, namespace.DeletionTimestamp)
 	}
-	ns.emit(recorder, b, []notes.Note{notes.Normal("R", "A", "text")})
+	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
 	if got := <-recorder.Events; !strings.Contains(got, "StorageBucket team/b: text") {
 		t.Errorf("event %q names no StorageBucket", got)
 	}

@@ -43,19 +43,19 @@ func TestEachProbeIsCountedOnce(t *testing.T) {
 	w.Clock = advancing{clock}
 	later := func() { clock.SetTime(clock.Now().Add(2 * time.Minute)) }
 	for range 3 {
-		w.pass(t)
+		w.reconcile(t)
 	}
 	succeeded := map[string]float64{v1beta1.ReasonProbeSucceeded: 1}
 	if diff := cmp.Diff(traces{Up: 1, Results: succeeded, Measured: 1}, w.traces()); diff != "" {
 		t.Errorf("after one probe (-want +got):\n%s", diff)
 	}
 	later()
-	w.pass(t)
+	w.reconcile(t)
 	if err := w.stored.Delete(t.Context(), credentialsForTest()); err != nil {
 		t.Fatal(err)
 	}
 	later()
-	w.pass(t)
+	w.reconcile(t)
 	want := traces{Up: 0, Results: map[string]float64{v1beta1.ReasonProbeSucceeded: 2, v1beta1.ReasonCredentialsNotFound: 1}, Measured: 1}
 	if diff := cmp.Diff(want, w.traces()); diff != "" {
 		t.Errorf("after another, and one without a Secret (-want +got):\n%s", diff)
@@ -87,21 +87,21 @@ func (c advancing) Since(began time.Time) time.Duration {
 func TestWhatIsKnownOfABucketGoesWithIt(t *testing.T) {
 	w := newWorld(t, func(context.Context, client.Client) {})
 	w.Clock = advancing{w.Clock.(*testingclock.FakePassiveClock)}
-	_, b := w.pass(t)
+	_, b := w.reconcile(t)
 	if known := w.states.of(b, epoch); known.last != outcomePrompt || known.unwritten != nil || known.generation != b.Generation {
 		t.Errorf("known: %+v, want an endpoint that answered soon, and nothing left to write", known)
 	}
 	if told := len(w.Recorder.(*events.FakeRecorder).Events); told != 1 {
 		t.Errorf("%d events, want one", told)
 	}
-	w.pass(t)
+	w.reconcile(t)
 	if told := len(w.Recorder.(*events.FakeRecorder).Events); told != 1 {
 		t.Errorf("%d events after a look that found nothing due, want still one", told)
 	}
 	if err := w.stored.Delete(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	w.pass(t)
+	w.reconcile(t)
 	if len(w.states.known) > 0 || testutil.CollectAndCount(w.metrics.up) > 0 {
 		t.Errorf("known: %v, and %d series, of a bucket that is gone", w.states.known, testutil.CollectAndCount(w.metrics.up))
 	}
@@ -115,7 +115,7 @@ func TestManagedBucketsAreHeld(t *testing.T) {
 		w := newWorld(t, func(context.Context, client.Client) {})
 		change(t, func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = policy })(t.Context(), w.stored)
 		for range 2 {
-			_, b := w.pass(t)
+			_, b := w.reconcile(t)
 			if fmt.Sprint(b.Finalizers) != fmt.Sprint(want) {
 				t.Errorf("%s: finalizers %q, want %q", policy, b.Finalizers, want)
 			}

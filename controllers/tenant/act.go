@@ -13,9 +13,9 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/fence"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // outcome is how one step ended.
@@ -28,7 +28,7 @@ type outcome struct {
 	advice string
 }
 
-// result is how a pass ended.
+// result is how a reconcile ended.
 type result struct {
 	outcomes []outcome
 	// reader is how the admins' right to read their Tenant stands; its reason
@@ -36,13 +36,13 @@ type result struct {
 	reader outcome
 	// errs are the failures that a retry may cure.
 	errs []error
-	// retry is the Conflict or the denial by the fence for which the pass is to
+	// retry is the Conflict or the denial by the fence for which the reconcile is to
 	// be made again; nil if there was none.
 	retry error
 	// wrote: at least one child was changed.
 	wrote bool
 	// events are what happened to single objects.
-	events []notes.Note
+	events []reporting.PendingEvent
 	// bound holds, by namespace, why a right in it could not be taken away.
 	bound map[string]error
 	// released: a Tenant on its way out holds nothing any more.
@@ -90,7 +90,7 @@ func (res *result) note(err error, doing string) {
 	var foreign foreignError
 	switch {
 	case err == nil, errors.As(err, &foreign), terminatingCause(err):
-	case apierrors.IsConflict(err), fence.Denied(err):
+	case apierrors.IsConflict(err), denial.ByFence(err):
 		res.retry = err
 	default:
 		res.errs = append(res.errs, fmt.Errorf("%s: %w", doing, err))
@@ -125,7 +125,7 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 		return outcome{reason: v1beta1.ReasonPending}, err
 	}
 	res.wrote = true
-	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
+	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
 	r.metrics.added.Inc()
 	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
 	return out, r.ensureBinding(ctx, o, s.name, nil, res)
@@ -160,7 +160,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
 	// A stale cache shows what is terminating or gone, and that was reported already.
-	live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
+	live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
 	if err != nil {
 		return out, fmt.Errorf("reading namespace %s: %w", s.name, err)
 	}
@@ -174,7 +174,7 @@ func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s s
 		return out, err
 	}
 	res.wrote = true
-	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it", s.name), s.name))
+	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it", s.name), s.name))
 	r.metrics.removed.Inc()
 	return out, nil
 }

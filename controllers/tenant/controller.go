@@ -1,6 +1,6 @@
-// Package tenant is the room of the Tenant kind: its controller and webhooks.
+// Package tenant is the Tenant kind: its controller and webhooks.
 //
-// One pass goes: guard, observe (read into one struct), decide (pure), act
+// A reconcile goes: guard, observe (read into one struct), decide (pure), act
 // (apply and delete), report (one status write, events on transitions).
 package tenant
 
@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/notes"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Reconciler makes the world agree with a Tenant. Make it with New.
@@ -35,16 +35,16 @@ type Reconciler struct {
 	// looks holds when each Tenant, by name, was last reconciled by this process.
 	looks sync.Map
 	// own are this process's writes to Tenants.
-	own pass.Memory
+	own reconciler.State
 }
 
-// Reconcile makes one pass over one Tenant.
+// Reconcile reconciles one Tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	return pass.Over(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
+	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
 		r.looks.Delete(req.Name)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
 	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
-		err := r.pass(ctx, t)
+		err := r.reconcile(ctx, t)
 		if err == nil {
 			r.looks.Store(t.Name, r.Clock.Now())
 		}
@@ -52,7 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-func (r *Reconciler) pass(ctx context.Context, t *v1beta1.Tenant) error {
+func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) error {
 	if proceed, err := r.guard(ctx, t); err != nil || !proceed {
 		return err
 	}
@@ -93,9 +93,9 @@ func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool
 // gone since, and nothing is created for a Tenant that is not there.
 func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []string) error {
 	if declared(t, creates) {
-		// An earlier pass recorded them and came no further: no need to write
+		// An earlier reconcile recorded them and came no further: no need to write
 		// again, but still to make sure of the Tenant.
-		return pass.Unchanged(ctx, r.Live, t, &v1beta1.Tenant{})
+		return reconciler.VerifyUnchanged(ctx, r.Live, t, &v1beta1.Tenant{})
 	}
 	before := t.DeepCopy()
 	t.Status = intent(t, creates, r.Clock.Now())
@@ -106,11 +106,11 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 }
 
 // report writes the status if it changed, records events, and lets a Tenant go
-// that holds nothing any more. It returns what the pass is to be made again for.
+// that holds nothing any more. It returns the error that requires another reconcile.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	t := o.tenant
 	before := t.DeepCopy()
-	notes.Emit(r.Recorder, t, res.events)
+	reporting.Flush(r.Recorder, t, res.events)
 	if res.released {
 		controllerutil.RemoveFinalizer(t, v1beta1.TenantFinalizer)
 		if err := r.own.Patch(ctx, r.Client, t, before); err != nil {
@@ -119,7 +119,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		return nil
 	}
 	// What was refused because it had changed meanwhile, or because another
-	// replica leads, says nothing about the Tenant; the pass that follows at once
+	// replica leads, says nothing about the Tenant; the reconcile that follows at once
 	// will have seen the change.
 	if res.retry != nil {
 		return res.retry
@@ -130,7 +130,7 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 			return fmt.Errorf("writing status: %w", err)
 		}
 	}
-	notes.Emit(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
+	reporting.Flush(r.Recorder, t, transitions(o.before, t.Status, res.wrote))
 	owned := 0
 	for _, ns := range t.Status.Namespaces {
 		if ns.UID != "" {

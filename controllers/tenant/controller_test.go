@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 // denied is the answer of the API server to whoever does not lead.
@@ -34,7 +34,7 @@ func denied() error {
 
 func fresh(t *v1beta1.Tenant) { t.Finalizers = nil }
 
-// Whatever a pass was about to write: a former leader is denied it, says nothing
+// Whatever a reconcile was about to write: a former leader is denied it, says nothing
 // of that, and is not held up by it.
 func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
 	pending := func(t *v1beta1.Tenant) { t.Status = intent(t, []string{"a-dev"}, epoch) }
@@ -57,7 +57,7 @@ func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
 			refuse := func(what string) error { tried[what]++; return denied() }
 			r, recorder := deniedWorld(t, refuse, tc.objects...)
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
-			if err != nil || result != (ctrl.Result{RequeueAfter: pass.LookAgain}) {
+			if err != nil || result != (ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}) {
 				t.Errorf("got %v, %v, want another look soon", result, err)
 			}
 			if tried[tc.tried] == 0 {
@@ -117,7 +117,7 @@ func TestADeletionIsToldOfOnce(t *testing.T) {
 }
 
 // Only what the status lists can have been made, so of a Tenant on its way out only
-// that is asked for live: what is forgotten is not asked for in each pass again.
+// that is asked for live: what is forgotten is not asked for in each reconcile again.
 func TestWhatIsForgottenIsNotAskedForAgain(t *testing.T) {
 	owner := tenant("a", deleted, asking("dev", "prod"), holding("a-prod"))
 	unseen := namespace("a-prod", markedBy(owner)) // by the cache

@@ -32,7 +32,7 @@ type step struct {
 	live   *corev1.Namespace // nil if it does not exist
 }
 
-// plan is the decision of one pass.
+// plan is the decision of one reconcile.
 type plan struct {
 	// invalid is what is wrong with names of the spec. They are not created.
 	invalid field.ErrorList

@@ -15,8 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/pass"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // requestsOf returns what the reconciles of a scenario request, and the state that they end in. A
@@ -86,7 +86,7 @@ func TestEachRequestThatFails(t *testing.T) {
 				t.Errorf("%s: %s failed, and the reconcile ended with %v", name, request, err)
 			}
 			report := fmt.Sprintf("%s: %v", strings.TrimSuffix(request, " (2)"), err)
-			ready := conditions.Find(r.status().Conditions, v1beta1.ConditionReady)
+			ready := reporting.FindCondition(r.status().Conditions, v1beta1.ConditionReady)
 			if strings.Contains(ready.Message, boom.Error()) {
 				report += fmt.Sprintf("\n    Ready %s %s: %s", ready.Status, ready.Reason, ready.Message)
 			}
@@ -113,7 +113,7 @@ func TestEachWriteThatIsRefused(t *testing.T) {
 				}
 				for _, refusal := range []error{conflict, denied()} {
 					r, result, err := failed(t, s, request, refusal)
-					if err != nil || result != (ctrl.Result{RequeueAfter: pass.LookAgain}) {
+					if err != nil || result != (ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}) {
 						t.Errorf("%s was refused with %q, and the reconcile ended with %v, %v", request, refusal, result, err)
 					}
 					if strings.Contains(r.last, v1beta1.EventFailed) {

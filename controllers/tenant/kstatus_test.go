@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // kstatusOf returns how deployment tools such as Flux and Helm judge an object.
@@ -72,7 +72,7 @@ func TestKstatus(t *testing.T) {
 	got := map[string]status.Status{}
 	for _, o := range reportedStatuses(t) {
 		reported := o.(*v1beta1.Tenant)
-		ready := conditions.Find(reported.Status.Conditions, v1beta1.ConditionReady)
+		ready := reporting.FindCondition(reported.Status.Conditions, v1beta1.ConditionReady)
 		key := fmt.Sprintf("%s %s", ready.Status, ready.Reason)
 		if !reported.DeletionTimestamp.IsZero() {
 			key = "being deleted"

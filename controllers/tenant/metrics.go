@@ -3,10 +3,10 @@ package tenant
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"leasehold.dev/controllers/internal/metric"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
-// metrics of this room. Their names are part of the product.
+// metrics of this kind. Their names are part of the product.
 type metrics struct {
 	added, removed prometheus.Counter
 	namespaces     *prometheus.GaugeVec
@@ -30,12 +30,12 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		}, []string{"tenant"}),
 	}
 	var err error
-	if m.added, err = metric.Register(registry, m.added); err != nil {
+	if m.added, err = reporting.RegisterMetric(registry, m.added); err != nil {
 		return nil, err
 	}
-	if m.removed, err = metric.Register(registry, m.removed); err != nil {
+	if m.removed, err = reporting.RegisterMetric(registry, m.removed); err != nil {
 		return nil, err
 	}
-	m.namespaces, err = metric.Register(registry, m.namespaces)
+	m.namespaces, err = reporting.RegisterMetric(registry, m.namespaces)
 	return m, err
 }

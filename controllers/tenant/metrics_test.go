@@ -10,7 +10,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Each namespace that is made or lost is counted once, however often the pass is made, and
+// Each namespace that is made or lost is counted once, however often the Tenant is reconciled, and
 // however the namespace is lost. What is not the Tenant's is not among those that it owns.
 func TestNamespacesAreCountedOnce(t *testing.T) {
 	type counts struct{ Added, Removed, Owned float64 }

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// observation is all that one pass knows of the world; the decision reads
+// observation is all that one reconcile has read; the decision reads
 // nothing else.
 type observation struct {
 	tenant *v1beta1.Tenant
@@ -74,10 +74,10 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader
 		// status does not list was never made, or is forgotten already: names are
 		// declared before they are created.
 		uid, isListed := listed[name]
-		ns, err := lookup.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := reconciler.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		forgets := !wanted[name] && (ns == nil || !ownsNamespace(o.tenant, held, ns))
 		if err == nil && isListed && (forgets || ns == nil && uid != "") {
-			ns, err = lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)
@@ -92,7 +92,7 @@ func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader
 func (r *Reconciler) observeBindings(ctx context.Context, reader client.Reader, o *observation) error {
 	for name := range o.namespaces {
 		key := client.ObjectKey{Namespace: name, Name: adminBindingName}
-		binding, err := lookup.Get(ctx, reader, key, &rbacv1.RoleBinding{})
+		binding, err := reconciler.Get(ctx, reader, key, &rbacv1.RoleBinding{})
 		if err != nil {
 			return fmt.Errorf("reading role binding %s: %w", key, err)
 		}
@@ -129,7 +129,7 @@ func (r *Reconciler) observeHolders(ctx context.Context, reader client.Reader, o
 			if !slices.Contains(claimed, other.UID) {
 				continue
 			}
-			live, err := lookup.Get(ctx, r.Live, client.ObjectKeyFromObject(&other), &v1beta1.Tenant{})
+			live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(&other), &v1beta1.Tenant{})
 			if err != nil {
 				return fmt.Errorf("reading tenant %s: %w", other.Name, err)
 			}
@@ -153,7 +153,7 @@ func (r *Reconciler) observeForeign(ctx context.Context, reader client.Reader, o
 		if slices.Contains(held, name) {
 			continue
 		}
-		ns, err := lookup.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
+		ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)
 		}
@@ -167,13 +167,13 @@ func (r *Reconciler) observeForeign(ctx context.Context, reader client.Reader, o
 func (r *Reconciler) observeRoles(ctx context.Context, reader client.Reader, o *observation) error {
 	var err error
 	key := client.ObjectKey{Name: readerNamePrefix + o.tenant.Name}
-	if o.reader, err = lookup.Get(ctx, reader, key, &rbacv1.ClusterRole{}); err != nil {
+	if o.reader, err = reconciler.Get(ctx, reader, key, &rbacv1.ClusterRole{}); err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", key.Name, err)
 	}
-	if o.readerBinding, err = lookup.Get(ctx, reader, key, &rbacv1.ClusterRoleBinding{}); err != nil {
+	if o.readerBinding, err = reconciler.Get(ctx, reader, key, &rbacv1.ClusterRoleBinding{}); err != nil {
 		return fmt.Errorf("reading cluster role binding %s: %w", key.Name, err)
 	}
-	role, err := lookup.Get(ctx, reader, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
+	role, err := reconciler.Get(ctx, reader, client.ObjectKey{Name: r.Options.AdminClusterRole}, &rbacv1.ClusterRole{})
 	if err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", r.Options.AdminClusterRole, err)
 	}

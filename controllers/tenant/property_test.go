@@ -197,13 +197,13 @@ func TestNoForeignNamespaceIsHarmed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScene(t, rt)
 		caughtUp := rapid.IntRange(0, 4).Draw(rt, "caught up after")
-		for pass := range 8 {
+		for round := range 8 {
 			if err := s.reconcile(); err != nil {
-				rt.Logf("pass %d: %v", pass, err)
+				rt.Logf("reconcile %d: %v", round, err)
 			}
 			s.check(rt)
 			s.syncTenants()
-			if pass >= caughtUp {
+			if round >= caughtUp {
 				s.sync()
 			}
 		}
@@ -217,7 +217,7 @@ func (s *scene) released() bool {
 	return t == nil || !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
 }
 
-// check is what holds after each pass.
+// check is what holds after each reconcile.
 func (s *scene) check(rt *rapid.T) {
 	for name, was := range s.foreign {
 		ns := find[corev1.Namespace](s.world, "", name)

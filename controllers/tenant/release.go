@@ -12,8 +12,8 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/lookup"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // pageSize bounds how many namespaces one answer of the API server holds.
@@ -38,7 +38,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 		return out, client.IgnoreNotFound(err)
 	}
 	res.wrote = true
-	res.events = append(res.events, about(notes.Normal(v1beta1.EventNamespaceRetained, "Release",
+	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
 		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name), s.name))
 	r.metrics.removed.Inc()
 	return outcome{}, nil
@@ -48,7 +48,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 // the cache: after the release nothing would find a right that is left.
 func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace string, res *result) error {
 	key := client.ObjectKey{Namespace: namespace, Name: adminBindingName}
-	live, err := lookup.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
+	live, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
 	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
@@ -66,7 +66,7 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace strin
 		return fmt.Errorf("deleting role binding %s: %w", key, err)
 	}
 	// What was read may have got a finalizer since, which keeps its rights alive.
-	if live, err = lookup.Get(ctx, r.Live, key, &rbacv1.RoleBinding{}); err != nil {
+	if live, err = reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{}); err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
 	if live != nil {

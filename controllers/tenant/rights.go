@@ -14,7 +14,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/denial"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // ensureBinding gives the admins their rights in one namespace of the Tenant.
@@ -46,7 +46,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	}
 	res.wrote = true
 	if settled(o, namespace) {
-		res.events = append(res.events, about(notes.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
+		res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
 			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change", namespace, adminBindingName), namespace))
 	}
 	return nil

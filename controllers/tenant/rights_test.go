@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // notHeld is the answer of the API server to a binding that its writer may not make.
@@ -54,7 +54,7 @@ func admins(names ...string) func(*v1beta1.Tenant) {
 	}
 }
 
-// What the binding is after a pass, in words: its role and its users; "" if there is none.
+// What the binding is after a reconcile, in words: its role and its users; "" if there is none.
 func (w *world) bindingText() string {
 	w.t.Helper()
 	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
@@ -70,7 +70,7 @@ func (w *world) bindingText() string {
 
 func (w *world) ready() metav1.Condition {
 	w.t.Helper()
-	return conditions.Find(find[v1beta1.Tenant](w, "", "a").Status.Conditions, v1beta1.ConditionReady)
+	return reporting.FindCondition(find[v1beta1.Tenant](w, "", "a").Status.Conditions, v1beta1.ConditionReady)
 }
 
 func TestAnotherRole(t *testing.T) {

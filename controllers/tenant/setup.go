@@ -24,8 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/pass"
-	"leasehold.dev/controllers/internal/schedule"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 // Options are what the operator's flags say about Tenants.
@@ -45,7 +44,7 @@ type Options struct {
 	Ticks <-chan event.GenericEvent
 	// NewQueue makes the work queue, so that its progress can be watched; nil is
 	// the default queue.
-	NewQueue pass.NewQueue
+	NewQueue reconciler.NewQueue
 	// Clock is the time; nil is the real one.
 	Clock clock.PassiveClock
 }
@@ -162,7 +161,7 @@ func (r *Reconciler) tenantsDue(ctx context.Context, _ client.Object) []reconcil
 	now := r.Clock.Now()
 	for _, t := range r.tenants(ctx, client.MatchingFields{indexReady: "True"}) {
 		last, known := r.looks.Load(t.Name)
-		if !known || !schedule.Next(last.(time.Time), r.Options.SyncPeriod, t.UID).After(now) {
+		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, t.UID).After(now) {
 			due = append(due, requestFor(t.Name))
 		}
 	}
@@ -192,7 +191,7 @@ func (r *Reconciler) tenants(ctx context.Context, opts ...client.ListOption) []v
 }
 
 // claimedNames are the Tenants an object names by label or owner reference.
-// Only names: whether the claim is true is decided on UIDs in the pass.
+// Only names: whether the claim is true is decided on UIDs in the reconcile.
 func claimedNames(o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if name := o.GetLabels()[v1beta1.LabelTenant]; name != "" {

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/schedule"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
@@ -49,7 +49,7 @@ func TestTenantsDue(t *testing.T) {
 	r := mapping(t, now, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
 		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
 	r.looks.Store("seen", epoch)
-	seen := schedule.Next(epoch, 10*time.Minute, "uid-seen")
+	seen := reconciler.NextDue(epoch, 10*time.Minute, "uid-seen")
 	for _, step := range []struct {
 		after time.Duration
 		want  string

@@ -11,8 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
-	"leasehold.dev/controllers/internal/notes"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // intent is the status that is written before namespaces are created: their
@@ -23,7 +22,7 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	for _, name := range creates {
 		setNamespace(&status, v1beta1.TenantNamespace{Name: name, Reason: v1beta1.ReasonPending})
 	}
-	conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
+	reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonProgressing,
 		Message: "creating " + namespacesText(creates),
 	})
@@ -40,7 +39,7 @@ func declared(t *v1beta1.Tenant, creates []string) bool {
 	return t.Status.ObservedGeneration == t.Generation
 }
 
-// summarize is the status after a pass. It is pure: from the Tenant as it was
+// summarize is the status after a reconcile. It is pure: from the Tenant as it was
 // read, what was decided and how it went.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.TenantStatus {
 	t := o.tenant
@@ -53,15 +52,15 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 		}
 	}
 	ready, stalled := verdict(o, p, res)
-	conditions.Set(&status.Conditions, t.Generation, now, ready)
+	reporting.SetCondition(&status.Conditions, t.Generation, now, ready)
 	if stalled {
-		conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
+		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue, Reason: ready.Reason, Message: ready.Message})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionStalled)
 	}
 	if names := namesOf(slices.Concat(o.foreign, p.disown)); len(names) > 0 {
-		conditions.Set(&status.Conditions, t.Generation, now, metav1.Condition{
+		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
 			Message: "metadata of " + namespacesText(names) + " falsely names this Tenant as the owner; the operator removes only the owner reference; find out who set it, and remove the rest"})
 	} else {
@@ -93,7 +92,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 	}
 	if len(p.invalid) > 0 {
-		return no(v1beta1.ReasonInvalidSpec, conditions.Bounded(p.invalid.ToAggregate().Error())), true
+		return no(v1beta1.ReasonInvalidSpec, reporting.Bounded(p.invalid.ToAggregate().Error())), true
 	}
 	for _, kind := range trouble {
 		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.outcomes), res.reader))
@@ -104,11 +103,11 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		if p.deleting && !kind.stalled {
 			reason = v1beta1.ReasonDeleting
 		}
-		return no(reason, conditions.Bounded(message)), kind.stalled
+		return no(reason, reporting.Bounded(message)), kind.stalled
 	}
 	if len(res.errs) > 0 {
 		reason := reasonFor(res.errs[0])
-		return no(reason, conditions.Bounded(res.errs[0].Error())), reason == v1beta1.ReasonRBACForbidden
+		return no(reason, reporting.Bounded(res.errs[0].Error())), reason == v1beta1.ReasonRBACForbidden
 	}
 	if p.deleting {
 		return no(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
@@ -149,33 +148,33 @@ func describe(reason, general string, outcomes []outcome) (message string, found
 }
 
 // about makes a note be about a namespace, beside the Tenant.
-func about(n notes.Note, namespace string) notes.Note {
+func about(n reporting.PendingEvent, namespace string) reporting.PendingEvent {
 	return n.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
 }
 
 // transitions are the events that the change from one status to the next is
 // worth. The same status again is worth none.
-func transitions(before, after v1beta1.TenantStatus, wrote bool) []notes.Note {
-	var list []notes.Note
+func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.PendingEvent {
+	var list []reporting.PendingEvent
 	was := map[string]string{}
 	for _, ns := range before.Namespaces {
 		was[ns.Name] = ns.Reason
 	}
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			list = append(list, about(notes.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces", ns.Name), ns.Name))
+			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces", ns.Name), ns.Name))
 		}
 	}
-	old, now := conditions.Find(before.Conditions, v1beta1.ConditionForeignNamespace), conditions.Find(after.Conditions, v1beta1.ConditionForeignNamespace)
+	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionForeignNamespace), reporting.FindCondition(after.Conditions, v1beta1.ConditionForeignNamespace)
 	if now.Message != "" && now.Message != old.Message {
-		list = append(list, notes.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
+		list = append(list, reporting.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
 	}
-	old, now = conditions.Find(before.Conditions, v1beta1.ConditionReady), conditions.Find(after.Conditions, v1beta1.ConditionReady)
+	old, now = reporting.FindCondition(before.Conditions, v1beta1.ConditionReady), reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 	switch {
 	case now.Status == metav1.ConditionTrue && (wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
-		list = append(list, notes.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
+		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
 	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
-		list = append(list, notes.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
+		list = append(list, reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
 	}
 	return list
 }

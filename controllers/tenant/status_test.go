@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/conditions"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 func ended(outcomes ...outcome) *result {
@@ -108,7 +108,7 @@ func TestPairsOfReasons(t *testing.T) {
 				}
 				p := plan{deleting: deletingNow}
 				status := summarize(observed(a), p, ended(outcomes...), epoch)
-				ready := conditions.Find(status.Conditions, v1beta1.ConditionReady)
+				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
 				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
 					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status, ready.Reason, want)
 				}
@@ -148,7 +148,7 @@ func TestConflictAdvisesAHandoverWhereOneIsPossible(t *testing.T) {
 		o := observed(a, tc.ns)
 		p := decide(o, "")
 		r, _ := deniedWorld(t, func(string) error { return nil })
-		ready := conditions.Find(summarize(o, p, r.act(t.Context(), o, p), epoch).Conditions, v1beta1.ConditionReady)
+		ready := reporting.FindCondition(summarize(o, p, r.act(t.Context(), o, p), epoch).Conditions, v1beta1.ConditionReady)
 		if ready.Reason != v1beta1.ReasonNamespaceConflict || strings.Contains(ready.Message, command) != tc.advice ||
 			strings.Contains(ready.Message, "delete it") == tc.advice {
 			t.Errorf("%s: %s: %s", name, ready.Reason, ready.Message)
@@ -214,7 +214,7 @@ func TestNamesThatAreRefusedAreNotCreated(t *testing.T) {
 	if got := summarize(o, p, res, epoch).Namespaces; len(got) > 0 {
 		t.Errorf("names that were not created are listed: %+v", got)
 	}
-	ready := conditions.Find(summarize(o, p, res, epoch).Conditions, v1beta1.ConditionReady)
+	ready := reporting.FindCondition(summarize(o, p, res, epoch).Conditions, v1beta1.ConditionReady)
 	if ready.Reason != v1beta1.ReasonInvalidSpec || len(ready.Message) > 910 {
 		t.Errorf("reason %s, message of %d bytes: an event takes 1024", ready.Reason, len(ready.Message))
 	}

@@ -169,7 +169,7 @@ func TestReleaseWaitsForEveryBinding(t *testing.T) {
 	}
 }
 
-// The periodic look is due a period after the last pass that succeeded.
+// The periodic look is due a period after the last reconcile that succeeded.
 func TestOnlyAPassThatSucceedsIsALook(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuse error

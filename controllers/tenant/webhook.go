@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/lookup"
+	"leasehold.dev/controllers/internal/reconciler"
 )
 
 // A dead operator must never keep anything from being deleted: the webhook for
@@ -153,7 +153,7 @@ func (w *Webhook) holder(ctx context.Context, namespace, self string) (string, e
 
 // taken reports whether the namespace exists and is not the Tenant's.
 func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bool, error) {
-	ns, err := lookup.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
+	ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	if err != nil {
 		return false, fmt.Errorf("reading namespace %s: %w", name, err)
 	}

@@ -88,7 +88,7 @@ func (w *world) syncTenants() {
 	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
 }
 
-// reconcile makes one pass over the Tenant a.
+// reconcile reconciles the Tenant a.
 func (w *world) reconcile() error {
 	_, err := w.r.Reconcile(w.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
 	return err

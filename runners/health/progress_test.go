@@ -237,6 +237,21 @@ func checkError(t *testing.T, reason string, err error, parts []string) {
 	}
 }
 
+// Of two workers that hang, the one that has hung longer decides.
+func TestProgressCountsTheOldestReconcile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		progress := health.NewProgress(stuckAfter, clock.RealClock{})
+		b := newBench(t, progress, "bench", 2)
+		b.start()
+		b.add("hung")
+		wait(stuckAfter)
+		b.queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "later", Name: "hung"}})
+		b.add("b")
+		wait(time.Second)
+		checkError(t, "two hang", progress.Check(nil), []string{`"/hung"`, "5m1s", "1 more queued"})
+	})
+}
+
 // A worker that asked once and never comes back: work waits though nothing runs.
 func TestProgressSeesThatNothingIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

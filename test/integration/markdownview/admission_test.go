@@ -187,9 +187,9 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			return build(unique("warn"), showing(f))
 		}, And(HavePrefix("SUMMARY.md has no link to: "), HaveSuffix("and 95 more"))),
 		Entry("the tag latest", func() *v1beta1.MarkdownView { return build(unique("warn"), image("example.com/a:latest")) },
-			HavePrefix("viewerImage example.com/a:latest has the tag latest: ")),
+			HavePrefix("viewerImage example.com/a:latest has the tag latest, so ")),
 		Entry("no tag", func() *v1beta1.MarkdownView { return build(unique("warn"), image("localhost:5000/a")) },
-			HavePrefix("viewerImage localhost:5000/a has no tag and no digest: ")),
+			HavePrefix("viewerImage localhost:5000/a has no tag and no digest, so ")),
 		Entry("not of a digest", func() *v1beta1.MarkdownView {
 			return build(unique("warn"), image("a@sha256:"+strings.Repeat("0", 64)))
 		}),

@@ -1,4 +1,4 @@
-package schedule
+package reconciler
 
 import (
 	"fmt"
@@ -8,17 +8,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestNextIsNeverEarlyAndIsStable(t *testing.T) {
+func TestNextDueIsNeverEarlyAndIsStable(t *testing.T) {
 	last := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const period = 10 * time.Minute
 	buckets := map[int]int{}
 	for i := range 1000 {
 		uid := types.UID(fmt.Sprintf("uid-%d", i))
-		due := Next(last, period, uid).Sub(last)
+		due := NextDue(last, period, uid).Sub(last)
 		if due < period || due > 11*time.Minute {
 			t.Fatalf("%s is due after %s, want 10m and at most 1m more", uid, due)
 		}
-		if again := Next(last, period, uid).Sub(last); again != due {
+		if again := NextDue(last, period, uid).Sub(last); again != due {
 			t.Fatalf("%s is due after %s and then after %s: the distance must not wander", uid, due, again)
 		}
 		buckets[int((due-period)/(6*time.Second))]++

@@ -1,5 +1,4 @@
-// Package metric registers what the rooms measure.
-package metric
+package reporting
 
 import (
 	"errors"
@@ -8,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Register registers c and returns it. Where another controller of the process
-// has registered the same already, that one's is returned, to be shared.
-func Register[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
+// RegisterMetric registers c and returns it. If another controller of the process has
+// registered an equal collector, it returns that one, to be shared.
+func RegisterMetric[C prometheus.Collector](registry prometheus.Registerer, c C) (C, error) {
 	err := registry.Register(c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
 		return already.ExistingCollector.(C), nil

@@ -1,4 +1,4 @@
-package fence
+package denial
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func refusal(code int32, reason metav1.StatusReason, policy, said string) error 
 	}}
 }
 
-func TestDenied(t *testing.T) {
+func TestByFence(t *testing.T) {
 	const ours = "leasehold-fence.leasehold.dev"
 	resource := schema.GroupResource{Resource: "namespaces"}
 	said := errors.New("ValidatingAdmissionPolicy '" + ours + "' denied request")
@@ -46,8 +46,8 @@ func TestDenied(t *testing.T) {
 		"not at all":                          {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Denied(tc.err); got != tc.want {
-				t.Errorf("Denied(%v) = %t, want %t", tc.err, got, tc.want)
+			if got := ByFence(tc.err); got != tc.want {
+				t.Errorf("ByFence(%v) = %t, want %t", tc.err, got, tc.want)
 			}
 		})
 	}

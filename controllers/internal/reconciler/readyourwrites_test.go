@@ -1,4 +1,4 @@
-package ownwrites
+package reconciler
 
 import (
 	"testing"
@@ -14,10 +14,10 @@ func at(name, version string) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: version}}
 }
 
-func TestBehind(t *testing.T) {
-	var f Floor
-	f.Saw(at("a", "99"))
-	f.Saw(at("a", "100"))
+func TestStale(t *testing.T) {
+	var w ReadYourWrites
+	w.Observe(at("a", "99"))
+	w.Observe(at("a", "100"))
 	for reason, tc := range map[string]struct {
 		object client.Object
 		want   bool
@@ -29,23 +29,23 @@ func TestBehind(t *testing.T) {
 		"never written":                  {at("b", "1"), false},
 		"a version that cannot be read ": {at("a", "abc"), false},
 	} {
-		if got := f.Behind(tc.object); got != tc.want {
-			t.Errorf("%s: Behind = %v, want %v", reason, got, tc.want)
+		if got := w.Stale(tc.object); got != tc.want {
+			t.Errorf("%s: Stale = %v, want %v", reason, got, tc.want)
 		}
 	}
-	f.Forget(client.ObjectKeyFromObject(at("a", "")))
-	if f.Behind(at("a", "1")) {
-		t.Error("a forgotten object is behind nothing")
+	w.Forget(client.ObjectKeyFromObject(at("a", "")))
+	if w.Stale(at("a", "1")) {
+		t.Error("a forgotten object is not stale")
 	}
 }
 
 // The API server answers the write that ends an object with the version from before.
-func TestWhatWasEndedIsBehind(t *testing.T) {
+func TestStaleAfterTheEnd(t *testing.T) {
 	held := at("a", "").(*corev1.ConfigMap)
 	held.UID, held.Finalizers, held.DeletionTimestamp = "first", []string{"example.com/ours", "example.com/theirs"}, new(metav1.Now())
 	c := fake.NewClientBuilder().WithObjects(held).Build()
 	key := client.ObjectKeyFromObject(held)
-	var f Floor
+	var w ReadYourWrites
 	release := func(finalizer string) *corev1.ConfigMap {
 		t.Helper()
 		var judged corev1.ConfigMap
@@ -54,44 +54,44 @@ func TestWhatWasEndedIsBehind(t *testing.T) {
 		}
 		changed := judged.DeepCopy()
 		controllerutil.RemoveFinalizer(changed, finalizer)
-		if err := f.Patch(t.Context(), c, changed, &judged); err != nil {
+		if err := w.Patch(t.Context(), c, changed, &judged); err != nil {
 			t.Fatal(err)
 		}
 		return changed
 	}
-	if after := release("example.com/ours"); f.Behind(after) {
+	if after := release("example.com/ours"); w.Stale(after) {
 		t.Error("an object that another finalizer holds has not ended")
 	}
 	last := release("example.com/theirs")
-	if !f.Behind(last) {
+	if !w.Stale(last) {
 		t.Error("an object that has ended was taken for what is there")
 	}
 	again := last.DeepCopy()
 	again.UID, again.ResourceVersion = "second", "1000000"
-	if f.Behind(again) {
+	if w.Stale(again) {
 		t.Error("an object that was made anew was taken for the one that has ended")
 	}
-	f.Forget(key)
-	if f.Behind(last) {
-		t.Error("a forgotten object is behind nothing")
+	w.Forget(key)
+	if w.Stale(last) {
+		t.Error("a forgotten object is not stale")
 	}
 }
 
-// Each kind of write is remembered if it succeeds, and only then.
-func TestWritesAreRemembered(t *testing.T) {
+// Each kind of write is recorded if it succeeds, and only then.
+func TestWritesAreRecorded(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid"}}
-	for name, write := range map[string]func(*Floor, client.Client, *corev1.Namespace, *corev1.Namespace) error{
-		"Patch": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+	for name, write := range map[string]func(*ReadYourWrites, client.Client, *corev1.Namespace, *corev1.Namespace) error{
+		"Patch": func(w *ReadYourWrites, c client.Client, changed, base *corev1.Namespace) error {
 			changed.Labels = map[string]string{"a": "b"}
-			return f.Patch(t.Context(), c, changed, base)
+			return w.Patch(t.Context(), c, changed, base)
 		},
-		"PatchStatus": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+		"PatchStatus": func(w *ReadYourWrites, c client.Client, changed, base *corev1.Namespace) error {
 			changed.Status.Phase = corev1.NamespaceTerminating
-			return f.PatchStatus(t.Context(), c, changed, base)
+			return w.PatchStatus(t.Context(), c, changed, base)
 		},
-		"PatchStatusUnchanged": func(f *Floor, c client.Client, changed, base *corev1.Namespace) error {
+		"PatchStatusUnchanged": func(w *ReadYourWrites, c client.Client, changed, base *corev1.Namespace) error {
 			changed.Status.Phase = corev1.NamespaceTerminating
-			return f.PatchStatusUnchanged(t.Context(), c, changed, base)
+			return w.PatchStatusUnchanged(t.Context(), c, changed, base)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,18 +100,18 @@ func TestWritesAreRemembered(t *testing.T) {
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(namespace), base); err != nil {
 				t.Fatal(err)
 			}
-			var f Floor
+			var w ReadYourWrites
 			gone := base.DeepCopy()
 			gone.Name = "gone"
-			if err := write(&f, c, gone.DeepCopy(), gone); err == nil || f.Behind(gone) {
-				t.Errorf("%v, and a write that failed is remembered: %t", err, f.Behind(gone))
+			if err := write(&w, c, gone.DeepCopy(), gone); err == nil || w.Stale(gone) {
+				t.Errorf("%v, and a failed write is recorded: %t", err, w.Stale(gone))
 			}
 			changed := base.DeepCopy()
-			if err := write(&f, c, changed, base); err != nil {
+			if err := write(&w, c, changed, base); err != nil {
 				t.Fatal(err)
 			}
-			if !f.Behind(base) || f.Behind(changed) {
-				t.Errorf("behind are what was there before: %t, and what was written: %t", f.Behind(base), f.Behind(changed))
+			if !w.Stale(base) || w.Stale(changed) {
+				t.Errorf("stale: %t for the former version and %t for the written one, want true and false", w.Stale(base), w.Stale(changed))
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package pass
+package reconciler
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 )
 
 // A fence that opens soon is not spoken of; one that never does is, and no object
-// waits for another's patience.
+// waits for another's maxQuietDenials.
 func TestDenialsAreQuietForAWhile(t *testing.T) {
 	var said []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
 	other := config("5")
 	other.Name = "b"
 	reader := fake.NewClientBuilder().WithObjects(config("5"), other).Build()
-	var own Memory
+	var state State
 	run := func(name string, ends error) ctrl.Result {
 		t.Helper()
-		result, err := Over(ctx, reader, reader, &own, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
+		result, err := Reconcile(ctx, reader, reader, &state, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
 			func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, ends })
 		if err != nil {
 			t.Fatalf("a denial became an error: %v", err)
@@ -36,7 +36,7 @@ func TestDenialsAreQuietForAWhile(t *testing.T) {
 		t.Helper()
 		var took time.Duration
 		for range times {
-			result := run(name, denial())
+			result := run(name, fenceDenial())
 			took += result.RequeueAfter
 		}
 		if took != 5*time.Second {
@@ -46,18 +46,18 @@ func TestDenialsAreQuietForAWhile(t *testing.T) {
 			t.Fatalf("said %q of denials that may end soon", said)
 		}
 	}
-	quiet("a", patience)
-	quiet("b", patience)
+	quiet("a", maxQuietDenials)
+	quiet("b", maxQuietDenials)
 	run("b", nil)
-	quiet("b", patience) // a pass that went through begins the count anew
+	quiet("b", maxQuietDenials) // a reconcile that succeeded begins the count anew
 
-	if result := run("a", denial()); result.RequeueAfter != 10*time.Second {
+	if result := run("a", fenceDenial()); result.RequeueAfter != 10*time.Second {
 		t.Errorf("looked at again after %v, want 10s", result.RequeueAfter)
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "--leader-election-id") || !strings.Contains(said[0], `"error"="configmaps`) || !strings.Contains(said[0], "does not hold the Lease") {
 		t.Errorf("said %q, want once what to look at", said)
 	}
-	own.Forget(types.NamespacedName{Namespace: "n", Name: "a"})
+	state.Forget(types.NamespacedName{Namespace: "n", Name: "a"})
 	said = nil
-	quiet("a", patience) // another object of that name
+	quiet("a", maxQuietDenials) // another object of that name
 }

@@ -1,4 +1,4 @@
-package pass
+package reconciler
 
 import (
 	"context"
@@ -28,14 +28,14 @@ func versioned(t *testing.T, version string) client.Client {
 
 // What was refused because the cache is behind is not judged by the cache again,
 // until that has caught up.
-func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
+func TestConflictMakesReconcilesReadPastTheCache(t *testing.T) {
 	key, childKey := client.ObjectKey{Namespace: "n", Name: "a"}, client.ObjectKey{Namespace: "n", Name: "child"}
 	conflict, failure := apierrors.NewConflict(schema.GroupResource{}, "child", errStale), errors.New("it failed")
-	var own Memory
+	var state State
 	for i, step := range []struct {
 		cached, live string // versions of the child; "" is that there is none
 		ends         error
-		want         string // what the pass saw
+		want         string // what the reconcile saw
 	}{
 		{"", "7", nil, ""},        // the cache is believed
 		{"", "7", conflict, ""},   // and should not have been
@@ -51,10 +51,10 @@ func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 	} {
 		cache, live := versioned(t, step.cached), versioned(t, step.live)
 		var saw string
-		_, _ = Over(t.Context(), cache, live, &own, key, &corev1.ConfigMap{}, func() {}, // its result is TestOver's
+		_, _ = Reconcile(t.Context(), cache, live, &state, key, &corev1.ConfigMap{}, func() {}, // its result is TestReconcile's
 			func(ctx context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
 				var child corev1.ConfigMap
-				err := own.Reader(client.ObjectKeyFromObject(o), cache, live).Get(ctx, childKey, &child)
+				err := state.Reader(client.ObjectKeyFromObject(o), cache, live).Get(ctx, childKey, &child)
 				if client.IgnoreNotFound(err) != nil {
 					t.Error(err)
 				}
@@ -62,30 +62,30 @@ func TestAConflictMakesThePassesReadPastTheCache(t *testing.T) {
 				return ctrl.Result{}, step.ends
 			})
 		if diff := cmp.Diff(step.want, saw); diff != "" {
-			t.Errorf("pass %d (-want +got):\n%s", i+1, diff)
+			t.Errorf("reconcile %d (-want +got):\n%s", i+1, diff)
 		}
 	}
 }
 
 // A doubt is about the object itself, too: one that is gone is left alone at once.
-func TestAConflictMakesThePassesReadTheObjectPastTheCache(t *testing.T) {
+func TestConflictMakesReconcilesReadTheObjectPastTheCache(t *testing.T) {
 	key := client.ObjectKey{Namespace: "n", Name: "a"}
 	late, gone := fake.NewClientBuilder().WithObjects(config("5")).Build(), 0
-	var own Memory
+	var state State
 	var saw []string
 	for _, live := range []client.Client{
 		fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().Build(),
 	} {
-		_, _ = Over(t.Context(), late, live, &own, key, &corev1.ConfigMap{}, func() { gone++ }, // its result is TestOver's
+		_, _ = Reconcile(t.Context(), late, live, &state, key, &corev1.ConfigMap{}, func() { gone++ }, // its result is TestReconcile's
 			func(_ context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
 				saw = append(saw, o.ResourceVersion)
 				return ctrl.Result{}, apierrors.NewConflict(schema.GroupResource{}, "a", errStale)
 			})
 	}
 	if diff := cmp.Diff([]string{"5", "7"}, saw); diff != "" || gone != 1 {
-		t.Errorf("gone %d times, passes (-want +got):\n%s", gone, diff)
+		t.Errorf("gone %d times, reconciles (-want +got):\n%s", gone, diff)
 	}
-	if _, doubted := own.doubts.Load(key); doubted {
+	if _, doubted := state.suspicions.Load(key); doubted {
 		t.Error("the doubt about an object that is gone has stayed")
 	}
 }

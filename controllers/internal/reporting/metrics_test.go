@@ -1,4 +1,4 @@
-package metric
+package reporting
 
 import (
 	"strings"
@@ -10,14 +10,14 @@ import (
 
 // Two controllers of one process share a metric. Two metrics of one name with other labels are
 // a mistake, and stop the start.
-func TestRegister(t *testing.T) {
+func TestRegisterMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := prometheus.CounterOpts{Name: "made_total", Help: "What was made."}
-	first, err := Register(registry, prometheus.NewCounter(options))
+	first, err := RegisterMetric(registry, prometheus.NewCounter(options))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Register(registry, prometheus.NewCounter(options))
+	again, err := RegisterMetric(registry, prometheus.NewCounter(options))
 	if err != nil || again != first {
 		t.Errorf("the same again: %v, the first is shared: %t", err, again == first)
 	}
@@ -25,7 +25,7 @@ func TestRegister(t *testing.T) {
 	if err := testutil.GatherAndCompare(registry, strings.NewReader("# HELP made_total What was made.\n# TYPE made_total counter\nmade_total 1\n")); err != nil {
 		t.Error(err)
 	}
-	_, err = Register(registry, prometheus.NewCounterVec(options, []string{"by"}))
+	_, err = RegisterMetric(registry, prometheus.NewCounterVec(options, []string{"by"}))
 	if err == nil || !strings.HasPrefix(err.Error(), "registering a metric: ") {
 		t.Errorf("other labels under the same name: %v", err)
 	}

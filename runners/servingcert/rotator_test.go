@@ -1,0 +1,40 @@
+package servingcert
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// runnables records what is added to a manager.
+type runnables struct {
+	manager.Manager
+	added []manager.Runnable
+}
+
+func (r *runnables) Add(runnable manager.Runnable) error {
+	r.added = append(r.added, runnable)
+	return r.Manager.Add(runnable)
+}
+
+// Two replicas that rotate at once overwrite each other's CA.
+func TestAddRotatorRunsNothingOnAStandby(t *testing.T) {
+	mgr, source := newManager(t, newCluster(t, &corev1.Secret{}))
+	recorded := &runnables{Manager: mgr}
+	if err := AddRotator(recorded, source, RotatorOptions{
+		Service: "webhooks", Validating: "validating", Mutating: "mutating", ControllerName: fmt.Sprintf("standby-%d", runs.Add(1)),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(recorded.added) == 0 {
+		t.Fatal("nothing was added to the manager")
+	}
+	for _, runnable := range recorded.added {
+		elected, ok := runnable.(manager.LeaderElectionRunnable)
+		if !ok || !elected.NeedLeaderElection() {
+			t.Errorf("%T runs on a standby", runnable)
+		}
+	}
+}
