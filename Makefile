@@ -264,6 +264,10 @@ lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rul
 	@for program in controlplane monitoring nodeimage release; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
+.PHONY: vulncheck
+vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the code that is called; needs the database at vuln.go.dev.
+	@hack/vulncheck.sh $(TOOLS)/govulncheck
+
 .PHONY: fmt
 fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 	@$(TOOLS)/golangci-lint fmt ./...

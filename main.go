@@ -64,7 +64,7 @@ func main() {
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {
-		logger.Info("garbage is collected without regard to a memory limit", "reason", err.Error())
+		logger.Info("found no memory limit for the garbage collector; set one on the container", "reason", err.Error())
 	}
 
 	o.lost = func(reason string) {
@@ -77,7 +77,7 @@ func main() {
 		logger.Error(err, "exiting")
 		os.Exit(1)
 	}
-	logger.Info("exiting: asked to stop")
+	logger.Info("exiting: received a signal to stop")
 }
 
 // run builds the manager and everything in it, and runs it until ctx is done.

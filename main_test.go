@@ -135,7 +135,7 @@ func (m *serving) GetWebhookServer() webhook.Server {
 func TestChecksAndPages(t *testing.T) {
 	all := map[string]string{
 		"/healthz/ping":             "ok",
-		"/healthz/workers":          `controller stuck: a worker has been at "/a" for 2m0s (allowed 1m0s) with 1 more queued`,
+		"/healthz/workers":          `controller stuck: a worker has been reconciling "/a" for 2m0s (limit 1m0s) with 1 more queued`,
 		"/readyz/caches":            "ok",
 		"/readyz/tenant-admin-role": `whether the operator may bind clusterroles.rbac.authorization.k8s.io "admin" has not been reviewed yet`,
 		"/readyz/webhook":           "webhook server has not been started yet",

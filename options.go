@@ -303,10 +303,10 @@ func (p *prefixes) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		prefix, err := netip.ParsePrefix(strings.TrimSpace(part))
 		if err != nil {
-			return fmt.Errorf("%q is no range of addresses such as 10.0.0.0/8", part)
+			return fmt.Errorf("%q is not a CIDR such as 10.0.0.0/8", part)
 		}
 		if prefix.Addr().Is4In6() {
-			return fmt.Errorf("%q is a range of IPv4 in the clothes of IPv6: write it as one of IPv4", part)
+			return fmt.Errorf("%q is an IPv4 range written as IPv6: write it as IPv4", part)
 		}
 		*p = append(*p, prefix.Masked())
 	}

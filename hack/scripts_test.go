@@ -218,3 +218,24 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// The database of vulnerabilities is on another host than all other dependencies.
+func TestVulncheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		exit, says string
+		ok         bool
+	}{
+		"nothing is found":             {"0", "", true},
+		"a vulnerability is found":     {"3", "calls known vulnerabilities", false},
+		"the database does not answer": {"1", "nothing was checked: govulncheck failed (above). It needs the database at https://db.example.com", false},
+		"it crashes":                   {"2", "nothing was checked", false},
+	} {
+		got := run(t, `./vulncheck.sh govulncheck`, map[string]string{"govulncheck": `echo "$*"; exit ` + c.exit}, "GOVULNDB=https://db.example.com")
+		if got.ok != c.ok || !strings.Contains(got.stderr, c.says) || (c.says == "") != (got.stderr == "") {
+			t.Errorf("%s: success %t, says %q; want %t and %q", name, got.ok, got.stderr, c.ok, c.says)
+		}
+		if want := "-db https://db.example.com ./..."; got.stdout != want {
+			t.Errorf("%s: called with %q, want %q", name, got.stdout, want)
+		}
+	}
+}

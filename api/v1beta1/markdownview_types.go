@@ -18,10 +18,12 @@ const (
 )
 
 // MarkdownText is the content of one Markdown file.
+// Example: "# Welcome"
 // +kubebuilder:validation:MaxLength=262144
 type MarkdownText string
 
 // ViewerArg is one argument of the viewer.
+// Example: serve
 // +kubebuilder:validation:MaxLength=1024
 type ViewerArg string
 
@@ -30,6 +32,7 @@ type MarkdownViewSpec struct {
 	// markdowns are the Markdown files: contents by file name. There must be a
 	// SUMMARY.md, the table of contents. All names and contents together must be
 	// at most 900 KiB.
+	// Example: {SUMMARY.md: "# Handbook"}
 	// +required
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=128
@@ -37,6 +40,7 @@ type MarkdownViewSpec struct {
 	Markdowns map[string]MarkdownText `json:"markdowns,omitempty"`
 
 	// replicas is how many viewers serve the page.
+	// Example: 2
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -45,15 +49,17 @@ type MarkdownViewSpec struct {
 
 	// viewerImage is the container image of the viewer. It must listen on port
 	// 3000, answer GET / there, take the files from /book/src, and run as any
-	// user with a read-only root file system; /tmp can be written to. The
-	// operator's default is used when it is left out.
+	// user with a read-only root file system; /tmp can be written to. The default
+	// is the operator's flag --default-viewer-image.
+	// Example: registry.example.com/mdbook:0.4.52
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ViewerImage string `json:"viewerImage,omitempty"`
 
-	// viewerArgs are the arguments of the viewer, in place of those its image has.
-	// mdBook, for example, needs: serve --hostname 0.0.0.0 --dest-dir /tmp/book.
+	// viewerArgs are the arguments of the viewer, in place of those of its image. The
+	// example is for mdBook.
+	// Example: [serve, --hostname, 0.0.0.0, --dest-dir, /tmp/book]
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -61,7 +67,7 @@ type MarkdownViewSpec struct {
 	ViewerArgs []ViewerArg `json:"viewerArgs,omitempty"`
 }
 
-// MarkdownViewStatus is what the operator last saw.
+// MarkdownViewStatus is what the operator observed last.
 type MarkdownViewStatus struct {
 	// conditions are Ready, Available and Degraded, and Stalled while it applies.
 	// +optional
@@ -70,9 +76,9 @@ type MarkdownViewStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes, at first -1.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// replicas is how many viewers there are, ready or not.
@@ -95,7 +101,7 @@ type MarkdownViewStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	URL string `json:"url,omitempty"`
 
-	// contentHash names the content that the viewers were last given. It changes
+	// contentHash is the hash of the content that the viewers were given last. It changes
 	// when a file is added, removed, renamed or changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -122,11 +128,13 @@ type MarkdownView struct {
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec is the desired content, and the viewer that serves it.
+	// Example: {markdowns: {SUMMARY.md: "# Handbook"}, replicas: 2}
 	// +required
 	Spec MarkdownViewSpec `json:"spec"`
 
-	// status is what the operator last saw.
+	// status is what the operator observed last.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status MarkdownViewStatus `json:"status,omitempty,omitzero"`
 }
 

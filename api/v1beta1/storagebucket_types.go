@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AddressingStyle says where the bucket's name goes in a request.
+// AddressingStyle is the place of the bucket's name in a request.
 // +kubebuilder:validation:Enum=Path;VirtualHost
 type AddressingStyle string
 
@@ -15,25 +15,25 @@ const (
 	AddressingVirtualHost AddressingStyle = "VirtualHost"
 )
 
-// BucketManagementPolicy says what the operator may do to the bucket.
+// BucketManagementPolicy is what the operator may do to the bucket.
 // +kubebuilder:validation:Enum=Observe;Manage
 type BucketManagementPolicy string
 
 const (
-	// BucketObserve only looks; no request that changes anything is ever sent.
+	// BucketObserve only probes: the operator sends no request that changes anything.
 	BucketObserve BucketManagementPolicy = "Observe"
 	// BucketManage also creates the bucket, and removes it as the deletion
 	// policy says.
 	BucketManage BucketManagementPolicy = "Manage"
 )
 
-// BucketDeletionPolicy says what becomes of a managed bucket when its
-// StorageBucket is deleted.
+// BucketDeletionPolicy is what happens to a managed bucket when its StorageBucket
+// is deleted.
 // +kubebuilder:validation:Enum=Retain;Delete
 type BucketDeletionPolicy string
 
 const (
-	// BucketRetain leaves the bucket, with the mark of its StorageBucket on it.
+	// BucketRetain keeps the bucket, and the tag that names its StorageBucket.
 	BucketRetain BucketDeletionPolicy = "Retain"
 	// BucketDelete removes the bucket if it is empty, and waits until it is.
 	BucketDelete BucketDeletionPolicy = "Delete"
@@ -41,7 +41,8 @@ const (
 
 // SecretReference names a Secret in the namespace of the object that refers to it.
 type SecretReference struct {
-	// name of the Secret.
+	// name is the name of the Secret.
+	// Example: s3-keys
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -51,13 +52,15 @@ type SecretReference struct {
 // ConfigMapKeyReference names a key of a ConfigMap in the namespace of the
 // object that refers to it.
 type ConfigMapKeyReference struct {
-	// name of the ConfigMap.
+	// name is the name of the ConfigMap.
+	// Example: s3-ca
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// key in the ConfigMap's data.
+	// key is the key in the ConfigMap's data.
+	// Example: ca.crt
 	// +optional
 	// +kubebuilder:default=ca.crt
 	// +kubebuilder:validation:MinLength=1
@@ -66,28 +69,31 @@ type ConfigMapKeyReference struct {
 	Key string `json:"key,omitempty"`
 }
 
-// ProbeSpec says how the bucket is probed.
+// ProbeSpec is how often the operator probes the bucket, and when it counts as failed.
 // +kubebuilder:validation:XValidation:rule="self.timeoutSeconds <= self.periodSeconds",message="timeoutSeconds must be less than or equal to periodSeconds",fieldPath=".timeoutSeconds"
 type ProbeSpec struct {
-	// periodSeconds is how long after one probe the next is due. Probes are
-	// spread by up to a tenth of it, and never come earlier.
+	// periodSeconds is the time from one probe to the next. The operator adds up to
+	// a tenth of it to spread the probes.
+	// Example: 60
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long one probe may take in all. Making or removing a
+	// timeoutSeconds is how long one probe may take in all. Creating or removing a
 	// bucket may take as long again.
+	// Example: 10
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 
-	// failureThreshold is how many probes in a row must fail before Ready
-	// becomes False. What cannot pass by itself (no such bucket, no credentials,
-	// a forbidden endpoint) does not wait for it.
+	// failureThreshold is how many probes in a row must fail before Ready becomes
+	// False. A missing bucket, missing credentials, a forbidden endpoint and a
+	// bucket of another owner make Ready False at the first probe.
+	// Example: 3
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
@@ -103,7 +109,8 @@ type ProbeSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.caBundleRef) || self.endpoint.startsWith('https://')",fieldPath=".caBundleRef",message="caBundleRef must not be set for an endpoint without https"
 // +kubebuilder:validation:XValidation:rule="self.managementPolicy == 'Manage' || self.deletionPolicy == 'Retain'",fieldPath=".deletionPolicy",message="deletionPolicy Delete needs managementPolicy Manage: what is only observed is never deleted"
 type StorageBucketSpec struct {
-	// bucketName is the name of the bucket; it cannot be changed.
+	// bucketName is the name of the bucket. It is immutable.
+	// Example: team-reports
 	// +required
 	// +kubebuilder:validation:MinLength=3
 	// +kubebuilder:validation:MaxLength=63
@@ -114,10 +121,10 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('xn--')",message="bucketName must not start with 'xn--'"
 	BucketName string `json:"bucketName,omitempty"`
 
-	// endpoint is the URL of the S3 service, such as https://s3.example.com. It
-	// is dialled from where the operator runs; addresses of the cluster itself
-	// are refused, see the operator's flags --endpoint-allow-cidr,
-	// --endpoint-deny-cidr and --service-cidr.
+	// endpoint is the URL of the S3 service. The operator connects to it from its
+	// own Pod, and refuses addresses of the cluster itself. The operator's flags
+	// --endpoint-allow-cidr, --endpoint-deny-cidr and --service-cidr change that.
+	// Example: https://s3.example.com
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -126,7 +133,8 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!isURL(self) || (!self.contains('@') && !self.contains('?') && !self.contains('#') && url(self).getEscapedPath() in ['', '/'])",message="endpoint must have no user, path, query or fragment"
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// region that requests are signed for.
+	// region is the region that requests are signed for.
+	// Example: eu-central-1
 	// +optional
 	// +kubebuilder:default=us-east-1
 	// +kubebuilder:validation:MinLength=1
@@ -134,55 +142,62 @@ type StorageBucketSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-_A-Za-z0-9]*$`
 	Region string `json:"region,omitempty"`
 
-	// addressingStyle says where the bucket's name goes in a request.
+	// addressingStyle is Path if the bucket's name is in the path of a request, and
+	// VirtualHost if it precedes the endpoint's host.
+	// Example: VirtualHost
 	// +optional
 	// +kubebuilder:default=Path
 	AddressingStyle AddressingStyle `json:"addressingStyle,omitempty"`
 
 	// credentialsSecretRef names the Secret with the keys AWS_ACCESS_KEY_ID,
-	// AWS_SECRET_ACCESS_KEY and, optionally, AWS_SESSION_TOKEN. It is read at
-	// each probe, so a rotation needs nothing else.
+	// AWS_SECRET_ACCESS_KEY and, optionally, AWS_SESSION_TOKEN. Each probe reads it,
+	// so a rotation takes effect at the next probe.
+	// Example: {name: s3-keys}
 	// +required
 	CredentialsSecretRef SecretReference `json:"credentialsSecretRef,omitzero"`
 
-	// caBundleRef names the PEM certificates by which the endpoint's certificate
-	// is judged, in place of those of the system.
+	// caBundleRef names the PEM certificates of the authorities that may have signed
+	// the endpoint's certificate, in place of those of the system.
+	// Example: {name: s3-ca, key: ca.crt}
 	// +optional
 	CABundleRef *ConfigMapKeyReference `json:"caBundleRef,omitempty"`
 
-	// managementPolicy Observe only looks; Manage also creates the bucket, marked
-	// as this StorageBucket's. A bucket that exists is never taken over. It
-	// cannot be changed.
+	// managementPolicy Observe only probes the bucket. Manage also creates it, with
+	// a tag that has the UID of this StorageBucket. An existing bucket is never
+	// adopted. The policy is immutable.
+	// Example: Manage
 	// +optional
 	// +kubebuilder:default=Observe
 	ManagementPolicy BucketManagementPolicy `json:"managementPolicy,omitempty"`
 
-	// deletionPolicy says what becomes of a managed bucket when the StorageBucket
-	// is deleted. Delete removes it once it is empty, and never empties it.
+	// deletionPolicy applies to a managed bucket when the StorageBucket is deleted.
+	// Retain keeps the bucket. Delete removes it once it is empty, and never empties it.
+	// Example: Retain
 	// +optional
 	// +kubebuilder:default=Retain
 	DeletionPolicy BucketDeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// probe says how often and how patiently the bucket is looked at.
+	// probe is how often the operator probes the bucket, and when it counts as failed.
+	// Example: {periodSeconds: 60, timeoutSeconds: 10, failureThreshold: 3}
 	// +optional
 	// +kubebuilder:default={periodSeconds: 60, timeoutSeconds: 10, failureThreshold: 3}
 	Probe ProbeSpec `json:"probe,omitzero"`
 }
 
-// BucketProvisioning says how far the operator has come in making the bucket.
+// BucketProvisioning is how far the operator has come in creating the bucket.
 // +kubebuilder:validation:Enum=Intended;Created
 type BucketProvisioning string
 
 const (
-	// BucketIntended says that the operator may have asked for the bucket, and does not
-	// know yet whether there is one that is its own.
+	// BucketIntended means that the operator may have sent a request that creates the
+	// bucket, and has not seen yet whether there is one with its tag.
 	BucketIntended BucketProvisioning = "Intended"
-	// BucketCreated says that the bucket was seen with this StorageBucket's mark on it.
+	// BucketCreated means that the operator saw the bucket with the tag of this StorageBucket.
 	BucketCreated BucketProvisioning = "Created"
 )
 
-// StorageBucketStatus is what the operator last saw. It is written when the
-// outcome of a probe changes, and otherwise at most once in five minutes.
+// StorageBucketStatus is what the operator observed last. It is written when the
+// result of a probe changes, and otherwise at most once in five minutes.
 type StorageBucketStatus struct {
 	// conditions are Ready, and Stalled while it applies.
 	// +optional
@@ -191,9 +206,9 @@ type StorageBucketStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes, at first -1.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// lastProbeTime is when the bucket was last probed, as of this status.
@@ -216,9 +231,9 @@ type StorageBucketStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	ObservedSecretResourceVersion string `json:"observedSecretResourceVersion,omitempty"`
 
-	// provisioning says how far the operator has come in making a managed bucket.
-	// It is Intended before the first request that could create one, so that
-	// whatever the operator dies at, it knows that there may be one.
+	// provisioning is how far the operator has come in creating a managed bucket. It
+	// is Intended before the first request that could create the bucket, so the
+	// operator knows after a crash that there may be one.
 	// +optional
 	Provisioning BucketProvisioning `json:"provisioning,omitempty"`
 }
@@ -243,11 +258,13 @@ type StorageBucket struct {
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec describes the bucket.
+	// Example: {bucketName: team-reports, endpoint: "https://s3.example.com", credentialsSecretRef: {name: s3-keys}}
 	// +required
 	Spec StorageBucketSpec `json:"spec"`
 
-	// status is what the operator last saw.
+	// status is what the operator observed last.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status StorageBucketStatus `json:"status,omitempty,omitzero"`
 }
 

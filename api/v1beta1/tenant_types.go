@@ -16,34 +16,38 @@ const (
 	SubjectServiceAccount SubjectKind = "ServiceAccount"
 )
 
-// NamespaceDeletionPolicy says what becomes of a namespace that leaves its Tenant.
+// NamespaceDeletionPolicy is what happens to a namespace that leaves its Tenant.
 // +kubebuilder:validation:Enum=Delete;Retain
 type NamespaceDeletionPolicy string
 
 const (
-	// NamespaceDelete deletes the namespace with all that is in it.
+	// NamespaceDelete deletes the namespace with everything in it.
 	NamespaceDelete NamespaceDeletionPolicy = "Delete"
-	// NamespaceRetain takes the Tenant's marks and rights off the namespace
-	// and leaves all else as it is.
+	// NamespaceRetain removes the ownership labels and the admins' rights, and keeps
+	// the namespace otherwise as it is.
 	NamespaceRetain NamespaceDeletionPolicy = "Retain"
 )
 
 // Subject is a user, group or service account that administers the Tenant's namespaces.
+// Example: {kind: ServiceAccount, name: deployer, namespace: payments-dev}
 // +kubebuilder:validation:XValidation:rule="(self.kind == 'ServiceAccount') == has(self.__namespace__)",message="namespace must be set for kind ServiceAccount and must not be set for kinds User and Group"
 // +kubebuilder:validation:XValidation:rule="self.kind == 'ServiceAccount' || !self.name.startsWith('system:')",message="name must not start with 'system:' for kinds User and Group: those belong to Kubernetes; name a ServiceAccount by kind ServiceAccount with name and namespace"
 // +kubebuilder:validation:XValidation:rule="self.kind != 'ServiceAccount' || self.name.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="name of a ServiceAccount must consist of lower case letters, digits, '-' and '.', and must start and end with a letter or digit"
 type Subject struct {
 	// kind is User, Group or ServiceAccount.
+	// Example: Group
 	// +required
 	Kind SubjectKind `json:"kind,omitempty"`
 
-	// name of the subject as the API server's authentication reports it.
+	// name is the name of the subject, as the API server's authentication reports it.
+	// Example: payments-team
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// namespace of the ServiceAccount; only for that kind.
+	// namespace is the namespace of the ServiceAccount. Other kinds have none.
+	// Example: payments-dev
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -52,48 +56,52 @@ type Subject struct {
 }
 
 // NamespaceSuffix is the part of a namespace's name that follows the prefix.
+// Example: dev
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 type NamespaceSuffix string
 
-// TenantSpec is what a team asks for.
+// TenantSpec is the desired namespaces and admins of a team.
 // +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, size(self.namespacePrefix) + size(n) <= 63)",fieldPath=".namespaces",message="namespacePrefix and each name in namespaces together must be at most 63 characters long; shorten the prefix or the name"
 // +kubebuilder:validation:XValidation:rule="!has(self.namespacePrefix) || self.namespaces.all(n, !(self.namespacePrefix + n).startsWith('kube-') && !(self.namespacePrefix + n).startsWith('openshift-') && (self.namespacePrefix + n) != 'default')",fieldPath=".namespaces",message="namespacePrefix and a name in namespaces together must not be 'default' nor start with 'kube-' or 'openshift-': those are reserved; choose another prefix or name"
 type TenantSpec struct {
-	// namespacePrefix is put before each name in namespaces to make the
-	// namespace's full name. It is set to the Tenant's name and a hyphen when
-	// left out on creation, and cannot be changed afterwards.
+	// namespacePrefix and a name in namespaces together are the full name of a
+	// namespace. The default is the Tenant's name and a hyphen. It is immutable.
+	// Example: payments-
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=52
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][-a-z0-9]*$`
 	NamespacePrefix string `json:"namespacePrefix,omitempty"`
 
-	// namespaces are the names, less the prefix, of the Tenant's namespaces.
+	// namespaces are the names of the Tenant's namespaces, without the prefix.
+	// Example: [dev, prod]
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Namespaces []NamespaceSuffix `json:"namespaces,omitempty"`
 
-	// admins administer the namespaces, each through one RoleBinding per namespace.
+	// admins administer the namespaces. One RoleBinding in each namespace binds all
+	// of them to the ClusterRole of the operator's flag --tenant-admin-cluster-role.
+	// Example: [{kind: Group, name: payments-team}]
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Admins []Subject `json:"admins,omitempty"`
 
-	// namespaceDeletionPolicy says what becomes of a namespace when its name is
-	// dropped from namespaces or the Tenant is deleted: Delete removes it with
-	// all that is in it, Retain leaves it and takes only the Tenant's marks and
-	// the admins' rights away.
+	// namespaceDeletionPolicy applies to a namespace whose name leaves the spec, or
+	// whose Tenant is deleted. Delete removes the namespace with everything in it.
+	// Retain keeps it, and removes the ownership labels and the admins' rights.
+	// Example: Retain
 	// +optional
 	// +kubebuilder:default=Delete
 	NamespaceDeletionPolicy NamespaceDeletionPolicy `json:"namespaceDeletionPolicy,omitempty"`
 }
 
-// TenantNamespace is what became of one namespace.
+// TenantNamespace is the state of one namespace.
 type TenantNamespace struct {
 	// name is the full name of the namespace.
 	// +required
@@ -101,11 +109,11 @@ type TenantNamespace struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 
-	// uid of the namespace this Tenant owns under that name; empty while it owns none.
+	// uid is the UID of the namespace if this Tenant owns it, and empty otherwise.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 
-	// reason says in one word how the namespace stands: Reconciled, Pending,
+	// reason is the state of the namespace in one word: Reconciled, Pending,
 	// NamespaceTerminating, NamespaceConflict, ChildConflict, RBACForbidden,
 	// AdmissionDenied, QuotaExceeded, InvalidSpec or ReconcileFailed.
 	// +required
@@ -118,7 +126,7 @@ type TenantNamespace struct {
 // on their way out.
 const MaxStatusNamespaces = 256
 
-// TenantStatus is what the operator last saw.
+// TenantStatus is what the operator observed last.
 type TenantStatus struct {
 	// conditions are Ready, and Stalled and ForeignNamespace while they apply.
 	// +optional
@@ -127,14 +135,14 @@ type TenantStatus struct {
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes, at first -1.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// namespaces lists every namespace the Tenant asks for or still holds. A
-	// name is recorded here before the namespace is created, so that whatever
-	// the operator dies at, it knows afterwards which names may be its own.
+	// namespaces lists every namespace that is in the spec or that the Tenant still
+	// owns. The operator records a name here before it creates the namespace, so it
+	// knows after a crash which namespaces may be its own.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -162,12 +170,14 @@ type Tenant struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec is what the team asks for.
+	// spec is the desired namespaces and admins.
+	// Example: {namespaces: [dev, prod], admins: [{kind: Group, name: payments-team}]}
 	// +required
 	Spec TenantSpec `json:"spec"`
 
-	// status is what the operator last saw.
+	// status is what the operator observed last.
 	// +optional
+	// +kubebuilder:default:={"observedGeneration":-1}
 	Status TenantStatus `json:"status,omitempty,omitzero"`
 }
 

@@ -20,7 +20,7 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-var errStale = errors.New("the cache is behind")
+var errStale = errors.New("the cache is stale")
 
 // outcome is how the step for one child ended.
 type outcome string

@@ -39,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 	// A view that has never been reconciled has no children. Where there is something of
 	// their name, creating them is refused, and the next reconcile reads it.
 	live := r.Live
-	if v.Status.ObservedGeneration == 0 {
+	if v.Status.ObservedGeneration <= 0 {
 		live = nil
 	}
 	if o.configMap, err = observeChild(ctx, cache, live, &r.own.configMaps, content, &corev1.ConfigMap{}); err != nil {

@@ -48,8 +48,9 @@ func TestChildrenGolden(t *testing.T) {
 type recording struct {
 	*world
 
-	t     *testing.T
-	lines []string
+	t        *testing.T
+	lines    []string
+	reported []client.Object // with each status that was sent
 }
 
 func (r *recording) line(format string, args ...any) {
@@ -123,6 +124,7 @@ func (r *recording) funcs() interceptor.Funcs {
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %s: %s", sub, statusPatch(body))
+			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
 			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 		},
 	}

@@ -82,7 +82,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 	}
 	bad, stalled := trouble(p, res, run)
 	if bad.Reason == "" {
-		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "nothing stands in the way"))
+		set(condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "no problem was found"))
 		set(readiness(v, p, res, run))
 	} else {
 		set(condition(v1beta1.ConditionDegraded, true, bad.Reason, bad.Message))
@@ -103,11 +103,11 @@ func availability(v *v1beta1.MarkdownView, res *result, run rollout) (metav1.Con
 	const kind = v1beta1.ConditionAvailable
 	switch {
 	case run.gone && res.outcomes[deployment] == created:
-		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are being started"), true
+		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), true
 	case run.gone:
-		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "there are no viewers"), true
+		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, "there is no Deployment of viewers"), true
 	case !run.seen:
-		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are being started"), false
+		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are starting"), false
 	case run.available > 0:
 		return condition(kind, true, v1beta1.ReasonReplicasAvailable, serving(v, run)), true
 	case run.exceeded != "" || run.finished:
@@ -126,7 +126,7 @@ func trouble(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 		stalled = true
 	case len(res.foreign) > 0:
 		bad.Reason = v1beta1.ReasonChildConflict
-		bad.Message = namesOf(res.foreign) + " exists and does not belong to this MarkdownView; remove it, and the operator will make its own"
+		bad.Message = namesOf(res.foreign) + " exists and does not belong to this MarkdownView; delete it, and the operator creates its own"
 		stalled = true
 	case len(res.errs) > 0:
 		bad.Reason, bad.Message = v1beta1.ReasonReconcileFailed, res.errs[0].Error()
@@ -135,7 +135,7 @@ func trouble(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 			bad.Reason, stalled = by.Reason(), by.Kind == denial.RBAC
 		}
 	case run.exceeded != "":
-		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled, "the viewers do not come up: "+run.exceeded
+		bad.Reason, bad.Message = v1beta1.ReasonRolloutStalled, "the viewers do not become ready; describe their Pods and read their logs: "+run.exceeded
 		stalled = true
 	}
 	bad.Message = reporting.Bounded(bad.Message)
@@ -153,15 +153,15 @@ func readiness(v *v1beta1.MarkdownView, p plan, res *result, run rollout) metav1
 	}
 	switch {
 	case len(awaits) > 0:
-		return condition(kind, false, v1beta1.ReasonProgressing, "waiting for "+namesOf(awaits)+" to go away")
+		return condition(kind, false, v1beta1.ReasonProgressing, "waiting for the deletion of "+namesOf(awaits))
 	case run.complete(wanted(v)):
 		return condition(kind, true, v1beta1.ReasonReconciled, serving(v, run))
 	case !run.seen:
-		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are being changed")
+		return condition(kind, false, v1beta1.ReasonProgressing, "the viewers are being updated")
 	case run.finished && run.available == 0:
 		return condition(kind, false, v1beta1.ReasonNoReplicasAvailable, serving(v, run))
 	default:
-		return condition(kind, false, v1beta1.ReasonProgressing, fmt.Sprintf("%s, %d of them as asked for now", serving(v, run), run.updated))
+		return condition(kind, false, v1beta1.ReasonProgressing, fmt.Sprintf("%s; %d of %d are up to date", serving(v, run), run.updated, wanted(v)))
 	}
 }
 
@@ -171,13 +171,13 @@ func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) 
 	var list []reporting.PendingEvent
 	before := o.before
 	if before.ContentHash != "" && after.ContentHash != before.ContentHash {
-		list = append(list, reporting.Normal(v1beta1.EventContentUpdated, "Update", "the viewers are given the new content"))
+		list = append(list, reporting.Normal(v1beta1.EventContentUpdated, "Update", "the content has changed, and the viewers are being updated"))
 	}
 	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionDegraded), reporting.FindCondition(after.Conditions, v1beta1.ConditionDegraded)
 	if now.Status == metav1.ConditionTrue && (now.Reason != old.Reason || now.Message != old.Message) {
 		for _, s := range res.foreign {
 			list = append(list, reporting.Warning(v1beta1.EventChildConflict, "Create",
-				"%s exists and does not belong to this MarkdownView", namesOf([]step{s})).About(referTo(o, s)))
+				"%s exists and does not belong to this MarkdownView; delete it, and the operator creates its own", namesOf([]step{s})).About(referTo(o, s)))
 		}
 		list = append(list, reporting.Warning(v1beta1.EventDegraded, now.Reason, "%s", now.Message))
 	}
@@ -197,9 +197,9 @@ func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
 	var list []reporting.PendingEvent
 	for _, s := range p.steps {
 		if settled && in(res.outcomes[s.kind], created, changed) {
-			what := "had been changed and was put right"
+			what := "was different from the spec and was corrected"
 			if s.verb == create {
-				what = "was gone and was made anew"
+				what = "was missing and was created again"
 			}
 			list = append(list, reporting.Normal(v1beta1.EventDriftCorrected, "Correct", "%s %s", namesOf([]step{s}), what).About(referTo(o, s)))
 		}

@@ -208,7 +208,7 @@ func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
 		change func(*observation)
 		want   []string
 	}{
-		"all was right":          {func(*observation) {}, []string{"configmap m had been changed and was put right", "deployment d was gone and was made anew"}},
+		"all was right":          {func(*observation) {}, []string{"configmap m was different from the spec and was corrected", "deployment d was missing and was created again"}},
 		"the spec has changed":   {func(o *observation) { o.view.Generation = 3 }, nil},
 		"the hash is new":        {func(o *observation) { o.want.Content = "i" }, nil},
 		"it was in trouble":      {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},

@@ -83,17 +83,17 @@ func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	var warnings admission.Warnings
 	problems := summary.Check(contents(v))
 	if len(problems.Missing) > 0 {
-		warnings = append(warnings, "SUMMARY.md links to what is not in markdowns: "+some(problems.Missing))
+		warnings = append(warnings, "SUMMARY.md links to files that are not in markdowns: "+some(problems.Missing))
 	}
 	if _, listed := v.Spec.Markdowns[summary.FileName]; listed && len(problems.Unlisted) > 0 {
-		warnings = append(warnings, "no link in SUMMARY.md leads to: "+some(problems.Unlisted))
+		warnings = append(warnings, "SUMMARY.md has no link to: "+some(problems.Unlisted))
 	}
 	if problems.Truncated {
-		warnings = append(warnings, fmt.Sprintf("SUMMARY.md is longer than %d bytes or has a line longer than %d; what goes beyond is not read",
+		warnings = append(warnings, fmt.Sprintf("SUMMARY.md is longer than %d bytes or has a line longer than %d; the rest is ignored",
 			summary.MaxBytes, summary.MaxLineBytes))
 	}
 	if why := unpinned(v.Spec.ViewerImage); why != "" && v.Spec.ViewerImage != "" {
-		warnings = append(warnings, fmt.Sprintf("viewerImage %s %s: it may be another one tomorrow, and differ between nodes", shortened(v.Spec.ViewerImage), why))
+		warnings = append(warnings, fmt.Sprintf("viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest", shortened(v.Spec.ViewerImage), why))
 	}
 	return warnings
 }

@@ -65,9 +65,9 @@ func TestWarnings(t *testing.T) {
 		want []string // what each starts with
 	}{
 		"all is well":      {func(*v1beta1.MarkdownView) {}, nil},
-		"a missing file":   {showing(files{"SUMMARY.md": "[a](a.md)"}), []string{`SUMMARY.md links to what is not in markdowns: "a.md"`}},
-		"an unlisted file": {showing(files{"SUMMARY.md": "", "a.md": ""}), []string{`no link in SUMMARY.md leads to: "a.md"`}},
-		"many":             {showing(many), []string{"no link in SUMMARY.md leads to: "}},
+		"a missing file":   {showing(files{"SUMMARY.md": "[a](a.md)"}), []string{`SUMMARY.md links to files that are not in markdowns: "a.md"`}},
+		"an unlisted file": {showing(files{"SUMMARY.md": "", "a.md": ""}), []string{`SUMMARY.md has no link to: "a.md"`}},
+		"many":             {showing(many), []string{"SUMMARY.md has no link to: "}},
 		"no SUMMARY.md":    {showing(files{"a.md": ""}), nil}, // an error says so
 		"a SUMMARY.md so long that it is not read": {showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
 			[]string{"SUMMARY.md is longer than 65536 bytes"}},
@@ -75,7 +75,7 @@ func TestWarnings(t *testing.T) {
 		"a very long latest": {image(strings.Repeat("a", 200) + ":latest"), []string{"viewerImage aaa"}},
 		"everything": {func(v *v1beta1.MarkdownView) {
 			v.Spec.Markdowns, v.Spec.ViewerImage = files{"SUMMARY.md": "[a](a.md)", "b.md": ""}, "a"
-		}, []string{"SUMMARY.md links", "no link", "viewerImage a has no tag"}},
+		}, []string{"SUMMARY.md links", "SUMMARY.md has no link", "viewerImage a has no tag"}},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			warnings, _ := (&Webhook{}).ValidateCreate(t.Context(), view(tc.with))
@@ -100,7 +100,7 @@ func TestWarnings(t *testing.T) {
 // An update of the files or of the image, alone or both, is warned of all that is amiss then;
 // any other is of nothing, whatever is amiss.
 func TestAnUpdateOfFilesOrImageIsWarnedOf(t *testing.T) {
-	const latest, unlisted = "viewerImage a:latest has the tag latest", `no link in SUMMARY.md leads to: "b.md"`
+	const latest, unlisted = "viewerImage a:latest has the tag latest", `SUMMARY.md has no link to: "b.md"`
 	amiss := view(image("a:latest"), showing(files{"SUMMARY.md": "", "b.md": ""}))
 	fine := view(image("a:1"), showing(files{"SUMMARY.md": ""}))
 	for reason, tc := range map[string]struct {

@@ -76,10 +76,10 @@ func (c *clusterCIDRs) refresh(ctx context.Context) error {
 	}
 	if logger := log.FromContext(ctx); c.read.IsZero() || unknown != c.unknown {
 		if unknown {
-			logger.Info("the API server does not list the Service ranges: endpoints of StorageBuckets may have no private address " +
-				"unless --service-cidr names the ranges or --endpoint-allow-cidr allows the address")
+			logger.Info("refusing endpoints of StorageBuckets with private addresses, because the API server does not list the Service ranges; " +
+				"name the ranges with --service-cidr, or allow addresses with --endpoint-allow-cidr")
 		} else {
-			logger.Info("endpoints of StorageBuckets may not lead into the Service ranges", "ranges", services, "byFlag", len(c.services) > 0)
+			logger.Info("refusing endpoints of StorageBuckets in the Service ranges", "ranges", services, "byFlag", len(c.services) > 0)
 		}
 	}
 	c.cluster, c.unknown, c.read = slices.Concat(nodes, services), unknown, c.clock.Now()

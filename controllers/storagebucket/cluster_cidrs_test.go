@@ -132,7 +132,7 @@ func TestClusterCIDRs_serviceRanges(t *testing.T) {
 // What is known of the Service ranges decides what users may name, so an administrator
 // finds it in the log: at the start, and each time that it changes. It is not repeated.
 func TestServiceRangesAreLogged(t *testing.T) {
-	const unknown, known = "does not list the Service ranges", "may not lead into the Service ranges"
+	const unknown, known = "does not list the Service ranges", "refusing endpoints of StorageBuckets in the Service ranges"
 	listed := false
 	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {

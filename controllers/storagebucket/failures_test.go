@@ -45,12 +45,12 @@ func TestFailuresOfTheAPIServer(t *testing.T) {
 		service service
 		removes bool
 	}{
-		"reading secret creds":                        {"*v1.Secret", observe, service{}, false},
-		"reading config map ca":                       {"*v1.ConfigMap", ca, service{}, false},
-		"learning which addresses may not be dialled": {"rules", observe, service{}, false},
-		"adding finalizer":                            {"patch", manage, service{}, false},
-		"recording the intent to create the bucket":   {"patch status", manage, service{}, false},
-		"writing status":                              {"patch status", observe, there, false},
+		"reading secret creds":                              {"*v1.Secret", observe, service{}, false},
+		"reading config map ca":                             {"*v1.ConfigMap", ca, service{}, false},
+		"finding the addresses that endpoints may not have": {"rules", observe, service{}, false},
+		"adding finalizer":                                  {"patch", manage, service{}, false},
+		"recording the intent to create the bucket":         {"patch status", manage, service{}, false},
+		"writing status":                                    {"patch status", observe, there, false},
 
 		"reading namespace team": {"*v1.Namespace", remove, there, true},
 		"reading secret creds ":  {"*v1.Secret", remove, there, true},

@@ -64,7 +64,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: end.waiting.Reason,
-		Message: "waiting to remove the bucket: " + end.waiting.Message + "; set spec.deletionPolicy to Retain to let go of it" + ns.note(),
+		Message: "waiting to remove the bucket: " + end.waiting.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket" + ns.note(),
 	})
 	b.Status.ObservedGeneration = b.Generation
 	if worthWriting(before.Status, b.Status) {
@@ -87,7 +87,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	case b.Status.Provisioning == "":
 		return ending{}, nil
 	case b.Spec.DeletionPolicy != v1beta1.BucketDelete:
-		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s", b.Spec.BucketName)}}, nil
+		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
 	}
 	if !r.acquire(b) {
 		return ending{aside: true}, nil
@@ -122,7 +122,7 @@ func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending 
 		return ending{waiting: problem}
 	case whoseIs != ownerSelf:
 		return ending{kept: v1beta1.ReasonBucketConflict, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s: it does not carry the mark of this StorageBucket", b.Spec.BucketName)}}
+			"kept bucket %s: it does not have the tag %s with the UID of this StorageBucket", b.Spec.BucketName, v1beta1.BucketTagOwner)}}
 	}
 	if problem := s3.VerdictOf(c.Remove(ctx)); problem != nil {
 		return ending{waiting: problem}

@@ -62,14 +62,14 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 		return nil, fmt.Errorf("reading secret %s: %w", name, err)
 	}
 	if secret == nil {
-		way := lacks("", v1beta1.ReasonCredentialsNotFound, fmt.Sprintf("there is no Secret %s in this namespace", name))
+		way := lacks("", v1beta1.ReasonCredentialsNotFound, fmt.Sprintf("Secret %s of spec.credentialsSecretRef does not exist in this namespace", name))
 		way.lost = true
 		return way, nil
 	}
 	credentials, missing := credentialsIn(secret)
 	if missing != "" {
 		return lacks(secret.ResourceVersion, v1beta1.ReasonCredentialsNotFound,
-			fmt.Sprintf("Secret %s has no usable value for the key %s", name, missing)), nil
+			fmt.Sprintf("Secret %s has no valid value for the key %s; correct it", name, missing)), nil
 	}
 	roots, problem, lost, err := r.roots(ctx, b)
 	if err != nil {
@@ -82,7 +82,7 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 	}
 	rules, err := r.Rules(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("learning which addresses may not be dialled: %w", err)
+		return nil, fmt.Errorf("finding the addresses that endpoints may not have: %w", err)
 	}
 	way := &connection{secretVersion: secret.ResourceVersion}
 	way.client, err = s3.New(s3.Target{
@@ -133,11 +133,11 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots
 	case err != nil:
 		return nil, "", false, fmt.Errorf("reading config map %s: %w", ref.Name, err)
 	case bundle == nil:
-		return nil, fmt.Sprintf("there is no ConfigMap %s in this namespace", ref.Name), true, nil
+		return nil, fmt.Sprintf("ConfigMap %s of spec.caBundleRef does not exist in this namespace", ref.Name), true, nil
 	}
 	roots = x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(bundle.Data[ref.Key])) {
-		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s", ref.Name, ref.Key), false, nil
+		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s; correct it", ref.Name, ref.Key), false, nil
 	}
 	return roots, "", false, nil
 }

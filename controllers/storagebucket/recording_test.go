@@ -49,9 +49,10 @@ type scenario struct {
 type recording struct {
 	*world
 
-	t     *testing.T
-	began time.Time
-	lines []string
+	t        *testing.T
+	began    time.Time
+	lines    []string
+	reported []client.Object // with each status that was sent
 }
 
 func (r *recording) line(format string, args ...any) {
@@ -128,6 +129,7 @@ func (r *recording) funcs(which string) interceptor.Funcs {
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %s: %s", sub, statusPatch(body))
+			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
 			return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 		},
 	}

@@ -69,7 +69,7 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 		t.Fatal(err)
 	}
 	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCredentialsNotFound ||
-		!strings.Contains(ready.Message, "no usable value for the key "+key) {
+		!strings.Contains(ready.Message, "no valid value for the key "+key) {
 		t.Errorf("Ready is %+v, want the name of the key", ready)
 	}
 	status, err := json.Marshal(b)

@@ -60,9 +60,9 @@ func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time)
 		if now.Before(t.deadline.Add(t.grace)) {
 			return end
 		}
-		return kept(b, v1beta1.ReasonEndpointUnreachable, "the endpoint kept others waiting for too long")
+		return kept(b, v1beta1.ReasonEndpointUnreachable, "requests about other buckets at the endpoint took too long")
 	case end.lost:
-		return kept(b, end.waiting.Reason, end.waiting.Message+", and none can be created any more")
+		return kept(b, end.waiting.Reason, end.waiting.Message+", and a namespace that is being deleted accepts no new one")
 	case now.Before(t.deadline):
 		return end
 	}
@@ -72,7 +72,7 @@ func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time)
 // kept releases the StorageBucket without its bucket.
 func kept(b *v1beta1.StorageBucket, reason, message string) ending {
 	return ending{kept: reason, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
-		"kept bucket %s, as the namespace is being deleted: %s: %s", b.Spec.BucketName, reason, message)}}
+		"kept bucket %s, which could not be removed before its namespace: %s: %s; remove it at the endpoint if it is not needed", b.Spec.BucketName, reason, message)}}
 }
 
 // note is what a status adds while the namespace waits.
@@ -80,7 +80,7 @@ func (t terminating) note() string {
 	if t.namespace == nil {
 		return ""
 	}
-	return fmt.Sprintf(". The namespace is being deleted: the bucket is kept from %s on", t.deadline.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(". The namespace is being deleted: the operator keeps the bucket if it cannot remove it before %s", t.deadline.UTC().Format(time.RFC3339))
 }
 
 // emit records events about a StorageBucket. A namespace that is being deleted

@@ -174,7 +174,7 @@ func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s s
 		return out, err
 	}
 	res.wrote = true
-	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleted namespace %s", s.name), s.name))
+	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it", s.name), s.name))
 	r.metrics.removed.Inc()
 	return out, nil
 }

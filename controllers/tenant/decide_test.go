@@ -77,7 +77,7 @@ func markedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
 func terminating(ns *corev1.Namespace) { ns.DeletionTimestamp = &metav1.Time{Time: epoch} }
 
 func observed(t *v1beta1.Tenant, namespaces ...*corev1.Namespace) *observation {
-	o := &observation{tenant: t, before: t.Status, adminRoleExists: true,
+	o := &observation{tenant: t, before: t.Status,
 		namespaces: map[string]*corev1.Namespace{}, bindings: map[string]*rbacv1.RoleBinding{}}
 	for _, ns := range namespaces {
 		o.namespaces[ns.Name] = ns

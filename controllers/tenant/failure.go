@@ -15,7 +15,7 @@ import (
 type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; remove it, and the operator will make its own", e.kind, e.name)
+	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it, and the operator creates its own", e.kind, e.name)
 }
 
 // bindError is the error for a role that the operator may not bind the admins to.

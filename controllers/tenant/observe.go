@@ -34,8 +34,8 @@ type observation struct {
 	// reader and readerBinding let the admins read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
 	readerBinding *rbacv1.ClusterRoleBinding
-	// adminRoleExists: the ClusterRole that the admins' bindings refer to exists.
-	adminRoleExists bool
+	// missingAdminRole is the ClusterRole of the admins' bindings if it does not exist, or "".
+	missingAdminRole string
 }
 
 // observe reads the world, from the cache where being late does no harm, or has not
@@ -177,7 +177,9 @@ func (r *Reconciler) observeRoles(ctx context.Context, reader client.Reader, o *
 	if err != nil {
 		return fmt.Errorf("reading cluster role %s: %w", r.Options.AdminClusterRole, err)
 	}
-	o.adminRoleExists = role != nil
+	if role == nil {
+		o.missingAdminRole = r.Options.AdminClusterRole
+	}
 	return nil
 }
 

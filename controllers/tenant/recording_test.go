@@ -30,7 +30,8 @@ type recording struct {
 
 	requests map[string]int // how often each was sent
 	lines    []string
-	last     string // what the last reconcile did
+	last     string          // what the last reconcile did
+	reported []client.Object // with each status that was sent
 	// fail may return the answer to a request instead of the API server; nil lets all through.
 	fail func(request string) error
 }
@@ -174,6 +175,7 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 				return err
 			}
 			r.lines = append(r.lines, statusLines(o.(*v1beta1.Tenant).Status)...)
+			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}

@@ -39,7 +39,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 	}
 	res.wrote = true
 	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceRetained, "Release",
-		"released namespace %s and kept it", s.name), s.name))
+		"kept namespace %s, and removed the ownership labels and the admins' rights", s.name), s.name))
 	r.metrics.removed.Inc()
 	return outcome{}, nil
 }

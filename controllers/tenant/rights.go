@@ -21,7 +21,7 @@ import (
 func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, live *rbacv1.RoleBinding, res *result) error {
 	// A binding to a role that does not exist grants nothing and would hide
 	// that the role is missing.
-	if !o.adminRoleExists {
+	if o.missingAdminRole != "" {
 		return r.restrictBinding(ctx, o, live, res)
 	}
 	t, want, roleRef := o.tenant, childMarks(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
@@ -47,7 +47,7 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	res.wrote = true
 	if settled(o, namespace) {
 		res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-			"role binding %s/%s differed from what this Tenant asks for and was corrected", namespace, adminBindingName), namespace))
+			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change", namespace, adminBindingName), namespace))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.
 	t := tenant("a", append(with, holding("a-dev"))...)
 	t.Status.ObservedGeneration = 1
 	t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1,
-		LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonReconciled, Message: "namespace a-dev as asked for"}}
+		LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonReconciled, Message: "reconciled namespace a-dev"}}
 	m, name := childMarks(t), readerNamePrefix+t.Name
 	meta := metav1.ObjectMeta{Name: name, UID: "uid-reader", Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}
 	p := &provisioned{

@@ -62,7 +62,7 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	if names := namesOf(slices.Concat(o.foreign, p.disown)); len(names) > 0 {
 		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
-			Message: namespacesText(names) + " falsely claimed to belong to this Tenant; the operator changes nothing there but takes off the false owner reference"})
+			Message: "metadata of " + namespacesText(names) + " falsely names this Tenant as the owner; the operator removes only the owner reference; find out who set it, and remove the rest"})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
 	}
@@ -76,14 +76,14 @@ var trouble = []struct {
 	stalled bool
 	message string // %s: the namespaces
 }{
-	{v1beta1.ReasonNamespaceConflict, true, "%s: what exists under that name does not belong to this Tenant; delete it, or drop the name from spec.namespaces"},
+	{v1beta1.ReasonNamespaceConflict, true, "cannot create %s: a namespace of that name exists and does not belong to this Tenant; delete it, or remove the name from spec.namespaces"},
 	{v1beta1.ReasonChildConflict, true, ""},
 	{v1beta1.ReasonRBACForbidden, true, ""},
 	{v1beta1.ReasonAdmissionDenied, false, ""},
 	{v1beta1.ReasonQuotaExceeded, false, ""},
 	{v1beta1.ReasonReconcileFailed, false, ""},
-	{v1beta1.ReasonNamespaceTerminating, false, "waiting for %s to go away"},
-	{v1beta1.ReasonPending, false, "working on %s"},
+	{v1beta1.ReasonNamespaceTerminating, false, "waiting for the deletion of %s"},
+	{v1beta1.ReasonPending, false, "reconciling %s"},
 }
 
 // verdict is the Ready condition, and whether only a person can help.
@@ -110,13 +110,13 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(reason, reporting.Bounded(res.errs[0].Error())), reason == v1beta1.ReasonRBACForbidden
 	}
 	if p.deleting {
-		return no(v1beta1.ReasonDeleting, "letting go of the last rights"), false
+		return no(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
 	}
-	if !o.adminRoleExists {
-		return no(v1beta1.ReasonAdminRoleNotFound, "the ClusterRole that the admins are to be bound to does not exist; create it, or change the operator's flag --tenant-admin-cluster-role"), true
+	if o.missingAdminRole != "" {
+		return no(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: namespacesText(namesHeld(res.outcomes)) + " as asked for"}, false
+		Message: "reconciled " + namespacesText(namesHeld(res.outcomes))}, false
 }
 
 // describe puts the outcomes of one reason into a message; found is false if there are
@@ -162,7 +162,7 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	}
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant", ns.Name), ns.Name))
+			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces", ns.Name), ns.Name))
 		}
 	}
 	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionForeignNamespace), reporting.FindCondition(after.Conditions, v1beta1.ConditionForeignNamespace)

@@ -29,7 +29,7 @@ func TestVerdict(t *testing.T) {
 		return ended(dev, outcome{name: "a-prod", reason: reason, detail: detail})
 	}
 	noRole, long := observed(a), strings.Repeat("x", 1000)
-	noRole.adminRoleExists = false
+	noRole.missingAdminRole = "admin"
 	for reason, tc := range map[string]struct {
 		o       *observation
 		p       plan
@@ -38,16 +38,16 @@ func TestVerdict(t *testing.T) {
 		message string
 		stalled bool
 	}{
-		"all well":          {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "namespace a-dev as asked for", false},
-		"one was let go":    {observed(a), plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled, "namespace a-dev as asked for", false},
-		"conflict":          {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict, "namespace a-prod: what exists under that name", true},
+		"all well":          {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "reconciled namespace a-dev", false},
+		"one was let go":    {observed(a), plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled, "reconciled namespace a-dev", false},
+		"conflict":          {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict, "cannot create namespace a-prod", true},
 		"forbidden":         {observed(a), plan{}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
 		"failure":           {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonReconcileFailed, "boom", false},
-		"terminating":       {observed(a), plan{}, with(v1beta1.ReasonNamespaceTerminating, "pods remain"), v1beta1.ReasonNamespaceTerminating, "waiting for namespace a-prod to go away: pods remain", false},
-		"deleting":          {observed(a), plan{deleting: true}, with(v1beta1.ReasonNamespaceTerminating, ""), v1beta1.ReasonDeleting, "waiting for namespace a-prod to go away", false},
+		"terminating":       {observed(a), plan{}, with(v1beta1.ReasonNamespaceTerminating, "pods remain"), v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of namespace a-prod: pods remain", false},
+		"deleting":          {observed(a), plan{deleting: true}, with(v1beta1.ReasonNamespaceTerminating, ""), v1beta1.ReasonDeleting, "waiting for the deletion of namespace a-prod", false},
 		"deleting, failing": {observed(a), plan{deleting: true}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonDeleting, "boom", false},
 		"deleting, refused": {observed(a), plan{deleting: true}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
-		"last rights":       {observed(a), plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "letting go of the last rights", false},
+		"last rights":       {observed(a), plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins", false},
 		"reader conflict": {observed(a), plan{}, &result{outcomes: []outcome{dev}, reader: outcome{reason: v1beta1.ReasonChildConflict, detail: "cluster role x exists"}},
 			v1beta1.ReasonChildConflict, "cluster role x exists", true},
 		"a failure outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{errors.New("deleting role binding x: boom")}},
@@ -261,10 +261,10 @@ func TestEachForeignNamespaceIsReportedOnce(t *testing.T) {
 		want          string // is in the event; "" for none
 	}{
 		"none":                  {status(), status(), ""},
-		"the first":             {status(), status("x"), "namespace x "},
+		"the first":             {status(), status("x"), "metadata of namespace x "},
 		"the same again":        {status("x"), status("x"), ""},
-		"another beside it":     {status("x"), status("x", "y"), "namespaces x, y "},
-		"another in its place":  {status("x"), status("y"), "namespace y "},
+		"another beside it":     {status("x"), status("x", "y"), "metadata of namespaces x, y "},
+		"another in its place":  {status("x"), status("y"), "metadata of namespace y "},
 		"the last one has gone": {status("x"), status(), ""},
 	} {
 		var got []string

@@ -115,7 +115,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		}
 		if holder != "" {
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]), fmt.Sprintf(
-				"namespace %s is held by Tenant %s; choose another name or prefix", name, holder)))
+				"namespace %s is in use by Tenant %s; choose another name or prefix", name, holder)))
 			continue
 		}
 		taken, err := w.taken(ctx, t, name)
@@ -124,7 +124,7 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		}
 		if taken {
 			warnings = append(warnings, fmt.Sprintf(
-				"namespace %s exists and does not belong to this Tenant; it will not be taken over, and the Tenant will not be Ready while it is there", name))
+				"namespace %s exists and does not belong to this Tenant; the operator does not adopt it, and the Tenant is not Ready until it is deleted", name))
 		}
 	}
 	if len(errs) > 0 {

@@ -89,15 +89,15 @@ func TestValidateCreate(t *testing.T) {
 		warning string
 	}{
 		"free names":                        {tenant: tenant("c")},
-		"a name another asks for":           {tenant: tenant("team", asking("a-x"), prefix("team-")), err: "namespace team-a-x is held by Tenant team-a"},
-		"a name another still holds":        {tenant: tenant("d", asking("old"), prefix("b-")), err: "namespace b-old is held by Tenant b"},
-		"a name of one being deleted":       {tenant: tenant("f", asking("end"), prefix("ending-")), err: "namespace ending-end is held by Tenant ending"},
+		"a name another asks for":           {tenant: tenant("team", asking("a-x"), prefix("team-")), err: "namespace team-a-x is in use by Tenant team-a"},
+		"a name another still holds":        {tenant: tenant("d", asking("old"), prefix("b-")), err: "namespace b-old is in use by Tenant b"},
+		"a name of one being deleted":       {tenant: tenant("f", asking("end"), prefix("ending-")), err: "namespace ending-end is in use by Tenant ending"},
 		"the operator's own":                {tenant: tenant("d", asking("system"), prefix("leasehold-")), err: "the operator's own"},
 		"reserved, should the CRD be older": {tenant: tenant("d", asking("system"), prefix("kube-")), err: "reserved"},
 		"a namespace that exists":           {tenant: tenant("e", asking("taken")), warning: "namespace e-taken exists and does not belong"},
 		"all errors at once": {tenant: tenant("team", asking("a-x", "b"), prefix("team-"), func(x *v1beta1.Tenant) {
 			x.Spec.Namespaces = append(x.Spec.Namespaces, "Bad")
-		}), err: "held by Tenant team-a"},
+		}), err: "in use by Tenant team-a"},
 	} {
 		w := webhook(t, holder, leavingOne, ending, namespace("e-taken"))
 		warnings, err := w.ValidateCreate(t.Context(), tc.tenant)
@@ -112,7 +112,7 @@ func TestValidateCreate(t *testing.T) {
 		}
 	}
 	_, err := webhook(t, holder).ValidateCreate(t.Context(), tenant("team", asking("a-x", "Bad"), prefix("team-")))
-	if err == nil || !strings.Contains(err.Error(), "held by") || !strings.Contains(err.Error(), "team-Bad") {
+	if err == nil || !strings.Contains(err.Error(), "in use by") || !strings.Contains(err.Error(), "team-Bad") {
 		t.Errorf("both mistakes must be named at once, got %v", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestValidateUpdate(t *testing.T) {
 		"dropped, with a change to Delete": {old: tenant("a", asking("dev", "prod"), retaining), tenant: tenant("a", asking("dev")),
 			warnings: []string{"namespace a-prod will be deleted with everything in it"}},
 		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", asking("dev", "a-x"), prefix("team-")),
-			err: "held by Tenant team-a"},
+			err: "in use by Tenant team-a"},
 		"an old sin is not judged again": {old: tenant("a", asking("a-x"), prefix("team-")),
 			tenant: tenant("a", asking("a-x"), prefix("team-"), func(t *v1beta1.Tenant) { t.Labels = map[string]string{"x": "y"} })},
 		"a Tenant on its way out is let go": {old: old, tenant: tenant("a", deleted, asking("system"), prefix("kube-"))},

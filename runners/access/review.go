@@ -88,7 +88,7 @@ func (r *Review) Start(ctx context.Context) error {
 			continue // what a stop has cut short is no answer
 		case err != nil:
 			if logged != err.Error() {
-				logger.Error(err, "not known whether the right is granted")
+				logger.Error(err, "reviewing a right of the operator failed, trying again")
 			}
 			logged = err.Error()
 		case !allowed:

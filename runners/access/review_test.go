@@ -102,10 +102,10 @@ func TestReview(t *testing.T) {
 		},
 		"missing":    {want: remedy, logged: "not ready until the right is granted"},
 		"denied":     {status: authorizationv1.SubjectAccessReviewStatus{Denied: true}, want: remedy, logged: "not ready until"},
-		"no reviews": {err: errors.New("forbidden"), logged: "not known whether the right is granted"},
+		"no reviews": {err: errors.New("forbidden"), logged: "reviewing a right of the operator failed, trying again"},
 		"no verdict": {
 			status: authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook authorizer is down"},
-			logged: "not known whether the right is granted",
+			logged: "reviewing a right of the operator failed, trying again",
 		},
 	}
 	for name, tc := range cases {
@@ -180,7 +180,7 @@ func TestReviewRecovers(t *testing.T) {
 			message, _, _ = strings.Cut(message, `"`)
 			logged = append(logged, message)
 		}
-		want := []string{"not ready until the right is granted", "not known whether the right is granted", "the right is granted"}
+		want := []string{"not ready until the right is granted", "reviewing a right of the operator failed, trying again", "the right is granted"}
 		if diff := cmp.Diff(want, logged); diff != "" {
 			t.Errorf("the log (-want +got):\n%s", diff)
 		}

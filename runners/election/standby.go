@@ -104,9 +104,9 @@ func (s *standby) explain(ctx context.Context) {
 	s.explained = true
 	switch logger := klog.FromContext(ctx); {
 	case !s.view.evidence:
-		logger.Info("waiting for the Lease without evidence: it is turned off")
+		logger.Info("waiting until the Lease is released or expires: --leader-elect-evidence is false")
 	case s.view.podUID == "":
-		logger.Info("the Lease will not name this Pod: its UID is not known")
+		logger.Info("the Lease will not name this Pod: its UID is unknown; set POD_UID")
 	}
 }
 
@@ -183,7 +183,7 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 		s.view.broken = true
 		if apierrors.IsForbidden(seen.err) {
 			s.leases.forbidden = true
-			klog.FromContext(ctx).Info("watching the Lease is forbidden: reading it each retry period", "error", seen.err.Error())
+			klog.FromContext(ctx).Info("reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac", "error", seen.err.Error())
 		}
 		return
 	}
@@ -206,7 +206,7 @@ func (s *standby) seePod(ctx context.Context, seen sighting) {
 		s.pods.stop()
 		if apierrors.IsForbidden(seen.err) {
 			s.pods.forbidden = true
-			klog.FromContext(ctx).Info("waiting for the Lease without evidence: watching Pods is forbidden", "error", seen.err.Error())
+			klog.FromContext(ctx).Info("waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac", "error", seen.err.Error())
 		}
 	case found:
 		s.view.observePod(pod, s.elapsed())

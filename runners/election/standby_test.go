@@ -33,13 +33,13 @@ func TestLog(t *testing.T) {
 	}{
 		"Nothing": {want: []string{took + `"released"`}},
 		"WithoutEvidence": {change: func(o *Options) { o.Evidence = false }, want: []string{
-			`"level"=0 "msg"="waiting for the Lease without evidence: it is turned off"`, took + `"released"`}},
+			`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`, took + `"released"`}},
 		"WithoutUID": {change: func(o *Options) { o.PodUID = "" }, want: []string{
-			`"level"=0 "msg"="the Lease will not name this Pod: its UID is not known"`, took + `"released"`}},
+			`"level"=0 "msg"="the Lease will not name this Pod: its UID is unknown; set POD_UID"`, took + `"released"`}},
 		"PodsForbidden": {faults: forbid("pods"), want: []string{
-			`"level"=0 "msg"="waiting for the Lease without evidence: watching Pods is forbidden" "error"="listing: Forbidden"`, took + `"released"`}},
+			`"level"=0 "msg"="waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
 		"LeasesForbidden": {faults: forbid("leases"), want: []string{
-			`"level"=0 "msg"="watching the Lease is forbidden: reading it each retry period" "error"="listing: Forbidden"`, took + `"released"`}},
+			`"level"=0 "msg"="reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac" "error"="listing: Forbidden"`, took + `"released"`}},
 		"LostRace": {
 			change: func(o *Options) { o.Evidence = false },
 			lose: func(d *duel) {
@@ -54,7 +54,7 @@ func TestLog(t *testing.T) {
 				d.fail(nil)
 			},
 			want: []string{
-				`"level"=0 "msg"="waiting for the Lease without evidence: it is turned off"`,
+				`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`,
 				`"level"=0 "msg"="did not get the Lease" "lock"="system/lease" "error"="updating lease system/lease: Conflict"`,
 				took + `"expired"`,
 			},

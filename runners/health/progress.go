@@ -166,7 +166,7 @@ func (q *observedQueue) check(stuckAfter time.Duration) error {
 		return nil
 	}
 	if item, since, ok := q.oldest(); ok && now.Sub(since) > stuckAfter {
-		return fmt.Errorf("a worker has been at %q for %s (allowed %s) with %d more queued",
+		return fmt.Errorf("a worker has been reconciling %q for %s (limit %s) with %d more queued",
 			item, now.Sub(since).Round(time.Second), stuckAfter, queued)
 	}
 	if q.waitingSince.IsZero() || q.waitingCount != q.count {
@@ -174,7 +174,7 @@ func (q *observedQueue) check(stuckAfter time.Duration) error {
 		return nil
 	}
 	if waited := now.Sub(q.waitingSince); waited > stuckAfter && len(q.taken) == 0 {
-		return fmt.Errorf("no worker has taken anything for %s (allowed %s) with %d queued",
+		return fmt.Errorf("no worker has started a reconcile for %s (limit %s) with %d queued",
 			waited.Round(time.Second), stuckAfter, queued)
 	}
 	return nil

@@ -143,7 +143,7 @@ func TestProgress(t *testing.T) {
 				b.add("hung", "b", "c")
 				wait(stuckAfter + time.Second)
 			},
-			want: []string{"controller bench", `"/hung"`, "5m1s", "allowed 5m0s", "2 more queued"},
+			want: []string{"controller bench", `"/hung"`, "5m1s", "limit 5m0s", "2 more queued"},
 		},
 		"HungWithItselfBehind": {
 			reason: "the same object changed again and waits for its own reconcile",
@@ -269,7 +269,7 @@ func TestProgressSeesThatNothingIsTaken(t *testing.T) {
 		checkError(t, "exactly the allowed time", progress.Check(nil), nil)
 		wait(time.Second)
 		checkError(t, "longer than allowed", progress.Check(nil),
-			[]string{"controller gone", "no worker has taken anything for 5m1s", "1 queued"})
+			[]string{"controller gone", "no worker has started a reconcile for 5m1s", "1 queued"})
 
 		item, _ = queue.Get()
 		queue.Done(item)
@@ -303,7 +303,7 @@ func TestProgressLeavesAStoppedQueueAlone(t *testing.T) {
 			wait(stuckAfter + time.Second)
 			var want []string
 			if !stopped {
-				want = []string{"no worker has taken anything", "1 queued"}
+				want = []string{"no worker has started a reconcile", "1 queued"}
 			}
 			checkError(t, "after longer than allowed", progress.Check(nil), want)
 			if states := progress.Controllers(); len(states) != 1 || states[0].Working == stopped {
@@ -332,7 +332,7 @@ func TestProgressKnowsABusyQueueFromAStuckOne(t *testing.T) {
 		wait(stuckAfter / 2)
 		checkError(t, "exactly the allowed time after the last take", progress.Check(nil), nil)
 		wait(time.Second)
-		checkError(t, "longer than that", progress.Check(nil), []string{"no worker has taken anything for 5m1s", "1 queued"})
+		checkError(t, "longer than that", progress.Check(nil), []string{"no worker has started a reconcile for 5m1s", "1 queued"})
 	})
 }
 

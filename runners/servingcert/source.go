@@ -104,7 +104,7 @@ func (s *Source) Start(ctx context.Context) (err error) {
 		}
 		switch fresh, err := s.load(secret); {
 		case err != nil:
-			logger.Error(err, "loading the serving certificate; the one before stays in use")
+			logger.Error(err, "loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret")
 		case fresh != nil:
 			logger.Info("serving a new certificate",
 				"notBefore", fresh.Leaf.NotBefore, "notAfter", fresh.Leaf.NotAfter)

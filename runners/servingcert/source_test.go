@@ -230,7 +230,7 @@ func TestSourceFollowsTheSecret(t *testing.T) {
 		const (
 			renewed = `serving-certificate: "level"=0 "msg"="serving a new certificate" "secret"="test/serving"` +
 				` "notBefore"="1999-12-31 23:00:00 +0000 UTC" "notAfter"="2000-01-01 01:00:00 +0000 UTC"`
-			broken = `serving-certificate: "msg"="loading the serving certificate; the one before stays in use"` +
+			broken = `serving-certificate: "msg"="loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret"` +
 				` "error"="parsing tls.crt and tls.key: tls: private key does not match public key" "secret"="test/serving"`
 		)
 		for _, step := range []struct {

@@ -33,7 +33,7 @@ const (
 // controller.Options.NewQueue.
 type NewQueue = func(controller string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-var errStale = errors.New("the cache is behind")
+var errStale = errors.New("the cache is stale")
 
 // object is a pointer to a kind.
 type object interface {

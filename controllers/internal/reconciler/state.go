@@ -45,12 +45,12 @@ func (s *State) denied(ctx context.Context, key client.ObjectKey, err error) ctr
 	}
 	s.denials.Store(key, count)
 	if count <= maxQuietDenials {
-		log.FromContext(ctx).V(1).Info("denied by the fence, trying again", "answer", err.Error())
+		log.FromContext(ctx).V(1).Info("the admission policy leasehold-fence denied a write, trying again", "answer", err.Error())
 		return ctrl.Result{RequeueAfter: RetryAfterConflict}
 	}
-	log.FromContext(ctx).Error(err, "the fence goes on denying this leader's writes; "+
-		"does its binding name the Lease of --leader-election-id, and is --leader-elect on? An API server that has seen "+
-		"a former binding go may judge by an old Lease until it is restarted; the binding's validationActions: [Audit] turns the fence off")
+	log.FromContext(ctx).Error(err, "the admission policy leasehold-fence keeps denying the writes of this leader; "+
+		"check that its binding names the Lease of --leader-election-id and that --leader-elect is on. An API server that has seen "+
+		"the deletion of an earlier binding may use an old Lease until it restarts; validationActions: [Audit] in the binding turns the policy off")
 	return ctrl.Result{RequeueAfter: RetryWhenDenied}
 }
 

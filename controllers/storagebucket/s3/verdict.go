@@ -32,23 +32,23 @@ func (v Verdict) Missing() bool { return v.Reason == v1beta1.ReasonBucketNotFoun
 // messages are all that is ever said about an answer.
 var messages = map[string]string{
 	v1beta1.ReasonProbeSucceeded:      "the bucket exists and can be read",
-	v1beta1.ReasonBucketNotFound:      "there is no bucket of this name at the endpoint",
-	v1beta1.ReasonAccessDenied:        "the credentials are good and give no access to the bucket",
-	v1beta1.ReasonInvalidCredentials:  "the endpoint does not accept the credentials in the Secret",
-	v1beta1.ReasonRegionMismatch:      "the bucket is in another region than spec.region",
-	v1beta1.ReasonEndpointUnreachable: "no connection to the endpoint",
-	v1beta1.ReasonEndpointForbidden: "the endpoint leads to an address that the operator may not dial: loopback, link-local, " +
-		"multicast, 100.64.0.0/10, the API server, a Service, or one denied by the operator's flags; its flag --endpoint-allow-cidr can allow it",
-	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or there is no TLS of version 1.2 or later; spec.caBundleRef can name its certificate authority",
-	v1beta1.ReasonProbeTimeout:          "the endpoint did not answer in time",
-	v1beta1.ReasonServerError:           "the endpoint did not answer as an S3 service does",
-	v1beta1.ReasonThrottled:             "the endpoint asks for fewer requests",
-	v1beta1.ReasonBucketNotEmpty:        "there are objects in the bucket, and it is never emptied",
+	v1beta1.ReasonBucketNotFound:      "the endpoint has no bucket with the name in spec.bucketName; create it, or correct the name",
+	v1beta1.ReasonAccessDenied:        "the endpoint denies access to the bucket with these credentials; grant them access",
+	v1beta1.ReasonInvalidCredentials:  "the endpoint rejects the credentials in the Secret; correct its keys",
+	v1beta1.ReasonRegionMismatch:      "the bucket is in another region than spec.region; correct spec.region",
+	v1beta1.ReasonEndpointUnreachable: "the operator cannot connect to the endpoint; check its host, its port, and network policies",
+	v1beta1.ReasonEndpointForbidden: "the endpoint has an address that the operator may not connect to: loopback, link-local, " +
+		"multicast, 100.64.0.0/10, the API server, a Service, or one that its flags deny; correct spec.endpoint, or allow the address with the operator's flag --endpoint-allow-cidr",
+	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or the endpoint has no TLS 1.2 or later; correct the certificate, or name its authority in spec.caBundleRef",
+	v1beta1.ReasonProbeTimeout:          "the endpoint did not answer within spec.probe.timeoutSeconds; check the service and the network",
+	v1beta1.ReasonServerError:           "the endpoint did not answer like an S3 service; check spec.endpoint and the service",
+	v1beta1.ReasonThrottled:             "the endpoint limits the requests; raise spec.probe.periodSeconds, or the limit of the service",
+	v1beta1.ReasonBucketNotEmpty:        "the bucket has objects, and the operator never empties it; remove the objects",
 }
 
 // servicesUnknown is the message where the guard can only guess.
-const servicesUnknown = "the endpoint leads to a private address, which could be a Service's: the API server does not list the Service ranges; " +
-	"the operator's flag --service-cidr can name them, or --endpoint-allow-cidr can allow the address"
+const servicesUnknown = "the endpoint has a private address, which could belong to a Service: the API server does not list the Service ranges; " +
+	"name them with the operator's flag --service-cidr, or allow the address with --endpoint-allow-cidr"
 
 // Succeeded is the verdict on a bucket that can be used.
 func Succeeded() Verdict { return verdict(v1beta1.ReasonProbeSucceeded) }
@@ -147,11 +147,11 @@ func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
 		(status == http.StatusBadRequest || status == http.StatusForbidden || redirect) && answerReasons[answer.Code] != "":
 		return verdict(answerReasons[answer.Code])
 	case redirect:
-		return Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and redirects are not followed; name the address in spec.endpoint"}
+		return Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the operator follows no redirects; name that address in spec.endpoint"}
 	case status == http.StatusUnauthorized:
 		return verdict(v1beta1.ReasonInvalidCredentials)
 	case status == http.StatusForbidden && answer.Code == "RequestTimeTooSkewed":
-		return Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator differ too much"}
+		return Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator's node differ too much; synchronize them"}
 	case status == http.StatusForbidden:
 		return verdict(v1beta1.ReasonAccessDenied)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:

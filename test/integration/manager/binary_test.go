@@ -180,7 +180,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		code, err := leader.Stop(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(BeZero())
-		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: asked to stop"))
+		Expect(leader.LogTail(1)).To(ContainSubstring("exiting: received a signal to stop"))
 		// The shipped Lease of 15 s would expire later than this waits, and its holder is
 		// removed only by a release.
 		Eventually(lease.history).WithTimeout(expect.Short).Should(HaveExactElements(

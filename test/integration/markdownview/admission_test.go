@@ -175,21 +175,21 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("not of a view that is well", func() *v1beta1.MarkdownView { return build(unique("warn")) }),
 		Entry("a link that leads nowhere", func() *v1beta1.MarkdownView {
 			return build(unique("warn"), showing(files{"SUMMARY.md": "- [A](a.md)\n- [B](b.md)\n", "a.md": ""}))
-		}, `SUMMARY.md links to what is not in markdowns: "b.md"`),
+		}, `SUMMARY.md links to files that are not in markdowns: "b.md"`),
 		Entry("a file that nothing leads to", func() *v1beta1.MarkdownView {
 			return build(unique("warn"), showing(files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "[b](b.md)", "b.md": ""}))
-		}, `no link in SUMMARY.md leads to: "b.md"`),
+		}, `SUMMARY.md has no link to: "b.md"`),
 		Entry("many files, of which it names some", func() *v1beta1.MarkdownView {
 			f := files{"SUMMARY.md": "x"}
 			for i := range 99 {
 				f[fmt.Sprintf("%s-%02d.md", strings.Repeat("n", 200), i)] = ""
 			}
 			return build(unique("warn"), showing(f))
-		}, And(HavePrefix("no link in SUMMARY.md leads to: "), HaveSuffix("and 95 more"))),
+		}, And(HavePrefix("SUMMARY.md has no link to: "), HaveSuffix("and 95 more"))),
 		Entry("the tag latest", func() *v1beta1.MarkdownView { return build(unique("warn"), image("example.com/a:latest")) },
-			HavePrefix("viewerImage example.com/a:latest has the tag latest: ")),
+			HavePrefix("viewerImage example.com/a:latest has the tag latest, so ")),
 		Entry("no tag", func() *v1beta1.MarkdownView { return build(unique("warn"), image("localhost:5000/a")) },
-			HavePrefix("viewerImage localhost:5000/a has no tag and no digest: ")),
+			HavePrefix("viewerImage localhost:5000/a has no tag and no digest, so ")),
 		Entry("not of a digest", func() *v1beta1.MarkdownView {
 			return build(unique("warn"), image("a@sha256:"+strings.Repeat("0", 64)))
 		}),

@@ -175,7 +175,7 @@ var _ = Describe("Drift", func() {
 			Expect(essence(again)).To(Equal(want))
 		}
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected, Note: "was gone", Times: 1}))
+			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected, Note: "was missing", Times: 1}))
 		eventuallyReady(ctx, v)
 	},
 		Entry("ConfigMap", configMap), Entry("Deployment", deployment), Entry("Service", service))

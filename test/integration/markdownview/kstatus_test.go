@@ -10,26 +10,24 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 // Tools such as GitOps controllers judge every kind by these rules.
 var _ = Describe("kstatus", func() {
 	judged := func(v *v1beta1.MarkdownView) func(context.Context) (status.Status, error) {
 		return func(ctx context.Context) (status.Status, error) {
-			u := typed(v.Name, nil)
-			if err := k8s.Get(ctx, client.ObjectKeyFromObject(v), u); err != nil {
+			current := &v1beta1.MarkdownView{}
+			if err := k8s.Get(ctx, client.ObjectKeyFromObject(v), current); err != nil {
 				return "", err
 			}
-			result, err := status.Compute(u)
-			if err != nil {
-				return "", err
-			}
-			return result.Status, nil
+			return operator.Kstatus(current)
 		}
 	}
 
 	It("reads a MarkdownView right all its life (R25)", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life")))
+		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has seen it")
 		eventuallyObserved(ctx, v)
 		Expect(judged(v)(ctx)).To(Equal(status.InProgressStatus))
 		eventuallyReady(ctx, v)

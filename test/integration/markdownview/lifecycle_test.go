@@ -190,7 +190,7 @@ var _ = Describe("A MarkdownView", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonRolloutStalled),
 			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonRolloutStalled)))
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: "do not come up", Times: 1}))
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: "do not become ready", Times: 1}))
 
 		By("recovering (V15)")
 		eventuallyReady(ctx, v)

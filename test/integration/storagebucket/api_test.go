@@ -11,8 +11,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -139,14 +137,11 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		namespace := place(ctx)
 		well := given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx)))
 		broken := given(ctx, build(namespace, "http://169.254.169.254", "data"))
+		Expect(operator.Kstatus(well)).To(Equal(status.InProgressStatus), "before the operator has seen it")
 		eventuallyReady(ctx, well)
 		eventually(ctx, broken, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
 		for b, want := range map[*v1beta1.StorageBucket]status.Status{well: status.CurrentStatus, broken: status.FailedStatus} {
-			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(b)
-			Expect(err).NotTo(HaveOccurred())
-			result, err := status.Compute(&unstructured.Unstructured{Object: fields})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(result.Status).To(Equal(want), "%v", fields["status"])
+			Expect(operator.Kstatus(b)).To(Equal(want), "%v", b.Status)
 		}
 	}, SpecTimeout(time.Minute))
 

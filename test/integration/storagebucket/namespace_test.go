@@ -183,7 +183,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		Expect(k8s.Delete(ctx, namespaceOf(namespace))).To(Succeed())
 		eventually(ctx, full, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
 		Expect(full.Status.Conditions).To(ContainElement(HaveField("Message",
-			MatchRegexp(`set spec.deletionPolicy to Retain to let go of it\. The namespace is being deleted: the bucket is kept from \S+Z on$`))))
+			MatchRegexp(`set spec.deletionPolicy to Retain, which keeps the bucket\. The namespace is being deleted: the operator keeps the bucket if it cannot remove it before \S+Z$`))))
 		Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(leftBehind(all)).To(HaveLen(3))
 		Expect(storage.Objects(full.Spec.BucketName)).To(Equal([]string{"report.csv"}))

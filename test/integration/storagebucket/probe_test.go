@@ -117,7 +117,7 @@ var _ = Describe("Probing a bucket", func() {
 		})
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonTLSVerificationFailed)
 		Eventually(ctx, operator.Fetched(k8s, b)).Should(HaveField("Status.Conditions", ContainElement(
-			HaveField("Message", ContainSubstring("there is no ConfigMap ca")))))
+			HaveField("Message", ContainSubstring("ConfigMap ca of spec.caBundleRef does not exist")))))
 		ca := &corev1.ConfigMap{ObjectMeta: named(b.Namespace, "ca"), Data: map[string]string{"ca.crt": "none"}}
 		Expect(k8s.Create(ctx, ca)).To(Succeed())
 		Eventually(ctx, operator.Fetched(k8s, b)).WithTimeout(expect.Medium).Should(HaveField("Status.Conditions", ContainElement(

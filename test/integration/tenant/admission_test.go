@@ -161,7 +161,7 @@ var _ = Describe("Admission of a Tenant", func() {
 		name := unique("held")
 		holder := givenReady(ctx, build(name+"-a", suffixes("x")))
 		err := k8s.Create(ctx, build(name, withPrefix(name+"-"), suffixes("a-x")))
-		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is held by Tenant %s", name, holder.Name))))
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is in use by Tenant %s", name, holder.Name))))
 	})
 
 	It("lets exactly one of two Tenants win that race for a name, 50 times (T-L)", func(ctx SpecContext) {
@@ -183,7 +183,7 @@ var _ = Describe("Admission of a Tenant", func() {
 				if err == nil {
 					admitted = append(admitted, pair[i])
 				} else {
-					Expect(err).To(MatchError(ContainSubstring("is held by Tenant")))
+					Expect(err).To(MatchError(ContainSubstring("is in use by Tenant")))
 				}
 			}
 			Expect(admitted).NotTo(BeEmpty(), "one of the two must win")

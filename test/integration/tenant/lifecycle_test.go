@@ -3,6 +3,7 @@ package tenant_test
 import (
 	"context"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	. "github.com/onsi/gomega/gstruct"
@@ -13,13 +14,17 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 var _ = Describe("A Tenant", func() {
 	It("gets its namespaces, its admins their rights, and says so", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		name := unique("life")
-		t := givenReady(ctx, build(name))
+		t := given(ctx, build(name))
+		Expect(operator.Kstatus(t)).To(Equal(status.InProgressStatus), "before the operator has seen it")
+		eventuallyReady(ctx, t)
+		Expect(operator.Kstatus(t)).To(Equal(status.CurrentStatus))
 
 		By("defaulting the prefix from the name")
 		Expect(t.Spec.NamespacePrefix).To(Equal(name + "-"))

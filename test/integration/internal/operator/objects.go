@@ -7,11 +7,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +52,19 @@ func Change[T client.Object](ctx context.Context, c client.Client, o T, f func(T
 		f(o)
 		g.Expect(c.Update(ctx, o)).To(Succeed())
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+// Kstatus returns how deployment tools such as Flux and Helm judge an object.
+func Kstatus(o client.Object) (status.Status, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return "", fmt.Errorf("converting %T: %w", o, err)
+	}
+	result, err := status.Compute(&unstructured.Unstructured{Object: fields})
+	if err != nil {
+		return "", fmt.Errorf("computing the kstatus of %T: %w", o, err)
+	}
+	return result.Status, nil
 }
 
 // EventsAbout lists the events about an object, by UID; those about
