@@ -185,7 +185,7 @@ func TestChartKnowsEachFlag(t *testing.T) {
 		"webhook-host", "webhook-port", "webhook-secret", "webhook-service", // the webhook configurations, the Service and the Secret
 		"leader-elect", "leader-election-id", "leader-election-namespace", // the fence and the Role
 		"metrics-bind-address", "metrics-cert-key", "metrics-cert-name", "metrics-cert-path", "metrics-secure", // the ServiceMonitor
-		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", // the Pod
+		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", "version", // the Pod
 	}
 	types := map[string]string{"duration": "#/$defs/duration", "": "boolean", "int": "integer", "float": "number"}
 	settable := flagsOfSchema(t)
