@@ -83,11 +83,11 @@ var pinned = regexp.MustCompile(`(?m)^ *-? *uses: (\./\S+|\S+@[0-9a-f]{40} # v\S
 
 // actionlint knows nothing of these rules.
 func TestWorkflows(t *testing.T) {
-	workflows, err := filepath.Glob(filepath.Join(root, ".github/workflows/*.yml"))
+	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yml"))
 	if err != nil || len(workflows) == 0 {
 		t.Fatal(workflows, err)
 	}
-	for _, file := range append(workflows, filepath.Join(root, ".github/actions/setup/action.yml")) {
+	for _, file := range append(workflows, filepath.Join(root, ".github", "actions", "setup", "action.yml")) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func untrusted(text []byte) []string {
 			problems = append(problems, "job "+name+" does not state its permissions")
 		}
 		for _, s := range job.Steps {
-			if strings.HasPrefix(s.Uses, "actions/checkout@") && s.With["persist-credentials"] != false {
+			if strings.HasPrefix(s.Uses, "actions/checkout@") && fmt.Sprint(s.With["persist-credentials"]) != "false" {
 				problems = append(problems, "job "+name+" leaves the token in its checkout")
 			}
 		}

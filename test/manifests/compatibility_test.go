@@ -57,7 +57,7 @@ func schemas(g Gomega, definitions []*unstructured.Unstructured) map[string]map[
 			version := v.(map[string]any)
 			schema, _, err := unstructured.NestedMap(version, "schema", "openAPIV3Schema")
 			g.Expect(err).NotTo(HaveOccurred())
-			if version["served"] == true {
+			if served, _ := version["served"].(bool); served {
 				all[kind+" "+version["name"].(string)] = schema
 			}
 		}
@@ -211,6 +211,7 @@ func TestCompatibility(t *testing.T) {
 // storedObjectsSurvive stores objects under the definitions of the release and has each read,
 // written, created and deleted under the current ones.
 func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstructured.Unstructured) {
+	t.Helper()
 	g, ctx := NewWithT(t), t.Context()
 	plane, err := env.Start(ctx, env.Options{})
 	g.Expect(err).NotTo(HaveOccurred())

@@ -55,12 +55,12 @@ func (m measurement) String() string { return "benchmarks/" + m.name + " " + m.u
 type samples map[measurement][]float64
 
 // checkBenchmarks runs the benchmarks of the head in both trees, in turns.
-func checkBenchmarks(ctx context.Context, o options, both *trees.Trees) ([]finding, error) {
+func checkBenchmarks(ctx context.Context, o options, both *trees.Trees) (found []finding, err error) {
 	work, err := os.MkdirTemp("", "gate-benchmarks-")
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for compiled tests: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	packages, err := findBenchmarks(both.Head)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,6 @@ func checkBenchmarks(ctx context.Context, o options, both *trees.Trees) ([]findi
 		}
 	}
 	before, after := samples{}, samples{}
-	var found []finding
 	// What looks worse is measured again, because the machine may have done something else.
 	for range 2 {
 		for round := range o.rounds {
@@ -131,8 +130,10 @@ func compileBoth(ctx context.Context, both *trees.Trees, pkg, work string) (base
 	if output, err := head.compile(ctx); err != nil {
 		return base, head, fmt.Errorf("compiling the tests of %s: %w\n%s", pkg, err, output)
 	}
-	if _, err := os.Stat(base.dir); err != nil {
+	if _, err := os.Stat(base.dir); errors.Is(err, fs.ErrNotExist) {
 		return compiled{}, head, nil
+	} else if err != nil {
+		return base, head, fmt.Errorf("looking for %s in the base: %w", pkg, err)
 	}
 	overlay := base.path + ".json"
 	text, err := json.Marshal(map[string]any{"Replace": map[string]string{

@@ -55,7 +55,11 @@ func TestCompareSamples(t *testing.T) {
 			g.Expect(found).To(HaveLen(1))
 			g.Expect(found[0].verdict).To(Equal(tc.want), found[0].reason)
 			g.Expect(found[0].id).To(Equal("benchmarks/" + tc.of.name + " " + tc.of.unit))
-			g.Expect(found[0].reason == "").To(Equal(tc.want == same))
+			if tc.want == same {
+				g.Expect(found[0].reason).To(BeEmpty())
+			} else {
+				g.Expect(found[0].reason).NotTo(BeEmpty())
+			}
 		})
 	}
 }
