@@ -183,6 +183,12 @@ func TestDigestOfForgedFieldOwners(t *testing.T) {
 	if got := verbs(decided(t, cached(t, o))); got != [3]verb{update, update, update} {
 		t.Errorf("got %v, want all put right", got)
 	}
+	for _, fields := range []string{`{"f:spec":{}}`, `{"f:spec":{"f:template":{}}}`, `{"f:spec":{"f:template":{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}}}`} {
+		forged(o.deployment, fields)
+		if got := verbs(decided(t, cached(t, o))); got != [3]verb{update, update, update} {
+			t.Errorf("fields %s: got %v, want all put right", fields, got)
+		}
+	}
 }
 
 // What the status of a view reports of its Deployment passes the cache unchanged.

@@ -3,6 +3,7 @@ package storagebucket
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -309,4 +310,25 @@ func checkBounds(t *rapid.T, l *endpointLimiter, active []reconcile.Request) {
 	if len(l.namespaces) > 3 || len(l.endpoints) > 5 || (len(l.slots)+len(l.parked) == 0 && len(l.namespaces)+len(l.endpoints)+len(l.turns) > 0) {
 		t.Fatalf("something is left of what has gone: %+v", l)
 	}
+}
+
+// Workers and the ticker share the limiter. The race detector judges.
+func TestLimiterIsSafeForConcurrentUse(*testing.T) {
+	l := newEndpointLimiter(shippedWorkers)
+	l.wake = func(reconcile.Request) {}
+	var workers sync.WaitGroup
+	for i := range shippedWorkers {
+		workers.Go(func() {
+			for j := range 200 {
+				r := requestIn(fmt.Sprint(i%3), j)
+				l.Pending(r)
+				l.Granted(r)
+				if l.Acquire(r, darkHost(j%5), j%2 == 0) {
+					l.Release(r, outcomePrompt)
+				}
+				l.Return(r)
+			}
+		})
+	}
+	workers.Wait()
 }

@@ -176,3 +176,16 @@ func TestALateCache(t *testing.T) {
 		}
 	}
 }
+
+// What a reconcile has done before it is refused is reported, since the next one does it no more.
+func TestRefusedReconcileReportsWhatItHasDone(t *testing.T) {
+	conflict := apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
+	for _, tc := range []struct{ scenario, refused, reported string }{
+		{"created", "apply as leasehold Namespace a-prod", `NamespaceCreated Create "created namespace a-dev"`},
+		{"deleted", "delete Namespace a-dev", `NamespaceDeleted Delete "deleting namespace a-old `},
+	} {
+		if r, _, _ := failed(t, scenarios()[tc.scenario], tc.refused, conflict); strings.Count(r.last, tc.reported) != 1 {
+			t.Errorf("%s: %s was refused, want the event %s once in\n%s", tc.scenario, tc.refused, tc.reported, r.last)
+		}
+	}
+}

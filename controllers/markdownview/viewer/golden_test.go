@@ -29,7 +29,7 @@ func TestAnswersGolden(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "\n%s\n", a.body)
 	}
-	for _, target := range []string{"/", "/two.html", "/one", "/a/b/none", "/healthz"} {
+	for _, target := range []string{"/", "/two.html", "/one", "/a/b/none", "/a%2Fb", "/healthz"} {
 		record("a book", book, http.MethodGet, target)
 	}
 	record("a book", book, http.MethodPost, "/")
