@@ -320,7 +320,7 @@ func TestLimiterIsSafeForConcurrentUse(*testing.T) {
 	for i := range shippedWorkers {
 		workers.Go(func() {
 			for j := range 200 {
-				r := requestIn(fmt.Sprint(i%3), j)
+				r := requestIn(fmt.Sprint(i%3), 200*i+j) // no two workers have the same object
 				l.Pending(r)
 				l.Granted(r)
 				if l.Acquire(r, darkHost(j%5), j%2 == 0) {

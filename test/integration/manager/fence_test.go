@@ -135,7 +135,7 @@ var _ = Describe("The fence", Ordered, func() {
 		Eventually(func() int { return len(f.writesOf(leader, began, record.Not(record.Succeeded))) }).WithContext(ctx).Should(
 			BeNumerically(">", 2), "it goes on trying")
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		Expect(t.Status).To(BeZero(), "what is denied has no effect")
+		Expect(t.Status).To(Equal(v1beta1.TenantStatus{ObservedGeneration: -1}), "what is denied leaves the status of the creation")
 		f.aim(ctx, "manager.leasehold.dev")
 		f.ready(ctx, t)
 		Expect(f.eventsAbout(ctx, t)).NotTo(ContainElement(HaveField("Type", corev1.EventTypeWarning)))
