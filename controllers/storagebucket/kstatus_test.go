@@ -1,32 +1,14 @@
 package storagebucket
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reporting"
+	"leasehold.dev/controllers/internal/reporting/reportingtest"
 )
-
-// kstatusOf returns how deployment tools such as Flux and Helm judge an object.
-func kstatusOf(t *testing.T, o client.Object) status.Status {
-	t.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := status.Compute(&unstructured.Unstructured{Object: fields})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result.Status
-}
 
 // reportedStatuses returns the StorageBucket with each status that the operator reports in the scenarios,
 // and after a probe with each result.
@@ -49,7 +31,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 // A status means to deployment tools what this table has for its Ready condition. Failed is what
 // only a person can solve; the operator retries what is InProgress.
 func TestKstatus(t *testing.T) {
-	want := map[string]status.Status{
+	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False CredentialsNotFound":   status.FailedStatus,
 		"False InvalidCredentials":    status.FailedStatus,
 		"False EndpointForbidden":     status.FailedStatus,
@@ -66,27 +48,6 @@ func TestKstatus(t *testing.T) {
 		"Unknown ProbePending":        status.InProgressStatus,
 		"Unknown Creating":            status.InProgressStatus,
 		"True ProbeSucceeded":         status.CurrentStatus,
-		"being deleted":               status.TerminatingStatus,
-	}
-	got := map[string]status.Status{}
-	for _, o := range reportedStatuses(t) {
-		reported := o.(*v1beta1.StorageBucket)
-		ready := reporting.FindCondition(reported.Status.Conditions, v1beta1.ConditionReady)
-		key := fmt.Sprintf("%s %s", ready.Status, ready.Reason)
-		if !reported.DeletionTimestamp.IsZero() {
-			key = "being deleted"
-		}
-		verdict := kstatusOf(t, reported)
-		if before, isKnown := got[key]; isKnown && before != verdict {
-			t.Errorf("%s is both %s and %s", key, before, verdict)
-		}
-		got[key] = verdict
-		reported.Generation++
-		if verdict := kstatusOf(t, reported); key != "being deleted" && verdict != status.InProgressStatus {
-			t.Errorf("%s is %s after a change of the spec, want InProgress", key, verdict)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("kstatus by the Ready condition (-want +got):\n%s", diff)
-	}
+		reportingtest.BeingDeleted:    status.TerminatingStatus,
+	})
 }
