@@ -252,7 +252,7 @@ manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## G
 .PHONY: verify
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in . hack/tools hack/controlplane hack/controlplane/1.* hack/s3server hack/monitoring hack/release hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
+	@for module in . hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/monitoring hack/release hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@for module in . hack/controlplane hack/monitoring hack/nodeimage hack/release; do (cd $$module && $(GO) vet ./...); done

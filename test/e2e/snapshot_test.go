@@ -57,17 +57,17 @@ func (u *releaseChange) snapshot(ctx context.Context, g *WithT) *snapshot {
 		if last, err = takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace); err != nil {
 			return nil, err
 		}
-		return before.changes(last, nil), nil
+		return before.changes(last, u), nil
 	}, BeEmpty())
 	return last
 }
 
 // changes are the objects that are gone, new, made anew or written in the later snapshot, but for
-// those that are left out.
-func (s *snapshot) changes(later *snapshot, leftOut func(unstructured.Unstructured) bool) []string {
+// what the changelog announces.
+func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 	var changes []string
 	for _, key := range slices.Sorted(maps.Keys(later.objects)) {
-		if _, known := s.objects[key]; !known && (leftOut == nil || !leftOut(later.objects[key])) {
+		if _, known := s.objects[key]; !known && !u.belongsToViewers(later.objects[key]) {
 			changes = append(changes, key+" is new")
 		}
 	}
@@ -75,30 +75,36 @@ func (s *snapshot) changes(later *snapshot, leftOut func(unstructured.Unstructur
 		was := s.objects[key]
 		is, known := later.objects[key]
 		switch {
-		case leftOut != nil && leftOut(was):
+		case u.belongsToViewers(was):
 		case !known:
 			changes = append(changes, key+" is gone")
 		case was.GetUID() != is.GetUID():
 			changes = append(changes, key+" was deleted and made anew")
-		case was.GetResourceVersion() != is.GetResourceVersion() && !isHeartbeat(was, is):
+		case was.GetResourceVersion() != is.GetResourceVersion() && !u.isReport(was, is):
 			changes = append(changes, fmt.Sprintf("%s was written: %s, then %s", key, was.GetResourceVersion(), is.GetResourceVersion()))
 		}
 	}
 	return changes
 }
 
-// isHeartbeat tells whether two versions of a StorageBucket differ in the time of the last probe
-// alone, which the operator reports every five minutes.
-func isHeartbeat(was, is unstructured.Unstructured) bool {
-	if was.GetKind() != "StorageBucket" {
-		return false
-	}
+// isReport reports whether two versions of an object of ours differ only in the time of the last
+// probe, which is written every five minutes, or in messages of conditions, if these are announced.
+func (u *releaseChange) isReport(was, is unstructured.Unstructured) bool {
 	bare := func(o unstructured.Unstructured) map[string]any {
 		o = *o.DeepCopy()
 		o.SetResourceVersion("")
 		o.SetManagedFields(nil)
 		unstructured.RemoveNestedField(o.Object, "status", "lastProbeTime")
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && u.messagesChange {
+				delete(c, "message")
+			}
+		}
+		if len(conditions) > 0 {
+			_ = unstructured.SetNestedSlice(o.Object, conditions, "status", "conditions") // it was one
+		}
 		return o.Object
 	}
-	return reflect.DeepEqual(bare(was), bare(is))
+	return was.GroupVersionKind().Group == v1beta1.GroupVersion.Group && reflect.DeepEqual(bare(was), bare(is))
 }

@@ -3,9 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,8 +21,12 @@ import (
 	"leasehold.dev/test/harness/record"
 )
 
-// viewersRemark begins the line of CHANGELOG.md that announces new viewers.
-const viewersRemark = "- Viewers roll"
+// What begins the lines of CHANGELOG.md that announce new viewers, and other messages of
+// conditions: an upgrade writes each status with such a message once.
+const (
+	viewersRemark  = "- Viewers roll"
+	messagesRemark = "- Conditions have other messages"
+)
 
 // release is a version of the operator with the manifests that it ships.
 type release struct {
@@ -59,6 +61,8 @@ type releaseChange struct {
 	previous, current release
 	// viewersRoll: the two releases have different viewers, which CHANGELOG.md announces.
 	viewersRoll bool
+	// messagesChange: CHANGELOG.md announces other messages of conditions.
+	messagesChange bool
 
 	server    *s3
 	view      *v1beta1.MarkdownView
@@ -77,6 +81,11 @@ func newReleaseChange(ctx context.Context) (*releaseChange, error) {
 		current:  release{name: "current", dir: root, image: s.Image, viewerImage: s.ViewerImage},
 		server:   newS3(), view: newView(unique("view")),
 	}
+	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the changelog: %w", err)
+	}
+	u.messagesChange = announces(string(changes), messagesRemark)
 	same, err := sameImage(ctx, s.ViewerImage, s.PreviousViewerImage)
 	if err != nil {
 		return nil, err
@@ -87,26 +96,22 @@ func newReleaseChange(ctx context.Context) (*releaseChange, error) {
 		return u, nil
 	}
 	u.viewersRoll = true
-	changes, err := os.ReadFile(filepath.Join(root, "CHANGELOG.md"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading the changelog: %w", err)
-	}
-	if !announcesViewers(string(changes)) {
+	if !announces(string(changes), viewersRemark) {
 		return nil, fmt.Errorf("the viewer has changed since the release before, so an upgrade replaces all viewers: "+
 			"CHANGELOG.md needs a line that begins with %q", viewersRemark)
 	}
 	return u, nil
 }
 
-// announcesViewers tells whether the first section of the changelog that lists anything, the one
-// of the version under test, has a line about new viewers.
-func announcesViewers(changelog string) bool {
+// announces reports whether the first section of the changelog that lists anything, the one of the
+// version under test, has a line that begins with the remark.
+func announces(changelog, remark string) bool {
 	listed := false
 	for line := range strings.Lines(changelog) {
 		switch {
 		case strings.HasPrefix(line, "## ") && listed:
 			return false
-		case strings.HasPrefix(line, viewersRemark):
+		case strings.HasPrefix(line, remark):
 			return true
 		}
 		listed = listed || strings.HasPrefix(line, "- ")
@@ -192,14 +197,12 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	await(ctx, g, tenantReady(last), Succeed())
 	discard(ctx, g, last)
 
-	var leftOut func(unstructured.Unstructured) bool
 	if u.viewersRoll {
 		await(ctx, g, viewReady(u.view), Succeed())
-		leftOut = u.belongsToViewers
 	}
 	after, err := takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
-	changes, writes := u.before.changes(after, leftOut), u.writes(ctx, g, position)
+	changes, writes := u.before.changes(after, u), u.writes(ctx, g, position)
 	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name, took.Round(time.Second/10),
 		len(after.objects), len(changes), len(writes))
 	g.Expect(changes).To(BeEmpty())
@@ -229,6 +232,9 @@ func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookm
 	for _, e := range operatorWrites(events, record.Succeeded) {
 		ref := e.ObjectRef
 		if ref == nil || ref.Resource == "storagebuckets" && ref.Subresource == "status" {
+			continue
+		}
+		if u.messagesChange && ref.APIGroup == v1beta1.GroupVersion.Group && ref.Subresource == "status" {
 			continue
 		}
 		namespace := ref.Namespace
@@ -277,6 +283,9 @@ func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 
 // belongsToViewers tells whether a roll-out of new viewers changes the object.
 func (u *releaseChange) belongsToViewers(o unstructured.Unstructured) bool {
+	if !u.viewersRoll {
+		return false
+	}
 	switch o.GetKind() {
 	case "Deployment", "ReplicaSet", "Pod", "Endpoints", "EndpointSlice", "MarkdownView":
 		return o.GetNamespace() == u.view.Namespace
