@@ -8,11 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
-	"github.com/prometheus/client_golang/prometheus"
 	// The image has no folder of certificates: by these those of S3 services are judged.
 	_ "golang.org/x/crypto/x509roots/fallback"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -29,7 +26,6 @@ import (
 	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners"
-	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
@@ -42,8 +38,6 @@ const (
 	// memoryShare of the container's memory limit is used before garbage is collected
 	// more eagerly. It is less than what the alert LeaseholdMemory warns of.
 	memoryShare = 0.8
-	// debugPath is beside the metrics. The ClusterRole debug-reader grants it.
-	debugPath = "/debug/leasehold"
 )
 
 func main() {
@@ -107,15 +101,6 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("running the manager: %w", err)
 	}
 	return nil
-}
-
-// buildInfo is the metric that names the build, as other programs of the ecosystem have it.
-func buildInfo(build version.Info) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name:        "leasehold_build_info",
-		Help:        "1, with the version, the commit and the Go version that the operator was built from.",
-		ConstLabels: prometheus.Labels{"version": build.Version, "revision": build.Revision, "goversion": build.GoVersion},
-	}, func() float64 { return 1 })
 }
 
 // addRunnables is the list of controllers and of what runs beside them.
@@ -189,32 +174,4 @@ func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) 
 	return errors.Join(
 		tenant.SetupWebhookWithManager(mgr, o.tenants()),
 		markdownview.SetupWebhookWithManager(mgr))
-}
-
-// addChecks is the list of what /healthz and /readyz ask, each by its name, and the page
-// that shows the state behind them.
-func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
-	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
-		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects(), markdownview.WatchedObjects()))}
-	admins := access.New(mgr.GetClient(), o.adminRight(), clock.RealClock{})
-	if err := mgr.Add(admins); err != nil {
-		return fmt.Errorf("adding the review of the right to bind the admins' role: %w", err)
-	}
-	readyz["tenant-admin-role"] = admins.Check
-	if o.enableWebhooks {
-		// A whole TLS handshake with ourselves: it fails until there is a certificate.
-		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()
-	}
-	var errs []error
-	for name, check := range readyz {
-		errs = append(errs, mgr.AddReadyzCheck(name, check))
-	}
-	errs = append(errs,
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddHealthzCheck("workers", progress.Check))
-	// Without the filter that authorizes requests the page would be open to all.
-	if o.metricsSecure {
-		errs = append(errs, mgr.AddMetricsServerExtraHandler(debugPath, health.Page(o.podName, mgr.Elected(), progress)))
-	}
-	return errors.Join(errs...)
 }
