@@ -21,7 +21,7 @@ const (
 	handoverNone handover = iota
 	// handoverGiven: the bucket is this StorageBucket's from now on.
 	handoverGiven
-	// handoverVoid: the bucket's StorageBucket exists, so nobody may have it.
+	// handoverVoid: the StorageBucket that owns the bucket exists, so the annotation has no effect.
 	handoverVoid
 )
 

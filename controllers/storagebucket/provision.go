@@ -147,8 +147,8 @@ func failing(ctx context.Context, err error) (action, error) {
 	return action{verdict: verdict}, nil
 }
 
-// whose asks for the mark of a bucket. mark is that of another StorageBucket, "" if there is none.
-// problem is why that could not be told.
+// whose reads the mark of a bucket. mark is that of another StorageBucket, "" if there is none.
+// problem is why the mark could not be read.
 func whose(ctx context.Context, c *s3.Client, b *v1beta1.StorageBucket) (is owner, mark string, problem *s3.Verdict) {
 	uid, tagged, err := c.Tag(ctx, v1beta1.BucketTagOwner)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The tags of others stay, and a tag that somebody else has just changed is left.
+// ReplaceTag keeps all other tags, and leaves a tag whose value has changed since it was read.
 func TestReplaceTag(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from string
