@@ -72,7 +72,10 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 
 ##@ Test
 
-# Ginkgo's parallel processes. Specs mostly wait, so more than there are cores.
+# The integration suites, those that take longest first, and how many run at a time.
+SUITES       ?= storagebucket tenant manager markdownview memory counts continuity viewer
+LANES        ?= 4
+# Ginkgo's parallel processes in each suite. Specs mostly wait, so more than there are cores.
 PROCS        ?= 6
 # More flags for either, for example UNIT_FLAGS='-run Golden' or GINKGO_FLAGS='--focus=Retain'.
 UNIT_FLAGS   ?=
@@ -91,7 +94,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	echo; \
 	$(TOOLS)/testsummary \
 		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-release.xml:$(ARTIFACTS)/junit-monitoring.xml \
-		integration:$$integration:$(ARTIFACTS)/junit-integration.xml \
+		integration:$$integration$$(printf ':$(ARTIFACTS)/junit-integration-%s.xml' $(SUITES)) \
 		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # Packages whose tests the race detector slows down and tells nothing of: renderers, which
@@ -105,8 +108,10 @@ unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOL
 	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-release.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... | grep -vE '/test/(integration|e2e)'); \
+	raced=$$(echo "$$packages" | grep -vE '$(UNRACED)'); \
+	hack/compile.sh $(GO) $$race $$raced; \
 	status=0; \
-	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$(echo "$$packages" | grep -vE '$(UNRACED)') || status=$$?; \
+	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unit.xml -- $$race $(UNIT_FLAGS) $$raced || status=$$?; \
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unraced.xml -- $(UNIT_FLAGS) $$(echo "$$packages" | grep -E '$(UNRACED)') || status=$$?; \
 	for program in controlplane nodeimage release; do \
 		(cd hack/$$program && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$program.xml -- $$race $(UNIT_FLAGS) .) || status=$$?; \
@@ -117,9 +122,8 @@ unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOL
 # What happens at the memory limit needs cgroups and a machine that does little else: make memory.
 .PHONY: integration
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-integration.xml
-	@$(TOOLS)/ginkgo run -r --procs=$(PROCS) --randomize-all --keep-going --timeout=45m --poll-progress-after=60s \
-		--output-dir=$(ARTIFACTS) --junit-report=junit-integration.xml --label-filter='!cgroup' $(GINKGO_FLAGS) ./test/integration
+	@hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(LANES) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
+		--timeout=45m --poll-progress-after=60s --label-filter='!cgroup' $(GINKGO_FLAGS)
 
 # How many views of 880 KiB, and how many foreign objects of each kind. They need 8 GB of
 # memory, 10 GB of disk and half an hour.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,5 +238,46 @@ func TestVulncheck(t *testing.T) {
 		if want := "-db https://db.example.com ./..."; got.stdout != want {
 			t.Errorf("%s: called with %q, want %q", name, got.stdout, want)
 		}
+	}
+}
+
+// One suite that fails fails the run, and all suites run and show what they printed.
+func TestIntegration(t *testing.T) {
+	artifacts := t.TempDir()
+	ginkgo := filepath.Join(t.TempDir(), "ginkgo")
+	script := `[[ $1 != build ]] || exit 0
+for last; do :; done
+echo "$2 $last"
+[[ $last != *manager.test ]]`
+	if err := os.WriteFile(ginkgo, []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for suites, ok := range map[string]bool{"manager tenant viewer": false, "tenant viewer": true} {
+		got := run(t, "./integration.sh "+ginkgo+" "+artifacts+" 2 '"+suites+"' --flag", nil)
+		if got.ok != ok {
+			t.Errorf("%s: %+v, want ok %t", suites, got, ok)
+		}
+		for suite := range strings.FieldsSeq(suites) {
+			if line := "--flag test/integration/" + suite + "/" + suite + ".test"; !strings.Contains(got.stdout, line) {
+				t.Errorf("%s: %q lacks %q", suites, got.stdout, line)
+			}
+		}
+	}
+}
+
+// A suite that the Makefile does not name would not run.
+func TestIntegration_allSuites(t *testing.T) {
+	found, err := filepath.Glob("../test/integration/*/suite_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, f := range found {
+		want = append(want, filepath.Base(filepath.Dir(f)))
+	}
+	named := strings.Fields(run(t, `sed -n 's/^SUITES *?= //p' ../Makefile`, nil).stdout)
+	slices.Sort(named)
+	if diff := cmp.Diff(want, named); len(found) == 0 || diff != "" {
+		t.Errorf("the suites (-folders +Makefile):\n%s", diff)
 	}
 }

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs integration suites side by side, each with a control plane of its own, because specs
+# mostly wait. The first suites are those that take longest. The output of a suite is shown
+# when it ends.
+# Usage: hack/integration.sh GINKGO ARTIFACTS LANES "SUITES" [flags of ginkgo...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export GINKGO=$1 ARTIFACTS=$2
+lanes=$3
+read -ra suites <<<"$4"
+shift 4
+
+# suite runs one suite and prints where its output is; its arguments are the name and the flags.
+suite() {
+  local name=$1 log=$ARTIFACTS/integration-$1.log status=0
+  shift
+  touch "$running/$name"
+  "$GINKGO" run "$@" --output-dir="$ARTIFACTS" --junit-report="junit-integration-$name.xml" \
+    "test/integration/$name/$name.test" >"$log" 2>&1 || status=$?
+  rm "$running/$name"
+  echo "$log"
+  return "$status"
+}
+export -f suite
+
+mkdir -p "$ARTIFACTS"
+rm -f "$ARTIFACTS"/junit-integration*.xml
+running=$(mktemp -d)
+export running
+trap 'kill "$ticker"; rm -rf "$running"; rm -f test/integration/*/*.test' EXIT
+while sleep 30 >/dev/null 2>&1; do printf 'integration: after %d s these run: %s\n' "$SECONDS" "$(ls "$running" | xargs)"; done &
+ticker=$!
+
+"$GINKGO" build "${suites[@]/#/test/integration/}"
+# The loop is the only writer, so outputs do not mix. pipefail keeps a failure of xargs.
+printf '%s\n' "${suites[@]}" | xargs -P "$lanes" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
+  cat "$log"
+done
