@@ -254,7 +254,7 @@ func TestAViewThatGoes(t *testing.T) {
 			t.Errorf("got %v, %v and the writes %v, want nothing", result, err, w.writes)
 		}
 	})
-	t.Run("is forgotten when it is gone (R20)", func(t *testing.T) {
+	t.Run("is forgotten when it is gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.available.WithLabelValues("ns", "book").Set(1)
 		w.available.WithLabelValues("ns", "other").Set(1)

@@ -29,7 +29,7 @@ func deploymentFor(t *testing.T, v *v1beta1.MarkdownView) *appsv1.Deployment {
 	return d
 }
 
-// V-D, by the evaluator that the API server uses.
+// The evaluator is that of the API server.
 func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

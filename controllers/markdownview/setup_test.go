@@ -30,7 +30,7 @@ func requested(requests []reconcile.Request) string {
 	return fmt.Sprint(names)
 }
 
-// V14: every view is looked at from time to time, and no more often.
+// Every view is looked at from time to time, and no more often.
 func TestViewsDue(t *testing.T) {
 	named := func(name string, with ...func(*v1beta1.MarkdownView)) client.Object {
 		return view(append(with, func(v *v1beta1.MarkdownView) { v.Name, v.UID = name, types.UID(name) })...)

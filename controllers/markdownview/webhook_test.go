@@ -26,7 +26,7 @@ func TestCreateTellsAllAtOnce(t *testing.T) {
 	}
 }
 
-// R24: what a newer rule would refuse can still be changed in other ways.
+// What a newer rule would refuse can still be changed in other ways.
 func TestUpdateJudgesWhatItChanges(t *testing.T) {
 	bad := func() *v1beta1.MarkdownView { return view(showing(files{"a/b": ""}), replicas(9), image(" ")) }
 	for reason, tc := range map[string]struct {

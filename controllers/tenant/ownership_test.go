@@ -11,7 +11,7 @@ import (
 )
 
 // TestOwnsTruthTable walks every combination of what an object can say and what
-// we can remember (T-B). The rows that mean "ours" are written out; whatever is
+// we can remember. The rows that mean "ours" are written out; whatever is
 // not among them must be "not ours".
 func TestOwnsTruthTable(t *testing.T) {
 	const self, other, object = types.UID("tenant"), types.UID("other"), types.UID("object")

@@ -43,7 +43,7 @@ func requested(requests []reconcile.Request) string {
 	return fmt.Sprint(slices.Compact(names))
 }
 
-// T17: the periodic look is at Ready Tenants whose time has come, and only then.
+// The resync reconciles Ready Tenants that are due, and no others.
 func TestTenantsDue(t *testing.T) {
 	now := testingclock.NewFakeClock(epoch)
 	r := mapping(t, now, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),

@@ -72,9 +72,9 @@ func TestTenant(t *testing.T) {
 			}
 			g.Expect(shared.kubectl(ctx, "events", "--for=tenant.leasehold.dev/"+one.Name)).To(ContainSubstring("created namespace " + one.dev))
 		})).
-		Assess("gives its admins no right to the namespaces themselves, by any subresource (T-D)", step(one.reachNoNamespace)).
+		Assess("gives its admins no right to the namespaces themselves, by any subresource", step(one.reachNoNamespace)).
 		Assess("lets its admins give others no more than they have", step(one.giveNoMore)).
-		Assess("is not mixed up with another that has an admin of the same name (T-H)", step(func(ctx context.Context, g *WithT) {
+		Assess("is not mixed up with another that has an admin of the same name", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.client.Create(ctx, other.Tenant)).To(Succeed())
 			await(ctx, g, tenantReady(other.Tenant), Succeed())
 			robots := map[string]client.Client{one.Name: one.robot(ctx, g), other.Name: other.robot(ctx, g)}
@@ -93,8 +93,8 @@ func TestTenant(t *testing.T) {
 			}
 			g.Expect(robots[one.Name].Get(ctx, client.ObjectKeyFromObject(other), &v1beta1.Tenant{})).To(forbidden())
 		})).
-		Assess("puts its marks back when somebody has stripped them (T-C)", step(one.restoresMarks)).
-		Assess("takes the rights of those who are admins no more (T-R)", step(one.takesRights)).
+		Assess("puts its marks back when somebody has stripped them", step(one.restoresMarks)).
+		Assess("takes the rights of those who are admins no more", step(one.takesRights)).
 		Feature())
 }
 

@@ -66,7 +66,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("no spec", "", nil, "spec"),
 		Entry("no markdowns", "", spec{}, "spec.markdowns: Required value"),
 		Entry("empty markdowns", "", spec{"markdowns": map[string]any{}}, "should have at least 1 properties"),
-		Entry("no SUMMARY.md (V6)", "", spec{"markdowns": map[string]any{"a.md": "x"}}, "markdowns must have SUMMARY.md."),
+		Entry("no SUMMARY.md", "", spec{"markdowns": map[string]any{"a.md": "x"}}, "markdowns must have SUMMARY.md."),
 		Entry("SUMMARY.md in other letters", "", spec{"markdowns": map[string]any{"Summary.md": "x"}}, "markdowns must have SUMMARY.md."),
 		Entry("129 files", "", good(spec{"markdowns": func() map[string]any {
 			m := map[string]any{"SUMMARY.md": "x"}
@@ -75,25 +75,25 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			}
 			return m
 		}()}), "must have at most 128 items"),
-		Entry("a way up (V-A)", "", beside("../x.md", "x"), "each name in markdowns must be"),
-		Entry("an absolute path (V-A)", "", beside("/etc/x.md", "x"), "each name in markdowns must be"),
-		Entry("the volume's own link (V-A)", "", beside("..data", "x"), "each name in markdowns must be"),
-		Entry("a hidden file (V-A)", "", beside(".x.md", "x"), "each name in markdowns must be"),
-		Entry("a folder (V-A)", "", beside("a/b.md", "x"), "each name in markdowns must be"),
-		Entry("no name (V-A)", "", beside("", "x"), "each name in markdowns must be"),
-		Entry("a line break (V-A)", "", beside("a\n.md", "x"), "each name in markdowns must be"),
-		Entry("a name with a line break after it (V-A)", "", beside("a.md\n", "x"), "each name in markdowns must be"),
-		Entry("a zero byte (V-A)", "", beside("a\x00.md", "x"), "each name in markdowns must be"),
-		Entry("a backslash (V-A)", "", beside(`a\b.md`, "x"), "each name in markdowns must be"),
-		Entry("a template (V-A)", "", beside("{{.}}.md", "x"), "each name in markdowns must be"),
+		Entry("a way up", "", beside("../x.md", "x"), "each name in markdowns must be"),
+		Entry("an absolute path", "", beside("/etc/x.md", "x"), "each name in markdowns must be"),
+		Entry("the volume's own link", "", beside("..data", "x"), "each name in markdowns must be"),
+		Entry("a hidden file", "", beside(".x.md", "x"), "each name in markdowns must be"),
+		Entry("a folder", "", beside("a/b.md", "x"), "each name in markdowns must be"),
+		Entry("no name", "", beside("", "x"), "each name in markdowns must be"),
+		Entry("a line break", "", beside("a\n.md", "x"), "each name in markdowns must be"),
+		Entry("a name with a line break after it", "", beside("a.md\n", "x"), "each name in markdowns must be"),
+		Entry("a zero byte", "", beside("a\x00.md", "x"), "each name in markdowns must be"),
+		Entry("a backslash", "", beside(`a\b.md`, "x"), "each name in markdowns must be"),
+		Entry("a template", "", beside("{{.}}.md", "x"), "each name in markdowns must be"),
 		Entry("a letter beyond ASCII", "", beside("é.md", "x"), "each name in markdowns must be"),
 		Entry("another ending", "", beside("a.html", "x"), "each name in markdowns must be"),
 		Entry("a name of 254 letters", "", beside(strings.Repeat("a", 251)+".md", "x"), "each name in markdowns must be"),
 		Entry("a file of 262145 letters", "", beside("a.md", strings.Repeat("x", 262145)), "may not be more than 262144"),
 		Entry("a number for content", "", beside("a.md", int64(1)), "must be of type string"),
 		Entry("a list for content", "", good(spec{"markdowns": []any{"SUMMARY.md"}}), "must be of type object"),
-		Entry("6 replicas (V6)", "", good(spec{"replicas": int64(6)}), "should be less than or equal to 5"),
-		Entry("0 replicas (V6)", "", good(spec{"replicas": int64(0)}), "should be greater than or equal to 1"),
+		Entry("6 replicas", "", good(spec{"replicas": int64(6)}), "should be less than or equal to 5"),
+		Entry("0 replicas", "", good(spec{"replicas": int64(0)}), "should be greater than or equal to 1"),
 		Entry("half a replica", "", good(spec{"replicas": 1.5}), "must be of type int32"),
 		Entry("an image of no name", "", good(spec{"viewerImage": ":v1"}), "the name of an image must be like"),
 		Entry("an image with a space", "", good(spec{"viewerImage": "a b"}), "the name of an image must be like"),
@@ -101,11 +101,11 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("an image with half a digest", "", good(spec{"viewerImage": "viewer@sha256:abc"}), "the name of an image must be like"),
 		Entry("an image of 513 letters", "", good(spec{"viewerImage": strings.Repeat("a", 513)}), "may not be more than 512"),
 		Entry("33 arguments", "", good(spec{"viewerArgs": slices.Repeat([]any{"x"}, 33)}), "must have at most 32 items"),
-		Entry("a name of 57 letters (R19)", strings.Repeat("a", 57), good(nil), "metadata.name must be at most 56 characters long"),
-		Entry("a name with a dot (R19)", "a.b", good(nil), "metadata.name must be at most 56 characters long, consist of lower case letters, digits and '-'"),
+		Entry("a name of 57 letters", strings.Repeat("a", 57), good(nil), "metadata.name must be at most 56 characters long"),
+		Entry("a name with a dot", "a.b", good(nil), "metadata.name must be at most 56 characters long, consist of lower case letters, digits and '-'"),
 	)
 
-	It("tells all that is wrong at once (V6)", func(ctx SpecContext) {
+	It("tells all that is wrong at once", func(ctx SpecContext) {
 		// The schema speaks first, then its rules, and the webhook last; each tells all it finds.
 		err := k8s.Create(ctx, typed(unique("all"), good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.replicas"), ContainSubstring("spec.viewerImage"))))
@@ -119,7 +119,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			ContainSubstring("at most 921600 bytes (900 KiB)"), ContainSubstring("the name of an image must be like"))))
 	})
 
-	It("takes a name of 56 letters, and all its children fit (R19)", func(ctx SpecContext) {
+	It("takes a name of 56 letters, and all its children fit", func(ctx SpecContext) {
 		name := unique("long") + "-"
 		v := givenReady(ctx, build(name+strings.Repeat("a", 56-len(name))))
 		Expect(v.Name).To(HaveLen(56))
@@ -129,7 +129,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		}
 	})
 
-	It("takes 900 KiB, and not one byte more (R21)", func(ctx SpecContext) {
+	It("takes 900 KiB, and not one byte more", func(ctx SpecContext) {
 		v := given(ctx, build(unique("full"), showing(ofSize(v1beta1.MaxMarkdownBytes))))
 		eventuallyObserved(ctx, v)
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse))
@@ -149,7 +149,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Expect(err).To(MatchError(ContainSubstring("at most 921600 bytes")))
 	})
 
-	It("stores no image where none is named, on creation and on update, and the viewer is the default (V5)", func(ctx SpecContext) {
+	It("stores no image where none is named, on creation and on update, and the viewer is the default", func(ctx SpecContext) {
 		v := given(ctx, build(unique("default")))
 		runs := func(stored, run string) {
 			GinkgoHelper()

@@ -13,7 +13,7 @@ var _ = Describe("Without webhooks that answer", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(suite.NeedsControllers)
 
-	It("a view is deleted in each way, and no live one is changed unchecked (D9)", func(ctx SpecContext) {
+	It("a view is deleted in each way, and no live one is changed unchecked", func(ctx SpecContext) {
 		policies := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
 		kept := givenReady(ctx, build(unique("kept")))

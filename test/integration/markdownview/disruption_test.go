@@ -33,7 +33,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(settled)
 
-	It("a killed leader's work is taken up by the standby, and nothing is done twice (R8)", func(ctx SpecContext) {
+	It("a killed leader's work is taken up by the standby, and nothing is done twice", func(ctx SpecContext) {
 		leader := suite.Leader(ctx)
 		var views []*v1beta1.MarkdownView
 		for range 8 {
@@ -60,7 +60,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Expect(suite.Leader(ctx).Name()).NotTo(Equal(leader.Name()))
 	})
 
-	It("its webhooks: the schema refuses what it can, and the operator the rest (R22)", func(ctx SpecContext) {
+	It("its webhooks: the schema refuses what it can, and the operator the rest", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("held")))
 		withoutWebhooks(ctx)
 		for _, wrong := range []spec{beside("a/b.md", "x"), good(spec{"replicas": int64(9)}), {"markdowns": map[string]any{}}} {
@@ -105,7 +105,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		eventuallyReady(ctx, held)
 	})
 
-	It("a rule: what was stored meanwhile can still be changed when the rule is back (R24)", func(ctx SpecContext) {
+	It("a rule: what was stored meanwhile can still be changed when the rule is back", func(ctx SpecContext) {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "markdownviews.leasehold.dev"}}
 		markdowns := func(c *apiextensionsv1.CustomResourceDefinition, f func(*apiextensionsv1.JSONSchemaProps)) {
 			schema := c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -151,7 +151,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		eventuallyReady(ctx, v)
 	})
 
-	It("the whole operator: nothing unchecked comes in, and what is there can be deleted (R22)", func(ctx SpecContext) {
+	It("the whole operator: nothing unchecked comes in, and what is there can be deleted", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("dead")))
 		suite.StopReplicas(ctx)
 		DeferCleanup(suite.StartReplicas)
@@ -165,7 +165,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		}
 	})
 
-	It("an AdmissionReview of 8 MiB is refused, and costs no memory that is kept (V-C)", func(ctx SpecContext) {
+	It("an AdmissionReview of 8 MiB is refused, and costs no memory that is kept", func(ctx SpecContext) {
 		replica := suite.Leader(ctx)
 		for range 10 {
 			Expect(review(ctx, replica, 8<<20)).To(HaveField("Allowed", BeFalse()))

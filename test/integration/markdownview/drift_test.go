@@ -71,7 +71,7 @@ var _ = Describe("Drift", func() {
 		o.SetOwnerReferences(owners)
 	}
 
-	DescribeTable("is put right and told (V12)",
+	DescribeTable("is put right and told",
 		func(ctx SpecContext, childOf childOf, spoil func(client.Object)) {
 			v := givenReady(ctx, build(unique("drift"), func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a", "b"} }))
 			child := childOf(v)
@@ -163,7 +163,7 @@ var _ = Describe("Drift", func() {
 		Entry("port of the Service", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Ports[0].Port = 81 })),
 	)
 
-	DescribeTable("of a child that is deleted is put right and told (V12)", func(ctx SpecContext, childOf childOf) {
+	DescribeTable("of a child that is deleted is put right and told", func(ctx SpecContext, childOf childOf) {
 		v := givenReady(ctx, build(unique("lost")))
 		child := childOf(v)
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(child), child)).To(Succeed())

@@ -25,7 +25,7 @@ var _ = Describe("kstatus", func() {
 		}
 	}
 
-	It("reads a MarkdownView right all its life (R25)", func(ctx SpecContext) {
+	It("reads a MarkdownView right all its life", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life")))
 		Expect(operator.Kstatus(v)).To(Equal(status.InProgressStatus), "before the operator has seen it")
 		eventuallyObserved(ctx, v)

@@ -17,7 +17,7 @@ import (
 )
 
 var _ = Describe("A MarkdownView", func() {
-	It("gets its ConfigMap, Deployment and Service, and says where the page is (V1-V4, V7-V10)", func(ctx SpecContext) {
+	It("gets its ConfigMap, Deployment and Service, and says where the page is", func(ctx SpecContext) {
 		v := given(ctx, build(unique("life"), replicas(2)))
 		eventuallyObserved(ctx, v)
 
@@ -64,13 +64,13 @@ var _ = Describe("A MarkdownView", func() {
 			HaveField("AvailableReplicas", BeEquivalentTo(2)), HaveField("Replicas", BeEquivalentTo(2)),
 			HaveField("URL", "http://viewer-"+v.Name+".default.svc"), HaveField("ContentHash", HaveLen(64))))
 
-		By("telling so once, in its own namespace (V16)")
+		By("telling so once, in its own namespace")
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventAvailable, Times: 1}))
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(1))
 	})
 
-	It("shows what matters in columns, and can be waited for from the start (V11, R25)", func(ctx SpecContext) {
+	It("shows what matters in columns, and can be waited for from the start", func(ctx SpecContext) {
 		v := given(ctx, build(unique("show")))
 		waited := make(chan error, 1)
 		go func() {
@@ -95,7 +95,7 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(suite.Kubectl(ctx, "get", "mdv,leasehold", "-n", v.Namespace)).To(ContainSubstring(v.Name))
 	})
 
-	It("shows other content by other Pods, and the same content by the same (R18)", func(ctx SpecContext) {
+	It("shows other content by other Pods, and the same content by the same", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("content"), showing(files{"SUMMARY.md": "a", "old.md": "b"})))
 		deployment := deploymentOf(v)
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
@@ -144,7 +144,7 @@ var _ = Describe("A MarkdownView", func() {
 		Eventually(ctx, container).Should(And(HaveField("Image", "leasehold-viewer:dev"), HaveField("Args", BeEmpty())))
 	})
 
-	It("can be scaled by kubectl within its limits, and not beyond (V-E, V6)", func(ctx SpecContext) {
+	It("can be scaled by kubectl within its limits, and not beyond", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("scale")))
 		for _, n := range []string{"9", "6", "0"} {
 			out, err := suite.Kubectl(ctx, "scale", "mdv", v.Name, "-n", v.Namespace, "--replicas="+n)
@@ -192,7 +192,7 @@ var _ = Describe("A MarkdownView", func() {
 		Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: "do not become ready", Times: 1}))
 
-		By("recovering (V15)")
+		By("recovering")
 		eventuallyReady(ctx, v)
 		Expect(v.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected))

@@ -49,7 +49,7 @@ func inConflict() OmegaMatcher {
 }
 
 var _ = Describe("What does not belong to a MarkdownView", func() {
-	DescribeTable("keeps what was there before, and gives way once it is gone (R3)",
+	DescribeTable("keeps what was there before, and gives way once it is gone",
 		func(ctx SpecContext, kind string, marked bool) {
 			v := build(unique("clash"))
 			stranger := strangers[kind](v)
@@ -100,7 +100,7 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 		Entry("Service with our label", "Service", true),
 	)
 
-	It("is not made ours by an owner reference that is no controller's (R3)", func(ctx SpecContext) {
+	It("is not made ours by an owner reference that is no controller's", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("owner")))
 		configMap := configMapOf(v)
 		change(ctx, configMap, func(c *corev1.ConfigMap) {
@@ -156,7 +156,7 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 var _ = Describe("When a MarkdownView is deleted", func() {
 	BeforeEach(suite.NeedsControllers)
 
-	DescribeTable("its children go with it, and are not made anew (V18)",
+	DescribeTable("its children go with it, and are not made anew",
 		func(ctx SpecContext, propagation metav1.DeletionPropagation) {
 			v := givenReady(ctx, build(unique("gone")))
 			Expect(v).To(expect.HaveNoFinalizers(), "deleting needs nobody")

@@ -14,7 +14,7 @@ import (
 )
 
 var _ = Describe("The viewers' Pods", func() {
-	It("are admitted where `restricted` is enforced, and have no token (V-D)", func(ctx SpecContext) {
+	It("are admitted where `restricted` is enforced, and have no token", func(ctx SpecContext) {
 		suite.NeedsControllers() // for the default ServiceAccount
 		ns := newNamespace(ctx, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 		v := given(ctx, build(unique("strict"), in(ns)))
@@ -49,7 +49,7 @@ var _ = Describe("The viewers' Pods", func() {
 		}
 	})
 
-	It("have the content to read, scratch to write to, and nothing else (V-D)", func(ctx SpecContext) {
+	It("have the content to read, scratch to write to, and nothing else", func(ctx SpecContext) {
 		v := given(ctx, build(unique("pod")))
 		eventuallyObserved(ctx, v)
 		d := deploymentOf(v)

@@ -32,7 +32,7 @@ var _ = Describe("A steady state", Serial, func() {
 		Expect(reconciles(ctx)-before).To(BeNumerically(">=", n), "the controller must have been alive")
 	}
 
-	It("is left alone: 100 looks, no write and no event (R7)", func(ctx SpecContext) {
+	It("is left alone: 100 looks, no write and no event", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("calm"), replicas(2)))
 		Eventually(ctx, eventsAbout(v)).Should(HaveLen(1))
 		since := suite.AuditPosition()
@@ -41,7 +41,7 @@ var _ = Describe("A steady state", Serial, func() {
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(1))
 	})
 
-	It("of a conflict is left alone too: nothing is tried again and again (R7)", func(ctx SpecContext) {
+	It("of a conflict is left alone too: nothing is tried again and again", func(ctx SpecContext) {
 		v := build(unique("calm"))
 		stranger := strangers["Service"](v)
 		Expect(k8s.Create(ctx, stranger)).To(Succeed())
@@ -57,7 +57,7 @@ var _ = Describe("A steady state", Serial, func() {
 		Expect(eventsAbout(v)(ctx)).To(HaveLen(3))
 	})
 
-	It("ends with the view: its metrics go when it goes (V17, R20)", func(ctx SpecContext) {
+	It("ends with the view: its metrics go when it goes", func(ctx SpecContext) {
 		v := given(ctx, build(unique("gauge")))
 		series := fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`, v.Name, v.Namespace)
 		Eventually(ctx, suite.HasMetric).WithArguments(series).Should(BeTrue())
@@ -70,7 +70,7 @@ var _ = Describe("A steady state", Serial, func() {
 		Eventually(ctx, suite.HasMetric).WithArguments(fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`, alive.Name, alive.Namespace)).Should(BeTrue())
 	})
 
-	It("is looked at from time to time, though nothing changes (V14)", func(ctx SpecContext) {
+	It("is looked at from time to time, though nothing changes", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("tick")))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(v), v)).To(Succeed())
 		before := reconciles(ctx)

@@ -108,7 +108,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		operator.Change(ctx, k8s, ours, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketDelete })
 	}, SpecTimeout(time.Minute))
 
-	It("shows the bucket, how it stands and when it was looked at (R25)", func(ctx SpecContext) {
+	It("shows the bucket, how it stands and when it was looked at", func(ctx SpecContext) {
 		name := bucketOnServer(ctx)
 		b := given(ctx, build(place(ctx), storage.Endpoint(), name))
 		eventuallyReady(ctx, b)
@@ -124,7 +124,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		Expect(cells[4]).To(MatchRegexp(`^\d+s$`))
 	}, SpecTimeout(time.Minute))
 
-	It("has the Ready condition from the first status on, so that kubectl wait works from the creation (R25)", func(ctx SpecContext) {
+	It("has the Ready condition from the first status on, so that kubectl wait works from the creation", func(ctx SpecContext) {
 		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx)))
 		out, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "--timeout=30s", "-n", b.Namespace, "storagebucket/"+b.Name)
 		Expect(err).NotTo(HaveOccurred(), out)
@@ -133,7 +133,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		Expect(first).To(expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 	}, SpecTimeout(time.Minute))
 
-	It("is read by kstatus as it is meant (R25)", func(ctx SpecContext) {
+	It("is read by kstatus as it is meant", func(ctx SpecContext) {
 		namespace := place(ctx)
 		well := given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx)))
 		broken := given(ctx, build(namespace, "http://169.254.169.254", "data"))
@@ -145,7 +145,7 @@ var _ = Describe("The API of StorageBucket", operator.OldestKubernetes, func() {
 		}
 	}, SpecTimeout(time.Minute))
 
-	DescribeTable("lets what was stored under another rule be changed in other ways (R24)", func(ctx SpecContext, field string, invalid change, message string) {
+	DescribeTable("lets what was stored under another rule be changed in other ways", func(ctx SpecContext, field string, invalid change, message string) {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "storagebuckets.leasehold.dev"}}
 		set := func(ctx context.Context, rules apiextensionsv1.ValidationRules) {
 			operator.Change(ctx, k8s, crd, func(c *apiextensionsv1.CustomResourceDefinition) {

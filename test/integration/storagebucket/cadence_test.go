@@ -20,7 +20,7 @@ import (
 )
 
 var _ = Describe("The cadence of probes", func() {
-	It("is the period of each bucket, never more often, whatever changes around it (R11)", func(ctx SpecContext) {
+	It("is the period of each bucket, never more often, whatever changes around it", func(ctx SpecContext) {
 		proxy, often, seldom := through(fault.Options{}), bucketOnServer(ctx), bucketOnServer(ctx)
 		namespace := place(ctx)
 		b := given(ctx, build(namespace, proxy.URL(), often))
@@ -45,7 +45,7 @@ var _ = Describe("The cadence of probes", func() {
 		Eventually(func() int { return len(probes(proxy, seldom)) }).Should(Equal(2))
 	}, SpecTimeout(2*time.Minute))
 
-	It("does not suffer from an endpoint that swallows every request, and neither does deletion (R13)", func(ctx SpecContext) {
+	It("does not suffer from an endpoint that swallows every request, and neither does deletion", func(ctx SpecContext) {
 		proxy, dark := through(fault.Options{}), through(fault.Options{})
 		hole := dark.Inject(fault.Rule{Fault: fault.BlackHole{}})
 		namespace := place(ctx)
@@ -76,7 +76,7 @@ var _ = Describe("The cadence of probes", func() {
 		Eventually(ctx, operator.Reading(k8s, swallowed[0])).WithTimeout(expect.Quick).Should(expect.BeGone())
 	}, SpecTimeout(3*time.Minute))
 
-	It("is kept by the leader alone, and goes on after it without a stampede (R10, R12)", Serial, func(ctx SpecContext) {
+	It("is kept by the leader alone, and goes on after it without a stampede", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
 		proxy, namespace, name := through(fault.Options{}), place(ctx), bucketOnServer(ctx)
 		b := given(ctx, build(namespace, proxy.URL(), name))
@@ -140,7 +140,7 @@ var _ = Describe("The cadence of probes", func() {
 })
 
 var _ = Describe("A converged bucket", func() {
-	It("costs no write and no event while nothing changes, however often it is probed (R7)", func(ctx SpecContext) {
+	It("costs no write and no event while nothing changes, however often it is probed", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		namespace := place(ctx)
 		well := given(ctx, build(namespace, proxy.URL(), name))
@@ -171,7 +171,7 @@ var _ = Describe("A converged bucket", func() {
 		Eventually(written).Should(Equal([]string{"patch storagebuckets/status " + b.Name}))
 	}, SpecTimeout(2*time.Minute))
 
-	It("is a series of its own, which goes with it (R20)", Serial, func(ctx SpecContext) {
+	It("is a series of its own, which goes with it", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
 		b := given(ctx, build(place(ctx), storage.Endpoint(), bucketOnServer(ctx)))
 		eventuallyReady(ctx, b)

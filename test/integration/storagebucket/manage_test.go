@@ -343,7 +343,7 @@ var _ = Describe("The end of a managed bucket", func() {
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Warning BucketRetained"))
 	}, SpecTimeout(time.Minute))
 
-	It("does not keep a namespace from going under Retain, whatever has died (R17)", func(ctx SpecContext) {
+	It("does not keep a namespace from going under Retain, whatever has died", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		proxy, namespace := through(fault.Options{}), place(ctx)
 		hole := proxy.Inject(fault.Rule{Fault: fault.BlackHole{}})

@@ -35,7 +35,7 @@ var _ = Describe("Probing a bucket", func() {
 		Expect(proxy.Journal().Mutating()).To(BeEmpty(), "Observe never sends a request that changes something")
 	}, SpecTimeout(time.Minute))
 
-	DescribeTable("names what it finds by the S3 service's answer (R14)", func(ctx SpecContext, reason string, rule fault.Fault) {
+	DescribeTable("names what it finds by the S3 service's answer", func(ctx SpecContext, reason string, rule fault.Fault) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		injection := proxy.Inject(fault.Rule{Fault: rule})
 		b := given(ctx, build(place(ctx), proxy.URL(), name, probing(10, 2, 1)))
@@ -66,7 +66,7 @@ var _ = Describe("Probing a bucket", func() {
 		Entry("a connection cut before the answer", SpecTimeout(time.Minute), v1beta1.ReasonEndpointUnreachable, fault.Cut{At: fault.AfterAnswer}),
 	)
 
-	It("is not held up by a body without an end (R14)", func(ctx SpecContext) {
+	It("is not held up by a body without an end", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		denied := proxy.Inject(fault.Rule{Match: fault.Match{Methods: []string{http.MethodHead}}, Fault: fault.Answer{Status: http.StatusForbidden}})
 		endless := proxy.Inject(fault.Rule{Match: fault.Match{Methods: []string{http.MethodGet}}, Fault: fault.Endless{}})
@@ -76,7 +76,7 @@ var _ = Describe("Probing a bucket", func() {
 		Expect(endless.Happened()).To(BeTrue())
 	}, SpecTimeout(time.Minute))
 
-	DescribeTable("names what it finds below HTTP (R14)", func(ctx SpecContext, reason string, scheme string, wire fault.Wire) {
+	DescribeTable("names what it finds below HTTP", func(ctx SpecContext, reason string, scheme string, wire fault.Wire) {
 		proxy, name := through(fault.Options{Wire: fault.TLS}), bucketOnServer(ctx)
 		namespace := place(ctx)
 		Expect(k8s.Create(ctx, &corev1.ConfigMap{ObjectMeta: named(namespace, "ca"), Data: map[string]string{"ca.crt": string(proxy.CA())}})).To(Succeed())
@@ -107,7 +107,7 @@ var _ = Describe("Probing a bucket", func() {
 		Entry("silence", SpecTimeout(time.Minute), v1beta1.ReasonProbeTimeout, "https", fault.Silent),
 	)
 
-	It("does not trust a certificate without its authority (R14)", func(ctx SpecContext) {
+	It("does not trust a certificate without its authority", func(ctx SpecContext) {
 		proxy := through(fault.Options{Wire: fault.TLS})
 		b := given(ctx, build(place(ctx), proxy.URL(), bucketOnServer(ctx)))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonTLSVerificationFailed)
@@ -127,7 +127,7 @@ var _ = Describe("Probing a bucket", func() {
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(2*time.Minute))
 
-	It("tells a server that is not there from one that has no such bucket, and from a name that nobody has (R14)", func(ctx SpecContext) {
+	It("tells a server that is not there from one that has no such bucket, and from a name that nobody has", func(ctx SpecContext) {
 		namespace := place(ctx)
 		gone := through(fault.Options{})
 		Expect(gone.Close()).To(Succeed())
@@ -142,7 +142,7 @@ var _ = Describe("Probing a bucket", func() {
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProbeTimeout)))
 	}, SpecTimeout(time.Minute))
 
-	It("tells what a real server makes of wrong credentials and missing rights (R14)", func(ctx SpecContext) {
+	It("tells what a real server makes of wrong credentials and missing rights", func(ctx SpecContext) {
 		namespace, name := place(ctx), bucketOnServer(ctx)
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUser)
 		Expect(err).NotTo(HaveOccurred())
@@ -160,7 +160,7 @@ var _ = Describe("Probing a bucket", func() {
 })
 
 var _ = Describe("Credentials of a bucket", func() {
-	It("are read anew at each probe: a rotation, a loss and a return need no restart (R15)", func(ctx SpecContext) {
+	It("are read anew at each probe: a rotation, a loss and a return need no restart", func(ctx SpecContext) {
 		namespace, name := place(ctx), bucketOnServer(ctx)
 		b := given(ctx, build(namespace, storage.Endpoint(), name))
 		eventuallyReady(ctx, b)
@@ -198,7 +198,7 @@ var _ = Describe("Credentials of a bucket", func() {
 })
 
 var _ = Describe("The failure threshold", func() {
-	It("holds Ready for two failures of three, flips once, and back at one success: two events (R16)", func(ctx SpecContext) {
+	It("holds Ready for two failures of three, flips once, and back at one success: two events", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		b := given(ctx, build(place(ctx), proxy.URL(), name, probing(10, 2, 3)))
 		eventuallyReady(ctx, b)

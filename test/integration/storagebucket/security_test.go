@@ -77,7 +77,7 @@ func (s *s3Stub) got() []http.Header {
 }
 
 var _ = Describe("References of a bucket", func() {
-	It("reach into its own namespace only (B-A)", func(ctx SpecContext) {
+	It("reach into its own namespace only", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), bucketOnServer(ctx)
 		elsewhere, here := place(ctx), &corev1.Namespace{ObjectMeta: named("", operator.Unique("bare"))}
 		Expect(k8s.Create(ctx, here)).To(Succeed())
@@ -102,7 +102,7 @@ var _ = Describe("References of a bucket", func() {
 		}).Should(Succeed())
 	}, SpecTimeout(time.Minute))
 
-	It("have no namespace that could be filled in (B-A)", func(ctx SpecContext) {
+	It("have no namespace that could be filled in", func(ctx SpecContext) {
 		namespace := place(ctx)
 		raw := &unstructured.Unstructured{}
 		for _, field := range []string{
@@ -117,7 +117,7 @@ var _ = Describe("References of a bucket", func() {
 })
 
 var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
-	DescribeTable("lets no byte through to where no bucket is (B-B)", func(ctx SpecContext, address, host string) {
+	DescribeTable("lets no byte through to where no bucket is", func(ctx SpecContext, address, host string) {
 		accepted, endpoint := &atomic.Int32{}, "http://"+host
 		if address != "" {
 			var port int
@@ -141,14 +141,14 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 		Entry("an old way to write loopback", SpecTimeout(time.Minute), "127.0.0.2:0", "[::127.0.0.2]"),
 	)
 
-	It("knows the API server and the Services by themselves (B-B)", func(ctx SpecContext) {
+	It("knows the API server and the Services by themselves", func(ctx SpecContext) {
 		var service corev1.Service
 		Expect(k8s.Get(ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &service)).To(Succeed())
 		b := given(ctx, build(place(ctx), "https://"+service.Spec.ClusterIP, "some-bucket"))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
 	}, SpecTimeout(time.Minute))
 
-	It("follows no redirect to where it would not go itself, and repeats nothing of the answer (B-B)", func(ctx SpecContext) {
+	It("follows no redirect to where it would not go itself, and repeats nothing of the answer", func(ctx SpecContext) {
 		port, accepted := listener(ctx, "127.0.0.2:0")
 		target := fmt.Sprintf("http://127.0.0.2:%d/latest/meta-data", port)
 		stub := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +163,7 @@ var _ = Describe("The guard of addresses", operator.OldestKubernetes, func() {
 })
 
 var _ = Describe("Requests to a bucket", func() {
-	It("are signed with the Secret's keys, carry no token and nothing that lies around (B-D, B-E)", func(ctx SpecContext) {
+	It("are signed with the Secret's keys, carry no token and nothing that lies around", func(ctx SpecContext) {
 		namespace := place(ctx)
 		keys(ctx, namespace, "own", env.S3Account{AccessKey: "OWNKEYID", SecretKey: "own-secret"})
 		// It would be well with the keys of the operator's environment.
@@ -193,7 +193,7 @@ var _ = Describe("Requests to a bucket", func() {
 			ContainElement(HaveKeyWithValue("X-Amz-Security-Token", []string{"session-of-the-secret"})))
 	}, SpecTimeout(time.Minute))
 
-	It("leave no secret in logs, events, status or metrics, whatever fails (B-C)", Serial, func(ctx SpecContext) {
+	It("leave no secret in logs, events, status or metrics, whatever fails", Serial, func(ctx SpecContext) {
 		suite.NeedsProcesses()
 		const secret, token = "SENTINEL-secret-access-key", "SENTINEL-session-token"
 		namespace := place(ctx)

@@ -15,7 +15,7 @@ var _ = Describe("Without webhooks that answer", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(suite.NeedsControllers)
 
-	It("an administrator removes a Tenant deleted in each way, and no live one is changed unchecked (D9)", func(ctx SpecContext) {
+	It("an administrator removes a Tenant deleted in each way, and no live one is changed unchecked", func(ctx SpecContext) {
 		policies := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan}
 		kept := givenReady(ctx, build(unique("kept")))

@@ -21,7 +21,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(settled)
 
-	It("a killed leader's work is taken up by the standby, and nothing is done twice (R8)", func(ctx SpecContext) {
+	It("a killed leader's work is taken up by the standby, and nothing is done twice", func(ctx SpecContext) {
 		By("having a Tenant in conflict, which the new leader must leave as it is")
 		clash := unique("clash")
 		victim := stranger(ctx, clash+"-dev")
@@ -60,7 +60,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		}
 	})
 
-	It("a Tenant with Retain keeps its namespaces when its CRD is deleted (T-T)", func(ctx SpecContext) {
+	It("a Tenant with Retain keeps its namespaces when its CRD is deleted", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("crd"), suffixes("dev"), retain))
 		ns := namespaceOf(t.Name + "-dev")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(ns), ns)).To(Succeed())
@@ -83,7 +83,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
 	})
 
-	It("a rule of the schema: what was stored meanwhile can still be changed when the rule is back (R24)", func(ctx SpecContext) {
+	It("a rule of the schema: what was stored meanwhile can still be changed when the rule is back", func(ctx SpecContext) {
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "tenants.leasehold.dev"}}
 		adminRules := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.ValidationRules {
 			return &c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["admins"].Items.Schema.XValidations
@@ -192,7 +192,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Eventually(ctx, userCan(alice, "get", "deployments", namespace, "")).Should(BeTrue())
 	})
 
-	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted (R22)", func(ctx SpecContext) {
+	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("down"), suffixes("dev")))
 		suite.StopReplicas(ctx)
 		DeferCleanup(suite.StartReplicas)

@@ -72,7 +72,7 @@ var _ = Describe("A Tenant", func() {
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(3))
 	})
 
-	It("shows what matters in columns, and says where it stands from the start (R25)", func(ctx SpecContext) {
+	It("shows what matters in columns, and says where it stands from the start", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("show"), suffixes("dev")))
 		columns, cells := suite.Table(ctx, "tenants", "", t.Name)
 		Expect(columns).To(HaveExactElements("Name/0", "Prefix/0", "Namespaces/0", "Admin/0", "Ready/0", "Reason/1", "Age/0"))
@@ -174,7 +174,7 @@ var _ = Describe("A Tenant", func() {
 			DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
 		},
 		Entry("under Retain, in the background", retain, metav1.DeletePropagationBackground),
-		Entry("under Retain, in the foreground (T-S)", retain, metav1.DeletePropagationForeground),
+		Entry("under Retain, in the foreground", retain, metav1.DeletePropagationForeground),
 		Entry("under Delete, with --cascade=orphan", func(*v1beta1.Tenant) {}, metav1.DeletePropagationOrphan),
 	)
 

@@ -21,7 +21,7 @@ import (
 // Each spec is named after what went wrong elsewhere; the ids are those of the
 // advisories' table in the notes the project was designed by.
 var _ = Describe("What does not belong to a Tenant", func() {
-	It("is not taken by a planted owner reference and label (T-A)", func(ctx SpecContext) {
+	It("is not taken by a planted owner reference and label", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("plant")))
 		victim := stranger(ctx, unique("victim"))
@@ -44,7 +44,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(fetched(victim)(ctx)).To(And(HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil())))
 	})
 
-	It("keeps its namespace when that was there before (T-J), also when the Tenant in conflict is deleted (T-K)", func(ctx SpecContext) {
+	It("keeps its namespace when that was there before, also when the Tenant in conflict is deleted", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		name := unique("clash")
 		victim := stranger(ctx, name+"-dev")
@@ -52,7 +52,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
 			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonNamespaceConflict)))
-		By("still seeing to the other namespace (R5)")
+		By("still seeing to the other namespace")
 		Expect(fetched(namespaceOf(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
 		Expect(fetched(bindingIn(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
 
@@ -84,7 +84,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(fetched(t)(ctx)).To(HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))))
 	})
 
-	It("is not taken by a Tenant that is made anew under the same name (T-Q)", func(ctx SpecContext) {
+	It("is not taken by a Tenant that is made anew under the same name", func(ctx SpecContext) {
 		name := unique("anew")
 		first := givenReady(ctx, build(name, suffixes("dev"), retain))
 		Expect(k8s.Delete(ctx, first)).To(Succeed())
@@ -97,7 +97,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespaceOf(name+"-dev"))).To(Succeed()) })
 	})
 
-	It("keeps a ClusterRole or ClusterRoleBinding of the name we would use (R3)", func(ctx SpecContext) {
+	It("keeps a ClusterRole or ClusterRoleBinding of the name we would use", func(ctx SpecContext) {
 		name := unique("role")
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + name}}
 		Expect(k8s.Create(ctx, role)).To(Succeed())
@@ -130,7 +130,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 })
 
 var _ = Describe("Drift", func() {
-	It("of a namespace's marks and pod-security level is put back (T-C, T-M)", func(ctx SpecContext) {
+	It("of a namespace's marks and pod-security level is put back", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("drift"), suffixes("dev")))
 		ns := namespaceOf(t.Name + "-dev")
 		change(ctx, ns, func(ns *corev1.Namespace) {
@@ -230,7 +230,7 @@ var _ = Describe("Drift", func() {
 var _ = Describe("The rights of admins", func() {
 	BeforeEach(suite.NeedsControllers)
 
-	It("pass from one to another in one step (R6, T-R)", func(ctx SpecContext) {
+	It("pass from one to another in one step", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("pass"), suffixes("dev")))
 		ns, first := t.Name+"-dev", "admin-of-"+t.Name
 		Eventually(ctx, userCan(first, "create", "deployments", ns, "")).Should(BeTrue())
@@ -244,7 +244,7 @@ var _ = Describe("The rights of admins", func() {
 			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventAdminBindingRepaired}))
 	})
 
-	It("of service accounts of the same name in different namespaces stay apart (T-H)", func(ctx SpecContext) {
+	It("of service accounts of the same name in different namespaces stay apart", func(ctx SpecContext) {
 		account := func(ns string) v1beta1.Subject {
 			return v1beta1.Subject{Kind: v1beta1.SubjectServiceAccount, Name: "robot", Namespace: ns}
 		}
@@ -259,7 +259,7 @@ var _ = Describe("The rights of admins", func() {
 		}
 	})
 
-	It("never reach the namespace itself, by any path (T-D)", func(ctx SpecContext) {
+	It("never reach the namespace itself, by any path", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("path"), suffixes("dev"),
 			admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "team"})))
 		name := t.Name + "-dev"
@@ -288,7 +288,7 @@ var _ = Describe("The rights of admins", func() {
 })
 
 var _ = Describe("A namespace on its way out", func() {
-	It("is left alone until it is gone, and then made anew (R4)", func(ctx SpecContext) {
+	It("is left alone until it is gone, and then made anew", func(ctx SpecContext) {
 		suite.NeedsControllers()
 		t := givenReady(ctx, build(unique("term")))
 		dev, prod := namespaceOf(t.Name+"-dev"), namespaceOf(t.Name+"-prod")

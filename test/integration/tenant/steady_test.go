@@ -23,7 +23,7 @@ var _ = Describe("A steady state", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
 	BeforeEach(settled)
 
-	It("is left alone: 100 looks, no write and no event (R7)", func(ctx SpecContext) {
+	It("is left alone: 100 looks, no write and no event", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("calm"), suffixes("dev")))
 		ns := namespaceOf(t.Name + "-dev")
 		Eventually(ctx, eventsAbout(t)).Should(HaveLen(2))
@@ -43,7 +43,7 @@ var _ = Describe("A steady state", Serial, func() {
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(2))
 	})
 
-	It("ends with the Tenant: its metrics go when it goes (R20)", func(ctx SpecContext) {
+	It("ends with the Tenant: its metrics go when it goes", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("gauge"), suffixes("dev", "prod")))
 		series := fmt.Sprintf(`leasehold_tenant_namespaces{tenant=%q}`, t.Name)
 		Eventually(ctx, suite.Metric).WithArguments(series).Should(BeEquivalentTo(2))
