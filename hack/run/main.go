@@ -1,6 +1,6 @@
 // Command run shows Leasehold at work on this machine: a control plane, an S3
 // server, the operator as two processes under the rights it ships with, and the
-// samples. It says what happens until it is told to stop with Ctrl-C.
+// samples. It prints what happens until Ctrl-C.
 //
 // `make run` builds what it needs and starts it. With -once it ends as soon as
 // the samples are Ready.
@@ -29,7 +29,7 @@ type settings struct {
 	viewer  string        // the page server's binary
 	config  string        // folder of the kustomize configuration
 	workDir string        // where the control plane's folder goes
-	lease   time.Duration // of the election; zero keeps what config/manager says
+	lease   time.Duration // of the election; zero keeps that of config/manager
 	timeout time.Duration // of becoming ready
 	once    bool
 }
@@ -42,17 +42,17 @@ func main() {
 	if err != nil {
 		os.Exit(2)
 	}
-	// What the libraries log is about watches that end with the control plane.
+	// The libraries log watches that end with the control plane.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// From the first signal on the next one ends this process at once. The
-	// control plane's watchdog clears up then.
+	// The first signal restores the default handler, so a second one kills this process.
+	// The watchdog of the control plane then removes what is left.
 	context.AfterFunc(ctx, stop)
-	out := newTeller(os.Stdout)
+	out := newProgress(os.Stdout)
 	if err := run(ctx, s, out); err != nil {
-		out.say("failed", "%v", err)
+		out.printf("failed", "%v", err)
 		os.Exit(1)
 	}
 }
@@ -65,7 +65,7 @@ func parse(args []string, help io.Writer) (*settings, error) {
 	flags.StringVar(&s.viewer, "viewer", filepath.Join("bin", "viewer"), "the page server's binary")
 	flags.StringVar(&s.config, "config", "config", "folder of the kustomize configuration; its default and samples are applied")
 	flags.StringVar(&s.workDir, "workdir", filepath.Join("bin", "run"), "folder for data and logs, removed at the end")
-	flags.DurationVar(&s.lease, "lease", 0, "lease duration of the leader election, at least 3s; 0 is what config/manager says")
+	flags.DurationVar(&s.lease, "lease", 0, "lease duration of the leader election, at least 3s; 0 keeps that of config/manager")
 	flags.DurationVar(&s.timeout, "timeout", 2*time.Minute, "how long replicas and samples may take to become ready, each")
 	flags.BoolVar(&s.once, "once", false, "stop, with exit code 0, as soon as the samples are Ready")
 	if err := flags.Parse(args); err != nil {
@@ -78,7 +78,7 @@ func parse(args []string, help io.Writer) (*settings, error) {
 	return s, err
 }
 
-// checkLease refuses what leaves no time between two tries to renew.
+// checkLease refuses durations that leave no time between two attempts to renew.
 func checkLease(lease time.Duration) error {
 	if lease != 0 && (lease < 3*time.Second || lease%time.Second != 0) {
 		return fmt.Errorf("-lease %v: want whole seconds, at least 3", lease)
@@ -93,29 +93,29 @@ func checkRest(args []string) error {
 	return nil
 }
 
-// run tells the whole story and undoes it at the end, whatever the end is. Being
-// told to stop is a good end.
-func run(ctx context.Context, s *settings, out *teller) (err error) {
-	stage := &stage{settings: s, out: out}
+// run starts everything, waits for the end and stops everything. It returns no error after
+// a signal.
+func run(ctx context.Context, s *settings, out *progress) (err error) {
+	e := &environment{settings: s, out: out}
 	working, end := context.WithCancel(ctx)
 	defer func() {
 		if ctx.Err() != nil {
-			err = nil // whatever broke off did so because it was told to
-			out.say("stopping", "asked to stop; once more ends it at once")
+			err = nil // the signal caused it
+			out.printf("stopping", "a signal came; another one ends this process at once")
 		}
-		end() // first: from here on it is no news that something ends
-		err = errors.Join(err, stage.clear(context.WithoutCancel(ctx)))
+		end() // first, so that no end of a process is reported from here on
+		err = errors.Join(err, e.stop(context.WithoutCancel(ctx)))
 	}()
 	for _, step := range []func(context.Context) error{
-		stage.startControlPlane, // everything below talks to it
-		stage.startStorage,      // what lies outside the cluster
-		stage.install,           // what is shipped, before the first replica needs its rights
-		stage.follow,            // before there is something to see
-		stage.startNode,         // what runs the viewers
-		stage.startReplicas,     // both, under the shipped ServiceAccount
-		stage.awaitReplicas,     // webhooks answer from here on
-		stage.applySamples,
-		stage.awaitSamples,
+		e.startControlPlane, // everything below talks to it
+		e.startStorage,      // before the samples need it
+		e.install,           // before the first replica needs its rights
+		e.follow,            // before the first change
+		e.startNode,         // it runs the viewers
+		e.startReplicas,     // both, under the shipped ServiceAccount
+		e.awaitReplicas,     // webhooks answer from here on
+		e.applySamples,
+		e.awaitSamples,
 	} {
 		if err := step(working); err != nil {
 			return err
@@ -124,13 +124,13 @@ func run(ctx context.Context, s *settings, out *teller) (err error) {
 	if s.once {
 		return nil
 	}
-	if err := stage.invite(); err != nil {
+	if err := e.printCommands(); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-stage.deserted:
+	case <-e.allEnded:
 		return errors.New("both replicas have ended")
 	}
 }

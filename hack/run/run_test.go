@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 
 func TestElection_KeepsItsProportions(t *testing.T) {
 	if got := electionArgs(0); got != nil {
-		t.Errorf("got %q, want what ships", got)
+		t.Errorf("got %q, want none", got)
 	}
 	want := []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"}
 	if diff := cmp.Diff(want, electionArgs(15*time.Second)); diff != "" {
@@ -50,7 +50,7 @@ func TestElection_KeepsItsProportions(t *testing.T) {
 // TestEvents_AreReportedOnce shows what is printed for a history of objects.
 func TestEvents_AreReportedOnce(t *testing.T) {
 	var out bytes.Buffer
-	n := &news{out: newTeller(&out), system: "system", said: map[string]string{}}
+	n := &changes{out: newProgress(&out), system: "system", printed: map[string]string{}}
 	lease := func(ns, holder string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: electionLease},
@@ -82,7 +82,7 @@ func TestEvents_AreReportedOnce(t *testing.T) {
 
 	got := regexp.MustCompile(`(?m)^ *[0-9.]+ s  (\S+) +`).ReplaceAllString(out.String(), "$1: ")
 	want := `leader: a leads
-leader: none: the Lease has been given back
+leader: none: the Lease is released
 leader: b leads
 tenant: t: Ready=True (Reconciled) fine
 tenant: t is being deleted
@@ -91,7 +91,7 @@ event: t: Normal Updated: the tenant was updated
 event: t: Normal Updated: the tenant was updated (2 times)
 `
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what was said (-want +got):\n%s", diff)
+		t.Errorf("output (-want +got):\n%s", diff)
 	}
 }
 

@@ -26,39 +26,39 @@ import (
 const electionLease = "manager.leasehold.dev"
 
 // follow watches the Lease, the objects of our kinds and the events about them
-// until the stage is cleared, and says what changes.
-func (s *stage) follow(ctx context.Context) error {
+// until stop, and prints what changes.
+func (e *environment) follow(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1beta1.AddToScheme(scheme))
 	var err error
-	if s.client, err = client.New(s.plane.Config(), client.Options{Scheme: scheme}); err != nil {
+	if e.client, err = client.New(e.plane.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
 	}
-	watched, err := cache.New(s.plane.Config(), cache.Options{Scheme: scheme})
+	watched, err := cache.New(e.plane.Config(), cache.Options{Scheme: scheme})
 	if err != nil {
-		return fmt.Errorf("creating the cache of what is followed: %w", err)
+		return fmt.Errorf("creating the cache: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
 		if err := watched.Start(ctx); err != nil {
-			s.out.say("failed", "following what happens: %v", err)
+			e.out.printf("failed", "watching the cluster: %v", err)
 		}
 	})
-	s.unfollow = func() { cancel(); running.Wait() }
-	news := &news{out: s.out, system: s.installation.Shipped().Namespace, said: map[string]string{}}
+	e.stopFollowing = func() { cancel(); running.Wait() }
+	changes := &changes{out: e.out, system: e.installation.Shipped().Namespace, printed: map[string]string{}}
 	return errors.Join(
-		tell(ctx, watched, news.lease),
-		tell(ctx, watched, func(t *v1beta1.Tenant, gone bool) { news.object("tenant", t, t.Status.Conditions, gone) }),
-		tell(ctx, watched, func(b *v1beta1.StorageBucket, gone bool) { news.object("bucket", b, b.Status.Conditions, gone) }),
-		tell(ctx, watched, func(v *v1beta1.MarkdownView, gone bool) { news.object("view", v, v.Status.Conditions, gone) }),
-		tell(ctx, watched, news.event),
+		onChange(ctx, watched, changes.lease),
+		onChange(ctx, watched, func(t *v1beta1.Tenant, gone bool) { changes.object("tenant", t, t.Status.Conditions, gone) }),
+		onChange(ctx, watched, func(b *v1beta1.StorageBucket, gone bool) { changes.object("bucket", b, b.Status.Conditions, gone) }),
+		onChange(ctx, watched, func(v *v1beta1.MarkdownView, gone bool) { changes.object("view", v, v.Status.Conditions, gone) }),
+		onChange(ctx, watched, changes.event),
 	)
 }
 
-// tell calls changed with each T when it appears and changes, and with gone when it is deleted.
-func tell[T any, P interface {
+// onChange calls changed with each T when it appears and changes, and with gone when it is deleted.
+func onChange[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, watched cache.Cache, changed func(obj P, gone bool)) error {
@@ -75,7 +75,7 @@ func tell[T any, P interface {
 		AddFunc:    func(obj any) { seen(obj, false) },
 		UpdateFunc: func(_, obj any) { seen(obj, false) },
 		DeleteFunc: func(obj any) {
-			// What was deleted while the watch was broken comes as a note about it.
+			// The informer missed the deletion itself while its watch was broken.
 			if unknown, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
 			}
@@ -88,57 +88,57 @@ func tell[T any, P interface {
 	return nil
 }
 
-// news says each thing once, when it becomes true.
-type news struct {
-	out    *teller
+// changes prints each change once.
+type changes struct {
+	out    *progress
 	system string // namespace of the operator
 
-	mu   sync.Mutex
-	said map[string]string
+	mu      sync.Mutex
+	printed map[string]string
 }
 
-// once says text about subject unless that was the last thing said about it.
-func (n *news) once(subject, topic, text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.said[subject] == text {
+// once prints text about subject unless it was the last text about it.
+func (c *changes) once(subject, topic, text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.printed[subject] == text {
 		return
 	}
-	n.said[subject] = text
+	c.printed[subject] = text
 	if text != "" {
-		n.out.say(topic, "%s", text)
+		c.out.printf(topic, "%s", text)
 	}
 }
 
-func (n *news) lease(lease *coordinationv1.Lease, gone bool) {
-	if lease.Namespace != n.system || lease.Name != electionLease {
+func (c *changes) lease(lease *coordinationv1.Lease, gone bool) {
+	if lease.Namespace != c.system || lease.Name != electionLease {
 		return
 	}
 	// The identity is the Pod's name, an underscore and a number of that process.
 	leader, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	if gone || leader == "" {
-		n.once("lease", "leader", "none: the Lease has been given back")
+		c.once("lease", "leader", "none: the Lease is released")
 		return
 	}
-	n.once("lease", "leader", leader+" leads")
+	c.once("lease", "leader", leader+" leads")
 }
 
-func (n *news) object(topic string, o client.Object, conditions []metav1.Condition, gone bool) {
+func (c *changes) object(topic string, o client.Object, conditions []metav1.Condition, gone bool) {
 	subject := topic + "/" + o.GetName()
 	switch {
 	case gone:
-		n.once(subject, topic, o.GetName()+" is gone")
+		c.once(subject, topic, o.GetName()+" is gone")
 		return
 	case o.GetDeletionTimestamp() != nil:
-		n.once(subject+"/deletion", topic, o.GetName()+" is being deleted")
+		c.once(subject+"/deletion", topic, o.GetName()+" is being deleted")
 	}
 	for _, condition := range conditions {
 		text := fmt.Sprintf("%s: %s=%s (%s) %s", o.GetName(), condition.Type, condition.Status, condition.Reason, condition.Message)
-		n.once(subject+"/"+condition.Type, topic, text)
+		c.once(subject+"/"+condition.Type, topic, text)
 	}
 }
 
-func (n *news) event(event *eventsv1.Event, gone bool) {
+func (c *changes) event(event *eventsv1.Event, gone bool) {
 	group, _, _ := strings.Cut(event.Regarding.APIVersion, "/")
 	if gone || group != v1beta1.GroupVersion.Group {
 		return
@@ -148,7 +148,7 @@ func (n *news) event(event *eventsv1.Event, gone bool) {
 		times = fmt.Sprintf(" (%d times)", event.Series.Count)
 	}
 	text := fmt.Sprintf("%s: %s %s: %s%s", event.Regarding.Name, event.Type, event.Reason, event.Note, times)
-	n.once("event/"+string(event.UID), "event", text)
+	c.once("event/"+string(event.UID), "event", text)
 }
 
 // conditionOf returns the fields of the condition of this type, or nil.

@@ -18,15 +18,12 @@ import (
 )
 
 const (
-	// sampleBucket is the one that the sample which only looks expects to be there.
+	// sampleBucket must exist for the sample that observes a bucket.
 	sampleBucket = "sample-data"
-	// absence is how long a killed S3 server stays away, so that its buckets can
-	// be seen to become unreachable.
-	absence = time.Minute
-	// deathPoll is how often it is looked at whether it was killed.
-	deathPoll = 200 * time.Millisecond
-	// viewerFlag is how the operator is told its default for MarkdownViews that
-	// name no image.
+	// restartDelay is the pause before a killed S3 server restarts. It is long enough for
+	// its buckets to become unreachable.
+	restartDelay = time.Minute
+	// viewerFlag sets the operator's default image of MarkdownViews.
 	viewerFlag = "--default-viewer-image="
 )
 
@@ -37,25 +34,25 @@ type storage struct {
 	ended  chan struct{}
 }
 
-func (s *stage) startStorage(ctx context.Context) error {
-	server, err := env.StartS3(ctx, env.S3Options{WorkDir: s.settings.workDir})
+func (e *environment) startStorage(ctx context.Context) error {
+	server, err := env.StartS3(ctx, env.S3Options{WorkDir: e.settings.workDir})
 	if err != nil {
 		return err
 	}
 	ctx, end := context.WithCancel(ctx)
-	s.storage = &storage{server: server, end: end, ended: make(chan struct{})}
-	go s.storage.revive(ctx, s.out)
+	e.storage = &storage{server: server, end: end, ended: make(chan struct{})}
+	go e.storage.restartWhenEnded(ctx, e.out)
 	if err := server.Client().MakeBucket(ctx, sampleBucket, minio.MakeBucketOptions{}); err != nil {
 		return fmt.Errorf("making the bucket of a sample: %w", err)
 	}
-	s.out.say("storage", "an S3 server outside the cluster answers at %s as process %d", server.Endpoint(), server.Pid())
+	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", server.Endpoint(), server.Pid())
 	return nil
 }
 
-// revive starts the server again a while after somebody killed it.
-func (s *storage) revive(ctx context.Context, out *teller) {
+// restartWhenEnded restarts the server after a user has killed it.
+func (s *storage) restartWhenEnded(ctx context.Context, out *progress) {
 	defer close(s.ended)
-	ticker := time.NewTicker(deathPoll)
+	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -66,32 +63,32 @@ func (s *storage) revive(ctx context.Context, out *teller) {
 		if s.server.Running() {
 			continue
 		}
-		out.say("storage", "the S3 server has ended; it comes back in %v", absence)
+		out.printf("storage", "the S3 server has ended; it restarts in %v", restartDelay)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(absence):
+		case <-time.After(restartDelay):
 		}
 		if err := s.server.Restart(ctx); err != nil {
-			out.say("failed", "%v", err)
+			out.printf("failed", "%v", err)
 			return
 		}
-		out.say("storage", "the S3 server is back as process %d", s.server.Pid())
+		out.printf("storage", "the S3 server runs again as process %d", s.server.Pid())
 	}
 }
 
-// prepare lets the sample buckets lead to the server, and gives them its keys.
+// prepare gives the sample buckets the endpoint and the keys of the server.
 func (s *storage) prepare(ctx context.Context, plane *env.ControlPlane, samples []*unstructured.Unstructured) error {
 	for _, sample := range samples {
 		if sample.GroupVersionKind() != v1beta1.GroupVersion.WithKind("StorageBucket") {
 			continue
 		}
 		if err := unstructured.SetNestedField(sample.Object, s.server.Endpoint(), "spec", "endpoint"); err != nil {
-			return fmt.Errorf("giving sample %s its endpoint: %w", sample.GetName(), err)
+			return fmt.Errorf("setting the endpoint of sample %s: %w", sample.GetName(), err)
 		}
 		name, _, err := unstructured.NestedString(sample.Object, "spec", "credentialsSecretRef", "name")
 		if err != nil {
-			return fmt.Errorf("reading which Secret sample %s wants: %w", sample.GetName(), err)
+			return fmt.Errorf("reading the name of the Secret of sample %s: %w", sample.GetName(), err)
 		}
 		secret, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -111,7 +108,7 @@ func (s *storage) prepare(ctx context.Context, plane *env.ControlPlane, samples 
 	return nil
 }
 
-// stop ends the server. One that somebody killed, as invited, is no failure.
+// stop ends the server. It is no failure if a user has killed it.
 func (s *storage) stop() error {
 	s.end()
 	<-s.ended
@@ -122,27 +119,27 @@ func (s *storage) stop() error {
 	return nil
 }
 
-// startNode runs the viewers, as processes in place of containers.
-func (s *stage) startNode(ctx context.Context) error {
+// startNode runs the viewers as processes in place of containers.
+func (e *environment) startNode(ctx context.Context) error {
 	viewerImage := ""
-	for _, arg := range s.installation.Shipped().Spec.Template.Spec.Containers[0].Args {
+	for _, arg := range e.installation.Shipped().Spec.Template.Spec.Containers[0].Args {
 		if image, ok := strings.CutPrefix(arg, viewerFlag); ok {
 			viewerImage = image
 		}
 	}
 	var err error
-	s.node, err = s.plane.StartNode(ctx, env.NodeOptions{
+	e.node, err = e.plane.StartNode(ctx, env.NodeOptions{
 		Images: map[string]env.Program{viewerImage: {
-			Binary: s.settings.viewer,
+			Binary: e.settings.viewer,
 			Args: func(port int, volumes map[string]string) []string {
 				return []string{fmt.Sprintf("--bind-address=127.0.0.1:%d", port), "--dir=" + volumes["/book/src"]}
 			},
 		}},
 		Serving: func(pod types.NamespacedName, url string) {
-			s.out.say("page", "%s is served at %s", pod.Name, url)
+			e.out.printf("page", "%s is served at %s", pod.Name, url)
 		},
 		Failed: func(pod types.NamespacedName, err error) {
-			s.out.say("failed", "%s: %v", pod.Name, err)
+			e.out.printf("failed", "%s: %v", pod.Name, err)
 		},
 	})
 	return err

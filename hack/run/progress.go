@@ -10,30 +10,30 @@ import (
 	"time"
 )
 
-// teller prints what happens, one line each, with the seconds since the start.
-// Several goroutines may use it.
-type teller struct {
+// progress prints one line for each thing that happens, with the seconds since the start.
+// It is safe for concurrent use.
+type progress struct {
 	began time.Time
 
 	mu  sync.Mutex
 	out io.Writer
 }
 
-func newTeller(out io.Writer) *teller { return &teller{began: time.Now(), out: out} }
+func newProgress(out io.Writer) *progress { return &progress{began: time.Now(), out: out} }
 
-// say prints a line about topic; more lines of the text are indented below it.
-func (t *teller) say(topic, format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// printf prints a line about topic. It indents further lines of the text below the first.
+func (p *progress) printf(topic, format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	text := strings.ReplaceAll(strings.TrimRight(fmt.Sprintf(format, args...), "\n"), "\n", "\n"+strings.Repeat(" ", 25))
-	fmt.Fprintf(t.out, "%6.1f s  %-14s  %s\n", time.Since(t.began).Seconds(), topic, text)
+	fmt.Fprintf(p.out, "%6.1f s  %-14s  %s\n", time.Since(p.began).Seconds(), topic, text)
 }
 
 // block prints text as it is between empty lines.
-func (t *teller) block(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fmt.Fprintf(t.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
+func (p *progress) block(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, "\n%s\n\n", strings.TrimRight(text, "\n"))
 }
 
 // short returns path as seen from the working directory, when it is below that.
@@ -48,7 +48,7 @@ func short(path string) string {
 	return path
 }
 
-// cut leaves the beginning of each line: stack traces are for the log file.
+// cut shortens each line, because stack traces belong in the log file.
 func cut(text string) string {
 	const width = 160
 	lines := strings.Split(text, "\n")
