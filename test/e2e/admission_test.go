@@ -13,8 +13,8 @@ import (
 
 const (
 	admissionEvery = 250 * time.Millisecond
-	// Longer than the webhooks' timeoutSeconds, so that it is the API server who
-	// gives up first and says why.
+	// The timeout is longer than the webhooks' timeoutSeconds: the API server gives up first,
+	// and its error has the reason.
 	admissionTimeout = 15 * time.Second
 )
 
@@ -37,7 +37,7 @@ type refusal struct {
 	Err  error
 }
 
-// String says when, how slowly and why.
+// String returns the time, the duration and the error.
 func (r refusal) String() string {
 	return fmt.Sprintf("%s after %s: %v", r.At.UTC().Format("15:04:05.000"), r.Took.Round(time.Millisecond), r.Err)
 }
@@ -70,7 +70,7 @@ func askAdmission(ctx context.Context) (*admission, error) {
 			case <-ctx.Done():
 				return
 			case <-ticks.C:
-				// What has been asked is waited for, also at the end.
+				// A request that was sent is waited for, also at the end.
 				a.asking.Go(func() { a.note(time.Now(), a.ask(context.WithoutCancel(ctx))) })
 			}
 		}

@@ -24,9 +24,9 @@ type replies struct {
 	err    error
 }
 
-// startAsking asks from a node, so by its kube-proxy. A line is the first of the
-// texts that is in a good answer; any other answer is a line of its own. It ends
-// by itself if nobody ends it.
+// startAsking sends requests from a node, so through its kube-proxy. A line is the first of
+// the texts that a successful response contains; any other response is a line of its own.
+// It ends by itself after a while.
 func startAsking(ctx context.Context, node, url string, texts ...string) *asking {
 	const script = `page=$1 file=$2; shift 2
 while [ ! -e "$file" ]; do

@@ -29,7 +29,7 @@ type cloneOptions struct {
 	name string
 	// mayWatch gives it the operator's rights; without, its caches never fill.
 	mayWatch bool
-	// heldByOther makes it a standby: somebody who does not exist has its Lease.
+	// heldByOther makes it a standby: a holder that does not exist has its Lease.
 	heldByOther bool
 	// once leaves it ended when it has ended.
 	once bool
@@ -86,7 +86,7 @@ func newClone(d *appsv1.Deployment, o cloneOptions) *clone {
 	return c
 }
 
-// heldLease is held for an hour by nobody.
+// heldLease returns a Lease that a holder that does not exist has for an hour.
 func heldLease(name string) *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{
@@ -142,7 +142,7 @@ func removeClones(ctx context.Context, g *WithT, clones map[string]*clone) {
 	remove(ctx, g, others...)
 }
 
-// leads says whether the clone holds its Lease.
+// leads returns an error unless the clone holds its Lease.
 func (c *clone) leads(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := shared.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: c.lease}, &lease); err != nil {

@@ -50,7 +50,7 @@ type crash struct {
 	acquired  time.Time
 }
 
-// gap is for how long nobody led.
+// gap is the time without a leader.
 func (c crash) gap() time.Duration { return c.acquired.Sub(c.lost) }
 
 // crashLoop kills the container of each leader, as soon as the other replica is ready again.
@@ -92,8 +92,8 @@ func crashLoop() features.Feature {
 		Feature()
 }
 
-// crashLeader kills the leader's container, and returns when somebody else leads. A Tenant gives
-// each leader something to write.
+// crashLeader kills the leader's container, and returns when another replica leads. A Tenant
+// causes writes by each leader.
 func crashLeader(ctx context.Context, g *WithT) crash {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -130,7 +130,7 @@ func (c crash) awaitRestart(ctx context.Context, g *WithT) (heldBack bool) {
 	return heldBack
 }
 
-// judgeCrashes reads the audit log: of who wrote what, and of a Lease that nobody held.
+// judgeCrashes checks the writers and the holders of the Lease in the audit log.
 func judgeCrashes(ctx context.Context, g *WithT, f *failing) {
 	_, leadership := f.leadership(ctx, g)
 	g.Expect(texts(leadership.Strays)).To(BeEmpty())

@@ -32,11 +32,10 @@ func TestFailoverPodDeleted(t *testing.T) {
 			f.cordonWorkers(ctx, g)
 			f.lost = time.Now()
 			g.Expect(shared.client.Delete(ctx, f.leader)).To(Succeed())
-			// It leads on until it has drained: the gap begins when it lets go.
+			// It leads until it has drained: the gap begins with the release of the Lease.
 			f.awaitLetGo(ctx, g)
 		},
-		// It is taken off the Service before it stops to answer, and lets go of the
-		// connections that are there.
+		// The Service drops it before it stops to answer, and it closes its open connections.
 		refusedFor: 0,
 	}.feature())
 }
@@ -151,7 +150,7 @@ func TestFailoverWedged(t *testing.T) {
 		mode: "process wedged (SIGSTOP)", settings: shortSettings, transitions: 1,
 		lose: func(ctx context.Context, g *WithT, f *failing) {
 			f.lost = time.Now()
-			// Nobody wakes it: liveness has to notice.
+			// It stays stopped until the liveness probe fails.
 			g.Expect(shared.cluster.Signal(ctx, f.leader, operatorContainer, syscall.SIGSTOP)).To(Succeed())
 		},
 		refusedFor: wedgeNoticed,
@@ -178,7 +177,7 @@ type undo struct {
 	do    func(context.Context) error
 }
 
-// undoing says how to take a fault back. The teardown does what is left.
+// undoing registers how to undo a fault. The teardown undoes the faults that are left.
 func (f *failing) undoing(doing string, do func(context.Context) error) {
 	f.undos = append(f.undos, undo{doing, do})
 }

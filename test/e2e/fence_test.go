@@ -107,9 +107,9 @@ func lateRound(ctx context.Context, g *WithT) lateWrites {
 	return late
 }
 
-// keepBusy makes Tenants and takes the admins' RoleBindings away from them, faster
-// than the leader may put them back, until the result is called. No webhook is asked
-// for that, so it goes on when the leader is stopped.
+// keepBusy creates Tenants and deletes their RoleBindings faster than the leader may create
+// them again, until the result is called. No webhook handles these requests, so it goes on
+// when the leader is stopped.
 func keepBusy(ctx context.Context, g *WithT, began time.Time) (idle func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var taking sync.WaitGroup
@@ -148,7 +148,7 @@ func keepBusy(ctx context.Context, g *WithT, began time.Time) (idle func()) {
 	return idle
 }
 
-// wrote says whether the new leader has written anything since the mark.
+// wrote reports whether the new leader has written anything since the mark.
 func (f *failing) wrote(ctx context.Context, g Gomega, mark record.Bookmark) bool {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -25,7 +25,7 @@ import (
 	"leasehold.dev/test/harness/cluster"
 )
 
-// What all features share. TestMain sets it before the first and nobody later.
+// All features share these. Only TestMain sets them, before the first feature.
 var (
 	testenv env.Environment
 	shared  *suite
@@ -40,8 +40,8 @@ type suite struct {
 	began    time.Time
 	traces   map[string]bool // of which tests they have been kept
 
-	hasPollingImage bool // without it nothing can be said of version skew
-	hasPrevious     bool // without it nothing can be said of an upgrade
+	hasPollingImage bool // the features of version skew need it
+	hasPrevious     bool // the features of the upgrade need it
 
 	stopLogs func()
 	failed   error // what went wrong at the end
@@ -233,7 +233,7 @@ func step(f func(ctx context.Context, g *WithT)) features.Func {
 	}
 }
 
-// phase says that something begins; the result says how long it took.
+// phase prints that a phase begins; the result prints how long it took.
 func (s *suite) phase(name string) (done func()) {
 	s.say("%s ...", name)
 	s.report.begin(name, time.Now())

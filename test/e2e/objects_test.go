@@ -48,7 +48,7 @@ func read[T client.Object](o T) func(context.Context) (T, error) {
 	}
 }
 
-// change changes an object, again if somebody else was faster.
+// change changes an object, and retries after a conflict.
 func change[T client.Object](ctx context.Context, g *WithT, o T, f func(T)) {
 	await(ctx, g, func(g Gomega) {
 		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
@@ -107,8 +107,7 @@ func restrictedContainer() *corev1.SecurityContext {
 	}
 }
 
-// as is a client of somebody else: a user, and groups beside that of all who are
-// logged in.
+// as returns a client of another user with groups, beside system:authenticated.
 func as(g *WithT, user string, groups ...string) client.Client {
 	config := shared.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
@@ -157,7 +156,7 @@ func eventsOf(o client.Object) func(context.Context) ([]eventsv1.Event, error) {
 	}
 }
 
-// kubectl runs kubectl as the administrator, and returns all that it says.
+// kubectl runs kubectl as the administrator, and returns its output.
 func (s *suite) kubectl(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, s.settings.Kubectl, argv...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.cluster.Kubeconfig())

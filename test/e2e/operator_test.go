@@ -78,9 +78,9 @@ func (s *suite) make(ctx context.Context, argv ...string) error {
 	return nil
 }
 
-// awaitOperator waits until the Deployment has been rolled out, with all replicas
-// Ready, somebody holds the Lease, and the webhooks can be reached from the API
-// server: the nodes learn of a Service's endpoints a little later than we.
+// awaitOperator waits until the Deployment has been rolled out, all replicas are Ready, the
+// Lease has a holder and the API server reaches the webhooks. The nodes learn of a Service's
+// endpoints later than this process.
 func (s *suite) awaitOperator(ctx context.Context) error {
 	var missing error
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -130,7 +130,7 @@ func (s *suite) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return &lease, nil
 }
 
-// holderOf is the Pod that a Lease names; "" if nobody holds it.
+// holderOf returns the Pod that a Lease names; "" if the Lease has no holder.
 func holderOf(lease *coordinationv1.Lease) string {
 	if lease.Spec.HolderIdentity == nil {
 		return ""
@@ -174,7 +174,7 @@ func (s *suite) standby(ctx context.Context) (*corev1.Pod, error) {
 	return &others[0], nil
 }
 
-// podReady says whether the Pod's condition Ready is True.
+// podReady reports whether the Pod's condition Ready is True.
 func podReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

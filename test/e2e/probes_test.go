@@ -41,7 +41,7 @@ func (a answers) but(status int, paths ...string) answers {
 	return a
 }
 
-// asked are the answers of a Pod now.
+// asked probes a Pod and returns its answers.
 func asked(ctx context.Context, pod *corev1.Pod) (answers, error) {
 	statuses, err := shared.cluster.Statuses(ctx, pod, probePort, endpoints()...)
 	return answers(statuses), err
@@ -69,7 +69,7 @@ func (f finding) assess(ctx context.Context, g *WithT, pod *corev1.Pod) {
 	})
 }
 
-// served says whether the webhooks' Service sends new connections to the Pod.
+// served reports whether the webhooks' Service sends new connections to the Pod.
 func served(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	var slices discoveryv1.EndpointSliceList
 	if err := shared.client.List(ctx, &slices, client.InNamespace(operatorNamespace),
@@ -98,7 +98,7 @@ func TestProbeEndpoints(t *testing.T) {
 		Setup(step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.client.Create(ctx, empty)).To(Succeed())
 			startClones(ctx, g, clones,
-				// An address that nobody has.
+				// No host has this address.
 				cloneOptions{name: "starting", mayWatch: true, env: []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "192.0.2.1"}}},
 				cloneOptions{name: "caches"},
 				cloneOptions{name: "lost-leader", mayWatch: true, once: true},
@@ -160,7 +160,7 @@ func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *featu
 		}))
 }
 
-// leaseLost gives the Lease to somebody else. Only a leader minds.
+// leaseLost gives the Lease to another holder. It only affects a leader.
 func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	giveAway := func(ctx context.Context, g *WithT, c *clone) {
 		g.Eventually(func(g Gomega) {
@@ -188,9 +188,8 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 		}))
 }
 
-// draining deletes Pods. They go on answering until nobody can have been sent to
-// them any more, which is what their preStop hook waits for; here for long enough
-// that a slow machine sees them do so.
+// draining deletes Pods. Their preStop hook lets them answer until no node sends new
+// connections to them. Here it waits long enough for a slow machine to observe that.
 func draining(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	for _, replica := range []string{"leader", "standby"} {
 		f = f.Assess(fmt.Sprintf("a %s that drains answers, and gets no new admission requests", replica), step(func(ctx context.Context, g *WithT) {

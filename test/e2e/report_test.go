@@ -36,7 +36,7 @@ type phase struct {
 type failover struct {
 	Mode        string  `json:"mode"`
 	Settings    string  `json:"settings"`    // lease duration/renew deadline/retry period
-	NewHolder   float64 `json:"newHolder"`   // somebody else holds the Lease
+	NewHolder   float64 `json:"newHolder"`   // another replica holds the Lease
 	FirstWrite  float64 `json:"firstWrite"`  // its first write to what the operator manages
 	FirstReady  float64 `json:"firstReady"`  // a Tenant created in the gap is Ready
 	Transitions int     `json:"transitions"` // by how much leaseTransitions grew
@@ -54,7 +54,7 @@ type crashFinding struct {
 	Resumed float64 `json:"resumed,omitempty"`
 }
 
-// probeFinding is what the endpoints of a replica said in a state.
+// probeFinding has the answers of a replica's endpoints in one state.
 type probeFinding struct {
 	Replica  string  `json:"replica"` // leader or standby
 	State    string  `json:"state"`

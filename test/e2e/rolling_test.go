@@ -150,7 +150,7 @@ func TestEvictions(t *testing.T) {
 	testenv.Test(t, features.New("nodes are drained").
 		Assess("one replica can be evicted", step(func(ctx context.Context, g *WithT) {
 			f.prepare(ctx, g)
-			f.cordonWorkers(ctx, g) // nobody takes its place yet
+			f.cordonWorkers(ctx, g) // no replica takes its place yet
 			g.Expect(evict(ctx, f.standby.Name)).To(Succeed())
 		})).
 		Assess("the other cannot, until there are two again", step(func(ctx context.Context, g *WithT) {

@@ -34,7 +34,7 @@ type s3 struct {
 	deployment *appsv1.Deployment
 }
 
-// newS3 describes a server, with keys that nobody has had before.
+// newS3 describes a server with new random keys.
 func newS3() *s3 {
 	s := &s3{
 		namespace: unique("s3"),

@@ -67,8 +67,8 @@ func (s *suite) candidates(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// replaceWorn deletes a Pod that has been restarted, or that is on the node of the
-// other one; the standby first. It says whether there was one.
+// replaceWorn deletes a Pod that has been restarted, or that is on the node of the other
+// one; the standby first. It reports whether there was one.
 func (s *suite) replaceWorn(ctx context.Context) (worn bool, err error) {
 	standby, err := s.standby(ctx)
 	if err != nil {

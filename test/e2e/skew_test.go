@@ -205,7 +205,7 @@ func (s *skew) clear(ctx context.Context, g *WithT) {
 	g.Expect(shared.settle(ctx)).To(Succeed())
 }
 
-// hasImage tells whether the local engine has an image.
+// hasImage reports whether the local engine has an image.
 func hasImage(ctx context.Context, name string) bool {
 	return exec.CommandContext(ctx, "docker", "image", "inspect", name).Run() == nil
 }

@@ -36,8 +36,8 @@ func (s *s3) managed(name string) *v1beta1.StorageBucket {
 	return b
 }
 
-// remove removes the server, and before it what it holds: nobody could remove its
-// managed buckets without it, so they are let go.
+// remove removes the server, and before it the StorageBuckets on it. Without the server their
+// buckets cannot be deleted, so it retains them.
 func (s *s3) remove(ctx context.Context, g *WithT) {
 	var list v1beta1.StorageBucketList
 	g.Expect(shared.client.List(ctx, &list, client.InNamespace(s.namespace))).To(Succeed())
@@ -125,7 +125,7 @@ func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	}
 }
 
-// many is how many buckets are asked for, at the least, while the leader dies.
+// many is the least number of buckets that are created while the leader dies.
 const many = 40
 
 func TestManagedBuckets(t *testing.T) {

@@ -22,13 +22,13 @@ import (
 // takeover is a way to lose the leader, and what has to be true of it.
 type takeover struct {
 	mode, settings string
-	// lose takes the leader away, sets when, and says how to take that back.
+	// lose makes the leader fail, sets the time, and registers how to undo that.
 	lose func(ctx context.Context, g *WithT, f *failing)
 	// transitions is by how much leaseTransitions grows, unless the Lease is fresh:
 	// then it begins at 0 again.
 	transitions int
 	fresh       bool
-	// released: the leader lets go by itself, and the times count from then on.
+	// released: the leader releases the Lease, and the times count from then on.
 	released bool
 	// expires is how long the lost leader's Lease lasts where nothing shows that it has
 	// ended: another one leads no earlier than that after the last renewal.
@@ -40,13 +40,12 @@ type takeover struct {
 
 // How long the Service leads to a Pod that cannot answer.
 const (
-	// A process that ended by itself: the kubelet notices, says that the Pod is not
-	// ready, and kube-proxy follows.
+	// A process ended by itself: the kubelet notices, reports the Pod as not ready, and
+	// kube-proxy follows.
 	crashNoticed = 5 * time.Second
 	// Three readiness probes of a second each have to time out first.
 	wedgeNoticed = 10 * time.Second
-	// A node that hangs is noticed by nobody before the node controller gives it
-	// up, after 50 s; the features end sooner.
+	// The node controller notices a node that hangs after 50 s; the features end sooner.
 	nodeHangs = time.Minute
 )
 
@@ -93,7 +92,7 @@ func (to takeover) feature() features.Feature {
 		Feature()
 }
 
-// prepare begins with two settled replicas and somebody who asks the webhooks.
+// prepare waits for two settled replicas and starts requests to the webhooks.
 func (f *failing) prepare(ctx context.Context, g *WithT) {
 	g.Expect(shared.settle(ctx)).To(Succeed())
 	f.began = time.Now()
@@ -140,7 +139,7 @@ func containerIDOf(p *corev1.Pod) string {
 	return ""
 }
 
-// restore leaves the cluster as it was found, whatever happened.
+// restore undoes all faults, also those of a feature that failed.
 func (f *failing) restore(ctx context.Context, g *WithT) {
 	if f.admission != nil {
 		f.admission.stop()
@@ -152,7 +151,7 @@ func (f *failing) restore(ctx context.Context, g *WithT) {
 	g.Expect(shared.settle(ctx)).To(Succeed())
 }
 
-// eventsAbout counts what was said about an object, by reason and note.
+// eventsAbout counts the events about an object, by reason and note.
 func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
 	var list eventsv1.EventList
 	if err := shared.client.List(ctx, &list, client.InNamespace(metav1.NamespaceDefault)); err != nil {

@@ -46,7 +46,7 @@ func inhabit(ctx context.Context, g *WithT, homes ...home) {
 	}
 }
 
-// abandon removes homes, whatever is left of them.
+// abandon removes what is left of homes.
 func abandon(ctx context.Context, g *WithT, homes ...home) {
 	var tenants, namespaces []client.Object
 	for _, h := range homes {
@@ -154,7 +154,7 @@ func TestTenantDefinition(t *testing.T) {
 		Feature())
 }
 
-// lives tells apart the Pods and how often each was started.
+// lives returns one text for each Pod and number of restarts.
 func lives(pods []corev1.Pod) []string {
 	var all []string
 	for _, p := range pods {

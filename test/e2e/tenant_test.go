@@ -121,8 +121,8 @@ func (t team) runsPods(ctx context.Context, g *WithT) {
 	}
 }
 
-// reachNoNamespace asks for every write to all that the API server says there is
-// of namespaces and Tenants, and tries the worst of it.
+// reachNoNamespace checks the right to every write of all resources of namespaces and
+// Tenants that discovery lists, and tries the most harmful ones.
 func (t team) reachNoNamespace(ctx context.Context, g *WithT) {
 	paths := sets.New[string]()
 	for _, version := range []string{"v1", v1beta1.GroupVersion.String()} {
@@ -135,7 +135,7 @@ func (t team) reachNoNamespace(ctx context.Context, g *WithT) {
 		}
 	}
 	g.Expect(paths.HasAll("namespaces", "namespaces/status", "namespaces/finalize", "tenants", "tenants/status")).To(BeTrue(), "%v", paths)
-	paths.Insert("tenants/finalizers") // of no endpoint, and asked for all the same
+	paths.Insert("tenants/finalizers") // it has no endpoint, but there are rights to it
 	for path := range paths {
 		resource, subresource, _ := strings.Cut(path, "/")
 		what := authorizationv1.ResourceAttributes{Resource: resource, Subresource: subresource, Namespace: t.dev, Name: t.dev}
@@ -202,7 +202,7 @@ func (t team) restoresMarks(ctx context.Context, g *WithT) {
 	await(ctx, g, tenantReady(t.Tenant), Succeed())
 }
 
-// takesRights from the user and gives them to another, then to nobody but her.
+// takesRights replaces all admins by another user, and checks that only she has rights.
 func (t team) takesRights(ctx context.Context, g *WithT) {
 	first, second := as(g, t.user), as(g, "carol")
 	allowed := func(c client.Client) func() error {

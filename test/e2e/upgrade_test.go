@@ -119,7 +119,7 @@ func announces(changelog, remark string) bool {
 	return false
 }
 
-// sameImage tells whether the local engine has one image under both names.
+// sameImage reports whether the local engine has one image under both names.
 func sameImage(ctx context.Context, names ...string) (bool, error) {
 	out, err := exec.CommandContext(ctx, "docker", append([]string{"image", "inspect", "--format", "{{.Id}}"}, names...)...).Output()
 	if err != nil {
@@ -184,7 +184,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.churn = startChurn(ctx)
 }
 
-// to replaces the release that runs, and compares everything that nobody has changed.
+// to replaces the release that runs, and compares all objects that no step has changed.
 func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	began, position := time.Now(), auditPosition(ctx, g)
 	g.Expect(r.apply(ctx)).To(Succeed())
@@ -222,7 +222,7 @@ func auditPosition(ctx context.Context, g *WithT) record.Bookmark {
 
 // writes are the operator's successful writes to the objects of the snapshot since then, also
 // those that changed nothing. The status of a StorageBucket is left out: it is written every five
-// minutes and when its first probe by a new leader says something else.
+// minutes, and when the first probe by a new leader has another result.
 func (u *releaseChange) writes(ctx context.Context, g *WithT, since record.Bookmark) []string {
 	path, err := shared.cluster.AuditLog(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -263,7 +263,7 @@ func (u *releaseChange) judgeLoad(ctx context.Context, g *WithT) {
 	g.Expect(shared.fetchByName(ctx, shared.workers(ctx, g)[0], u.view.Status.URL)).To(ContainSubstring("Edition one"))
 }
 
-// clear leaves the current release, whatever became of the feature.
+// clear installs the current release, also after a feature that failed.
 func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	if u.churn != nil {
 		u.churn.stop()
@@ -281,7 +281,7 @@ func (u *releaseChange) clear(ctx context.Context, g *WithT) {
 	}
 }
 
-// belongsToViewers tells whether a roll-out of new viewers changes the object.
+// belongsToViewers reports whether a rollout of new viewers changes the object.
 func (u *releaseChange) belongsToViewers(o unstructured.Unstructured) bool {
 	if !u.viewersRoll {
 		return false

@@ -55,7 +55,7 @@ func TestCertManagerOverlay(t *testing.T) {
 	injectFrom(t, objects, certificate)
 }
 
-// injectFrom checks that cert-manager is asked to put this certificate's CA into
+// injectFrom checks the annotations by which cert-manager injects this certificate's CA into
 // both webhook configurations.
 func injectFrom(t *testing.T, objects []object, certificate *unstructured.Unstructured) {
 	t.Helper()

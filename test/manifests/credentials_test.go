@@ -16,8 +16,8 @@ import (
 
 const credentialsName = "leasehold-credentials.leasehold.dev"
 
-// The policy is asked about the deletion of every Secret and ConfigMap of the
-// cluster, so it has to let through all that it is not for.
+// The policy matches the deletion of every Secret and ConfigMap of the cluster, so it has to
+// allow all others.
 func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {

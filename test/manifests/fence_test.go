@@ -75,7 +75,7 @@ func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.O
 	return found
 }
 
-// gaps says where the policy and the rights differ.
+// gaps returns the differences between the policy and the rights.
 func gaps(writes, fence map[string][]admissionregistrationv1.OperationType) []string {
 	var found []string
 	for _, resource := range slices.Sorted(maps.Keys(writes)) {
@@ -154,7 +154,7 @@ func TestFenceNamesTheManager(t *testing.T) {
 			if ref := b.Spec.ParamRef; ref.Namespace != lease.Namespace || !slices.Equal(names, []string{ref.Name}) {
 				t.Errorf("the fence looks at Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name, lease.Namespace, names)
 			}
-			// The API server looks for the Lease on everybody's requests: see policy.yaml.
+			// The API server reads the Lease for the requests of all users: see policy.yaml.
 			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore || *b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
 				t.Error("without a Lease everybody would be refused")
 			}

@@ -18,8 +18,8 @@ import (
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
-// What the scale subresource can reach has its limits in the schema: a webhook
-// for the kind is not asked about its subresources.
+// The schema has the limits of fields that the scale subresource changes: the API server does
+// not call a webhook of the kind for its subresources.
 func TestMarkdownViewDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "markdownviews.leasehold.dev")
 	version := crd.Spec.Versions[0]

@@ -18,8 +18,8 @@ type grant struct {
 	Rules     []rbacv1.PolicyRule `json:"rules"`
 }
 
-// grants returns all that the manager may do, by way of its bindings, so that a
-// role that is bound to nobody does not count and one bound by mistake does.
+// grants returns all rights of the manager through its bindings. A role without a binding
+// does not count, and one that is bound by mistake does.
 func grants(t *testing.T, objects []object) []grant {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{}
@@ -72,8 +72,8 @@ func TestManagerRightsAreNarrow(t *testing.T) {
 	}
 }
 
-// violations says which limits a rule of the manager oversteps. An empty
-// namespace stands for a right that holds everywhere.
+// violations returns the limits that a rule of the manager exceeds. An empty namespace is a
+// right in all namespaces.
 func violations(namespace string, rule rbacv1.PolicyRule) []string {
 	reads := []string{"get", "list", "watch"}
 	onlyReads := !slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains(reads, verb) })

@@ -30,7 +30,7 @@ const (
 	serviceAccount    = "leasehold-controller-manager"
 )
 
-// object is a rendered object of whatever kind.
+// object is a rendered object of any kind.
 type object interface {
 	runtime.Object
 	metav1.Object

@@ -13,11 +13,11 @@ import (
 // class is a kind of mistake that operators are known for.
 type class struct {
 	Name string `json:"name"`
-	// Bug says what goes wrong.
+	// Bug describes what goes wrong.
 	Bug string `json:"bug"`
 	// Seen are where it was met, in other operators.
 	Seen []string `json:"seen"`
-	// Cannot says why there is no mutant of it; "" if there has to be one.
+	// Cannot is the reason for having no mutant; "" if there has to be one.
 	Cannot string `json:"cannot,omitempty"`
 }
 

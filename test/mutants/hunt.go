@@ -43,7 +43,7 @@ type row struct {
 	Class  string `json:"class"`
 	Bug    string `json:"bug"`
 	Plan   string `json:"plan"`
-	// Named is the invariant that has to find it, Verdict what it said.
+	// Named is the invariant that has to find it, Verdict its verdict.
 	Named   string           `json:"named"`
 	Verdict invariant.Result `json:"verdict,omitempty"`
 	// Fired are all invariants that were broken.
@@ -126,11 +126,11 @@ func (h *hunt) subject(ctx context.Context, root string) (*subject.Subject, erro
 	return subject.Load(ctx, filepath.Join(root, "test", "prove", "subject.yaml"), "")
 }
 
-// inTime is how long is waited for what is desired where a scenario does not say: what
-// a mutant does not reach is waited for in full.
+// inTime is the timeout of until-conditions in scenarios without one. A run of a mutant that
+// does not reach its condition waits that long.
 const inTime = 30 * time.Second
 
-// hurried is a scenario in which nobody waits for long.
+// hurried returns the scenario with short timeouts.
 func hurried(s scenario.Scenario) scenario.Scenario {
 	s.Steps = slices.Clone(s.Steps)
 	for i, step := range s.Steps {
@@ -165,7 +165,7 @@ func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Subject
 	return nil
 }
 
-// told tells of a run of the operator as it is, and remembers if it did not hold.
+// told prints a run of the unchanged operator, and records if it did not hold.
 func (h *hunt) told(what string, o run.Outcome) {
 	fmt.Fprintf(h.output, "%s: %s (%.1f s)\n", what, o.Result, o.Took.Seconds())
 	if o.Result == run.Held {
@@ -259,7 +259,7 @@ func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prov
 	return r
 }
 
-// judge says what an outcome means for the mutant.
+// judge sets the row's result from an outcome.
 func (r *row) judge(o run.Outcome) {
 	for _, v := range o.Verdicts {
 		if v.Invariant == r.Named {
@@ -282,7 +282,7 @@ func (r *row) judge(o run.Outcome) {
 	}
 }
 
-// note keeps a row and tells of it.
+// note adds a row and prints it.
 func (h *hunt) note(r row) {
 	h.rows = append(h.rows, r)
 	fmt.Fprintf(h.output, "    %s by %s in %s (%.1f s; broken: %s)\n", r.Result, r.Named, r.Plan, r.Took.Seconds(), strings.Join(r.Fired, " "))

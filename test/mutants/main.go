@@ -26,8 +26,8 @@ import (
 	"leasehold.dev/test/internal/program"
 )
 
-// errSurvived says that it is the prover, or the operator, that is at fault, and not
-// this program.
+// errSurvived marks a result: the prover, or the operator, has a defect, and not this
+// program.
 var errSurvived = errors.New("not every mutant was killed")
 
 func main() { os.Exit(program.Run("mutants", errSurvived, mutants)) }
@@ -71,8 +71,7 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	if len(wanted) == 0 {
 		return fmt.Errorf("choosing mutants: none of %d has %s in its name", len(all), o.match)
 	}
-	// Control planes are started long after the beginning, by when the library wants to
-	// have been told where its log goes.
+	// controller-runtime warns 30 s after the start if no logger is set.
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)
 	h := &hunt{options: o, output: output, clock: clock.RealClock{}, random: rand.New(rand.NewPCG(o.seed, 0))}

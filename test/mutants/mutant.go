@@ -27,7 +27,7 @@ type mutant struct {
 
 	// Class is the class of mistakes that it is one of: see classes.yaml.
 	Class string `json:"class"`
-	// Bug says in one sentence what is wrong.
+	// Bug describes the defect in one sentence.
 	Bug string `json:"bug"`
 	// Kills is the ID of the invariant that has to find it.
 	Kills string `json:"kills"`
@@ -116,7 +116,7 @@ func planOf(id string) (of string, plan *scenario.Plan, err error) {
 	return p.Scenario, &p, nil
 }
 
-// chosen are the mutants that are asked for.
+// chosen returns the mutants whose names match.
 func chosen(all []mutant, match *regexp.Regexp) []mutant {
 	return slices.DeleteFunc(slices.Clone(all), func(m mutant) bool { return !match.MatchString(m.name) })
 }

@@ -46,8 +46,8 @@ func TestMutants_ApplyToTheTree(t *testing.T) {
 	}
 }
 
-// What a mutant refers to has to be there: who asks for a scenario that is not is
-// told after half an hour otherwise.
+// All scenarios and invariants that mutants name must exist. A wrong name would otherwise
+// fail after half an hour.
 func TestMutants_CoverAllClasses(t *testing.T) {
 	g := NewWithT(t)
 	classes, err := loadClasses(root)

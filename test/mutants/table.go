@@ -39,7 +39,8 @@ func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Outcome) err
 	return err
 }
 
-// finish prints the table, writes it down and says whether all is as it should be.
+// finish prints the table, writes it to a file, and returns an error unless all mutants were
+// killed.
 func (h *hunt) finish(wanted int) error {
 	if err := table(h.output, h.rows); err != nil {
 		return err

@@ -78,7 +78,7 @@ func haveReported() OmegaMatcher {
 }
 
 // addVersion serves the next version beside the present one, with the same schema and two optional
-// fields, and stores in it from now on. The result is what the definition says is stored.
+// fields, and makes it the storage version. It returns status.storedVersions.
 func addVersion(ctx context.Context, c client.Client, resource string) []string {
 	GinkgoHelper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

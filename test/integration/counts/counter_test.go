@@ -34,7 +34,7 @@ type step = func(context.Context)
 // phase is what is counted together.
 type phase struct {
 	name string
-	// why says what the phase needs, for the golden file.
+	// why is the reason for the requests of the phase, for the golden file.
 	why   string
 	steps []step
 }

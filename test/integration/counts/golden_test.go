@@ -22,7 +22,7 @@ const header = `# What each change costs at the API server, counted in its audit
 
 // cost is what one phase costs.
 type cost struct {
-	// Why says which writes and live reads the phase needs.
+	// Why is the reason for the writes and live reads of the phase.
 	Why string `json:"why,omitempty"`
 	// Counts repeat exactly. Keys are as in "write create namespaces", "no-op patch namespaces"
 	// (a write without effect, also counted as a write), "read get secrets", "watch tenants",

@@ -61,8 +61,7 @@ func keyOf(e auditv1.Event) (key string, ok bool) {
 	}
 }
 
-// isUpkeep reports whether the operator sends the request at a time of its own, whatever
-// happens to objects.
+// isUpkeep reports whether a timer of the operator causes the request, and no object.
 func isUpkeep(e auditv1.Event) bool {
 	switch o := e.ObjectRef; {
 	case o.Resource == "leases":

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "rewrite "+goldenFile)
 var (
 	suite = operator.NewSuite(operator.Options{
 		Name: "counts",
-		// The audit log has the bodies of all writes, which tell what changed something.
+		// The audit log has the bodies of all writes: a write without a change counts separately.
 		AuditGroups: []string{"", "apps"},
 		Args: []string{
 			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=5s", "--leader-elect-retry-period=500ms",

@@ -60,8 +60,8 @@ func freePort(ctx context.Context) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// handshake connects as the API server does: by the Service's name, trusting
-// what the webhook configuration says, which must be the same in both.
+// handshake connects as the API server does: by the Service's name, with the CA bundle of the
+// webhook configurations, which must be the same in both.
 func (s *served) handshake(ctx context.Context) (*x509.Certificate, error) {
 	GinkgoHelper()
 	namespace := s.namespace()
@@ -165,7 +165,7 @@ var _ = Describe("The webhooks' certificate", func() {
 
 	It("fails the handshake and readiness while there is none", func(ctx SpecContext) {
 		namespace := newHooks(ctx)
-		// Another holds the Lease, so that nobody fills the Secret.
+		// Another replica holds the Lease, so no replica fills the Secret.
 		holder := newReplica("holder", namespace, elected(namespace, patient)).start(ctx)
 		Eventually(holder.Elected()).Should(BeClosed())
 		waiting := newServed(ctx, "waiting", namespace)

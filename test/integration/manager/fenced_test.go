@@ -85,7 +85,7 @@ func newFenced(ctx context.Context) *fenced {
 	}
 	Expect(f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}})).To(Succeed())
 	f.ready(ctx, f.tenant(ctx, "target", "dev"))
-	// An API server that does not know the Lease yet lets everybody write.
+	// An API server that has not seen the Lease yet lets every replica write.
 	_, standby := f.roles(ctx)
 	Eventually(f.tries(standby)).WithContext(ctx).ShouldNot(Succeed())
 	return f
@@ -215,7 +215,7 @@ func (f *fenced) roles(ctx context.Context) (leader, standby *env.Replica) {
 	return leader, standby
 }
 
-// hold says who holds the Lease, which is made if there is none.
+// hold sets the holder of the Lease, and creates the Lease if there is none.
 func (f *fenced) hold(ctx context.Context, name string, holder *string) {
 	GinkgoHelper()
 	lease := &coordinationv1.Lease{
@@ -244,7 +244,7 @@ func (f *fenced) aim(ctx context.Context, lease string) {
 	Expect(f.client.Update(ctx, b)).To(Succeed())
 }
 
-// off lets the fence deny nothing until the spec has ended, as the README says.
+// off turns the fence off until the spec has ended, as docs/operations.md describes.
 func (f *fenced) off(ctx context.Context) {
 	GinkgoHelper()
 	_, standby := f.roles(ctx)

@@ -39,8 +39,7 @@ func newNamespace(ctx context.Context) string {
 	return ns.Name
 }
 
-// replica is one manager with a user of its own, so that the audit log tells
-// what it did.
+// replica is one manager with a user of its own, so the audit log has its requests apart.
 type replica struct {
 	manager.Manager
 	name, user string

@@ -174,7 +174,7 @@ var _ = Describe("A manager", func() {
 				g.Expect(ready(request)).To(MatchError(ContainSubstring("not synced")))
 			}).Should(Succeed())
 			r.gate.open()
-			// Whatever runs everywhere waits for the caches as well.
+			// Runnables of all replicas wait for the caches, too.
 			expectBeating(pulse)
 			var first int
 			Eventually(seen).Should(Receive(&first))

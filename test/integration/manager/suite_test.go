@@ -46,7 +46,7 @@ var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	return data
 }, func(data []byte) {
 	ctrl.SetLogger(GinkgoLogr)
-	log.SetOutput(GinkgoWriter) // net/http tells there of handshakes that fail
+	log.SetOutput(GinkgoWriter) // net/http logs handshakes that fail
 	Expect(json.Unmarshal(data, &shared)).To(Succeed())
 	var err error
 	config, err = clientcmd.BuildConfigFromFlags("", shared.Kubeconfig)

@@ -60,7 +60,7 @@ func (c *candidate) count(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// newCandidate starts a candidate with a Pod object of its own, which says that it runs.
+// newCandidate starts a candidate with a Pod object whose container runs.
 func newCandidate(ctx context.Context, namespace, name string, t timing) *candidate {
 	GinkgoHelper()
 	c := &candidate{gate: newGate(), done: make(chan struct{})}

@@ -106,7 +106,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 	)
 
 	It("tells all that is wrong at once", func(ctx SpecContext) {
-		// The schema speaks first, then its rules, and the webhook last; each tells all it finds.
+		// The schema comes first, then its rules, then the webhook; each reports all errors.
 		err := k8s.Create(ctx, typed(unique("all"), good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.replicas"), ContainSubstring("spec.viewerImage"))))
 		err = k8s.Create(ctx, typed("a.b", beside("a/b.md", "x")))
@@ -196,7 +196,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 	)
 
 	It("warns on an update of what the update changes, and of nothing else", func(ctx SpecContext) {
-		v := givenReady(ctx, build(unique("rewarn"), image("example.com/a:latest"))) // from here on nobody else writes it
+		v := givenReady(ctx, build(unique("rewarn"), image("example.com/a:latest"))) // from here on only this spec writes it
 		c, warnings := suite.WarnedClient()
 		v.Labels = map[string]string{"example.com/a": "b"}
 		Expect(c.Update(ctx, v, client.DryRunAll)).To(Succeed())

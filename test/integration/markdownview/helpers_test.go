@@ -91,7 +91,7 @@ func eventuallyObserved(ctx context.Context, v *v1beta1.MarkdownView) {
 	Eventually(ctx, fetched(v)).WithTimeout(expect.Medium).Should(expect.HaveObservedGeneration())
 }
 
-// rollOut says in the Deployment's status that all viewers have come up.
+// rollOut sets the Deployment's status as if all viewers had become available.
 func rollOut(ctx context.Context, v *v1beta1.MarkdownView) {
 	GinkgoHelper()
 	deploymentSays(ctx, v, func(d *appsv1.Deployment) {
@@ -102,8 +102,8 @@ func rollOut(ctx context.Context, v *v1beta1.MarkdownView) {
 	})
 }
 
-// deploymentSays changes the Deployment's status as its controller would, which
-// says that it has seen the newest spec.
+// deploymentSays changes the Deployment's status as its controller would, with the newest
+// observedGeneration.
 func deploymentSays(ctx context.Context, v *v1beta1.MarkdownView, f func(*appsv1.Deployment)) {
 	GinkgoHelper()
 	d := deploymentOf(v)
@@ -150,8 +150,8 @@ func change[T client.Object](ctx context.Context, o T, f func(T)) {
 	operator.Change(ctx, k8s, o, f)
 }
 
-// reconciles is how many passes over MarkdownViews the leader has made well, also
-// those after which it asked to be called again.
+// reconciles returns the number of successful reconciles of MarkdownViews by the leader, also
+// of those with a requeue.
 func reconciles(ctx context.Context) float64 {
 	return suite.Reconciles(ctx, "markdownview") +
 		suite.Metric(ctx, `controller_runtime_reconcile_total{controller="markdownview",result="requeue_after"}`)

@@ -1,7 +1,7 @@
 // Package markdownview_test drives the real operator binary, two replicas of it
-// under the shipped rights and manifests, and watches what becomes of
-// MarkdownViews. There is no kubelet here: where viewers have to come up, a spec
-// says so in the Deployment's status, as the Deployment controller would.
+// under the shipped rights and manifests, and watches MarkdownViews. There is no kubelet:
+// where viewers have to become available, a spec sets the Deployment's status, as the
+// Deployment controller would.
 package markdownview_test
 
 import (
@@ -17,7 +17,7 @@ var (
 	suite = operator.NewSuite(operator.Options{
 		Name:        "markdownview",
 		AuditGroups: []string{"", "apps"},
-		// What is in the way of a view is asked for as often as this.
+		// The period of reads of foreign objects of a child's name.
 		Args:    []string{"--markdownview-sync-period=4s"},
 		Answers: func() client.Object { return build("answers") },
 	})

@@ -26,8 +26,8 @@ import (
 // Go does so every two minutes.
 const collected = 3 * time.Minute
 
-// buffers are what a replica that has read large objects keeps for the next ones, whatever
-// their number.
+// buffers is the memory that a replica keeps for decoding after it has read large objects.
+// It does not grow with their number.
 const buffers = 12 << 20
 
 // whileStarting bounds what a replica takes to read the objects as it starts: the garbage of

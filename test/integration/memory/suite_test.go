@@ -38,7 +38,7 @@ var _ = SynchronizedBeforeSuite(suite.Start, func(ctx SpecContext, data []byte) 
 
 var _ = SynchronizedAfterSuite(func() {}, suite.End)
 
-// count is how many objects a spec makes: few, or what the environment says.
+// count returns how many objects a spec creates: few, or the number in the variable.
 func count(variable string, few int) int {
 	GinkgoHelper()
 	text := os.Getenv(variable)

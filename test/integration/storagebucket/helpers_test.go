@@ -170,7 +170,7 @@ func gaps(requests []fault.Request) []time.Duration {
 	return list
 }
 
-// ownerOf is the mark on a bucket, as its server tells; empty if it has none.
+// ownerOf returns the owner tag of a bucket from its server; empty if it has none.
 func ownerOf(ctx context.Context, bucket string) string {
 	GinkgoHelper()
 	set, err := storage.Client().GetBucketTagging(ctx, bucket)

@@ -206,7 +206,7 @@ var _ = Describe("A managed bucket", func() {
 		}
 		eventuallyReady(ctx, b)
 		Expect(suite.Leader(ctx).Name()).NotTo(Equal(leader.Name()))
-		held.Release() // what the dead leader asked for arrives after its successor's work
+		held.Release() // the dead leader's request arrives after its successor's work
 		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
 		Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
 		seen := len(probes(proxy, name))

@@ -138,7 +138,7 @@ var _ = Describe("Probing a bucket", func() {
 		eventually(ctx, missing, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
 		Eventually(ctx, operator.Fetched(k8s, unknown)).WithTimeout(expect.Medium).Should(Or(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable),
-			// Where the machine's resolver answers nobody.
+			// On a machine whose resolver does not answer.
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProbeTimeout)))
 	}, SpecTimeout(time.Minute))
 

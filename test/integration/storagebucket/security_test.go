@@ -51,7 +51,7 @@ func listener(ctx context.Context, address string) (port int, accepted *atomic.I
 	return l.Addr().(*net.TCPAddr).Port, accepted
 }
 
-// s3Stub answers every request as told and keeps the headers it got.
+// s3Stub answers every request by a function and keeps the headers.
 type s3Stub struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -199,7 +199,7 @@ var _ = Describe("Requests to a bucket", func() {
 		namespace := place(ctx)
 		sentinel := keys(ctx, namespace, "sentinel", env.S3Account{AccessKey: "SENTINELKEYID", SecretKey: secret})
 		operator.Change(ctx, k8s, sentinel, func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte(token) })
-		// A server that says all it knows, as some do with a wrong signature.
+		// A server that repeats the request in its error, as some do with a wrong signature.
 		chatty := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s %s %v</Message></Error>", secret, token, r.Header)

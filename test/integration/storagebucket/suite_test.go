@@ -32,7 +32,7 @@ var (
 			"--probe-tick-interval=200ms",
 		},
 		Env: []string{"AWS_ACCESS_KEY_ID=" + ambientKey, "AWS_SECRET_ACCESS_KEY=" + ambientSecret},
-		// StorageBuckets have no webhooks; Tenants tell that the operator is there.
+		// StorageBuckets have no webhooks; those of Tenants show that the operator answers.
 		Answers: func() client.Object {
 			return &v1beta1.Tenant{ObjectMeta: named("", "answers"), Spec: v1beta1.TenantSpec{
 				Namespaces: []v1beta1.NamespaceSuffix{"dev"},

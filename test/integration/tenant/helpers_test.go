@@ -93,7 +93,7 @@ func namespaceOf(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// stranger creates a namespace that is nobody's.
+// stranger creates a namespace that belongs to no Tenant.
 func stranger(ctx context.Context, name string) *corev1.Namespace {
 	GinkgoHelper()
 	ns := namespaceOf(name)

@@ -28,8 +28,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		buildViewer()
 	})
 
-	// open shows a book in a tab that is checked at the end: nothing was asked of
-	// another host, and the browser did not complain of anything.
+	// open shows a book in a tab. At the end it checks that the tab sent no request to another
+	// host, and that the browser reported no error.
 	open := func(ctx SpecContext, m *mount) (*tab, string) {
 		GinkgoHelper()
 		base := serve(ctx, m.dir)

@@ -1,8 +1,7 @@
-// Package viewer_test drives the real page server with a real browser: what a
-// reader sees, and what a page of a stranger cannot do to them.
+// Package viewer_test drives the real page server with a real browser: what a reader sees,
+// and what a hostile page cannot do to them.
 //
-// Without a browser the specs are skipped and say so,
-// unless $CI is set: there a missing browser is a failure.
+// Without a browser the specs are skipped with a message. Where $CI is set they fail.
 package viewer_test
 
 import (
@@ -70,7 +69,7 @@ func serve(ctx SpecContext, dir string) string {
 	return "http://" + serving.FindStringSubmatch(string(session.Out.Contents()))[1]
 }
 
-// keep writes a screenshot to where reports are kept and says where that is.
+// keep writes a screenshot to the folder of reports and adds its path to the report.
 func keep(name string, png []byte) {
 	GinkgoHelper()
 	dir := os.Getenv("ARTIFACTS")

@@ -19,8 +19,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// tab is a tab of the browser that remembers what it asked the network for and
-// what it complained of.
+// tab is a tab of the browser that records its requests and the errors that it reports.
 type tab struct {
 	ctx context.Context
 
@@ -99,7 +98,7 @@ func ask[T any](t *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// told is ask for what must be answered.
+// told is ask for expressions that must have a value.
 func told[T any](t *tab, expression string) T {
 	GinkgoHelper()
 	value, err := ask[T](t, expression)

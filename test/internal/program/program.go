@@ -1,6 +1,6 @@
-// Package program is the frame of the programs that prove something: how they are
-// asked, how they are broken off, and what they end with. It is 0 if all has held, 1
-// if something was found, and 2 if the program could not do its work.
+// Package program has the flags, the signals and the exit codes of the programs that prove
+// something. The exit code is 0 if all held, 1 if there are findings, and 2 if the program
+// could not do its work.
 package program
 
 import (
@@ -15,12 +15,11 @@ import (
 	"syscall"
 )
 
-// errUndone says that the program, and not what it looks at, is at fault.
+// errUndone marks errors of the program, and not of its subject.
 var errUndone = errors.New("not all of the work could be done")
 
-// Run does the work of a program until it is over or somebody breaks it off, says
-// what went wrong, and returns what the program ends with. found is the error of work
-// that was done, and that has found something.
+// Run does the work of a program until its end or a signal, prints the error, and returns
+// the exit code. found is the error of complete work with findings.
 func Run(name string, found error, work func(ctx context.Context, args []string, output io.Writer) error) int {
 	//nolint:forbidigo // a program begins with no context
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -33,8 +32,8 @@ func Run(name string, found error, work func(ctx context.Context, args []string,
 	return code
 }
 
-// ExitCode is what Run returns for the error of its work. Who could not do all of
-// the work says so, whatever was found until then.
+// ExitCode returns the exit code for the error of the work. Incomplete work is 2, also if it
+// has findings.
 func ExitCode(err, found error) int {
 	switch {
 	case err == nil, errors.Is(err, flag.ErrHelp):
@@ -45,8 +44,7 @@ func ExitCode(err, found error) int {
 	return 2
 }
 
-// Undone says of an error that it kept the program from doing all of its work. Nil
-// stays nil.
+// Undone marks an error that kept the program from completing its work. Nil stays nil.
 func Undone(err error) error {
 	if err == nil {
 		return nil
@@ -54,9 +52,9 @@ func Undone(err error) error {
 	return fmt.Errorf("%w: %w", errUndone, err)
 }
 
-// Parse reads the arguments, of which all are flags, and returns the seed of all
-// random choices: what -seed says, which it adds to the flags, or a new one. The error
-// is flag.ErrHelp if only help is wanted.
+// Parse parses the arguments, which are all flags, and returns the seed of all random
+// choices: that of the flag -seed, which it adds, or a new one. The error is flag.ErrHelp
+// for -help.
 func Parse(flags *flag.FlagSet, args []string) (seed uint64, err error) {
 	flags.Uint64Var(&seed, "seed", 0, "Seed of all random choices; 0 takes a new one.")
 	if err := flags.Parse(args); err != nil {

@@ -47,8 +47,8 @@ func Copy(root, into string) error {
 	return nil
 }
 
-// Patch changes the copy at dir by a file of diffs, as a whole or not at all. With
-// the flag "--check" it only tells whether it could. The error has what git said.
+// Patch applies a file of diffs to the copy at dir, as a whole or not at all. With the flag
+// "--check" it only checks that it applies. The error has the output of git.
 func Patch(ctx context.Context, dir, file string, flags ...string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,8 +60,8 @@ func Patch(ctx context.Context, dir, file string, flags ...string) error {
 	// #nosec G204 -- the patches are this repository's own.
 	git := exec.CommandContext(ctx, "git", slices.Concat([]string{"apply", "--whitespace=nowarn"}, flags, []string{file})...)
 	git.Dir = dir
-	// In a repository around the copy git would leave out what is not the
-	// repository's, and say nothing.
+	// In a repository around the copy git would silently ignore files outside that
+	// repository.
 	git.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	if said, err := git.CombinedOutput(); err != nil {
 		return fmt.Errorf("applying %s: %w: %s", filepath.Base(file), err, bytes.TrimSpace(said))

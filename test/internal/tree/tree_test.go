@@ -10,8 +10,7 @@ import (
 	"leasehold.dev/test/internal/tree"
 )
 
-// A copy is patched as a whole, or it is an error: a mutant that is none would be
-// said to have survived.
+// A patch applies as a whole or is an error: an unpatched mutant would count as survived.
 func TestPatchChangesTheCopy(t *testing.T) {
 	g := NewWithT(t)
 	from, to := t.TempDir(), t.TempDir()

@@ -79,8 +79,8 @@ func (s *Suite) FirstStatus(resource string, o client.Object) {
 	Fail("the operator wrote no status of " + o.GetName())
 }
 
-// LifeOf counts how often the operator created the objects of that name, as far
-// as it was told so, and how often it asked for their deletion.
+// LifeOf counts the operator's creates of objects of that name that succeeded, and all its
+// requests to delete them.
 func (s *Suite) LifeOf(group, resource, name string) (created, deleted int) {
 	GinkgoHelper()
 	events, err := record.ReadAuditLog(s.auditLog())

@@ -49,7 +49,7 @@ func (s *Suite) Families(ctx context.Context) []Family {
 	return families
 }
 
-// ofTheRuntime tells the metrics that come and go with the version of Go.
+// ofTheRuntime reports whether the metric depends on the version of Go.
 func ofTheRuntime(name string) bool {
 	return strings.HasPrefix(name, "go_") && name != "go_goroutines" && name != "go_threads" && !strings.HasPrefix(name, "go_memstats_")
 }

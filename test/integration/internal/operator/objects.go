@@ -44,7 +44,7 @@ func Reading(c client.Client, o client.Object) func(context.Context) error {
 	}
 }
 
-// Change applies a change to a fresh copy, again if somebody else was faster.
+// Change applies a change to a fresh copy, and retries after a conflict.
 func Change[T client.Object](ctx context.Context, c client.Client, o T, f func(T)) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

@@ -62,8 +62,8 @@ func (s *Suite) StartReplicas(ctx context.Context) {
 	Eventually(ctx, s.answers).WithTimeout(expect.Short).Should(Succeed())
 }
 
-// RestartReplicas stops all of them and starts them with more arguments. It does not
-// wait until they are ready, as what the arguments say may keep them from that.
+// RestartReplicas stops all of them and starts them with more arguments. It does not wait
+// until they are ready, because the arguments may prevent that.
 func (s *Suite) RestartReplicas(ctx context.Context, args ...string) {
 	GinkgoHelper()
 	s.StopReplicas(ctx)

@@ -45,7 +45,7 @@ const (
 // .ci/run has them on the oldest supported one.
 var OldestKubernetes = Label("oldest")
 
-// Options say what a suite needs.
+// Options configure a Suite.
 type Options struct {
 	// Name of the suite; what it keeps is named after it.
 	Name string
@@ -237,7 +237,7 @@ func (s *Suite) NeedsKubernetes(minor int, why string) {
 	}
 }
 
-// Kubectl runs kubectl as an administrator and returns all that it says.
+// Kubectl runs kubectl as an administrator and returns its output.
 func (s *Suite) Kubectl(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
 	kubectl, kubeconfig := s.KubectlPath()
