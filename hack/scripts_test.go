@@ -1,5 +1,5 @@
-// Package hack has the tests of the scripts in this folder and in .ci. They run
-// with programs in place of docker, make and runc that say what a case wants.
+// Package hack has the tests of the scripts in this folder and in .ci. They run with fake
+// programs in place of docker, make and runc.
 package hack
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// result is what a script said, and with which success.
+// result is the output of a script, and whether it succeeded.
 type result struct {
 	stdout, stderr string
 	ok             bool
@@ -108,7 +108,7 @@ func needsJQ(t *testing.T) {
 	}
 }
 
-// On a machine that knows of no package before it has asked for the lists.
+// On a machine without package lists no package is found before apt-get update.
 func TestDockerPackages(t *testing.T) {
 	const (
 		all     = "CapBnd:\t000001ffffffffff\n"

@@ -42,7 +42,7 @@ var programs = []program{
 	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
 }
 
-// heartbeat is how often a long build says that it is still at work.
+// heartbeat is the period of the progress lines of a long build.
 const heartbeat = 15 * time.Second
 
 func main() {
@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-// run makes sure that every program is built under out and says on log what it does.
+// run builds all programs under out that are missing or outdated, and logs its steps.
 func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && minor == "" {
 		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n", assets)
@@ -84,7 +84,7 @@ func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 		return err
 	}
 	defer unlock()
-	// Whoever held the lock may have built all of it.
+	// The run that held the lock may have built everything.
 	if plan.finished() {
 		fmt.Fprintf(log, "controlplane: %s was built by the other run\n", plan.dir)
 		return nil
@@ -93,7 +93,7 @@ func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 }
 
 // build compiles every program, then writes the stamp and the link. Each binary
-// appears under its name by a rename, so that nobody ever runs half of one.
+// appears under its name by a rename, so half of one is never run.
 func (p *plan) build(ctx context.Context, log io.Writer) error {
 	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n", p.version, p.dir)
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {

@@ -91,7 +91,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	}
 }
 
-// announced is a log that says when its first line has come.
+// announced is a log that closes a channel after its first line.
 type announced struct {
 	bytes.Buffer
 	once sync.Once
@@ -160,7 +160,7 @@ func TestMinorVersion(t *testing.T) {
 	}
 }
 
-// A version that is asked for is built although other binaries are set.
+// A version that K8S names is built although KUBEBUILDER_ASSETS is set.
 func TestMinorVersionBeatsOwnAssets(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")

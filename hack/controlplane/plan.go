@@ -119,7 +119,7 @@ func ldflags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// finished says whether all of it stands there, built from the same sources.
+// finished reports whether all programs exist and were built from the same sources.
 func (p *plan) finished() bool {
 	stamp, err := os.ReadFile(filepath.Join(p.dir, stampFile))
 	if err != nil || string(stamp) != p.stamp {
@@ -156,9 +156,8 @@ func writeAtomically(path string, content []byte) error {
 // lockPoll is how often a run that has to wait looks whether it may go on.
 const lockPoll = 200 * time.Millisecond
 
-// lock makes this the only run that builds into out. The kernel drops the lock
-// when its holder dies, however it dies. It waits, and says so, when another
-// run holds it.
+// lock makes this the only run that builds into out. The kernel releases the lock with the
+// death of its holder. While another run holds the lock it waits, and logs that.
 func lock(ctx context.Context, out string, log io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return nil, fmt.Errorf("creating the output folder: %w", err)

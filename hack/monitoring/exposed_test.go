@@ -149,7 +149,7 @@ func (e exposed) have(within parser.Expr, wanted []string, how string) error {
 	return errors.Join(errs...)
 }
 
-// suits checks that what only makes sense for a counter is asked of one.
+// suits checks that functions for counters are applied to counters.
 func (e exposed) suits(call *parser.Call) error {
 	if !slices.Contains([]string{"rate", "irate", "increase", "resets"}, call.Func.Name) {
 		return nil

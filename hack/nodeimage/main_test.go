@@ -145,7 +145,7 @@ func TestAnInterruptEndsTheWait(t *testing.T) {
 	}
 }
 
-// announced is a log that says when its first line has come.
+// announced is a log that closes a channel after its first line.
 type announced struct {
 	bytes.Buffer
 	once sync.Once

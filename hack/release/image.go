@@ -24,7 +24,7 @@ const user = "65532:65532"
 // repository is the name of a program's image, without tag and digest.
 func (r *release) repository(p program) string { return r.registry + "/" + p.image }
 
-// annotations say of an image what it was made of.
+// annotations describe the sources of an image.
 func (r *release) annotations() map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.created":  r.time.Format("2006-01-02T15:04:05Z"),

@@ -101,8 +101,8 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// Two clones in folders of other names give the same bytes, whatever lies beside the
-// files that git knows and whatever the environment asks the compiler for.
+// Two clones in folders of other names give the same bytes, also with untracked files beside
+// them and with other compiler flags in the environment.
 func TestTwoFoldersGiveTheSameBytes(t *testing.T) {
 	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "another", "folder")
 	checkout(t, first)

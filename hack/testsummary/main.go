@@ -26,8 +26,7 @@ func main() {
 	}
 }
 
-// errFailed says that the tests, not the summary, went wrong; all there is to
-// say about that has been printed.
+// errFailed means that tests failed, and not the summary. The output has the details.
 var errFailed = errors.New("tests failed")
 
 // run is one argument.
