@@ -101,7 +101,7 @@ func requiredVersion(mod []byte, module string) (string, error) {
 
 // ldflags stamps the version into each program as a release build does: without
 // it kubeadm and kubelet refuse to work with each other, and kubectl version
-// says nothing useful. The values are fixed so that builds can be repeated.
+// prints no version. The values are fixed so that builds can be repeated.
 func ldflags(version string) string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -141,8 +141,7 @@ func TestAlertsFireAndAreSilent(t *testing.T) {
 	}
 }
 
-// A case in which an alert is silent says something only where there is what the
-// alert looks at.
+// A case in which an alert is silent only counts if the series of the alert exist in it.
 func TestEachAlertHasACaseInWhichItFiresAndOneInWhichItIsSilent(t *testing.T) {
 	fires, silent := map[string]bool{}, map[string]bool{}
 	alerts := alertsOf(readRules(t))

@@ -87,8 +87,7 @@ func TestVariablesOfTheDashboardAskForWhatIsExposed(t *testing.T) {
 
 var alertName = regexp.MustCompile(`\bLeasehold[A-Z]\w+`)
 
-// Whoever gets an alert finds a panel that shows it, and what to do; whoever reads
-// of an alert finds it.
+// Each alert has a panel and a section in the docs, and each that these name exists.
 func TestAlertsAreExplained(t *testing.T) {
 	var names []string
 	for _, alert := range alertsOf(readRules(t)) {
