@@ -122,7 +122,7 @@ unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOL
 # What happens at the memory limit needs cgroups and a machine that does little else: make memory.
 .PHONY: integration
 integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the integration specs against a real control plane.
-	@hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(LANES) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
+	@PROGRAMS=$(BIN) hack/integration.sh $(TOOLS)/ginkgo $(ARTIFACTS) $(LANES) '$(SUITES)' --procs=$(PROCS) --randomize-all --keep-going \
 		--timeout=45m --poll-progress-after=60s --label-filter='!cgroup' $(GINKGO_FLAGS)
 
 # How many views of 880 KiB, and how many foreign objects of each kind. They need 8 GB of

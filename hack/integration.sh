@@ -2,6 +2,7 @@
 # Runs integration suites side by side, each with a control plane of its own, because specs
 # mostly wait. The first suites are those that take longest. The output of a suite is shown
 # when it ends.
+# $PROGRAMS is the folder of the programs under test.
 # Usage: hack/integration.sh GINKGO ARTIFACTS LANES "SUITES" [flags of ginkgo...]
 set -euo pipefail
 cd "$(dirname "$0")/.."

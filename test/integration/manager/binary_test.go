@@ -32,6 +32,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 const (
@@ -53,10 +54,8 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		if shared.AuditLog == "" {
 			Skip("not on an existing cluster: the installation would replace the one that is there")
 		}
+		binary = operator.Manager()
 		var err error
-		binary, err = gexec.Build("leasehold.dev")
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(gexec.CleanupBuildArtifacts)
 		installation, err = controlPlane.Install(ctx, env.Subject{
 			Manifests: "../../../config/default", Binary: binary, Args: arguments,
 		})

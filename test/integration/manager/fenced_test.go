@@ -7,7 +7,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -29,6 +28,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 // fenced is the operator as it ships, behind a proxy, on a control plane of its
@@ -48,9 +48,8 @@ func newFenced(ctx context.Context) *fenced {
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
 		Expect(add(f.scheme)).To(Succeed())
 	}
-	binary, err := gexec.Build("leasehold.dev")
-	Expect(err).NotTo(HaveOccurred())
 	lasting := context.WithoutCancel(ctx)
+	var err error
 	f.plane, err = env.Start(lasting, env.Options{
 		CRDs:        []string{"../../../config/crd/bases"},
 		AuditGroups: []string{v1beta1.GroupVersion.Group},
@@ -67,7 +66,7 @@ func newFenced(ctx context.Context) *fenced {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
 	f.installation, err = f.plane.Install(lasting, env.Subject{
-		Manifests: "../../../config/default", Binary: binary,
+		Manifests: "../../../config/default", Binary: operator.Manager(),
 		Args: func(p env.ReplicaPorts) []string {
 			// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
 			return append(arguments(p), "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms")

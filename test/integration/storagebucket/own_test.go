@@ -9,7 +9,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
@@ -27,8 +26,6 @@ func ownInstallation(ctx context.Context, o env.Options, args ...string) *env.Re
 		Skip("needs a control plane of its own")
 	}
 	config := filepath.Join("..", "..", "..", "config")
-	binary, err := gexec.Build("leasehold.dev")
-	Expect(err).NotTo(HaveOccurred())
 	// What is started here ends in a cleanup, and not with the spec's context.
 	lasting := context.WithoutCancel(ctx)
 	o.CRDs = []string{filepath.Join(config, "crd", "bases")}
@@ -36,7 +33,7 @@ func ownInstallation(ctx context.Context, o env.Options, args ...string) *env.Re
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(plane.Stop()).To(Succeed()) })
 	installation, err := plane.Install(lasting, env.Subject{
-		Manifests: filepath.Join(config, "default"), Binary: binary,
+		Manifests: filepath.Join(config, "default"), Binary: operator.Manager(),
 		Args: func(p env.ReplicaPorts) []string {
 			return slices.Concat([]string{
 				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),

@@ -17,6 +17,7 @@ import (
 
 	"leasehold.dev/test/harness/browser"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
 )
 
 func TestViewer(t *testing.T) {
@@ -50,10 +51,7 @@ var viewer string
 
 func buildViewer() {
 	GinkgoHelper()
-	var err error
-	viewer, err = gexec.Build("leasehold.dev/controllers/markdownview/viewer")
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(gexec.CleanupBuildArtifacts)
+	viewer = operator.Viewer()
 }
 
 // serve starts a viewer on a folder and returns its address. It is killed at the end

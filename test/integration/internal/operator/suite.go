@@ -17,7 +17,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/gexec"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
@@ -129,11 +128,10 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 // install puts the operator there as it ships.
 func (s *Suite) install(ctx context.Context) {
 	GinkgoHelper()
-	binary, err := gexec.Build("leasehold.dev")
-	Expect(err).NotTo(HaveOccurred())
+	var err error
 	s.installation, err = s.controlPlane.Install(ctx, env.Subject{
 		Manifests: filepath.Join(config, "default"),
-		Binary:    binary,
+		Binary:    Manager(),
 		Env:       s.options.Env,
 		Args: func(p env.ReplicaPorts) []string {
 			return slices.Concat([]string{
@@ -179,7 +177,6 @@ func (s *Suite) Join(ctx context.Context, data []byte) client.Client {
 func (s *Suite) End(ctx SpecContext) {
 	GinkgoHelper()
 	if s.installation != nil {
-		gexec.CleanupBuildArtifacts()
 		for _, r := range s.installation.Replicas() {
 			Expect(r.Running()).To(BeTrue(), "replica %s ended by itself; the end of its log:\n%s", r.Name(), r.LogTail(20))
 		}
