@@ -29,7 +29,10 @@ rm -f "$ARTIFACTS"/junit-integration*.xml
 running=$(mktemp -d)
 export running
 trap 'kill "$ticker"; rm -rf "$running"; rm -f test/integration/*/*.test' EXIT
-while sleep 30 >/dev/null 2>&1; do printf 'integration: after %d s these run: %s\n' "$SECONDS" "$(ls "$running" | xargs)"; done &
+while sleep 30 >/dev/null 2>&1; do
+  names=$(ls "$running" | xargs)
+  echo "integration: after $SECONDS s: ${names:-compiling}"
+done &
 ticker=$!
 
 "$GINKGO" build "${suites[@]/#/test/integration/}"
