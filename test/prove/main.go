@@ -5,6 +5,7 @@
 //	prove -smoke                        one plan of each perturbation
 //	prove -seed 7 -plan ID              one plan again
 //	prove -subject its/subject.yaml     another operator
+//	prove init -subject its ...         writes that file, and its scenarios
 //
 // It ends with 1 if a promise was broken or a plan could not be judged, and with
 // 2 if it could not do its work.
@@ -88,6 +89,9 @@ func parse(args []string, output io.Writer) (o options, err error) {
 }
 
 func prove(ctx context.Context, args []string, output io.Writer) error {
+	if len(args) > 0 && args[0] == "init" {
+		return describe(ctx, args[1:], output)
+	}
 	o, err := parse(args, output)
 	if err != nil {
 		return err

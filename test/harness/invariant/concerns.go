@@ -52,6 +52,6 @@ func isPerson(user string) bool { return !strings.HasPrefix(user, "system:") }
 func (k Kind) marks(life *history.Lifetime) bool {
 	return slices.ContainsFunc(k.Children, func(c Child) bool {
 		return c.Resource == life.Resource &&
-			slices.ContainsFunc(life.Versions, func(v history.Version) bool { return c.ownerOf(v) != "" })
+			slices.ContainsFunc(life.Versions, func(v history.Version) bool { return c.mark(v) != "" })
 	})
 }

@@ -81,7 +81,7 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold, writers ma
 		}
 	}
 	for _, c := range k.Children {
-		for _, child := range b.made(c, life.UID) {
+		for _, child := range b.made(c, life) {
 			first := child.Versions[0]
 			// Others may copy a child, with its marks. That is theirs to answer for.
 			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
@@ -105,7 +105,7 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 		if !c.Awaited {
 			continue
 		}
-		for _, child := range b.made(c, life.UID) {
+		for _, child := range b.made(c, life) {
 			b.checked++
 			switch {
 			case child.End == nil, h.released.Before(child.End.RevisionRange):

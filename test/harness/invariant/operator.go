@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -44,22 +43,6 @@ type Kind struct {
 	External bool `json:"external,omitempty"`
 	// Managed says for which objects only; nil is all.
 	Managed *Field `json:"managed,omitempty"`
-}
-
-// Child is a resource that the operator makes objects of, for a kind.
-type Child struct {
-	history.Resource
-	// Annotation carries the UID of the object that it was made for; "" is that
-	// the controlling owner reference does.
-	Annotation string `json:"annotation,omitempty"`
-	// Controlled: it has a controlling owner reference whenever the operator
-	// writes it.
-	Controlled bool `json:"controlled,omitempty"`
-	// Awaited: the finalizer stays until it is gone.
-	Awaited bool `json:"awaited,omitempty"`
-	// Settled are paths in its status, as in status.readyReplicas, that are as at rest
-	// whenever its owner says Ready. So is all outside of metadata and status.
-	Settled []string `json:"settled,omitempty"`
 }
 
 // Field is a condition on a field of an object.
@@ -128,27 +111,6 @@ func (k Kind) keeps(life *history.Lifetime) bool {
 
 // manages reports whether there is to be a thing for an object.
 func (k Kind) manages(v *history.Version) bool { return k.Managed == nil || k.Managed.on(v.Object) }
-
-// ownerOf is the UID of the object that a child was made for; "" if it has no mark.
-func (c Child) ownerOf(v history.Version) types.UID {
-	if v.Object == nil {
-		return ""
-	}
-	if c.Annotation != "" {
-		return types.UID(v.Object.GetAnnotations()[c.Annotation])
-	}
-	if ref := v.Controller(); ref != nil {
-		return ref.UID
-	}
-	return ""
-}
-
-// made are the children of an object, with all that was ever marked as its own.
-func (b *judgement) made(c Child, uid types.UID) []*history.Lifetime {
-	return slices.DeleteFunc(b.index.Lifetimes(c.Resource), func(l *history.Lifetime) bool {
-		return !slices.ContainsFunc(l.Versions, func(v history.Version) bool { return c.ownerOf(v) == uid })
-	})
-}
 
 // ours reports whether the operator made a request.
 func (b *judgement) ours(r history.Request) bool { return slices.Contains(b.Operator.Users, r.User) }

@@ -54,7 +54,10 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
 		for _, k := range o.Kinds {
 			for _, c := range k.Children {
-				if owner := index.Lifetime(c.ownerOf(*now)); c.Resource == life.Resource && owner != nil && owner.Resource == k.Resource {
+				if c.Resource != life.Resource {
+					continue
+				}
+				if owner := c.ownerOf(index, k.Resource, *now); owner != nil {
 					e.owner = text(owner.String())
 				}
 			}

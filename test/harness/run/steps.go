@@ -49,6 +49,8 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 			}
 		case step.Wait != nil:
 			_, err = t.waitFor(ctx, within(step.Wait.Within), *step.Wait)
+		case step.Sleep.Duration > 0:
+			err = t.sleep(ctx, step.Sleep.Duration)
 		case step.May != nil:
 			err = t.checkAccess(ctx, step)
 		case step.Attack != nil:
@@ -70,6 +72,16 @@ func within(d metav1.Duration) time.Duration {
 		return defaultTimeout
 	}
 	return d.Duration
+}
+
+// sleep waits by the harness's clock.
+func (t *execution) sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("sleeping: %w", ctx.Err())
+	case <-t.prover.clock.After(d):
+		return nil
+	}
 }
 
 // perform performs a step. The objects that it creates are deleted after the run.
@@ -115,6 +127,9 @@ func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.
 			return fmt.Errorf("encoding the patch of %s: %w", step.Patch.Object, err)
 		}
 		return c.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
+	case step.Scale != nil:
+		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, *step.Scale.Replicas)
+		return c.SubResource("scale").Patch(ctx, objectOf(step.Scale.Object), client.RawPatch(types.MergePatchType, body), user)
 	case step.External != nil:
 		return t.changeExternal(ctx, step)
 	case step.Delete != nil:

@@ -8,7 +8,9 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -58,4 +60,33 @@ func TestRunSteps_NamesTheFailedStep(t *testing.T) {
 	defer cancel()
 	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{nameless}})
 	g.Expect(err).To(MatchError(ContainSubstring("doing step 1 wrong of scenario s")))
+}
+
+func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
+	g := NewWithT(t)
+	var scaled, body string
+	run := newExecution(t, interceptor.Funcs{SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+		data, err := p.Data(o)
+		scaled, body = o.GetName()+"/"+sub, string(data)
+		return err
+	}})
+	stopped := clocktesting.NewFakeClock(time.Now())
+	run.prover.clock = stopped
+	ref := refTo("web")
+	steps := []scenario.Step{
+		{Sleep: metav1.Duration{Duration: time.Hour}},
+		{Scale: &scenario.Scale{Object: ref, Replicas: new(int32(3))}},
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: steps})
+		done <- err
+	}()
+	advance(t, stopped, time.Hour-time.Second)
+	g.Expect(done).NotTo(Receive())
+	g.Expect(scaled).To(BeEmpty())
+	advance(t, stopped, time.Second)
+	g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+	g.Expect(scaled).To(Equal("web/scale"))
+	g.Expect(body).To(MatchJSON(`{"spec": {"replicas": 3}}`))
 }

@@ -170,6 +170,8 @@ func actionOf(step scenario.Step) string {
 	switch {
 	case step.Patch != nil:
 		return fmt.Sprintf("%s may patch %s", who, step.Patch.Object)
+	case step.Scale != nil:
+		return fmt.Sprintf("%s may scale %s", who, step.Scale.Object)
 	case step.Delete != nil:
 		return fmt.Sprintf("%s may delete %s", who, step.Delete)
 	}

@@ -30,19 +30,22 @@ type Scenario struct {
 type Step struct {
 	// Name identifies the step in messages. A Quiesce must have one.
 	Name string `json:"name,omitempty"`
-	// As is the name of the acting user, in apply, patch, delete and attack. Empty means an
+	// As is the name of the acting user, in apply, patch, scale, delete and attack. Empty means an
 	// administrator.
 	As string `json:"as,omitempty"`
-	// Refused means that the API server must or may refuse the step. It is for apply, patch and
-	// delete.
+	// Refused means that the API server must or may refuse the step. It is for apply, patch, scale
+	// and delete.
 	Refused Refusal `json:"refused,omitempty"`
 	// Apply is an object that a user applies, with force.
 	Apply map[string]any `json:"apply,omitempty"`
 	Patch *Patch         `json:"patch,omitempty"`
+	Scale *Scale         `json:"scale,omitempty"`
 	// Delete deletes an object as kubectl does. One that is gone is no error.
 	Delete  *Ref     `json:"delete,omitempty"`
 	Wait    *Wait    `json:"wait,omitempty"`
 	Quiesce *Quiesce `json:"quiesce,omitempty"`
+	// Sleep is a time in which users do nothing.
+	Sleep metav1.Duration `json:"sleep,omitzero"`
 	// External is a change of the external system by another client: the action and the thing. The
 	// external system defines the actions.
 	External map[string]string `json:"external,omitempty"`
@@ -77,34 +80,6 @@ type Patch struct {
 	Merge  map[string]any `json:"merge"`
 }
 
-// Wait is a state that an object is to reach: a condition that is true for the
-// generation that is there, or its end.
-type Wait struct {
-	Object Ref `json:"object"`
-	// Condition is the type of the condition.
-	Condition string `json:"condition,omitempty"`
-	// Status is what the condition's status is to be. Empty: True.
-	Status string `json:"status,omitempty"`
-	Gone   bool   `json:"gone,omitempty"`
-	// Within is how long it may take. Zero: a minute. Quiesce has its own.
-	Within metav1.Duration `json:"within,omitzero"`
-}
-
-// String is what is waited for.
-func (w Wait) String() string {
-	if w.Gone {
-		return w.Object.String() + " to be gone"
-	}
-	return fmt.Sprintf("%s to have %s=%s", w.Object, w.Condition, w.want())
-}
-
-func (w Wait) want() string {
-	if w.Status == "" {
-		return string(metav1.ConditionTrue)
-	}
-	return w.Status
-}
-
 // Quiesce waits until what is desired is reached and the operator has stopped
 // writing, and then looks on. It becomes a mark in the history.
 type Quiesce struct {
@@ -116,11 +91,29 @@ type Quiesce struct {
 	Within metav1.Duration `json:"within,omitzero"`
 }
 
-// Parse reads a scenario from YAML. Fields that it does not know are an error.
+// Scale sets the replicas of an object through its scale subresource.
+type Scale struct {
+	Object   Ref    `json:"object"`
+	Replicas *int32 `json:"replicas"`
+}
+
+func (s Scale) validate() error {
+	if s.Replicas == nil || *s.Replicas < 0 {
+		return fmt.Errorf("scaling %s needs replicas, at least 0", s.Object)
+	}
+	return s.Object.validate()
+}
+
+// Parse reads a scenario from YAML, with its repeated steps as often as they happen. Fields that it
+// does not know are an error.
 func Parse(text []byte) (Scenario, error) {
-	var s Scenario
-	if err := yaml.UnmarshalStrict(text, &s); err != nil {
-		return s, fmt.Errorf("reading the scenario: %w", err)
+	var w written
+	if err := yaml.UnmarshalStrict(text, &w); err != nil {
+		return w.Scenario, fmt.Errorf("reading the scenario: %w", err)
+	}
+	s, err := w.unrolled()
+	if err != nil {
+		return s, fmt.Errorf("checking scenario %q: %w", s.Name, err)
 	}
 	return s, s.Validate()
 }
@@ -159,7 +152,8 @@ func (s Scenario) Validate() error {
 	return nil
 }
 
-func (s Step) validate() error {
+// actions are the names of the step's actions, which should be one.
+func (s Step) actions() []string {
 	var actions []string
 	note := func(there bool, name string) {
 		if there {
@@ -168,18 +162,33 @@ func (s Step) validate() error {
 	}
 	note(s.Apply != nil, "apply")
 	note(s.Patch != nil, "patch")
+	note(s.Scale != nil, "scale")
 	note(s.Delete != nil, "delete")
 	note(s.Wait != nil, "wait")
 	note(s.Quiesce != nil, "quiesce")
+	note(s.Sleep != metav1.Duration{}, "sleep")
 	note(s.External != nil, "external")
 	note(s.May != nil, "may")
 	note(s.Attack != nil, "attack")
-	if len(actions) != 1 {
+	return actions
+}
+
+func (s Step) validate() error {
+	if actions := s.actions(); len(actions) != 1 {
 		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
 	}
-	if s.Refused != "" && s.Apply == nil && s.Patch == nil && s.Delete == nil {
-		return errors.New("refused is for apply, patch and delete")
+	if s.Refused != "" && !s.isWrite() {
+		return errors.New("refused is for apply, patch, scale and delete")
 	}
+	return s.validateAction()
+}
+
+// isWrite reports whether the step is a request that the API server may refuse.
+func (s Step) isWrite() bool {
+	return s.Apply != nil || s.Patch != nil || s.Scale != nil || s.Delete != nil
+}
+
+func (s Step) validateAction() error {
 	switch {
 	case s.May != nil:
 		return s.May.validate()
@@ -191,8 +200,12 @@ func (s Step) validate() error {
 		}
 	case s.Patch != nil:
 		return s.Patch.Object.validate()
+	case s.Scale != nil:
+		return s.Scale.validate()
 	case s.Delete != nil:
 		return s.Delete.validate()
+	case s.Sleep.Duration < 0:
+		return fmt.Errorf("it cannot sleep for %s", s.Sleep.Duration)
 	case s.Wait != nil:
 		return s.Wait.validate()
 	case s.Quiesce != nil:
@@ -213,13 +226,6 @@ func (r Ref) validate() error {
 		return fmt.Errorf("%q names no object: apiVersion, kind and name are needed", r)
 	}
 	return nil
-}
-
-func (w Wait) validate() error {
-	if (w.Condition == "") == !w.Gone {
-		return fmt.Errorf("waiting for %s needs either a condition or gone", w.Object)
-	}
-	return w.Object.validate()
 }
 
 // placeholder is a name in braces, or a value that something outside the cluster

@@ -89,8 +89,8 @@ func (s Scenario) validateUserOf(step Step) error {
 	if step.As == "" {
 		return nil
 	}
-	if step.Apply == nil && step.Patch == nil && step.Delete == nil && step.Attack == nil {
-		return errors.New("as is for apply, patch, delete and attack; what is outside the cluster knows no users")
+	if !step.isWrite() && step.Attack == nil {
+		return errors.New("as is for apply, patch, scale, delete and attack; what is outside the cluster knows no users")
 	}
 	if _, known := s.User(step.As); !known {
 		return fmt.Errorf("no user is called %q", step.As)

@@ -49,7 +49,9 @@ type WatchEvent struct {
 }
 
 // Acts reports whether the step does something, and does not just wait.
-func (s Step) Acts() bool { return s.Wait == nil && s.Quiesce == nil && s.May == nil }
+func (s Step) Acts() bool {
+	return s.Wait == nil && s.Quiesce == nil && s.May == nil && s.Sleep.Duration == 0
+}
 
 // watchFaults plans late and missed events at each step and collection with events in all runs.
 // For each collection it also plans, at a random step, lost events, a refused start in a random

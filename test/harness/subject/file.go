@@ -120,7 +120,9 @@ func (f *File) Validate() error {
 	for i, k := range f.Promises.Kinds {
 		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)
 		for j, c := range k.Children {
-			need(c.Resource.Resource != "", "promises.kinds[%d].children[%d].resource: say which, in the plural as in URLs", i, j)
+			if err := c.Validate(); err != nil {
+				errs = append(errs, fmt.Errorf("promises.kinds[%d].children[%d].%w", i, j, err))
+			}
 		}
 	}
 	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")

@@ -120,7 +120,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
 	}
-	definitions, err := definitionsOf(objects)
+	definitions, err := Definitions(objects)
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
 	}
@@ -187,7 +187,8 @@ func (f *File) auditGroups() []string {
 	return slices.Compact(groups)
 }
 
-func definitionsOf(objects []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+// Definitions returns the CustomResourceDefinitions among the objects of an installation.
+func Definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for _, o := range objects {
 		if o.GetKind() != "CustomResourceDefinition" {

@@ -160,6 +160,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"Empty":           {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
 		"EmptyTellsAll":   {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
 		"NoResource":      {with("resource: configmaps", "annotation: x"), "promises.kinds[0].children[0].resource: say which"},
+		"TwoMarks":        {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"), "promises.kinds[0].children[0].annotation and label: name one of them"},
 		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
 		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},

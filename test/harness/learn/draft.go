@@ -1,0 +1,225 @@
+package learn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// Draft is a subject and its scenarios, as far as they are known.
+type Draft struct {
+	// Name, Binary and Manifests are as in a subject.
+	Name, Binary, Manifests string
+	CRDs                    []string
+	Arguments               []Argument
+	// Lease is the name and the namespace; Leases are all that the operator took.
+	Lease  history.Key
+	Leases []history.Key
+	// Grace is the Pod's terminationGracePeriodSeconds.
+	Grace int64
+	Kinds []Kind
+}
+
+// Kind is a kind that the operator may reconcile, with its scenario.
+type Kind struct {
+	invariant.Kind
+	// Word is the kind in lower case: the scenario's placeholder and the start of its name.
+	Word string
+	// Objects are what users apply, in that order, with placeholders for names. The one of the
+	// kind is Objects[Main].
+	Objects []*unstructured.Unstructured
+	Main    int
+	// Until is the state at rest, as YAML has it after the object; see scenario.Wait.
+	Until string
+	Must  []string
+	// Problem is why its scenario could not be run; there is none in the files then.
+	Problem string
+	// Guesses are comments on the scenario, Notes on the kind in the subject.
+	Guesses, Notes []string
+	// Watched are resources with objects that the operator wrote and that name no owner.
+	Watched []history.Resource
+}
+
+// Sample is a file of an operator's examples.
+type Sample struct {
+	File    string
+	Objects []*unstructured.Unstructured
+}
+
+// Kinds drafts one scenario for each kind that the definitions serve: the first sample of it, with
+// the other objects of its file, or the smallest object that its schema allows.
+func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) ([]Kind, error) {
+	var all []Kind
+	for _, d := range definitions {
+		k, err := kindOf(d, definitions, samples)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(all, func(o Kind) bool { return o.Word == k.Word }) {
+			k.Word += "-" + strings.SplitN(d.Spec.Group, ".", 2)[0]
+		}
+		all = append(all, *k)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the manifests define no kinds; name a folder with the CustomResourceDefinitions of the operator, such as config/default")
+	}
+	return all, nil
+}
+
+func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) (*Kind, error) {
+	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Must: []string{"O5"}}
+	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
+	for _, s := range samples {
+		i := slices.IndexFunc(s.Objects, func(o *unstructured.Unstructured) bool { return isOf(o, d) })
+		if i < 0 {
+			continue
+		}
+		for _, o := range s.Objects {
+			k.Objects = append(k.Objects, o.DeepCopy())
+		}
+		k.Main = i
+		break
+	}
+	if len(k.Objects) == 0 {
+		version, err := storageVersion(d)
+		if err != nil {
+			return nil, err
+		}
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: version.Name, Kind: d.Spec.Names.Kind})
+		o.SetName(k.Word)
+		k.Objects = []*unstructured.Unstructured{o}
+		k.Guesses = append(k.Guesses, fmt.Sprintf("there is no sample of a %s: this is the smallest that its schema allows", d.Spec.Names.Kind))
+	}
+	for _, o := range k.Objects {
+		if err := k.complete(o, definitions); err != nil {
+			return nil, err
+		}
+	}
+	k.rename()
+	return k, nil
+}
+
+// isOf reports whether an object is of a defined kind.
+func isOf(o *unstructured.Unstructured, d *apiextensionsv1.CustomResourceDefinition) bool {
+	kind := o.GroupVersionKind()
+	return kind.Group == d.Spec.Group && kind.Kind == d.Spec.Names.Kind
+}
+
+func storageVersion(d *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
+	for i, v := range d.Spec.Versions {
+		if v.Storage && v.Served {
+			return &d.Spec.Versions[i], nil
+		}
+	}
+	for i, v := range d.Spec.Versions {
+		if v.Served {
+			return &d.Spec.Versions[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the definition %s serves no version", d.Name)
+}
+
+// complete fills in what the schema requires and where the object is.
+func (k *Kind) complete(o *unstructured.Unstructured, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+	o.SetManagedFields(nil)
+	unstructured.RemoveNestedField(o.Object, "status")
+	if o.GetName() == "" {
+		o.SetName(strings.ToLower(o.GetKind()))
+	}
+	i := slices.IndexFunc(definitions, func(d *apiextensionsv1.CustomResourceDefinition) bool { return isOf(o, d) })
+	if i < 0 {
+		k.place(o, !slices.Contains(clusterScoped, o.GetKind()))
+		return nil
+	}
+	d := definitions[i]
+	k.place(o, d.Spec.Scope == apiextensionsv1.NamespaceScoped)
+	j := slices.IndexFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == o.GroupVersionKind().Version && v.Served
+	})
+	if j < 0 {
+		return fmt.Errorf("the sample %s %s has the version %s, which the definition %s does not serve", o.GetKind(), o.GetName(), o.GetAPIVersion(), d.Name)
+	}
+	if d.Spec.Versions[j].Schema == nil || d.Spec.Versions[j].Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	schema := d.Spec.Versions[j].Schema.OpenAPIV3Schema
+	// A spec is what an operator reconciles, required or not.
+	if _, specified := schema.Properties["spec"]; specified && o.Object["spec"] == nil {
+		o.Object["spec"] = map[string]any{}
+	}
+	completed, guesses := Complete(schema, o.Object)
+	o.Object, _ = completed.(map[string]any)
+	if len(guesses) > 0 {
+		k.Guesses = append(k.Guesses, fmt.Sprintf("the schema requires what no sample has: %s", strings.Join(guesses, ", ")))
+	}
+	return nil
+}
+
+// place puts an object into a namespace that is there: one of its file, or default.
+func (k *Kind) place(o *unstructured.Unstructured, namespaced bool) {
+	if !namespaced {
+		o.SetNamespace("")
+		return
+	}
+	if !slices.ContainsFunc(k.Objects, func(n *unstructured.Unstructured) bool {
+		return n.GetKind() == "Namespace" && n.GetName() == o.GetNamespace()
+	}) {
+		o.SetNamespace(metav1.NamespaceDefault)
+	}
+}
+
+// clusterScoped are kinds of Kubernetes without a namespace that samples may contain.
+var clusterScoped = []string{
+	"Namespace", "ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass", "IngressClass", "Node",
+}
+
+// rename gives the objects placeholders for names, wherever the file has those names.
+func (k *Kind) rename() {
+	names := map[string]string{}
+	used := map[string]bool{}
+	for i := range k.Objects {
+		o := k.Objects[(k.Main+i)%len(k.Objects)] // the one of the kind has the plain word
+		word := strings.ToLower(o.GetKind())
+		for n := 2; used[word]; n++ {
+			word = fmt.Sprintf("%s-%d", strings.ToLower(o.GetKind()), n)
+		}
+		used[word] = true
+		if _, known := names[o.GetName()]; !known {
+			names[o.GetName()] = "{" + word + "}"
+		}
+	}
+	for _, o := range k.Objects {
+		o.Object, _ = renamed(o.Object, names).(map[string]any)
+	}
+}
+
+// renamed replaces texts that are names; keys and parts of texts stay.
+func renamed(value any, names map[string]string) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if key != "kind" && key != "apiVersion" {
+				value[key] = renamed(inner, names)
+			}
+		}
+	case []any:
+		for i, inner := range value {
+			value[i] = renamed(inner, names)
+		}
+	case string:
+		if name, known := names[value]; known {
+			return name
+		}
+	}
+	return value
+}

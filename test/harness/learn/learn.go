@@ -1,0 +1,288 @@
+package learn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// judged are the promises that a scenario may require, because every run of it can show them.
+// Others need a fault, metrics or a figure.
+var judged = []string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}
+
+// events are resources that each replica may write.
+var events = []history.Resource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
+
+// run is one clean run of a kind's scenario.
+type run struct {
+	history *history.History
+	index   *history.Index
+	main    *history.Lifetime
+}
+
+// Learn completes a kind from clean runs of its scenario: the finalizer, the state at rest and the
+// children. users are the operator's.
+func (d *Draft) Learn(k *Kind, users []string, histories ...*history.History) error {
+	var runs []run
+	for _, h := range histories {
+		r := run{history: h, index: h.Index()}
+		for _, life := range r.index.Lifetimes(k.Resource) {
+			if h.Aliases[life.Name] == k.Objects[k.Main].GetName() {
+				r.main = life
+			}
+		}
+		if r.main == nil || len(r.main.Versions) == 0 {
+			return fmt.Errorf("learning from runs of %s: no version of %s was recorded", k.Word, k.Resource)
+		}
+		runs = append(runs, r)
+	}
+	k.learnFinalizer(runs)
+	k.learnRest(runs)
+	k.learnChildren(runs, users, d.Lease.Resource)
+	return nil
+}
+
+// Require makes the scenario of each kind require the promises that clean runs could be judged by.
+// The histories are those of the kinds, in the same order.
+func (d *Draft) Require(promises invariant.Operator, histories [][]*history.History) {
+	for i := range d.Kinds {
+		if d.Kinds[i].Problem != "" {
+			continue
+		}
+		could := map[string]int{}
+		for _, h := range histories[i] {
+			for _, v := range invariant.Judge(invariant.Case{History: h, References: histories[i], Operator: promises}) {
+				if v.Result != invariant.Inconclusive {
+					could[v.Invariant]++
+				}
+			}
+		}
+		d.Kinds[i].Must = slices.DeleteFunc(slices.Clone(judged), func(id string) bool { return could[id] < len(histories[i]) })
+	}
+}
+
+// steady returns what a function finds in all runs.
+func steady(runs []run, find func(run) []string) []string {
+	common := find(runs[0])
+	for _, r := range runs[1:] {
+		here := find(r)
+		common = slices.DeleteFunc(common, func(s string) bool { return !slices.Contains(here, s) })
+	}
+	return common
+}
+
+func (k *Kind) learnFinalizer(runs []run) {
+	own := k.Objects[k.Main].GetFinalizers()
+	found := steady(runs, func(r run) []string {
+		var all []string
+		for _, v := range r.main.Versions {
+			for _, f := range v.Object.GetFinalizers() {
+				known := slices.Contains(own, f) || slices.Contains(all, f)
+				if !known && f != metav1.FinalizerDeleteDependents && f != metav1.FinalizerOrphanDependents {
+					all = append(all, f)
+				}
+			}
+		}
+		return all
+	})
+	if len(found) == 0 {
+		return
+	}
+	k.Finalizer = found[0]
+	if len(found) > 1 {
+		k.Notes = append(k.Notes, fmt.Sprintf("guess: of the finalizers %q the first is the operator's", found))
+	}
+}
+
+// atRest is the last version of the object before a user deleted it.
+func (r run) atRest() *unstructured.Unstructured {
+	last := r.main.Versions[0].Object
+	for _, v := range r.main.Versions {
+		if v.Object.GetDeletionTimestamp() == nil {
+			last = v.Object
+		}
+	}
+	return last
+}
+
+// preferred are the conditions that report success, the most common first.
+var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled", "Programmed", "Accepted"}
+
+// learnRest finds what shows that the operator is done: a condition, a phase, the generation that
+// the status observed, or nothing.
+func (k *Kind) learnRest(runs []run) {
+	conditions := steady(runs, func(r run) []string { return trueConditions(r.atRest()) })
+	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
+	switch {
+	case i >= 0:
+		k.Ready = preferred[i]
+	case len(conditions) == 1:
+		k.Ready = conditions[0]
+	}
+	if k.Ready != "" {
+		k.Until = "condition: " + k.Ready
+		k.Notes = append(k.Notes, fmt.Sprintf("guess: of the conditions %q that were True at rest, %s reports success", conditions, k.Ready))
+		return
+	}
+	for _, field := range []string{"phase", "state"} {
+		values := steady(runs, func(r run) []string {
+			value, _, _ := unstructured.NestedString(r.atRest().Object, "status", field)
+			return []string{value}
+		})
+		if len(values) == 1 && values[0] != "" {
+			k.Until = fmt.Sprintf("field: status.%s, value: %q", field, values[0])
+			k.Guesses = append(k.Guesses, fmt.Sprintf("no condition was True at rest; both runs ended with this %s", field))
+			return
+		}
+	}
+	if len(steady(runs, func(r run) []string { return fieldsOf(r.atRest(), "status") })) > 0 {
+		k.Until = "current: true"
+		k.Guesses = append(k.Guesses, "no condition was True at rest; kstatus judges the status")
+		return
+	}
+	k.Until = "exists: true"
+	k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
+}
+
+func trueConditions(o *unstructured.Unstructured) []string {
+	var all []string
+	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		if name, ok := condition["type"].(string); ok && condition["status"] == string(metav1.ConditionTrue) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+func fieldsOf(o *unstructured.Unstructured, path string) []string {
+	var names []string
+	fields, _, _ := unstructured.NestedMap(o.Object, path)
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// learnChildren finds the objects that the operator created in both runs, and by what they name
+// their owner.
+func (k *Kind) learnChildren(runs []run, users []string, lease history.Resource) {
+	var resources []history.Resource
+	children := map[history.Resource][]invariant.Child{}
+	unmarked := map[history.Resource]bool{}
+	for _, r := range runs {
+		for _, life := range r.created(users) {
+			if life.Resource == lease || life.Resource == k.Resource || slices.Contains(events, life.Resource) {
+				continue
+			}
+			if !slices.Contains(resources, life.Resource) {
+				resources = append(resources, life.Resource)
+			}
+			c := r.identify(life)
+			if c == nil {
+				unmarked[life.Resource] = true
+				continue
+			}
+			// Whether the finalizer waits is what all objects have in common.
+			i := slices.IndexFunc(children[life.Resource], func(o invariant.Child) bool { return o.Annotation == c.Annotation && o.Label == c.Label })
+			if i < 0 {
+				children[life.Resource] = append(children[life.Resource], *c)
+				continue
+			}
+			known := &children[life.Resource][i]
+			known.Controlled, known.Awaited = known.Controlled && c.Controlled, known.Awaited && c.Awaited
+		}
+	}
+	for _, resource := range resources {
+		for _, c := range children[resource] {
+			c.Awaited = c.Awaited && k.Finalizer != ""
+			k.Children = append(k.Children, c)
+		}
+		if unmarked[resource] {
+			k.Watched = append(k.Watched, resource)
+		}
+	}
+}
+
+// created are the objects that the operator created and that were recorded.
+func (r run) created(users []string) []*history.Lifetime {
+	var all []*history.Lifetime
+	for _, q := range r.history.Requests {
+		if !q.Made || !q.Done() || !slices.Contains(users, q.User) {
+			continue
+		}
+		life := r.index.Lifetime(q.UID)
+		for _, other := range r.index.Lifetimes(q.Resource) {
+			if q.UID == "" && other.Key == q.Key { // recorded without its answer
+				life = other
+			}
+		}
+		if life != nil && len(life.Versions) > 0 && !slices.Contains(all, life) {
+			all = append(all, life)
+		}
+	}
+	return all
+}
+
+// identify finds by what an object names the owner; nil if by nothing.
+func (r run) identify(life *history.Lifetime) *invariant.Child {
+	c := &invariant.Child{Resource: life.Resource, Awaited: r.awaits(life)}
+	owns := func(ref *metav1.OwnerReference) bool { return ref != nil && ref.UID == r.main.UID }
+	last := life.Last()
+	c.Controlled = !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return !owns(v.Controller()) })
+	if c.Controlled {
+		return c
+	}
+	for _, ref := range last.Object.GetOwnerReferences() {
+		if owns(&ref) {
+			return c
+		}
+	}
+	for _, names := range r.namings(life) {
+		if c.Annotation = keyOf(last.Object.GetAnnotations(), names); c.Annotation != "" {
+			return c
+		}
+		if c.Label = keyOf(last.Object.GetLabels(), names); c.Label != "" {
+			return c
+		}
+	}
+	return nil
+}
+
+// awaits reports whether an object was deleted after its owner's deletion began, and before it ended.
+func (r run) awaits(life *history.Lifetime) bool {
+	began := r.main.Terminating()
+	return life.End != nil && began != nil && r.main.End != nil &&
+		began.Before(life.End.RevisionRange) && life.End.Before(r.main.End.RevisionRange)
+}
+
+// namings are the texts that name the owner, the most certain first.
+func (r run) namings(life *history.Lifetime) []string {
+	all := []string{string(r.main.UID), r.main.Namespace + "/" + r.main.Name}
+	if r.main.Namespace == "" || r.main.Namespace == life.Namespace {
+		all = append(all, r.main.Name)
+	}
+	return all
+}
+
+// keyOf is the first key with a value.
+func keyOf(values map[string]string, wanted string) string {
+	var keys []string
+	for key, value := range values {
+		if value == wanted && !strings.HasPrefix(key, "kubectl.kubernetes.io/") {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return ""
+	}
+	return slices.Min(keys)
+}

@@ -1,0 +1,311 @@
+package learn_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/golden"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const operator = "system:serviceaccount:archiver-system:archiver"
+
+func definition(t *testing.T, text string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal([]byte(text), d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// backups is the definition of the archiver, an operator as kubebuilder scaffolds it.
+func backups(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "testdata", "archiver", "config", "crd", "bases", "archive.example.com_backups.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return definition(t, string(text))
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// recording is a history of one run under construction.
+type recording struct {
+	history.History
+	version uint64
+	now     time.Time
+}
+
+func record(name string) *recording {
+	return &recording{
+		History: history.History{
+			Recorded: []history.Source{history.Audit, history.Watch}, Aliases: map[string]string{name: "{backup}"},
+		},
+		version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+}
+
+// store records a version of an object that the operator, or else a user, wrote.
+func (r *recording) store(user, resource string, o *unstructured.Unstructured) {
+	r.write(user, resource, o, false)
+}
+
+func (r *recording) remove(user, resource string, o *unstructured.Unstructured) {
+	r.write(user, resource, o, true)
+}
+
+func (r *recording) write(user, resource string, o *unstructured.Unstructured, gone bool) {
+	r.version++
+	r.now = r.now.Add(100 * time.Millisecond)
+	name, group, _ := strings.Cut(resource, ".")
+	key := history.Key{Resource: history.Resource{Group: group, Resource: name}, Namespace: o.GetNamespace(), Name: o.GetName()}
+	q := history.Request{
+		User: user, Verb: "update", Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version), Received: r.now, Answered: r.now,
+		Code: 200, Effect: history.Stored, Made: true, Body: true, NeedsVersion: "1", NeedsUID: o.GetUID(),
+	}
+	for _, v := range r.Versions {
+		q.Made = q.Made && v.UID != o.GetUID()
+	}
+	if gone {
+		q.Effect = history.Deleted
+	}
+	r.Requests = append(r.Requests, q)
+	r.Versions = append(r.Versions, history.Version{Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version), At: r.now, Gone: gone, Object: o.DeepCopy()})
+}
+
+func (r *recording) rest(name string) {
+	m := history.Checkpoint{Name: name, Converged: true, Began: r.now, Ended: r.now.Add(2 * time.Second), RevisionRange: history.RevisionRange{From: r.version, To: r.version + 1}}
+	r.now = m.Ended
+	r.Checkpoints = append(r.Checkpoints, m)
+}
+
+// archive records a clean run of the archiver: a Job with an owner reference, and an entry of the
+// catalogue with the UID in an annotation, which is gone before the finalizer.
+func archive(t *testing.T, name string) *history.History {
+	t.Helper()
+	r := record(name)
+	backup := object(t, `{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, spec: {database: example}}`)
+	backup.SetName(name)
+	backup.SetUID(types.UID(name + "-uid"))
+	r.store("admin", "backups.archive.example.com", backup)
+	backup.SetFinalizers([]string{"archive.example.com/catalogue"})
+	r.store(operator, "backups.archive.example.com", backup)
+	job := object(t, `{apiVersion: batch/v1, kind: Job, metadata: {namespace: default}}`)
+	job.SetName(name + "-x7k2p")
+	job.SetUID(types.UID(name + "-job"))
+	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "archive.example.com/v1", Kind: "Backup", Name: name, UID: backup.GetUID(), Controller: new(true)}})
+	r.store(operator, "jobs.batch", job)
+	entry := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: archiver-system}}`)
+	entry.SetName("default." + name)
+	entry.SetUID(types.UID(name + "-entry"))
+	entry.SetAnnotations(map[string]string{"archive.example.com/backup-uid": string(backup.GetUID())})
+	r.store(operator, "configmaps", entry)
+	note := object(t, `{apiVersion: v1, kind: Secret, metadata: {namespace: archiver-system, name: shared}}`)
+	note.SetUID(types.UID(name + "-note"))
+	r.store(operator, "secrets", note)
+	backup.Object["status"] = map[string]any{"observedGeneration": int64(0), "conditions": []any{
+		map[string]any{"type": "Scheduled", "status": "True"}, map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "Stalled", "status": "False"},
+	}}
+	r.store(operator, "backups.archive.example.com", backup)
+	r.rest("made")
+	at := metav1.NewTime(r.now)
+	backup.SetDeletionTimestamp(&at)
+	r.store("admin", "backups.archive.example.com", backup)
+	r.remove(operator, "configmaps", entry)
+	r.remove(operator, "backups.archive.example.com", backup)
+	r.rest("gone")
+	return &r.History
+}
+
+// The archiver's files are what its handwritten ones are, in test/harness/testdata/archiver.
+func TestDraft_OfTheArchiver(t *testing.T) {
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &learn.Draft{
+		Name: "archiver", Binary: "../bin/archiver", Manifests: "config/default", Kinds: kinds, Grace: 10,
+		Arguments: learn.Arguments(goHelp, []string{"--leader-elect"}),
+		Lease:     history.Key{Resource: history.Leases, Namespace: "archiver-system", Name: "archiver.example.com"},
+	}
+	histories := []*history.History{archive(t, "backup-1-x"), archive(t, "backup-2-y")}
+	if err := d.Learn(&d.Kinds[0], []string{operator}, histories...); err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, string(d.Subject()), "archiver.yaml")
+	text, err := d.Kinds[0].Scenario()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Assert(t, string(text), "backup-life.yaml")
+	if _, err := scenario.Parse(text); err != nil {
+		t.Error(err)
+	}
+	observing, err := d.Kinds[0].Observing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scenario.Parse(observing); err != nil {
+		t.Error(err)
+	}
+}
+
+const guestbooks = `
+metadata: {name: guestbooks.webapp.example.com}
+spec:
+  group: webapp.example.com
+  scope: Namespaced
+  names: {kind: Guestbook, plural: guestbooks}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, required: [spec], properties: {spec: {type: object, properties: {secret: {type: string}}}}}}
+`
+
+func TestKinds_Samples(t *testing.T) {
+	scaffold := "{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: guestbook-sample}, spec: null}"
+	for name, tc := range map[string]struct {
+		samples []string // of one file
+		want    []string
+		guesses int
+	}{
+		"Scaffold": {[]string{scaffold}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+		"None": {nil, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 1},
+		"References": {[]string{
+			"{apiVersion: v1, kind: Secret, metadata: {name: key, namespace: guests}, stringData: {a: b}}",
+			"{apiVersion: v1, kind: Namespace, metadata: {name: guests}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: guests}, spec: {secret: key}, status: {old: yes}}",
+		}, []string{
+			"{apiVersion: v1, kind: Secret, metadata: {name: '{secret}', namespace: '{namespace}'}, stringData: {a: b}}",
+			"{apiVersion: v1, kind: Namespace, metadata: {name: '{namespace}'}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: '{namespace}'}, spec: {secret: '{secret}'}}",
+		}, 0},
+		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sample learn.Sample
+			for _, text := range tc.samples {
+				sample.Objects = append(sample.Objects, object(t, text))
+			}
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, []learn.Sample{sample})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want []string
+			for _, o := range kinds[0].Objects {
+				got = append(got, yamlOf(t, o))
+			}
+			for _, text := range tc.want {
+				want = append(want, yamlOf(t, object(t, text)))
+			}
+			if strings.Join(got, "---\n") != strings.Join(want, "---\n") {
+				t.Errorf("objects are\n%s\nwant\n%s", strings.Join(got, "---\n"), strings.Join(want, "---\n"))
+			}
+			if len(kinds[0].Guesses) != tc.guesses {
+				t.Errorf("guesses are %q, want %d", kinds[0].Guesses, tc.guesses)
+			}
+		})
+	}
+}
+
+func yamlOf(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	text, err := yaml.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestKinds_Refuses(t *testing.T) {
+	old := []learn.Sample{{Objects: []*unstructured.Unstructured{object(t, "{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}}}
+	for name, tc := range map[string]struct {
+		definitions []*apiextensionsv1.CustomResourceDefinition
+		samples     []learn.Sample
+		says        string
+	}{
+		"NoKinds":    {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
+		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old, "Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
+		"NotServed":  {[]*apiextensionsv1.CustomResourceDefinition{definition(t, strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := learn.Kinds(tc.definitions, tc.samples); err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("Kinds() = %v, want an error with %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// What an operator writes into a status decides what its scenario waits for.
+func TestLearn_Rest(t *testing.T) {
+	for name, tc := range map[string]struct{ first, second, want string }{
+		"Nothing":          {"{}", "{}", "exists: true"},
+		"OnlyCondition":    {"{conditions: [{type: Rolled, status: 'True'}]}", "{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
+		"Preferred":        {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}", "{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
+		"InOneRun":         {"{conditions: [{type: Ready, status: 'True'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "current: true"},
+		"Phase":            {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
+		"PhaseOfOneRun":    {"{phase: Running}", "{phase: Failed}", "current: true"},
+		"Generation":       {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
+		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &learn.Draft{}
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var histories []*history.History
+			for i, status := range []string{tc.first, tc.second} {
+				r := record("b" + string(rune('0'+i)))
+				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+"}")
+				o.SetName("b" + string(rune('0'+i)))
+				o.SetUID(types.UID(o.GetName()))
+				r.store("admin", "backups.archive.example.com", o)
+				histories = append(histories, &r.History)
+			}
+			if err := d.Learn(&kinds[0], []string{operator}, histories...); err != nil {
+				t.Fatal(err)
+			}
+			if kinds[0].Until != tc.want {
+				t.Errorf("Until = %q, want %q", kinds[0].Until, tc.want)
+			}
+		})
+	}
+}
+
+func TestLearn_NeedsTheObject(t *testing.T) {
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{backups(t)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&learn.Draft{}).Learn(&kinds[0], nil, &history.History{}); err == nil || !strings.Contains(err.Error(), "no version of backups.archive.example.com was recorded") {
+		t.Errorf("Learn() = %v", err)
+	}
+}

@@ -1,0 +1,89 @@
+package learn_test
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/learn"
+)
+
+func schemaOf(t *testing.T, text string) *apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	s := &apiextensionsv1.JSONSchemaProps{}
+	if err := yaml.UnmarshalStrict([]byte(text), s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestComplete(t *testing.T) {
+	for name, tc := range map[string]struct {
+		schema, given, want string
+		guesses             []string
+	}{
+		"NothingRequired": {"{type: object, properties: {a: {type: string}}}", "{}", "{}", nil},
+		"Given":           {"{type: object, required: [a], properties: {a: {type: string}}}", "{a: x, b: 1}", "{a: x, b: 1}", nil},
+		"NullIsLeftOut":   {"{type: object, required: [spec], properties: {spec: {type: object}}}", "{spec: null, other: null}", "{spec: {}}", []string{"spec"}},
+		"Inner": {
+			"{type: object, properties: {spec: {type: object, required: [size], properties: {size: {type: integer, minimum: 3}}}}}",
+			"{spec: {}}", "{spec: {size: 3}}", []string{"spec.size"},
+		},
+		"Default":        {"{type: object, required: [a], properties: {a: {type: string, default: x}}}", "{}", "{}", nil},
+		"Enum":           {"{type: object, required: [a], properties: {a: {type: string, enum: [Retain, Delete]}}}", "{}", "{a: Retain}", []string{"a"}},
+		"AboveMinimum":   {"{type: object, required: [a], properties: {a: {type: integer, minimum: 5, exclusiveMinimum: true}}}", "{}", "{a: 6}", []string{"a"}},
+		"BelowMaximum":   {"{type: object, required: [a], properties: {a: {type: number, maximum: 0.5}}}", "{}", "{a: 0.5}", []string{"a"}},
+		"Multiple":       {"{type: object, required: [a], properties: {a: {type: integer, multipleOf: 512}}}", "{}", "{a: 512}", []string{"a"}},
+		"Boolean":        {"{type: object, required: [a], properties: {a: {type: boolean}}}", "{}", "{a: false}", []string{"a"}},
+		"IntOrString":    {"{type: object, required: [a], properties: {a: {x-kubernetes-int-or-string: true}}}", "{}", "{a: 1}", []string{"a"}},
+		"Format":         {"{type: object, required: [a], properties: {a: {type: string, format: duration}}}", "{}", "{a: 1m}", []string{"a"}},
+		"PlainPattern":   {"{type: object, required: [a], properties: {a: {type: string, pattern: '^https://'}}}", "{}", "{a: 'https://example.com'}", []string{"a"}},
+		"MinimalLength":  {"{type: object, required: [a], properties: {a: {type: string, minLength: 30}}}", "{}", "{a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}", []string{"a"}},
+		"MinimalItems":   {"{type: object, required: [a], properties: {a: {type: array, minItems: 2, items: {type: string}}}}", "{}", "{a: [example, example]}", []string{"a[]", "a[]", "a"}},
+		"ItemsCompleted": {"{type: object, properties: {a: {type: array, items: {type: object, required: [name], properties: {name: {type: string}}}}}}", "{a: [{}]}", "{a: [{name: example}]}", []string{"a[].name"}},
+		"MapCompleted":   {"{type: object, additionalProperties: {type: object, required: [name], properties: {name: {type: string}}}}", "{x: {}}", "{x: {name: example}}", []string{"x.name"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var given any
+			if err := yaml.Unmarshal([]byte(tc.given), &given); err != nil {
+				t.Fatal(err)
+			}
+			got, guesses := learn.Complete(schemaOf(t, tc.schema), given)
+			text, err := yaml.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := yaml.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			wanted, err := yaml.Marshal(want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(wanted), string(text)); diff != "" {
+				t.Errorf("Complete() (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.guesses, guesses); diff != "" {
+				t.Errorf("guesses (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A pattern that no common text matches gets a generated one, the same each time.
+func TestComplete_GeneratesForAPattern(t *testing.T) {
+	const pattern = `^arn:[a-z]{3}:[0-9]{12}$`
+	s := schemaOf(t, "{type: string, pattern: '"+pattern+"', maxLength: 20}")
+	got, _ := learn.Complete(s, nil)
+	text, _ := got.(string)
+	if !regexp.MustCompile(pattern).MatchString(text) {
+		t.Errorf("Complete() = %q, which %s does not match", text, pattern)
+	}
+	if again, _ := learn.Complete(s, nil); again != got {
+		t.Errorf("Complete() = %q and then %q", got, again)
+	}
+}

@@ -1,0 +1,250 @@
+package learn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// quiet is how long a checkpoint lasts.
+const quiet = "2s"
+
+// defaultGrace is a Pod's terminationGracePeriodSeconds if it has none.
+const defaultGrace = 30
+
+// Subject is the file that describes the operator.
+func (d *Draft) Subject() []byte {
+	w := &writer{}
+	w.line("# %s, as its manifests, its flags and two clean runs of each scenario describe it. Lines with", d.Name)
+	w.line("# the word guess may be wrong: read them. docs/proving.md has all fields.")
+	w.line("name: %s", quoted(d.Name))
+	w.line("binary: %s", quoted(d.Binary))
+	w.line("manifests: %s", quoted(d.Manifests))
+	if len(d.CRDs) > 0 {
+		w.line("crds: %s", quotedList(d.CRDs))
+	}
+	d.writeArguments(w)
+	w.line("promises:")
+	if len(d.Leases) > 1 {
+		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))
+	}
+	w.line("  lease: {name: %s, namespace: %s}", quoted(d.Lease.Name), quoted(d.Lease.Namespace))
+	w.line("  kinds:")
+	for _, k := range d.Kinds {
+		k.writePromises(w)
+	}
+	w.line("  # guess: a standby writes events only.")
+	w.line("  anyReplica: [%s, %s]", resourceText(events[0]), resourceText(events[1]))
+	grace := d.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	w.line("  limits: {quiet: %s, grace: %ds} # grace is the Pod's", quiet, grace)
+	if watched := d.watched(); len(watched) > 0 {
+		w.line("# guess: the operator creates these, and they name no owner. What names it can become children above.")
+		w.line("watched:")
+		for _, r := range watched {
+			w.line("- %s", resourceText(r))
+		}
+	}
+	w.line("scenarios: [scenarios]")
+	return []byte(w.String())
+}
+
+func (d *Draft) writeArguments(w *writer) {
+	var args []Argument
+	for _, a := range d.Arguments {
+		if a.Text == "" {
+			w.line("# %s.", a.Comment)
+			continue
+		}
+		args = append(args, a)
+	}
+	if len(args) > 0 {
+		w.line("# guess: flags with these names have their usual meaning.")
+		w.line("args:")
+	}
+	for _, a := range args {
+		w.line("- %s", quoted(a.Text))
+	}
+}
+
+func (d *Draft) watched() []history.Resource {
+	var all []history.Resource
+	for _, k := range d.Kinds {
+		for _, r := range k.Watched {
+			if !slices.Contains(all, r) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+func (k *Kind) writePromises(w *writer) {
+	for _, note := range k.Notes {
+		w.line("  # %s.", note)
+	}
+	if k.Problem != "" {
+		w.line("  # There is no scenario of it: %s.", strings.Join(strings.Fields(k.Problem), " "))
+	}
+	if k.Group == "" {
+		w.line("  - resource: %s", k.Resource.Resource)
+	} else {
+		w.line("  - group: %s", k.Group)
+		w.line("    resource: %s", k.Resource.Resource)
+	}
+	if k.Finalizer != "" {
+		w.line("    finalizer: %s", quoted(k.Finalizer))
+	}
+	if k.Ready != "" {
+		w.line("    ready: %s", quoted(k.Ready))
+	}
+	if len(k.Children) == 0 {
+		return
+	}
+	w.line("    # guess: it creates these whenever the object has what the scenario applies.")
+	w.line("    children:")
+	for _, c := range k.Children {
+		w.line("    - %s", childText(c))
+	}
+}
+
+func childText(c invariant.Child) string {
+	fields := []string{strings.Trim(resourceText(c.Resource), "{}")}
+	if c.Annotation != "" {
+		fields = append(fields, "annotation: "+quoted(c.Annotation))
+	}
+	if c.Label != "" {
+		fields = append(fields, "label: "+quoted(c.Label))
+	}
+	if c.Controlled {
+		fields = append(fields, "controlled: true")
+	}
+	if c.Awaited {
+		fields = append(fields, "awaited: true")
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
+}
+
+func resourceText(r history.Resource) string {
+	if r.Group == "" {
+		return fmt.Sprintf("{resource: %s}", r.Resource)
+	}
+	return fmt.Sprintf("{group: %s, resource: %s}", r.Group, r.Resource)
+}
+
+// ScenarioName is the name of the kind's scenario.
+func (k *Kind) ScenarioName() string { return k.Word + "-life" }
+
+// Scenario is the file with the kind's scenario: an object from its creation to its end.
+func (k *Kind) Scenario() ([]byte, error) {
+	w := &writer{}
+	w.line("# A %s from its first day to its last.", k.Objects[k.Main].GetKind())
+	for _, guess := range k.Guesses {
+		w.line("# guess: %s.", guess)
+	}
+	w.line("name: %s", k.ScenarioName())
+	w.line("must: [%s]", strings.Join(k.Must, ", "))
+	w.line("steps:")
+	if err := k.writeApplies(w); err != nil {
+		return nil, err
+	}
+	ref := k.ref()
+	w.line("- name: made")
+	w.line("  quiesce:")
+	w.line("    until: [{object: %s, %s}]", ref, k.Until)
+	w.line("    for: %s", quiet)
+	w.line("- name: delete")
+	w.line("  delete: %s", ref)
+	w.line("- name: gone")
+	w.line("  quiesce:")
+	w.line("    until: [{object: %s, gone: true}]", ref)
+	w.line("    for: %s", quiet)
+	return []byte(w.String()), nil
+}
+
+// Observing is the scenario of the runs from which to learn. Nothing shows yet when the operator is
+// done, so it has some time before each checkpoint.
+func (k *Kind) Observing() ([]byte, error) {
+	w := &writer{}
+	w.line("name: %s", k.ScenarioName())
+	w.line("must: [O5]")
+	w.line("steps:")
+	if err := k.writeApplies(w); err != nil {
+		return nil, err
+	}
+	ref := k.ref()
+	w.line("- sleep: %s", observing)
+	w.line("- {name: made, quiesce: {until: [{object: %s, exists: true}], for: %s, within: 30s}}", ref, quiet)
+	w.line("- {name: delete, delete: %s}", ref)
+	w.line("- sleep: 1s")
+	w.line("- {name: gone, quiesce: {until: [{object: %s, gone: true}], for: %s, within: 30s}}", ref, quiet)
+	return []byte(w.String()), nil
+}
+
+// observing is how long an operator may take until its first write for an object.
+const observing = "5s"
+
+func (k *Kind) writeApplies(w *writer) error {
+	for i, o := range k.Objects {
+		body, err := yaml.Marshal(o.Object)
+		if err != nil {
+			return fmt.Errorf("writing the scenario %s: %w", k.ScenarioName(), err)
+		}
+		name := "create"
+		if i != k.Main {
+			name = fmt.Sprintf("prepare-%d", i+1)
+		}
+		w.line("- name: %s", name)
+		w.line("  apply:")
+		for line := range strings.Lines(string(body)) {
+			w.line("    %s", strings.TrimRight(line, "\n"))
+		}
+	}
+	return nil
+}
+
+// ref names the kind's object.
+func (k *Kind) ref() string {
+	o := k.Objects[k.Main]
+	namespace := ""
+	if o.GetNamespace() != "" {
+		namespace = fmt.Sprintf(", namespace: %s", quoted(o.GetNamespace()))
+	}
+	return fmt.Sprintf("{apiVersion: %s, kind: %s%s, name: %s}", o.GetAPIVersion(), o.GetKind(), namespace, quoted(o.GetName()))
+}
+
+// writer collects lines.
+type writer struct{ strings.Builder }
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+// quoted is a text in YAML, with quotes where it needs them.
+func quoted(s string) string {
+	if strings.ContainsAny(s, "{}[],#&*!|>'\"%@`: ") || strings.Trim(s, "0123456789.+-eE") == "" || s == "true" || s == "false" || s == "null" {
+		return fmt.Sprintf("%q", s)
+	}
+	return s
+}
+
+func quotedList(all []string) string {
+	var texts []string
+	for _, s := range all {
+		texts = append(texts, quoted(s))
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+func join(keys []history.Key) string {
+	var texts []string
+	for _, k := range keys {
+		texts = append(texts, k.Namespace+"/"+k.Name)
+	}
+	return strings.Join(texts, ", ")
+}

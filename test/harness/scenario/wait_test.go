@@ -1,0 +1,86 @@
+package scenario_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+const database = `
+apiVersion: example.com/v1
+kind: Database
+metadata: {name: d, generation: 2}
+spec: {size: 3, ratio: 1.5, paused: false}
+status:
+  observedGeneration: 2
+  phase: Running
+  conditions:
+  - {type: Ready, status: "True", reason: Up}
+  - {type: Stale, status: "True", observedGeneration: 1}
+`
+
+func TestWait_Met(t *testing.T) {
+	starting := `{apiVersion: example.com/v1, kind: Database, metadata: {generation: 3}, status: {observedGeneration: 2}}`
+	for name, tc := range map[string]struct {
+		wait, object string
+		want         bool
+	}{
+		"Exists":           {"exists: true", database, true},
+		"Gone":             {"gone: true", database, false},
+		"Condition":        {"condition: Ready", database, true},
+		"ConditionFalse":   {`{condition: Ready, status: "False"}`, database, false},
+		"OldCondition":     {"condition: Stale", database, false},
+		"Text":             {"{field: status.phase, value: Running}", database, true},
+		"LeadingDot":       {"{field: .status.phase, value: Running}", database, true},
+		"OtherText":        {"{field: status.phase, value: Failed}", database, false},
+		"Integer":          {"{field: spec.size, value: 3}", database, true},
+		"TextIsNoNumber":   {`{field: spec.size, value: "3"}`, database, false},
+		"Fraction":         {"{field: spec.ratio, value: 1.5}", database, true},
+		"False":            {"{field: spec.paused, value: false}", database, true},
+		"Filter":           {`{field: 'status.conditions[?(@.type=="Ready")].reason', value: Up}`, database, true},
+		"Several":          {`{field: 'status.conditions[*].status', value: "True"}`, database, false},
+		"Absent":           {"{field: status.endpoint, value: x}", database, false},
+		"Current":          {"current: true", database, true},
+		"OldGeneration":    {"current: true", starting, false},
+		"NoStatusAtAll":    {"current: true", "{apiVersion: example.com/v1, kind: Database}", true},
+		"StalledIsNot":     {"current: true", `{apiVersion: v1, kind: X, status: {conditions: [{type: Stalled, status: "True"}]}}`, false},
+		"NotReadyIsNot":    {"current: true", `{apiVersion: v1, kind: X, status: {conditions: [{type: Ready, status: "False"}]}}`, false},
+		"NoConditionAtAll": {"condition: Ready", "{apiVersion: v1, kind: X}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w scenario.Wait
+			o := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict([]byte(tc.wait), &w); err != nil {
+				t.Fatal(err)
+			}
+			text, err := yaml.YAMLToJSON([]byte(tc.object))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := o.UnmarshalJSON(text); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.Met(o); got != tc.want {
+				t.Errorf("Met() of %q = %t, want %t", w, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWait_String(t *testing.T) {
+	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
+	for want, w := range map[string]scenario.Wait{
+		"X x to be gone":                   {Object: ref, Gone: true},
+		"X x to exist":                     {Object: ref, Exists: true},
+		"X x to be current":                {Object: ref, Current: true},
+		"X x to have Ready=True":           {Object: ref, Condition: "Ready"},
+		"X x to have status.phase: Failed": {Object: ref, Field: "status.phase", Value: "Failed"},
+	} {
+		if got := w.String(); got != want {
+			t.Errorf("String() = %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/subject"
+	"leasehold.dev/test/internal/program"
+)
+
+// helpTimeout bounds a program that prints its flags.
+const helpTimeout = 10 * time.Second
+
+// initOptions are the command line of init.
+type initOptions struct {
+	dir, name                  string
+	manifests, binary, samples string
+	crds                       []string
+	seed                       uint64
+	overwrite                  bool
+}
+
+func parseInit(args []string, output io.Writer) (o initOptions, err error) {
+	flags := flag.NewFlagSet("prove init", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.dir, "subject", "", "Folder for subject.yaml and the folder scenarios.")
+	flags.StringVar(&o.manifests, "manifests", "", "Kustomize folder of the whole installation, such as config/default.")
+	flags.StringVar(&o.binary, "binary", "", "Program of the operator.")
+	flags.StringVar(&o.samples, "samples", "", "File or folder with an example of each kind; empty: samples beside the manifests, if it is there.")
+	flags.StringVar(&o.name, "name", "", "Name of the operator; empty: that of its namespace.")
+	flags.Func("crds", "File or folder with CustomResourceDefinitions of others; may be repeated.", func(path string) error {
+		o.crds = append(o.crds, path)
+		return nil
+	})
+	flags.BoolVar(&o.overwrite, "overwrite", false, "Replace files that are there.")
+	if o.seed, err = program.Parse(flags, args); err != nil {
+		return o, err
+	}
+	return o, o.complete()
+}
+
+// complete checks the paths and makes them absolute.
+func (o *initOptions) complete() error {
+	switch {
+	case o.dir == "" || filepath.Ext(o.dir) == ".yaml":
+		return fmt.Errorf("reading the arguments: -subject=%q is no folder; name one for subject.yaml and its scenarios", o.dir)
+	case o.manifests == "":
+		return errors.New("reading the arguments: -manifests is missing; name the kustomize folder of the installation, such as config/default")
+	case o.binary == "":
+		return errors.New("reading the arguments: -binary is missing; build the operator and name the program")
+	}
+	if o.samples == "" {
+		beside := filepath.Join(o.manifests, "..", "samples")
+		if info, err := os.Stat(beside); err == nil && info.IsDir() {
+			o.samples = beside
+		}
+	}
+	for _, path := range o.paths() {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("reading the arguments: %w", err)
+		}
+		*path = absolute
+	}
+	if info, err := os.Stat(o.binary); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("reading the arguments: -binary=%s is no program; build the operator first", o.binary)
+	}
+	file := filepath.Join(o.dir, "subject.yaml")
+	if _, err := os.Stat(file); err == nil && !o.overwrite {
+		return fmt.Errorf("reading the arguments: %s is there; name another folder, or replace it with -overwrite", file)
+	}
+	return nil
+}
+
+func (o *initOptions) paths() []*string {
+	all := []*string{&o.dir, &o.manifests, &o.binary, &o.samples}
+	for i := range o.crds {
+		all = append(all, &o.crds[i])
+	}
+	return all
+}
+
+// describe writes the subject and the scenarios of an operator that has none.
+func describe(ctx context.Context, args []string, output io.Writer) error {
+	o, err := parseInit(args, output)
+	if err != nil {
+		return err
+	}
+	log.SetLogger(logr.Discard())
+	d, err := propose(ctx, o)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "prove-init-")
+	if err != nil {
+		return fmt.Errorf("describing %s: %w", d.Name, err)
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // the system's folder for temporary files
+	l := &learner{draft: d, dir: work, random: rand.New(rand.NewPCG(o.seed, 0)), output: output}
+	if err := l.learn(ctx); err != nil {
+		return fmt.Errorf("describing %s: %w", d.Name, err)
+	}
+	if err := o.relative(d); err != nil {
+		return err
+	}
+	written, err := write(o.dir, d, o.overwrite)
+	if err != nil {
+		return err
+	}
+	for _, file := range written {
+		fmt.Fprintf(output, "wrote %s\n", file)
+	}
+	fmt.Fprintf(output, "read the lines with the word guess, then: make prove SUBJECT=%s\n", filepath.Join(o.dir, "subject.yaml"))
+	return nil
+}
+
+// propose drafts the description from what the operator ships.
+func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
+	objects, err := env.Render(ctx, "", o.manifests)
+	if err != nil {
+		return nil, fmt.Errorf("reading -manifests: %w", err)
+	}
+	deployment, err := env.TheDeployment(objects)
+	if err != nil {
+		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation", o.manifests, err)
+	}
+	definitions, err := subject.Definitions(objects)
+	if err != nil {
+		return nil, fmt.Errorf("reading -manifests: %w", err)
+	}
+	samples, err := readSamples(o.samples)
+	if err != nil {
+		return nil, fmt.Errorf("reading -samples: %w", err)
+	}
+	d := &learn.Draft{Name: o.name, Binary: o.binary, Manifests: o.manifests, CRDs: o.crds}
+	if d.Kinds, err = learn.Kinds(definitions, samples); err != nil {
+		return nil, fmt.Errorf("reading -manifests: %w", err)
+	}
+	if d.Name == "" {
+		d.Name = nameOf(deployment)
+	}
+	pod := deployment.Spec.Template.Spec
+	if pod.TerminationGracePeriodSeconds != nil {
+		d.Grace = *pod.TerminationGracePeriodSeconds
+	}
+	help, err := helpOf(ctx, o.binary)
+	if err != nil {
+		return nil, err
+	}
+	d.Arguments = learn.Arguments(help, pod.Containers[0].Args)
+	return d, nil
+}
+
+func nameOf(d appsv1.Deployment) string {
+	if name := strings.TrimSuffix(d.Namespace, "-system"); name != "" && name != "default" {
+		return name
+	}
+	return d.Name
+}
+
+// helpOf is what the program prints about its flags. Programs end with several codes then.
+func helpOf(ctx context.Context, binary string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, helpTimeout)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		return "", fmt.Errorf("reading the flags of %s: %w; name a program of this machine's kind with -binary", binary, err)
+	}
+	return string(said), nil
+}
+
+// readSamples reads the files *.yaml of a folder, or one file.
+func readSamples(path string) ([]learn.Sample, error) {
+	if path == "" {
+		return nil, nil
+	}
+	var samples []learn.Sample
+	err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(file, ".yaml") && !strings.HasSuffix(file, ".yml") {
+			return err
+		}
+		s := learn.Sample{File: file}
+		text, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer text.Close() //nolint:errcheck // it is only read
+		decoder := yaml.NewYAMLOrJSONDecoder(text, 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			err := decoder.Decode(&o.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("reading %s: %w", file, err)
+			}
+			if o.GetKind() != "" && o.GetKind() != "Kustomization" {
+				s.Objects = append(s.Objects, o)
+			}
+		}
+		samples = append(samples, s)
+		return nil
+	})
+	return samples, err
+}
+
+// relative makes the paths of the description relative to its folder.
+func (o *initOptions) relative(d *learn.Draft) (err error) {
+	paths := []*string{&d.Binary, &d.Manifests}
+	for i := range d.CRDs {
+		paths = append(paths, &d.CRDs[i])
+	}
+	for _, path := range paths {
+		if *path, err = filepath.Rel(o.dir, *path); err != nil {
+			return fmt.Errorf("writing the subject: %w", err)
+		}
+	}
+	return nil
+}
+
+// write writes the files of a description, and replaces others only if it may. It returns their
+// paths.
+func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
+	files := map[string][]byte{filepath.Join(dir, "subject.yaml"): d.Subject()}
+	order := []string{filepath.Join(dir, "subject.yaml")}
+	for i := range d.Kinds {
+		if d.Kinds[i].Problem != "" {
+			continue
+		}
+		text, err := d.Kinds[i].Scenario()
+		if err != nil {
+			return nil, err
+		}
+		file := filepath.Join(dir, "scenarios", d.Kinds[i].ScenarioName()+".yaml")
+		files[file] = text
+		order = append(order, file)
+	}
+	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	if !overwrite {
+		mode |= os.O_EXCL
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "scenarios"), 0o750); err != nil {
+		return nil, fmt.Errorf("writing the subject: %w", err)
+	}
+	for _, file := range order {
+		if err := writeFile(file, mode, files[file]); err != nil {
+			return nil, fmt.Errorf("writing the subject: %w; -overwrite replaces files that are there", err)
+		}
+	}
+	return order, nil
+}
+
+func writeFile(path string, mode int, text []byte) error {
+	file, err := os.OpenFile(path, mode, 0o600) //nolint:gosec // the user names the folder
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
+}

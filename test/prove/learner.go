@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/subject"
+)
+
+const (
+	// leaseTimeout bounds the wait for the operator's Lease.
+	leaseTimeout  = time.Minute
+	leaseInterval = 200 * time.Millisecond
+	// logLines is how much of an operator's log an error has.
+	logLines = 10
+)
+
+// learner runs an operator to complete its description.
+type learner struct {
+	draft  *learn.Draft
+	dir    string // of the files of a description that is not complete yet
+	random *rand.Rand
+	output io.Writer
+	// resources are all that can be watched.
+	resources []history.Resource
+}
+
+// learn completes the draft: the Lease by one run of the operator, and then the rest by two clean
+// runs of each scenario.
+func (l *learner) learn(ctx context.Context) error {
+	l.draft.Lease = history.Key{Resource: history.Leases, Name: "unknown", Namespace: "unknown"}
+	if err := l.findLease(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(l.output, "the operator took the Lease %s/%s\n", l.draft.Lease.Namespace, l.draft.Lease.Name)
+	histories, err := l.observe(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := l.load(ctx, (*learn.Kind).Scenario)
+	if err != nil {
+		return err
+	}
+	l.draft.Require(s.Promises, histories)
+	return nil
+}
+
+// load writes the description as far as it goes, with these scenarios, and reads it as a subject.
+func (l *learner) load(ctx context.Context, scenario func(*learn.Kind) ([]byte, error)) (*subject.Subject, error) {
+	files := map[string][]byte{"subject.yaml": l.draft.Subject()}
+	for i := range l.draft.Kinds {
+		k := &l.draft.Kinds[i]
+		if k.Problem != "" {
+			continue
+		}
+		text, err := scenario(k)
+		if err != nil {
+			return nil, err
+		}
+		files[filepath.Join("scenarios", k.ScenarioName()+".yaml")] = text
+	}
+	if err := os.RemoveAll(filepath.Join(l.dir, "scenarios")); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Join(l.dir, "scenarios"), 0o750); err != nil {
+		return nil, err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(l.dir, name), text, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return subject.Load(ctx, filepath.Join(l.dir, "subject.yaml"), "")
+}
+
+// findLease runs one replica on a control plane of its own until it holds a Lease.
+func (l *learner) findLease(ctx context.Context) (err error) {
+	s, err := l.load(ctx, (*learn.Kind).Observing)
+	if err != nil {
+		return err
+	}
+	lasting := context.WithoutCancel(ctx)
+	plane, err := env.Start(lasting, s.Plane)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
+	installation, err := plane.Install(lasting, s.Operator)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, installation.Stop(lasting)) }()
+	c, err := client.New(plane.Config(), client.Options{})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	before, err := leases(ctx, c)
+	if err != nil {
+		return err
+	}
+	replica, err := installation.Start(ctx)
+	if err != nil {
+		return err
+	}
+	if l.draft.Leases, err = waitForLease(ctx, c, before); err != nil {
+		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
+			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, replica.LogTail(logLines))
+	}
+	l.draft.Lease = l.draft.Leases[0]
+	namespace := installation.Shipped().Namespace
+	if i := slices.IndexFunc(l.draft.Leases, func(k history.Key) bool { return k.Namespace == namespace }); i >= 0 {
+		l.draft.Lease = l.draft.Leases[i]
+	}
+	l.resources, err = watchable(plane)
+	return err
+}
+
+// waitForLease returns the Leases that the operator has taken.
+func waitForLease(ctx context.Context, c client.Client, before []history.Key) (taken []history.Key, err error) {
+	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
+		now, err := leases(ctx, c)
+		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
+		return len(taken) > 0, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("waiting for a Lease of the operator: %w", err)
+	}
+	return taken, nil
+}
+
+// leases are all Leases with a holder, other than those of the API server itself.
+func leases(ctx context.Context, c client.Client) ([]history.Key, error) {
+	var list coordinationv1.LeaseList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing Leases: %w", err)
+	}
+	var all []history.Key
+	for _, o := range list.Items {
+		if o.Spec.HolderIdentity != nil && *o.Spec.HolderIdentity != "" && !strings.HasPrefix(o.Name, "apiserver-") {
+			all = append(all, history.Key{Resource: history.Leases, Namespace: o.Namespace, Name: o.Name})
+		}
+	}
+	return all, nil
+}
+
+// unwatched are resources of which there are many, or that Kubernetes has replaced.
+var unwatched = []string{"events", "endpoints"}
+
+// watchable are all resources that can be watched and created, but Leases and those above.
+func watchable(plane *env.ControlPlane) ([]history.Resource, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(plane.Config())
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	lists, err := c.ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("discovering the resources: %w", err)
+	}
+	var all []history.Resource
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, fmt.Errorf("discovering the resources: %w", err)
+		}
+		for _, r := range list.APIResources {
+			found := history.Resource{Group: version.Group, Resource: r.Name}
+			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "create") && found != history.Leases && !slices.Contains(unwatched, r.Name) {
+				all = append(all, found)
+			}
+		}
+	}
+	return all, nil
+}
+
+// observe runs each scenario twice and learns from the histories. A kind whose scenario cannot be
+// run gets none.
+func (l *learner) observe(ctx context.Context) (histories [][]*history.History, err error) {
+	s, err := l.load(ctx, (*learn.Kind).Observing)
+	if err != nil {
+		return nil, err
+	}
+	s.Watched = l.resources
+	for _, r := range l.resources {
+		s.Plane.AuditGroups = append(s.Plane.AuditGroups, r.Group)
+	}
+	slices.Sort(s.Plane.AuditGroups)
+	s.Plane.AuditGroups = slices.Compact(s.Plane.AuditGroups)
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: l.random})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
+	histories = make([][]*history.History, len(l.draft.Kinds))
+	var problems []error
+	for i := range l.draft.Kinds {
+		k := &l.draft.Kinds[i]
+		j := slices.IndexFunc(s.Scenarios, func(s scenario.Scenario) bool { return s.Name == k.ScenarioName() })
+		fmt.Fprintf(l.output, "%s: %d clean runs to learn from\n", k.ScenarioName(), cleanRuns)
+		reference, err := prover.Reference(ctx, s.Scenarios[j], cleanRuns)
+		if err == nil {
+			histories[i] = reference.Histories
+			err = l.draft.Learn(k, s.Promises.Users, reference.Histories...)
+		}
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		k.Problem = err.Error()
+		problems = append(problems, err)
+		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with -samples\n", k.ScenarioName(), err)
+	}
+	if len(problems) == len(l.draft.Kinds) {
+		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
+	}
+	return histories, nil
+}
