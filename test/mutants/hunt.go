@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
@@ -30,6 +31,7 @@ type hunt struct {
 	output  io.Writer
 	clock   clock.PassiveClock
 	random  *rand.Rand
+	salt    record.Salt // one for all provers, because their runs are compared
 
 	sources    string                    // the folder of the copies
 	references map[string]*run.Reference // by scenario
@@ -92,7 +94,7 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 	if err != nil {
 		return err
 	}
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random})
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
 	if err != nil {
 		return err
 	}
@@ -230,7 +232,7 @@ func (h *hunt) start(ctx context.Context, m mutant, dir string) (*subject.Subjec
 	if err != nil {
 		return nil, nil, err
 	}
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random})
+	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
 	return s, prover, err
 }
 

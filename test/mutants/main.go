@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/internal/program"
 )
 
@@ -74,7 +75,7 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	// controller-runtime warns 30 s after the start if no logger is set.
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)
-	h := &hunt{options: o, output: output, clock: clock.RealClock{}, random: rand.New(rand.NewPCG(o.seed, 0))}
+	h := &hunt{options: o, output: output, clock: clock.RealClock{}, salt: record.NewSalt(), random: rand.New(rand.NewPCG(o.seed, 0))}
 	err = program.Undone(h.run(ctx, wanted))
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(err, h.finish(len(wanted)))

@@ -25,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
@@ -125,7 +126,8 @@ func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scena
 	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
 		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
 	}
-	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random}, o.workers)
+	salt := record.NewSalt() // one for both fleets, because their runs are compared
+	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random, Salt: salt}, o.workers)
 	if err != nil {
 		return err
 	}
@@ -133,7 +135,7 @@ func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scena
 	if err = errors.Join(err, fleet.Stop(ctx)); err != nil || s.Elsewhere == nil || !o.leaves() {
 		return err
 	}
-	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random}, 1); err != nil {
+	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random, Salt: salt}, 1); err != nil {
 		return err
 	}
 	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), fleet.Stop(ctx))

@@ -14,6 +14,9 @@ type Resource struct {
 	Resource string `json:"resource"`
 }
 
+// Secrets is the resource of Secrets. A history has hashes in place of their values.
+var Secrets = Resource{Resource: "secrets"}
+
 // String is the resource with its group, as in "deployments.apps".
 func (r Resource) String() string {
 	if r.Group == "" {

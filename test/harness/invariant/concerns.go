@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -9,20 +10,22 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// concerns tells the objects of a history that the operator has to do with: those of
-// its kinds, and of the children's resources those that it has written or that are
-// marked as made for an object of its kinds. Others make such objects too, as the
-// API server's own certificate is put into each namespace. Where nobody recorded who
-// wrote, an object without a mark may be the operator's.
+// concerns returns a filter for the objects of a history that O1 and O2 judge:
+//   - objects of the operator's kinds;
+//   - objects of the children's resources that the operator wrote, or that are marked as made for
+//     an object of its kinds. Without an audit log, an object without a mark may be the operator's;
+//   - objects of watched resources that the operator wrote or that a user of the scenario created.
+//
+// Others create such objects, too: the API server puts its certificate into each namespace.
 func (o Operator) concerns(h *history.History) func(*history.Lifetime) bool {
-	written, known := map[types.UID]bool{}, h.Has(history.Audit)
-	for _, r := range h.Requests {
-		if r.Done() && r.UID != "" && slices.Contains(o.Users, r.User) {
-			written[r.UID] = true
-		}
-	}
+	known := h.Has(history.Audit)
+	written := objectsOf(h, func(r history.Request) bool { return slices.Contains(o.Users, r.User) })
+	created := createdByUsers(h)
 	return func(life *history.Lifetime) bool {
 		if slices.ContainsFunc(o.Kinds, func(k Kind) bool { return k.Resource == life.Resource }) {
+			return true
+		}
+		if slices.Contains(o.Watched, life.Resource) && (written[life.UID] || created[life.UID]) {
 			return true
 		}
 		if !slices.Contains(o.Resources(), life.Resource) {
@@ -32,17 +35,57 @@ func (o Operator) concerns(h *history.History) func(*history.Lifetime) bool {
 	}
 }
 
-// owned tells the objects of a history that are somebody's: those that the operator
-// has to do with, and those that a person has made. What the cluster makes of them by
-// itself has other names in each run.
-func (o Operator) owned(h *history.History) func(*history.Lifetime) bool {
-	concerns, made := o.concerns(h), map[types.UID]bool{}
+// objectsOf returns the UIDs of the objects that the matching requests changed. The audit log has
+// no UID of an object whose bodies it leaves out, such as a Secret: there the name and the time of
+// the request identify the object.
+func objectsOf(h *history.History, matches func(history.Request) bool) map[types.UID]bool {
+	found := map[types.UID]bool{}
+	var lives []*history.Lifetime
 	for _, r := range h.Requests {
-		if r.Made && r.Done() && r.UID != "" && isPerson(r.User) {
-			made[r.UID] = true
+		switch {
+		case !r.Done() || !matches(r):
+		case r.UID != "":
+			found[r.UID] = true
+		default:
+			if lives == nil {
+				lives = h.Index().All()
+			}
+			for _, life := range lives {
+				if mayChange(r, life) {
+					found[life.UID] = true
+				}
+			}
 		}
 	}
-	return func(life *history.Lifetime) bool { return concerns(life) || made[life.UID] }
+	return found
+}
+
+// mayChange reports whether a request that names no UID may have changed the object. A create
+// request without a name may have created any object of a generated name.
+func mayChange(r history.Request, life *history.Lifetime) bool {
+	if r.Resource != life.Resource || r.Namespace != life.Namespace || len(life.Versions) == 0 {
+		return false
+	}
+	first := life.Versions[0]
+	if r.Name == "" {
+		created := !first.Before(r.RevisionRange) && !r.Before(first.RevisionRange)
+		return r.Verb == "create" && created && first.Object.GetGenerateName() != ""
+	}
+	return r.Name == life.Name && !r.Before(first.RevisionRange) && (life.End == nil || !life.End.Before(r.RevisionRange))
+}
+
+// createdByUsers returns the UIDs of the objects that users of the scenario created.
+func createdByUsers(h *history.History) map[types.UID]bool {
+	return objectsOf(h, func(r history.Request) bool {
+		return isPerson(r.User) && (r.Made || r.UID == "" && r.Code == http.StatusCreated)
+	})
+}
+
+// owned returns a filter for the objects that the operator has to do with or that a user of the
+// scenario created. What the cluster makes of them by itself has other names in each run.
+func (o Operator) owned(h *history.History) func(*history.Lifetime) bool {
+	concerns, created := o.concerns(h), createdByUsers(h)
+	return func(life *history.Lifetime) bool { return concerns(life) || created[life.UID] }
 }
 
 // isPerson reports whether a user is neither part of the cluster nor a ServiceAccount.

@@ -81,7 +81,7 @@ func (s *story) request(who, verb string, key history.Key) history.Request {
 }
 
 func key(o *unstructured.Unstructured) history.Key {
-	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Namespace": rooms, "Lease": history.Leases}[o.GetKind()]
+	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Secret": secrets, "Namespace": rooms, "Lease": history.Leases}[o.GetKind()]
 	return history.Key{Resource: of, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 

@@ -21,6 +21,9 @@ type Operator struct {
 	// events.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
+	// Watched are resources besides those of the kinds and their children. O1 and O2 judge their
+	// objects that the operator wrote or that a user of the scenario created.
+	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica follows the kinds and their children before it says that it is
 	// ready, whether it leads or not.
 	Warm   bool   `json:"warm,omitempty"`

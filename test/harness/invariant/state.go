@@ -180,11 +180,23 @@ func fieldsThatDiffer(name string, have entry, clean []state) []string {
 			return value != want || ok != inFirst
 		})
 		value, ok := have.fields[path]
-		if steady && (value != want || ok != inFirst) {
+		switch {
+		case steady && (value != want || ok != inFirst):
 			found = append(found, fmt.Sprintf("%s (%s): %s is %s, in clean runs %s", name, have.where, path[1:], orAbsent(value, ok), orAbsent(want, inFirst)))
+		case !ok && have.key.Resource == history.Secrets && strings.HasPrefix(path, ".data.") && inAll(path, name, clean):
+			// A random value differs in each run, but its key must be there.
+			found = append(found, fmt.Sprintf("%s (%s): %s is absent, in clean runs it has a value that differs", name, have.where, path[1:]))
 		}
 	}
 	return found
+}
+
+// inAll reports whether an object has a field in all states.
+func inAll(path, name string, states []state) bool {
+	return !slices.ContainsFunc(states, func(s state) bool {
+		_, ok := s[name].fields[path]
+		return !ok
+	})
 }
 
 func orAbsent(value string, there bool) string {

@@ -27,10 +27,11 @@ const syncPoll = 10 * time.Millisecond
 
 // Watcher sees every version of every object of some resources that comes to be
 // while it watches. What was there before is left out: of its life the watch would
-// know a part only. Its methods may be called from several goroutines.
+// know a part only. Of Secrets it keeps hashes in place of values. Its methods may be called from several goroutines.
 type Watcher struct {
 	client dynamic.Interface
 	clock  clock.PassiveClock
+	hash   Hash
 	end    context.CancelFunc
 	all    sync.WaitGroup
 
@@ -43,10 +44,10 @@ type Watcher struct {
 }
 
 // Watch begins to watch. The client acts for an administrator; it is not the
-// subject's. The Watcher has to be stopped.
-func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, resources ...schema.GroupVersionResource) (*Watcher, error) {
+// subject's. The Watcher has to be stopped. Only Secrets need the hash.
+func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, hash Hash, resources ...schema.GroupVersionResource) (*Watcher, error) {
 	ctx, end := context.WithCancel(ctx)
-	w := &Watcher{client: client, clock: c, end: end, resources: resources, older: map[types.UID]bool{}, newest: map[types.UID]history.Version{}}
+	w := &Watcher{client: client, clock: c, hash: hash, end: end, resources: resources, older: map[types.UID]bool{}, newest: map[types.UID]history.Version{}}
 	for _, r := range resources {
 		if err := w.follow(ctx, r); err != nil {
 			w.Stop()
@@ -57,6 +58,9 @@ func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, 
 }
 
 func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) error {
+	if w.hash == nil && resourceOf(r) == history.Secrets {
+		return errors.New("their values must not be recorded, and there is no hash to replace them")
+	}
 	list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -72,10 +76,14 @@ func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) err
 	}
 	w.all.Go(func() {
 		for event := range stream.ResultChan() {
-			w.see(history.Resource{Group: r.Group, Resource: r.Resource}, event)
+			w.see(resourceOf(r), event)
 		}
 	})
 	return nil
+}
+
+func resourceOf(r schema.GroupVersionResource) history.Resource {
+	return history.Resource{Group: r.Group, Resource: r.Resource}
 }
 
 type watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -104,6 +112,9 @@ func (w *Watcher) see(r history.Resource, event watch.Event) {
 		w.gaps = append(w.gaps, fmt.Errorf("watching %s: reading the version of %s: %w", r, object.GetName(), err))
 		return
 	}
+	if r == history.Secrets {
+		hide(object, w.hash)
+	}
 	v := history.Version{
 		Key: history.Key{Resource: r, Namespace: object.GetNamespace(), Name: object.GetName()},
 		UID: object.GetUID(), RevisionRange: history.At(version), At: now, Gone: event.Type == watch.Deleted, Object: object,
@@ -123,7 +134,7 @@ func (w *Watcher) Sync(ctx context.Context) error {
 			return fmt.Errorf("listing %s: %w", r.Resource, err)
 		}
 		err = wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) {
-			return w.hasSeen(history.Resource{Group: r.Group, Resource: r.Resource}, list)
+			return w.hasSeen(resourceOf(r), list)
 		})
 		if err != nil {
 			return fmt.Errorf("waiting for the watch of %s: %w", r.Resource, err)

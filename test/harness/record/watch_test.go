@@ -57,7 +57,7 @@ func listed(version string, objects ...*unstructured.Unstructured) *unstructured
 func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5", anObject("old", "4"))
-	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things)
+	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 func TestWatch_FailsAfterAGap(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("5")
-	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things)
+	watcher, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWatch_FailsAfterAGap(t *testing.T) {
 func TestWatch_NeedsAStartVersion(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("")
-	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), things); err == nil || !strings.Contains(err.Error(), "watching things") {
+	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things); err == nil || !strings.Contains(err.Error(), "watching things") {
 		t.Errorf("Watch() = %v, want an error", err)
 	}
 }

@@ -75,7 +75,7 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 	if err != nil {
 		return nil, err
 	}
-	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, watched...)
+	t.watcher, err = record.Watch(ctx, p.dynamic, p.clock, t.hashOfSecrets(), watched...)
 	return t, err
 }
 
@@ -149,6 +149,16 @@ func (t *execution) aliases() map[string]string {
 		aliases[value] = "{" + placeholder + "}"
 	}
 	return aliases
+}
+
+// hashOfSecrets hashes values of Secrets with the scenario's placeholders in place of what differs
+// in each run or on each control plane: names, and the external system's address and credentials.
+func (t *execution) hashOfSecrets() record.Hash {
+	aliases := map[string]string{}
+	for placeholder, value := range t.placeholders() {
+		aliases[value] = "{" + placeholder + "}"
+	}
+	return t.prover.salt.Hash((&history.History{Aliases: aliases}).Normalizer())
 }
 
 // cleanUp deletes the objects of the scenario's users, the last one first because it may need an

@@ -22,6 +22,7 @@ type Fleet struct {
 // caller has to stop the Fleet.
 func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 	f := &Fleet{provers: make([]*Prover, n)}
+	o.Salt = o.Salt.OrNew() // any of them may run the clean runs of a scenario
 	var all errgroup.Group
 	for i := range n {
 		mine := o

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
@@ -39,8 +38,6 @@ type Subject struct {
 	Operator env.Subject
 	// Promises is what the invariants need to know of it.
 	Promises invariant.Operator
-	// Watched are further resources to record, besides those of the promises.
-	Watched []history.Resource
 	// Replicas is the number of replicas. Zero means 2.
 	Replicas int
 	// External starts the external system that it uses, if any.
@@ -64,6 +61,9 @@ type Options struct {
 	Subject Subject
 	// Random draws the names of objects. Required.
 	Random *rand.Rand
+	// Salt keys the hashes of Secrets' values. Provers whose runs are compared need the same salt.
+	// The zero Salt draws one.
+	Salt record.Salt
 	// Clock is used for times and waits. Nil means the real clock.
 	Clock clock.Clock
 }
@@ -72,6 +72,7 @@ type Options struct {
 type Prover struct {
 	subject Subject
 	random  *rand.Rand
+	salt    record.Salt
 	clock   clock.Clock
 
 	plane        *env.ControlPlane
@@ -94,7 +95,7 @@ type Prover struct {
 // Start starts a control plane with the operator and waits until it is ready. The caller has to
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
-	p := &Prover{subject: o.Subject, random: o.Random, clock: o.Clock}
+	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock}
 	if p.clock == nil {
 		p.clock = clock.RealClock{}
 	}

@@ -9,12 +9,12 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// watchedResources returns the resources of the promises and of the subject, each once and in the
+// watchedResources returns the resources of the promises, each once and in the
 // API server's preferred version.
 func (p *Prover) watchedResources() ([]schema.GroupVersionResource, error) {
 	var all []schema.GroupVersionResource
 	var known []history.Resource
-	for _, r := range slices.Concat(p.subject.Promises.Resources(), p.subject.Watched) {
+	for _, r := range slices.Concat(p.subject.Promises.Resources(), p.subject.Promises.Watched) {
 		if slices.Contains(known, r) {
 			continue
 		}

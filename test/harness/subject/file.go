@@ -61,7 +61,8 @@ type File struct {
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
 	// Deployment's.
 	Promises invariant.Operator `json:"promises"`
-	// Watched are resources to record besides those of the promises.
+	// Watched are resources to record and judge besides those of the promises: see
+	// invariant.Operator.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// AuditGroups are API groups whose requests are recorded with their bodies
 	// besides those of the promises.
@@ -116,6 +117,7 @@ func (f *File) Validate() error {
 	need(f.Replicas >= 0, "replicas: %d cannot run; leave it out for 2", f.Replicas)
 	need(f.Promises.Lease.Name != "", "promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
 	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")
+	need(len(f.Promises.Watched) == 0, "promises.watched: list the resources in watched, beside promises")
 	need(len(f.Scenarios) > 0, "scenarios: name files or folders with what users do")
 	for i, k := range f.Promises.Kinds {
 		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)

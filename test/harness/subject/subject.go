@@ -128,7 +128,8 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 		return nil, err
 	}
 	s := &Subject{Name: f.Name}
-	s.Replicas, s.Watched, s.Promises = f.Replicas, f.Watched, f.Promises
+	s.Replicas, s.Promises = f.Replicas, f.Promises
+	s.Promises.Watched = f.Watched
 	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
 	if len(s.Promises.Users) == 0 {
 		s.Promises.Users = []string{userOf(deployment)}
@@ -176,10 +177,11 @@ func userOf(d appsv1.Deployment) string {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }
 
-// auditGroups are those of the promises and those that the file names besides.
+// auditGroups are those of the promises, those that are watched, and those that the file names
+// besides.
 func (f *File) auditGroups() []string {
 	var groups []string
-	for _, r := range f.Promises.Resources() {
+	for _, r := range slices.Concat(f.Promises.Resources(), f.Watched) {
 		groups = append(groups, r.Group)
 	}
 	groups = append(groups, f.AuditGroups...)

@@ -130,7 +130,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
-	g.Expect(s.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
+	g.Expect(s.Promises.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
 	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
 }
 
@@ -162,6 +162,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"NoResource":      {with("resource: configmaps", "annotation: x"), "promises.kinds[0].children[0].resource: say which"},
 		"TwoMarks":        {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"), "promises.kinds[0].children[0].annotation and label: name one of them"},
 		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
+		"WatchedTwice":    {with("promises:", "promises:\n  watched: [{resource: secrets}]"), "promises.watched: list the resources in watched"},
 		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},
 		"ChangeTwice":     {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"), `changes[1]: there is another one called "a"`},

@@ -1,0 +1,117 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+var secrets = history.Resource{Resource: "secrets"}
+
+// secret is a Secret without a mark of its owner. The values of its data are hashes.
+func secret(name, uid string, hashes map[string]any) *unstructured.Unstructured {
+	return object("Secret", name, uid, func(o *unstructured.Unstructured) {
+		o.SetNamespace("ns")
+		o.Object["data"] = hashes
+	})
+}
+
+// hidden tells a step whose request the audit log has at level Metadata: without UID, version and
+// body.
+func hidden(inner step) step {
+	return step{func(s *story) {
+		inner.tell(s)
+		r := &s.Requests[len(s.Requests)-1]
+		if version, exact := r.Exact(); exact {
+			r.RevisionRange = history.RevisionRange{From: version - 1, To: version + 1}
+		}
+		if r.Made {
+			r.Code = 201
+		}
+		r.UID, r.NeedsUID, r.NeedsVersion, r.Body, r.Made = "", "", "", false, false
+	}}
+}
+
+// nameless tells the creation of a Secret whose name the API server chooses.
+func nameless(name string) step {
+	return step{func(s *story) {
+		o := secret(name, "uid-"+name, map[string]any{"token": "h1"})
+		generated(o)
+		hidden(writes("a", o)).tell(s)
+		r := &s.Requests[len(s.Requests)-1]
+		r.Verb, r.Name = "create", ""
+	}}
+}
+
+func withSecrets(o *invariant.Operator) {
+	o.Kinds[0].Children = append(o.Kinds[0].Children, invariant.Child{Resource: secrets, Annotation: madeFor})
+}
+
+func watchSecrets(o *invariant.Operator) { o.Watched = []history.Resource{secrets} }
+
+// A key that is never removed was not reported: the audit log has no UID of a Secret, so no request
+// of the operator was found for it.
+func TestSecrets_AreJudged(t *testing.T) {
+	with := func(steps ...step) *history.History {
+		return tell(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
+	}
+	written := func(hashes map[string]any) *history.History {
+		return with(hidden(writes("a", secret("s", "s1", hashes))))
+	}
+	both, one := map[string]any{"token": "h1", "ca": "h2"}, map[string]any{"token": "h1"}
+	random := func(h string) map[string]any { return map[string]any{"token": h} }
+	steady := []*history.History{written(one), written(one)}
+	varying := []*history.History{written(random("h1")), written(random("h2"))}
+	made := func(names ...string) *history.History {
+		var steps []step
+		for _, name := range names {
+			steps = append(steps, nameless(name))
+		}
+		return with(steps...)
+	}
+	for name, change := range map[string]func(*invariant.Operator){"Child": withSecrets, "Watched": watchSecrets} {
+		t.Run(name, func(t *testing.T) {
+			check(t, invariant.EndState, map[string]row{
+				"Same":         {history: written(one), references: steady, change: change, want: invariant.Held, says: []string{"2 checked"}},
+				"KeyIsLeft":    {history: written(both), references: steady, change: change, want: invariant.Broken, says: []string{`secrets ns/s (UID s1 at resourceVersion 103): data.ca is "h2", in clean runs absent`}},
+				"OtherValue":   {history: written(random("h9")), references: steady, change: change, want: invariant.Broken, says: []string{`data.token is "h9", in clean runs "h1"`}},
+				"Random":       {history: written(random("h9")), references: varying, change: change, want: invariant.Held},
+				"RandomIsGone": {history: written(map[string]any{}), references: varying, change: change, want: invariant.Broken, says: []string{"data.token is absent, in clean runs it has a value"}},
+				"NotThere":     {history: with(), references: steady, change: change, want: invariant.Broken, says: []string{"secrets ns/s is not there"}},
+				"Generated":    {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change, want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
+			})
+			check(t, invariant.Lifecycle, map[string]row{
+				"Same":      {history: written(one), references: steady, change: change, want: invariant.Held, says: []string{"2 checked"}},
+				"MadeAnew":  {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))), hidden(writes("a", secret("s", "s2", one)))), references: steady, change: change, want: invariant.Broken, says: []string{"secrets ns/s was made 2 times, in clean runs 1 times"}},
+				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change, want: invariant.Broken, says: []string{"secrets ns/p-* was made 2 times"}},
+			})
+		})
+	}
+}
+
+// Of a watched resource, objects that the operator wrote and those that the scenario's users
+// created are judged. What the cluster makes by itself has other names in each run.
+func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
+	with := func(steps ...step) *history.History {
+		return tell(append(append([]step{writes("alice", thing())}, steps...), rests("end"))...)
+	}
+	one := map[string]any{"token": "h1"}
+	users := func(steps ...step) *history.History {
+		return with(append([]step{hidden(writes("alice", secret("s", "s1", one)))}, steps...)...)
+	}
+	cluster := func(name string) *history.History {
+		return with(hidden(writes("system:serviceaccount:kube-system:token-controller", secret(name, "uid-"+name, one))))
+	}
+	clean := []*history.History{users(), users()}
+	check(t, invariant.Lifecycle, map[string]row{
+		"Users":             {history: users(), references: clean, change: watchSecrets, want: invariant.Held, says: []string{"2 checked"}},
+		"UsersIsDeleted":    {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean, change: watchSecrets, want: invariant.Broken, says: []string{"secrets ns/s was deleted 1 times, in clean runs 0 times"}},
+		"Clusters":          {history: cluster("x"), references: []*history.History{cluster("y"), cluster("z")}, change: watchSecrets, want: invariant.Held, says: []string{"1 checked"}},
+		"WriterIsNotKnown":  {history: tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"), without(history.Audit), changes(func(s *story) { s.Requests = nil })), references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
+		"NotWatchedNoChild": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean, want: invariant.Held},
+		"RefusedWrite":      {history: with(hidden(writes("system:x", secret("s", "s1", one))), hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409))), references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
+	})
+}
