@@ -36,6 +36,7 @@ type ControlPlane struct {
 	test     *envtest.Environment // nil for one that was joined
 	manager  *process             // kube-controller-manager; nil if it is not ours or not there
 	watchdog *watchdog
+	egress   *egress // nil for one that was joined
 	client   client.Client
 	http     *http.Client // beneath client
 
@@ -76,7 +77,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		ControlPlaneStopTimeout:  stopTimeout,
 	}
 	if !existing {
-		if err := c.configure(o); err != nil {
+		if err := c.configure(ctx, o); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +117,7 @@ func newControlPlane(assets, workDir string, keep bool) (*ControlPlane, error) {
 }
 
 // configure sets envtest's paths and turns the audit log on.
-func (c *ControlPlane) configure(o Options) error {
+func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 	etcd := &envtest.Etcd{DataDir: filepath.Join(c.dir, "etcd")}
 	server := c.test.ControlPlane.GetAPIServer()
 	server.CertDir = filepath.Join(c.dir, "certs")
@@ -158,6 +159,11 @@ func (c *ControlPlane) configure(o Options) error {
 	args.Set("audit-log-mode", "blocking")
 	// Megabytes; the default of 100 would move the file away under its readers.
 	args.Set("audit-log-maxsize", "10000")
+	egress, err := c.startEgress(ctx)
+	if err != nil {
+		return err
+	}
+	args.Set("egress-selector-config-file", egress)
 	for flag, values := range o.APIServerArgs {
 		args.Set(flag, values...)
 	}
@@ -245,6 +251,9 @@ func (c *ControlPlane) stopAll() error {
 			errs = append(errs, fmt.Errorf("stopping etcd and kube-apiserver: %w", err))
 		}
 		errs = append(errs, closeLogs(c.test))
+	}
+	if c.egress != nil {
+		errs = append(errs, c.egress.stop())
 	}
 	if c.http != nil {
 		c.http.CloseIdleConnections()

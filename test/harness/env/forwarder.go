@@ -154,6 +154,25 @@ func (f *Forwarder) accept() {
 	}
 }
 
+// Forward hands conn, which another listener accepted, to the next ready backend. It closes conn,
+// and returns when both sides have closed.
+func (f *Forwarder) Forward(conn net.Conn) {
+	f.mu.Lock()
+	stopped := f.stopped
+	if !stopped {
+		f.running.Add(1) // before Stop waits
+	}
+	f.mu.Unlock()
+	if stopped {
+		_ = conn.Close() // as when no backend is ready
+		return
+	}
+	defer f.running.Done()
+	if f.track(conn) {
+		f.serve(conn)
+	}
+}
+
 // track notes conn so that Stop closes it, or closes it when that has passed.
 func (f *Forwarder) track(conn net.Conn) bool {
 	f.mu.Lock()
@@ -188,9 +207,14 @@ func (f *Forwarder) serve(client net.Conn) {
 		return
 	}
 	defer f.drop(server)
+	join(client, server)
+}
+
+// join copies both directions until both have ended.
+func join(a, b net.Conn) {
 	var both sync.WaitGroup
-	both.Go(func() { pass(server, client) })
-	both.Go(func() { pass(client, server) })
+	both.Go(func() { pass(a, b) })
+	both.Go(func() { pass(b, a) })
 	both.Wait()
 }
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,51 +66,56 @@ func environment(c corev1.Container, pod, namespace string) (env, podUIDs []stri
 	return env, podUIDs
 }
 
-// webhookService is the one Service that all webhooks are called through; the
-// zero name if there are no webhooks.
-func webhookService(objects []*unstructured.Unstructured) (types.NamespacedName, error) {
-	var service types.NamespacedName
+// webhookServices are the Services that webhooks are called through, each once.
+func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedName, error) {
+	var services []types.NamespacedName
 	for _, o := range objects {
 		refs, err := serviceRefs(o)
 		if err != nil {
-			return service, fmt.Errorf("decoding %s %s: %w", o.GetKind(), o.GetName(), err)
+			return nil, fmt.Errorf("decoding %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
-		for _, ref := range refs {
-			name := types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-			if service != (types.NamespacedName{}) && service != name {
-				return service, errors.New("webhooks are called through more than one Service")
+		for _, name := range refs {
+			if !slices.Contains(services, name) {
+				services = append(services, name)
 			}
-			service = name
 		}
 	}
-	return service, nil
+	return services, nil
 }
 
 // serviceRefs are the Services that an object's webhooks are called through.
-func serviceRefs(o *unstructured.Unstructured) ([]*admissionregistrationv1.ServiceReference, error) {
-	var clients []admissionregistrationv1.WebhookClientConfig
+func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
+	var configs []map[string]any
 	switch o.GetKind() {
-	case "ValidatingWebhookConfiguration":
-		var c admissionregistrationv1.ValidatingWebhookConfiguration
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		if err != nil {
 			return nil, err
 		}
-		for _, w := range c.Webhooks {
-			clients = append(clients, w.ClientConfig)
+		for _, w := range webhooks {
+			fields, ok := w.(map[string]any)
+			if !ok {
+				return nil, errors.New("a webhook is not an object")
+			}
+			config, _, err := unstructured.NestedMap(fields, "clientConfig", "service")
+			if err != nil {
+				return nil, err
+			}
+			configs = append(configs, config)
 		}
-	case "MutatingWebhookConfiguration":
-		var c admissionregistrationv1.MutatingWebhookConfiguration
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &c); err != nil {
+	case "CustomResourceDefinition":
+		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		if err != nil {
 			return nil, err
 		}
-		for _, w := range c.Webhooks {
-			clients = append(clients, w.ClientConfig)
-		}
+		configs = append(configs, config)
 	}
-	var refs []*admissionregistrationv1.ServiceReference
-	for _, client := range clients {
-		if client.Service != nil {
-			refs = append(refs, client.Service)
+	var refs []types.NamespacedName
+	for _, config := range configs {
+		name, _, _ := unstructured.NestedString(config, "name") // the API server reports another type
+		namespace, _, _ := unstructured.NestedString(config, "namespace")
+		if name != "" {
+			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
 		}
 	}
 	return refs, nil

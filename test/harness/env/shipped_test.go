@@ -31,6 +31,7 @@ const (
 	validating = `{kind: ValidatingWebhookConfiguration, metadata: {name: v}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
 	mutating   = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
 	elsewhere  = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {service: {namespace: ns, name: other}}}]}`
+	converting = `{kind: CustomResourceDefinition, metadata: {name: c}, spec: {conversion: {webhook: {clientConfig: {service: {namespace: ns, name: s}}}}}}`
 	byURL      = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {url: "https://localhost"}}]}`
 )
 
@@ -92,23 +93,26 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	}
 }
 
-func TestWebhookService(t *testing.T) {
+func TestWebhookServices(t *testing.T) {
+	s, other := types.NamespacedName{Namespace: "ns", Name: "s"}, types.NamespacedName{Namespace: "ns", Name: "other"}
 	for reason, tc := range map[string]struct {
 		objects []string
-		want    types.NamespacedName
+		want    []types.NamespacedName
 		err     string
 	}{
-		"no webhooks":          {[]string{deployment}, types.NamespacedName{}, ""},
-		"by URL":               {[]string{byURL}, types.NamespacedName{}, ""},
-		"one for all":          {[]string{mutating, validating}, types.NamespacedName{Namespace: "ns", Name: "s"}, ""},
-		"one for each of them": {[]string{elsewhere, validating}, types.NamespacedName{}, "more than one Service"},
+		"no webhooks":          {[]string{deployment}, nil, ""},
+		"by URL":               {[]string{byURL}, nil, ""},
+		"one for all":          {[]string{mutating, validating}, []types.NamespacedName{s}, ""},
+		"one for each of them": {[]string{elsewhere, validating}, []types.NamespacedName{other, s}, ""},
+		"conversion":           {[]string{converting}, []types.NamespacedName{s}, ""},
+		"not to be read":       {[]string{`{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [7]}`}, nil, "decoding MutatingWebhookConfiguration m"},
 	} {
-		got, err := webhookService(objects(t, tc.objects...))
+		got, err := webhookServices(objects(t, tc.objects...))
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
-		if err == nil && got != tc.want {
-			t.Errorf("%s: service %v, want %v", reason, got, tc.want)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: services (-want +got):\n%s", reason, diff)
 		}
 	}
 }

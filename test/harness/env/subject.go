@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
@@ -38,13 +37,14 @@ type Subject struct {
 
 // Installation is an installed Subject with its replicas. Two things stand in
 // for what a control plane without nodes does not have: processes for the
-// Deployment's Pods, and a Forwarder for the Service of its webhooks.
+// Deployment's Pods, and a Forwarder for the Services that select them.
 type Installation struct {
-	cp        *ControlPlane
-	subject   Subject
-	shipped   appsv1.Deployment
-	objects   int
-	forwarder *Forwarder // nil without webhooks
+	cp       *ControlPlane
+	subject  Subject
+	shipped  appsv1.Deployment
+	objects  int
+	webhooks bool // are shipped
+	router   router
 
 	mu       sync.Mutex
 	replicas []*Replica
@@ -63,22 +63,11 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
-	service, err := webhookService(objects)
-	if err != nil {
-		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
-	}
-	if service != (types.NamespacedName{}) {
-		// The forwarder outlives the call, and so must its context.
-		if i.forwarder, err = StartForwarder(context.WithoutCancel(ctx), routeInterval); err != nil {
-			return nil, fmt.Errorf("installing the operator: %w", err)
-		}
-		objects, err = RouteWebhooks(objects, service, i.forwarder.Port())
-	}
-	if err == nil {
+	if objects, err = i.routeWebhooks(ctx, objects); err == nil {
 		err = c.Apply(ctx, objects...)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("installing the operator: %w", err), i.Stop(ctx))
+		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
 	}
 	i.objects = len(objects)
 	return i, nil
@@ -105,13 +94,7 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 		return nil, err
 	}
 	i.replicas = append(i.replicas, r)
-	if i.forwarder != nil {
-		var backends []Backend
-		for _, r := range i.replicas {
-			backends = append(backends, r.WebhookBackend())
-		}
-		i.forwarder.SetBackends(context.WithoutCancel(ctx), backends...)
-	}
+	i.router.add(ctx, r.WebhookBackend())
 	return r, nil
 }
 
@@ -140,7 +123,7 @@ func (i *Installation) options(n int) ReplicaOptions {
 }
 
 // HasWebhooks reports whether the subject ships webhooks.
-func (i *Installation) HasWebhooks() bool { return i.forwarder != nil }
+func (i *Installation) HasWebhooks() bool { return i.webhooks }
 
 // Replicas returns all replicas in the order they were started, also those that
 // have ended.
@@ -162,8 +145,6 @@ func (i *Installation) Stop(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	if i.forwarder != nil {
-		errs[len(replicas)] = i.forwarder.Stop()
-	}
+	errs[len(replicas)] = i.stopRouting()
 	return errors.Join(errs...)
 }

@@ -1,0 +1,192 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// egressTimeout bounds the header of a CONNECT request.
+	egressTimeout = 10 * time.Second
+	// egressFile is in the control plane's folder.
+	egressFile = "egress.yaml"
+	// egressConfig makes the API server reach Services through an HTTP CONNECT proxy. It reaches
+	// URLs, etcd and itself directly.
+	egressConfig = `apiVersion: apiserver.k8s.io/v1beta1
+kind: EgressSelectorConfiguration
+egressSelections:
+- name: cluster
+  connection:
+    proxyProtocol: HTTPConnect
+    transport: {uds: {udsName: %q}}
+`
+)
+
+// serviceRoute returns the Forwarder behind a port of a Service. It returns nil if the Service
+// selects none of the route's Pods.
+type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (*Forwarder, error)
+
+// egress is the API server's way to Services, which have addresses that lead nowhere because
+// there is no kube-proxy. The API server resolves a Service to its ClusterIP and sends the
+// address to this HTTP CONNECT proxy. So webhook configurations, conversion webhooks and
+// APIServices work as they are, whoever creates them.
+type egress struct {
+	server   *http.Server
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	services func(context.Context) ([]corev1.Service, error)
+
+	mu     sync.Mutex
+	routes map[*Installation]serviceRoute
+}
+
+// startEgress listens on a socket in dir and writes the API server's configuration beside it.
+func startEgress(ctx context.Context, dir string, services func(context.Context) ([]corev1.Service, error)) (*egress, error) {
+	socket := filepath.Join(dir, "egress")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("starting the proxy to Services: %w (a socket's path has about 100 characters at most)", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, egressFile), fmt.Appendf(nil, egressConfig, socket), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing the API server's way to Services: %w", err), listener.Close())
+	}
+	e := &egress{services: services, routes: map[*Installation]serviceRoute{}}
+	// The proxy outlives the call, and so must its context.
+	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: egressTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
+	e.running.Go(func() { _ = e.server.Serve(listener) }) // ends with stop
+	return e, nil
+}
+
+// add adds a route until remove is called.
+func (e *egress) add(of *Installation, route serviceRoute) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.routes[of] = route
+}
+
+func (e *egress) remove(of *Installation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.routes, of)
+}
+
+// ServeHTTP connects the API server with a Pod behind the requested address. The reason of a
+// refusal is in the status line, because the API server quotes that.
+func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodConnect {
+		http.Error(w, "this proxy accepts CONNECT only", http.StatusMethodNotAllowed)
+		return
+	}
+	// The Host header of the API server has a fixed value.
+	connect, err := e.resolve(r.Context(), r.URL.Host)
+	conn, _, hijackErr := http.NewResponseController(w).Hijack()
+	if hijackErr != nil {
+		http.Error(w, hijackErr.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer := "200 OK"
+	if err != nil {
+		answer = "502 " + err.Error()
+	}
+	if _, writeErr := fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
+		_ = conn.Close() // the API server has its answer, or is gone
+		return
+	}
+	connect(conn)
+}
+
+// resolve returns a function that connects a connection with what is behind the address of a
+// Service, and returns when both sides have closed.
+func (e *egress) resolve(ctx context.Context, address string) (func(net.Conn), error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of a Service: %w", err)
+	}
+	if net.ParseIP(host) == nil {
+		return dial(ctx, address) // a Service of type ExternalName
+	}
+	services, err := e.services(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing Services: %w", err)
+	}
+	for _, s := range services {
+		if !slices.Contains(s.Spec.ClusterIPs, host) {
+			continue
+		}
+		for _, p := range s.Spec.Ports {
+			if strconv.Itoa(int(p.Port)) == port {
+				forwarder, err := e.forwarderOf(ctx, &s, p)
+				return forwarder.Forward, err
+			}
+		}
+	}
+	return nil, fmt.Errorf("no Service has the address %s", address)
+}
+
+func (e *egress) forwarderOf(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (*Forwarder, error) {
+	e.mu.Lock()
+	routes := make([]serviceRoute, 0, len(e.routes))
+	for _, route := range e.routes {
+		routes = append(routes, route)
+	}
+	e.mu.Unlock()
+	for _, route := range routes {
+		if forwarder, err := route(ctx, s, p); forwarder != nil || err != nil {
+			return forwarder, err
+		}
+	}
+	return nil, fmt.Errorf("routing to Service %s: it selects no Pod that runs here", client.ObjectKeyFromObject(s))
+}
+
+// dial is resolve for an address that needs no Forwarder.
+func dial(ctx context.Context, address string) (func(net.Conn), error) {
+	server, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return func(client net.Conn) {
+		defer context.AfterFunc(ctx, func() { closeBoth(client, server) })()
+		join(client, server)
+		closeBoth(client, server)
+	}, nil
+}
+
+// stop ends the proxy. Connections that were handed to a Forwarder end with the Forwarder.
+func (e *egress) stop() error {
+	e.cancel()
+	err := e.server.Close()
+	e.running.Wait()
+	if err != nil {
+		return fmt.Errorf("stopping the proxy to Services: %w", err)
+	}
+	return nil
+}
+
+// startEgress starts the API server's way to Services and returns its configuration.
+func (c *ControlPlane) startEgress(ctx context.Context) (config string, err error) {
+	c.egress, err = startEgress(ctx, c.dir, func(ctx context.Context) ([]corev1.Service, error) {
+		var list corev1.ServiceList
+		err := c.client.List(ctx, &list)
+		return list.Items, err
+	})
+	return filepath.Join(c.dir, egressFile), err
+}
+
+// closeBoth ignores errors: they change nothing for either end.
+func closeBoth(a, b net.Conn) {
+	_ = a.Close()
+	_ = b.Close()
+}

@@ -1,0 +1,155 @@
+package env
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// routed is an Installation whose one container has a port called webhook, without replicas.
+func routed(t *testing.T, ns string) *Installation {
+	t.Helper()
+	i := &Installation{cp: shared}
+	i.shipped.Name, i.shipped.Namespace = "manager", ns
+	i.shipped.Spec.Template.Labels = map[string]string{"app": "x", "more": "y"}
+	i.shipped.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "webhook"}}}}
+	t.Cleanup(func() { NewWithT(t).Expect(i.Stop(context.WithoutCancel(t.Context()))).To(Succeed()) })
+	return i
+}
+
+// apply applies objects and deletes the cluster-scoped configurations at the end.
+func apply(t *testing.T, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	NewWithT(t).Expect(shared.Apply(t.Context(), objects...)).To(Succeed())
+	t.Cleanup(func() {
+		for _, o := range objects {
+			if o.GetNamespace() == "" {
+				NewWithT(t).Expect(shared.client.Delete(context.WithoutCancel(t.Context()), o.DeepCopy())).To(Succeed())
+			}
+		}
+	})
+}
+
+// creating returns the error of creating a ConfigMap, which the webhooks of these tests refuse.
+func creating(t *testing.T, ns string) func() error {
+	return func() error { return shared.client.Create(t.Context(), configMap(ns, unique("any"))) }
+}
+
+func TestShippedWebhooksAreCalledThroughTheirServices(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ host, want string }{
+		"certificate for the Service": {"", "refused by the test"},
+		"certificate for its address": {"127.0.0.1", "failed to verify certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			ns := namespace(t)
+			key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
+			if tc.host == "" {
+				tc.host = key.Name + "." + ns + ".svc"
+			}
+			ca, backend := startRefusing(t, tc.host)
+			i := routed(t, ns)
+			shipped := []*unstructured.Unstructured{object(t, service(key)), object(t, refusing(key, unique("refusing"), ca))}
+			objs, err := i.routeWebhooks(t.Context(), shipped)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(objs).To(Equal(shipped), "they are applied as they ship")
+			g.Expect(i.HasWebhooks()).To(BeTrue())
+			i.router.add(t.Context(), backend)
+			apply(t, objs...)
+			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ns := namespace(t)
+	first, second := types.NamespacedName{Namespace: ns, Name: "first"}, types.NamespacedName{Namespace: ns, Name: "second"}
+	i := routed(t, ns)
+	named := service(second)
+	named.Spec.Ports[0].TargetPort = intstr.FromString("webhook")
+	objs, err := i.routeWebhooks(t.Context(), []*unstructured.Unstructured{object(t, service(first)), object(t, named)})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(i.HasWebhooks()).To(BeFalse(), "none is shipped")
+	apply(t, objs...)
+
+	for _, key := range []types.NamespacedName{first, second} {
+		ca, backend := startRefusing(t, key.Name+"."+ns+".svc")
+		i.router.add(t.Context(), backend)
+		i.router.backends = i.router.backends[len(i.router.backends)-1:]
+		if i.router.forwarder != nil {
+			i.router.forwarder.SetBackends(t.Context(), backend)
+		}
+		late := refusing(key, unique("late"), ca)
+		g.Expect(shared.client.Create(t.Context(), late)).To(Succeed())
+		g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")), key.Name)
+		g.Expect(shared.client.Delete(t.Context(), late)).To(Succeed())
+	}
+}
+
+func TestServicesThatLeadNowhereAreNamed(t *testing.T) {
+	t.Parallel()
+	ns := namespace(t)
+	i := routed(t, ns)
+	_, err := i.routeWebhooks(t.Context(), nil)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for name, tc := range map[string]struct {
+		change func(*corev1.Service)
+		want   string
+	}{
+		"of another Deployment": {func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} }, "selects no Pod that runs here"},
+		"without a selector":    {func(s *corev1.Service) { s.Spec.Selector = nil }, "selects no Pod that runs here"},
+		"to no port":            {func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("typo") }, `container c has no port of this name`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			key := types.NamespacedName{Namespace: ns, Name: unique("service")}
+			s := service(key)
+			tc.change(s)
+			apply(t, object(t, s), object(t, refusing(key, unique("nowhere"), nil)))
+			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+func TestShippedWebhooksNeedTheirServices(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "system", Name: "webhooks"}
+	other := service(key)
+	other.Spec.Selector = map[string]string{"app": "other"}
+	configuration := refusing(key, "any", nil)
+	for name, tc := range map[string]struct {
+		objects []client.Object
+		want    string
+	}{
+		"no Service":      {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
+		"another's":       {[]client.Object{configuration, other}, "does not select the Pods of Deployment manager: the selector is map[app:other]"},
+		"not to be read":  {[]client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}}, ""},
+		"nothing to call": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			i := routed(t, "system")
+			var objects []*unstructured.Unstructured
+			for _, o := range tc.objects {
+				objects = append(objects, object(t, o))
+			}
+			_, err := i.routeWebhooks(t.Context(), objects)
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
