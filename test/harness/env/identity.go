@@ -18,7 +18,7 @@ const tokenLifetime = 24 * time.Hour
 // token of its ServiceAccount that is bound to it.
 func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.UID, string, error) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels, Annotations: o.PodAnnotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: o.ServiceAccount,
 			// The gate keeps schedulers away where there is one: the process

@@ -36,8 +36,8 @@ type ReplicaOptions struct {
 	Name, Namespace string
 	// ServiceAccount is the one the replica acts as, with the rights it has been given.
 	ServiceAccount string
-	// PodLabels are put on the Pod object.
-	PodLabels map[string]string
+	// PodLabels and PodAnnotations are put on the Pod object.
+	PodLabels, PodAnnotations map[string]string
 	// Container is the name of the Pod's container. Empty: process.
 	Container string
 	// NoPodStatus leaves the Pod's status empty, as if its kubelet were cut off. Otherwise the
@@ -46,13 +46,14 @@ type ReplicaOptions struct {
 
 	// Binary is the program to run.
 	Binary string
-	// Args returns its arguments. Nil: none.
+	// Args returns its arguments, in which $(NAME) refers to a variable of PodEnv and Env.
+	// Nil: none.
 	Args func(ReplicaPorts) []string
 	// Env is added to this process's own environment, to POD_NAME, POD_NAMESPACE,
 	// POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder.
 	Env []string
-	// PodUIDEnv are names of more variables that have the Pod's UID.
-	PodUIDEnv []string
+	// PodEnv returns variables that depend on the Pod. They stand before Env. It may be nil.
+	PodEnv func(ctx context.Context, uid types.UID) ([]string, error)
 	// Dir is the working directory. Empty: this process's own.
 	Dir string
 	// LogFile receives both outputs and is appended to. Empty: <Name>.log in
@@ -108,6 +109,7 @@ func StartReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Rep
 
 func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Replica, error) {
 	o.Container = cmp.Or(o.Container, "process")
+	o.LogFile = cmp.Or(o.LogFile, cp.log(o.Name))
 	uid, token, err := cp.bindToken(ctx, o)
 	if err != nil {
 		return nil, err
@@ -125,19 +127,6 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 	if err != nil {
 		return nil, err
 	}
-	ports := ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]}
-	var args []string
-	if o.Args != nil {
-		args = o.Args(ports)
-	}
-	if o.LogFile == "" {
-		o.LogFile = cp.log(o.Name)
-	}
-	// What a killed replica leaves behind goes with the control plane's folder.
-	env := []string{"POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace, "KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}
-	for _, name := range append([]string{"POD_UID"}, o.PodUIDEnv...) {
-		env = append(env, name+"="+string(uid))
-	}
 	r := &Replica{
 		options: o,
 		identity: Identity{
@@ -145,20 +134,43 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			PodUID:   uid,
 			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
 		},
-		config: config,
-		ports:  ports,
-		spec: spec{
-			name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: append(env, o.Env...),
-		},
+		config:   config,
+		ports:    ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]},
 		watchdog: cp.watchdog,
 		// No keep-alive, so that nothing is left to close.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	// What a killed replica leaves behind goes with the control plane's folder.
+	if r.spec, err = r.program(ctx, []string{"KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}); err != nil {
+		return nil, err
 	}
 	if !o.NoPodStatus {
 		// The status is written for as long as the process runs, which outlives the call.
 		r.status = newPodStatus(context.WithoutCancel(ctx), cp.client, r.identity.Pod, uid, o.Container)
 	}
 	return r, nil
+}
+
+// program returns the program to start, with its arguments and its environment.
+func (r *Replica) program(ctx context.Context, env []string) (spec, error) {
+	o, uid := r.options, r.identity.PodUID
+	env = append(env, "POD_NAME="+o.Name, "POD_NAMESPACE="+o.Namespace, "POD_UID="+string(uid))
+	if o.PodEnv != nil {
+		variables, err := o.PodEnv(ctx, uid)
+		if err != nil {
+			return spec{}, err
+		}
+		env = append(env, variables...)
+	}
+	env = append(env, o.Env...)
+	var args []string
+	if o.Args != nil {
+		values := valuesOf(env)
+		for _, arg := range o.Args(r.ports) {
+			args = append(args, expandReferences(arg, values))
+		}
+	}
+	return spec{name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: env}, nil
 }
 
 // Restart starts the program again after it has ended, as a kubelet restarts a

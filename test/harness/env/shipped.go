@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,33 +36,6 @@ func TheDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, err
 	pod := &found[0].Spec.Template.Spec
 	pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
 	return found[0], nil
-}
-
-// environment returns the variables of a container that are written in it or come from its
-// Pod's name and namespace, and the names of those that have the Pod's UID. What comes from
-// elsewhere, such as a Secret, is left to Subject.Env.
-func environment(c corev1.Container, pod, namespace string) (env, podUIDs []string) {
-	for _, v := range c.Env {
-		value := v.Value
-		if v.ValueFrom != nil {
-			if v.ValueFrom.FieldRef == nil {
-				continue
-			}
-			switch v.ValueFrom.FieldRef.FieldPath {
-			case "metadata.name":
-				value = pod
-			case "metadata.namespace":
-				value = namespace
-			case "metadata.uid":
-				podUIDs = append(podUIDs, v.Name)
-				continue
-			default:
-				continue
-			}
-		}
-		env = append(env, v.Name+"="+value)
-	}
-	return env, podUIDs
 }
 
 // webhookServices are the Services that webhooks are called through, each once.

@@ -57,20 +57,13 @@ func TestTheDeployment(t *testing.T) {
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
-	i := &Installation{subject: Subject{Binary: "bin/manager", Env: []string{"A=b"}}}
+	i := &Installation{cp: &ControlPlane{}, subject: Subject{Binary: "bin/manager", Env: []string{"A=b"}}}
 	i.shipped.Name, i.shipped.Namespace = "manager", "system"
 	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
 	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
 		Name: "operator",
 		Args: []string{"--leader-elect", "--port=1"},
-		Env: []corev1.EnvVar{
-			{Name: "MODE", Value: "strict"},
-			{Name: "ME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-			{Name: "HERE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}},
-			{Name: "ID", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}},
-			{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
-			{Name: "PASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "password"}}},
-		},
+		Env:  []corev1.EnvVar{{Name: "MODE", Value: "strict"}},
 	}}}
 	ports := ReplicaPorts{Webhook: 3}
 
@@ -82,11 +75,15 @@ func TestReplicasRunAsShipped(t *testing.T) {
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
 		t.Errorf("our arguments come last (-want +got):\n%s", diff)
 	}
-	got.Args = nil
+	variables, err := got.PodEnv(t.Context(), "42")
+	if diff := cmp.Diff([]string{"MODE=strict", "A=b"}, variables); err != nil || diff != "" {
+		t.Errorf("variables: error %v (-want +got):\n%s", err, diff)
+	}
+	got.Args, got.PodEnv = nil, nil
 	want := ReplicaOptions{
 		Name: "manager-1", Namespace: "system", ServiceAccount: "account",
 		PodLabels: map[string]string{"app": "x"}, Binary: "bin/manager",
-		Container: "operator", Env: []string{"MODE=strict", "ME=manager-1", "HERE=system", "A=b"}, PodUIDEnv: []string{"ID"},
+		Container: "operator",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)

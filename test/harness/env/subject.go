@@ -20,8 +20,8 @@ const routeInterval = 100 * time.Millisecond
 type Subject struct {
 	// Manifests is the kustomize directory of the whole installation, with one
 	// Deployment in it. Namespace, ServiceAccount, labels, arguments and environment
-	// of the replicas are the Deployment's; of the environment that is what is
-	// written there, and name, namespace and UID of the Pod.
+	// of the replicas are the Deployment's. A variable that cannot be provided is an
+	// error, unless Env defines it.
 	Manifests string
 	// Binary is the program that a replica runs.
 	Binary string
@@ -60,6 +60,9 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 	}
 	i := &Installation{cp: c, subject: s}
 	if i.shipped, err = TheDeployment(objects); err != nil {
+		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
+	}
+	if err := i.variables().check(); err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
@@ -102,23 +105,34 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 func (i *Installation) options(n int) ReplicaOptions {
 	pod := i.shipped.Spec.Template
 	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
-	env, podUIDs := environment(pod.Spec.Containers[0], name, i.shipped.Namespace)
+	variables := i.variables()
 	return ReplicaOptions{
 		Name:           name,
 		Namespace:      i.shipped.Namespace,
 		ServiceAccount: pod.Spec.ServiceAccountName,
 		PodLabels:      pod.Labels,
+		PodAnnotations: pod.Annotations,
 		Binary:         i.subject.Binary,
 		Container:      pod.Spec.Containers[0].Name,
-		Env:            slices.Concat(env, i.subject.Env),
-		PodUIDEnv:      podUIDs,
-		Connect:        i.subject.Connect,
+		PodEnv: func(ctx context.Context, uid types.UID) ([]string, error) {
+			pod := types.NamespacedName{Namespace: i.shipped.Namespace, Name: name}
+			return variables.values(ctx, i.cp.client, pod, uid)
+		},
+		Connect: i.subject.Connect,
 		Args: func(p ReplicaPorts) []string {
 			if i.subject.Args == nil {
 				return pod.Spec.Containers[0].Args
 			}
 			return slices.Concat(pod.Spec.Containers[0].Args, i.subject.Args(p))
 		},
+	}
+}
+
+// variables are those of the Deployment's container.
+func (i *Installation) variables() containerVariables {
+	pod := i.shipped.Spec.Template
+	return containerVariables{
+		template: pod, container: pod.Spec.Containers[0], namespace: i.shipped.Namespace, given: i.subject.Env,
 	}
 }
 

@@ -1,0 +1,25 @@
+// Package sandbox starts processes as a Pod starts containers: in network, mount and UTS namespaces
+// of their own.
+//
+//	s, err := sandbox.New(sandbox.Options{Hostname: "manager-0", Mounts: []sandbox.Mount{
+//		{Source: folder, Target: "/var/run/secrets/kubernetes.io/serviceaccount", ReadOnly: true},
+//	}})
+//	defer s.Close()
+//	err = s.Reach("127.0.0.1:6443")   // the process reaches this address of the machine, and no other
+//	address, err := s.Publish(9443)   // what listens on :9443 inside is reached here
+//	err = s.Start(cmd)                // as cmd.Start; the process may be started again
+//
+// The network has a loopback interface and nothing else. Every connection passes through this
+// process: a relay has one end inside and one end outside. There are no virtual devices, routes or
+// firewall rules, and nothing stays behind when this process ends, however it ends.
+//
+// The file system is that of the machine, with the mounts on top. A target that does not exist is
+// created in memory, never on the machine: the folder above it becomes a tmpfs in which each of its
+// entries is bound. Entries that the machine adds to that folder later are not visible inside.
+//
+// No helper program is involved. A thread of this process enters the namespaces and starts the
+// command there, so the started process is the command itself and gets its signals.
+//
+// Linux allows this to root, and to others in a user namespace: Enter starts this program again in
+// one. Check returns what is missing.
+package sandbox

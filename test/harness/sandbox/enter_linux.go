@@ -1,0 +1,51 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// enteredVariable is set in a program that Enter started.
+const enteredVariable = "SANDBOX_ENTERED"
+
+// Enter starts this program again in a user namespace, in which it may create sandboxes, if it may
+// not create any as it is. It then waits for the end and returns the exit code, and true. It
+// returns false if there is no need for that, or if the machine does not allow it; Check returns
+// the reason. A program calls it first.
+func Enter() (code int, done bool, err error) {
+	if os.Getuid() == 0 || os.Getenv(enteredVariable) != "" || Check() == nil {
+		return 0, false, nil
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Args[0] = os.Args[0]
+	cmd.Env = append(os.Environ(), enteredVariable+"=true")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	// A terminal sends SIGINT to both.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if err := cmd.Start(); err != nil {
+		return 0, false, nil //nolint:nilerr // Check returns what is missing
+	}
+	go func() {
+		for s := range signals {
+			if s == syscall.SIGTERM {
+				_ = cmd.Process.Signal(s) // it may have ended
+			}
+		}
+	}()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return 1, true, fmt.Errorf("waiting for the program in a user namespace: %w", err)
+	}
+	return cmd.ProcessState.ExitCode(), true, nil
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"errors"
+	"os/exec"
+)
+
+// namespaces exist on Linux only.
+type namespaces struct{}
+
+var errNotLinux = errors.New("namespaces exist on Linux only")
+
+func newNamespaces(Options) (*namespaces, error)   { return nil, errNotLinux }
+func (n *namespaces) start(*exec.Cmd) error        { return errNotLinux }
+func (n *namespaces) inNetwork(func() error) error { return errNotLinux }
+func (n *namespaces) close() error                 { return nil }
+
+// Check returns what is missing.
+func Check() error { return errNotLinux }
+
+// Enter does nothing here.
+func Enter() (code int, done bool, err error) { return 0, false, nil }

@@ -1,0 +1,129 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+)
+
+// Mount makes a file or folder of the machine visible at another path.
+type Mount struct {
+	Source, Target string
+	ReadOnly       bool
+}
+
+// Options describe a sandbox.
+type Options struct {
+	// Hostname is the name of the host that the processes see.
+	Hostname string
+	// Mounts are made in order.
+	Mounts []Mount
+	// Keep are paths of the machine that stay visible if a mount would hide them.
+	Keep []string
+	// Folder is an empty folder of the machine. It is needed for mounts directly below /.
+	Folder string
+}
+
+// Sandbox is a set of namespaces. Its methods may be called concurrently.
+type Sandbox struct {
+	namespaces *namespaces
+
+	mu     sync.Mutex
+	relays map[string]*relay // by the address that they listen on, with the side
+	closed bool
+}
+
+// New creates a sandbox. The caller has to close it.
+func New(o Options) (*Sandbox, error) {
+	n, err := newNamespaces(o)
+	if err != nil {
+		return nil, fmt.Errorf("creating a sandbox: %w", err)
+	}
+	return &Sandbox{namespaces: n, relays: map[string]*relay{}}, nil
+}
+
+// Start starts a command in the sandbox. Its path and its folder must be absolute.
+func (s *Sandbox) Start(cmd *exec.Cmd) error {
+	if err := s.namespaces.start(cmd); err != nil {
+		return fmt.Errorf("starting %s in a sandbox: %w", cmd.Path, err)
+	}
+	return nil
+}
+
+// Publish returns an address of the machine at which a port of the sandbox's loopback interface is
+// reached. Connections are reset while nothing listens inside.
+func (s *Sandbox) Publish(port int) (string, error) {
+	inside := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("publishing port %d of a sandbox: %w", port, err)
+	}
+	return listener.Addr().String(), s.add("published "+inside, newRelay(listener, func() (c net.Conn, err error) {
+		err = s.namespaces.inNetwork(func() (err error) {
+			c, err = net.Dial("tcp", inside)
+			return err
+		})
+		return c, err
+	}))
+}
+
+// Reach makes an address of the machine's loopback interface, such as 127.0.0.1:6443, reachable
+// inside at the same address. Repeated calls change nothing.
+func (s *Sandbox) Reach(address string) error {
+	s.mu.Lock()
+	_, exists := s.relays["reached "+address]
+	s.mu.Unlock()
+	if exists {
+		return nil
+	}
+	var listener net.Listener
+	err := s.namespaces.inNetwork(func() (err error) {
+		listener, err = net.Listen("tcp", address)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making %s reachable in a sandbox: %w", address, err)
+	}
+	return s.add("reached "+address, newRelay(listener, func() (net.Conn, error) { return net.Dial("tcp", address) }))
+}
+
+func (s *Sandbox) add(name string, r *relay) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.relays[name] != nil {
+		r.stop()
+		return fmt.Errorf("adding a relay to a sandbox: %s: it exists, or the sandbox is closed", name)
+	}
+	s.relays[name] = r
+	return nil
+}
+
+// Owns reports whether a process of the sandbox has an open connection that reaches the machine
+// from this local address to that remote one.
+func (s *Sandbox) Owns(local, remote string) bool {
+	s.mu.Lock()
+	r := s.relays["reached "+remote]
+	s.mu.Unlock()
+	return r != nil && r.dialed(local)
+}
+
+// Close ends all connections. The namespaces go with their last process. It may be called more
+// than once.
+func (s *Sandbox) Close() error {
+	s.mu.Lock()
+	relays := s.relays
+	s.relays, s.closed = map[string]*relay{}, true
+	s.mu.Unlock()
+	for _, r := range relays {
+		r.stop()
+	}
+	if err := s.namespaces.close(); err != nil {
+		return fmt.Errorf("closing a sandbox: %w", err)
+	}
+	return nil
+}
+
+var errClosed = errors.New("the sandbox is closed")
