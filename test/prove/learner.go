@@ -198,7 +198,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	if err != nil {
 		return nil, err
 	}
-	s.Watched = l.resources
+	s.Promises.Watched = l.resources
 	for _, r := range l.resources {
 		s.Plane.AuditGroups = append(s.Plane.AuditGroups, r.Group)
 	}
