@@ -250,7 +250,7 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 		if d.Kinds[i].Problem != "" {
 			continue
 		}
-		text, err := d.Kinds[i].Scenario()
+		text, err := d.Scenario(&d.Kinds[i])
 		if err != nil {
 			return nil, err
 		}
