@@ -274,7 +274,7 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 }
 
 func writeFile(path string, mode int, text []byte) error {
-	file, err := os.OpenFile(path, mode, 0o600) //nolint:gosec // the user names the folder
+	file, err := os.OpenFile(path, mode, 0o600)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/yaml"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -138,7 +137,7 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	g.Expect([]string{learned.Finalizer, learned.Ready}).To(Equal([]string{written.Finalizer, written.Ready}))
 	resources := func(children []invariant.Child) (all []string) {
 		for _, c := range children {
-			all = append(all, c.Resource.String())
+			all = append(all, c.String())
 		}
 		return all
 	}
