@@ -148,6 +148,17 @@ prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its wr
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
 
+# MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
+MANIFESTS  ?=
+BINARY     ?=
+# More flags, for example INIT_FLAGS='-samples=examples -overwrite'.
+INIT_FLAGS ?=
+
+.PHONY: prove-init
+prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an operator of your own into the folder SUBJECT, from MANIFESTS and BINARY.
+	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(TOOLS)/prove init -subject '$(SUBJECT)' -manifests '$(MANIFESTS)' -binary '$(BINARY)' $(INIT_FLAGS)
+
 # One plan of each perturbation, as every change has to pass it. The seed is fixed: as
 # long as the clean runs give the same plans, the same ones are chosen of them. It needs
 # a control plane of its own.

@@ -250,7 +250,7 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 		if d.Kinds[i].Problem != "" {
 			continue
 		}
-		text, err := d.Kinds[i].Scenario()
+		text, err := d.Scenario(&d.Kinds[i])
 		if err != nil {
 			return nil, err
 		}
@@ -274,7 +274,7 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 }
 
 func writeFile(path string, mode int, text []byte) error {
-	file, err := os.OpenFile(path, mode, 0o600) //nolint:gosec // the user names the folder
+	file, err := os.OpenFile(path, mode, 0o600)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (l *learner) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := l.load(ctx, (*learn.Kind).Scenario)
+	s, err := l.load(ctx, l.draft.Scenario)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (l *learner) load(ctx context.Context, scenario func(*learn.Kind) ([]byte, 
 
 // findLease runs one replica on a control plane of its own until it holds a Lease.
 func (l *learner) findLease(ctx context.Context) (err error) {
-	s, err := l.load(ctx, (*learn.Kind).Observing)
+	s, err := l.load(ctx, l.draft.Observing)
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func watchable(plane *env.ControlPlane) ([]history.Resource, error) {
 // observe runs each scenario twice and learns from the histories. A kind whose scenario cannot be
 // run gets none.
 func (l *learner) observe(ctx context.Context) (histories [][]*history.History, err error) {
-	s, err := l.load(ctx, (*learn.Kind).Observing)
+	s, err := l.load(ctx, l.draft.Observing)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func Arguments(help string, shipped []string) []Argument {
 		switch {
 		case i < 0 && p.lack != "":
 			all = append(all, Argument{Comment: p.lack})
-		case i >= 0 && !(p.shipped && isSet(p.names[i], shipped)):
+		case i >= 0 && (!p.shipped || !isSet(p.names[i], shipped)):
 			all = append(all, Argument{Text: "--" + p.names[i] + "=" + p.value})
 		}
 	}

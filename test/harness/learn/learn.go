@@ -172,43 +172,44 @@ func fieldsOf(o *unstructured.Unstructured, path string) []string {
 	return names
 }
 
-// learnChildren finds the objects that the operator created in both runs, and by what they name
-// their owner.
+// found is a child with what its objects have in common.
+type found struct {
+	invariant.Child
+	// awaited and abandoned mean that an object ended while its owner was being deleted, or
+	// outlived it.
+	awaited, abandoned bool
+}
+
+// learnChildren finds the objects that the operator created, and by what they name their owner.
 func (k *Kind) learnChildren(runs []run, users []string, lease history.Resource) {
-	var resources []history.Resource
-	children := map[history.Resource][]invariant.Child{}
-	unmarked := map[history.Resource]bool{}
+	var all []*found
 	for _, r := range runs {
 		for _, life := range r.created(users) {
 			if life.Resource == lease || life.Resource == k.Resource || slices.Contains(events, life.Resource) {
 				continue
 			}
-			if !slices.Contains(resources, life.Resource) {
-				resources = append(resources, life.Resource)
-			}
 			c := r.identify(life)
 			if c == nil {
-				unmarked[life.Resource] = true
+				if !slices.Contains(k.Watched, life.Resource) {
+					k.Watched = append(k.Watched, life.Resource)
+				}
 				continue
 			}
-			// Whether the finalizer waits is what all objects have in common.
-			i := slices.IndexFunc(children[life.Resource], func(o invariant.Child) bool { return o.Annotation == c.Annotation && o.Label == c.Label })
+			i := slices.IndexFunc(all, func(o *found) bool {
+				return o.Resource == c.Resource && o.Annotation == c.Annotation && o.Label == c.Label
+			})
 			if i < 0 {
-				children[life.Resource] = append(children[life.Resource], *c)
-				continue
+				i = len(all)
+				all = append(all, &found{Child: *c})
 			}
-			known := &children[life.Resource][i]
-			known.Controlled, known.Awaited = known.Controlled && c.Controlled, known.Awaited && c.Awaited
+			all[i].Controlled = all[i].Controlled && c.Controlled
+			awaited, abandoned := r.fate(life)
+			all[i].awaited, all[i].abandoned = all[i].awaited || awaited, all[i].abandoned || abandoned
 		}
 	}
-	for _, resource := range resources {
-		for _, c := range children[resource] {
-			c.Awaited = c.Awaited && k.Finalizer != ""
-			k.Children = append(k.Children, c)
-		}
-		if unmarked[resource] {
-			k.Watched = append(k.Watched, resource)
-		}
+	for _, f := range all {
+		f.Awaited = k.Finalizer != "" && f.awaited && !f.abandoned
+		k.Children = append(k.Children, f.Child)
 	}
 }
 
@@ -234,7 +235,7 @@ func (r run) created(users []string) []*history.Lifetime {
 
 // identify finds by what an object names the owner; nil if by nothing.
 func (r run) identify(life *history.Lifetime) *invariant.Child {
-	c := &invariant.Child{Resource: life.Resource, Awaited: r.awaits(life)}
+	c := &invariant.Child{Resource: life.Resource}
 	owns := func(ref *metav1.OwnerReference) bool { return ref != nil && ref.UID == r.main.UID }
 	last := life.Last()
 	c.Controlled = !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return !owns(v.Controller()) })
@@ -257,11 +258,15 @@ func (r run) identify(life *history.Lifetime) *invariant.Child {
 	return nil
 }
 
-// awaits reports whether an object was deleted after its owner's deletion began, and before it ended.
-func (r run) awaits(life *history.Lifetime) bool {
-	began := r.main.Terminating()
-	return life.End != nil && began != nil && r.main.End != nil &&
-		began.Before(life.End.RevisionRange) && life.End.Before(r.main.End.RevisionRange)
+// fate reports whether an object ended while its owner was being deleted, and whether it outlived
+// the owner.
+func (r run) fate(life *history.Lifetime) (awaited, abandoned bool) {
+	began, end := r.main.Terminating(), r.main.End
+	if began == nil || end == nil {
+		return false, false
+	}
+	abandoned = life.End == nil || !life.End.Before(end.RevisionRange)
+	return !abandoned && began.Before(life.End.RevisionRange), abandoned
 }
 
 // namings are the texts that name the owner, the most certain first.

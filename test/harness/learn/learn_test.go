@@ -153,7 +153,7 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Assert(t, string(d.Subject()), "archiver.yaml")
-	text, err := d.Kinds[0].Scenario()
+	text, err := d.Scenario(&d.Kinds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 	if _, err := scenario.Parse(text); err != nil {
 		t.Error(err)
 	}
-	observing, err := d.Kinds[0].Observing()
+	observing, err := d.Observing(&d.Kinds[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,14 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// quiet is how long a checkpoint lasts.
-const quiet = "2s"
+// quiet is how long a checkpoint lasts: long enough for the leader to renew its Lease, which shows
+// that it was alive and had nothing to write. With controller-runtime's own period that is 2 s.
+func (d *Draft) quiet() string {
+	if slices.ContainsFunc(d.Arguments, func(a Argument) bool { return strings.Contains(a.Text, "retry-period=") }) {
+		return "2s"
+	}
+	return "5s"
+}
 
 // defaultGrace is a Pod's terminationGracePeriodSeconds if it has none.
 const defaultGrace = 30
@@ -44,7 +50,7 @@ func (d *Draft) Subject() []byte {
 	if grace == 0 {
 		grace = defaultGrace
 	}
-	w.line("  limits: {quiet: %s, grace: %ds} # grace is the Pod's", quiet, grace)
+	w.line("  limits: {quiet: %s, grace: %ds} # grace is the Pod's", d.quiet(), grace)
 	if watched := d.watched(); len(watched) > 0 {
 		w.line("# guess: the operator creates these, and they name no owner. What names it can become children above.")
 		w.line("watched:")
@@ -143,8 +149,8 @@ func resourceText(r history.Resource) string {
 func (k *Kind) ScenarioName() string { return k.Word + "-life" }
 
 // Scenario is the file with the kind's scenario: an object from its creation to its end.
-func (k *Kind) Scenario() ([]byte, error) {
-	w := &writer{}
+func (d *Draft) Scenario(k *Kind) ([]byte, error) {
+	w, quiet := &writer{}, d.quiet()
 	w.line("# A %s from its first day to its last.", k.Objects[k.Main].GetKind())
 	for _, guess := range k.Guesses {
 		w.line("# guess: %s.", guess)
@@ -171,8 +177,8 @@ func (k *Kind) Scenario() ([]byte, error) {
 
 // Observing is the scenario of the runs from which to learn. Nothing shows yet when the operator is
 // done, so it has some time before each checkpoint.
-func (k *Kind) Observing() ([]byte, error) {
-	w := &writer{}
+func (d *Draft) Observing(k *Kind) ([]byte, error) {
+	w, quiet := &writer{}, d.quiet()
 	w.line("name: %s", k.ScenarioName())
 	w.line("must: [O5]")
 	w.line("steps:")

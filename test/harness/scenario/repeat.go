@@ -47,7 +47,7 @@ func (w written) unrolled() (Scenario, error) {
 
 // unroll returns the steps of all rounds.
 func (w writtenStep) unroll() ([]Step, error) {
-	if action := w.Step.actions(); len(action) > 0 || w.As != "" || w.Refused != "" {
+	if len(w.actions()) > 0 || w.As != "" || w.Refused != "" {
 		return nil, errors.New("a repeat has no action, as or refused of its own; its steps have")
 	}
 	if w.Repeat.Times < 1 || w.Repeat.Times > maxRounds || len(w.Repeat.Steps) == 0 {

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/report"
+)
+
+// project is a folder with what init needs; the program prints one flag and fails.
+func project(t *testing.T) string {
+	t.Helper()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"manager":                           "#!/bin/sh\necho '  -health-addr string' >&2; exit 2\n",
+		"config/default/kustomization.yaml": "resources: []\n",
+		"config/samples/kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n",
+		"config/samples/thing.yaml":         "# a sample\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: key}\n---\napiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a}\n",
+		"config/samples/README.md":          "no sample",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		g.Expect(os.MkdirAll(filepath.Dir(path), 0o750)).To(Succeed())
+		g.Expect(os.WriteFile(path, []byte(text), 0o700)).To(Succeed())
+	}
+	return dir
+}
+
+// Each message says what to change.
+func TestParseInit_Refuses(t *testing.T) {
+	dir := project(t)
+	NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, "subject.yaml"), nil, 0o600)).To(Succeed())
+	manifests, binary := "-manifests="+filepath.Join(dir, "config", "default"), "-binary="+filepath.Join(dir, "manager")
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"NoSubject":   {[]string{manifests, binary}, `-subject="" is no folder; name one for subject.yaml`},
+		"File":        {[]string{"-subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
+		"NoManifests": {[]string{"-subject=" + dir, binary}, "name the kustomize folder of the installation, such as config/default"},
+		"NoBinary":    {[]string{"-subject=" + dir, manifests}, "build the operator and name the program"},
+		"NotBuilt":    {[]string{"-subject=" + dir, manifests, "-binary=" + filepath.Join(dir, "none")}, "is no program; build the operator first"},
+		"Folder":      {[]string{"-subject=" + dir, manifests, "-binary=" + dir}, "is no program"},
+		"There":       {[]string{"-subject=" + dir, manifests, binary}, "is there; name another folder, or replace it with -overwrite"},
+		"UnknownFlag": {[]string{"-subjects=" + dir}, "flag provided but not defined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseInit(tc.args, io.Discard)
+			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)))
+		})
+	}
+	_, err := parseInit([]string{"-subject=" + dir, manifests, binary, "-overwrite"}, io.Discard)
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+}
+
+func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
+	g := NewWithT(t)
+	dir := project(t)
+	o, err := parseInit([]string{"-subject=" + filepath.Join(dir, "new"), "-manifests=" + filepath.Join(dir, "config", "default"), "-binary=" + filepath.Join(dir, "manager")}, io.Discard)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.samples).To(Equal(filepath.Join(dir, "config", "samples")))
+	samples, err := readSamples(o.samples)
+	g.Expect(err).NotTo(HaveOccurred())
+	var kinds []string
+	for _, s := range samples {
+		for _, object := range s.Objects {
+			kinds = append(kinds, filepath.Base(s.File)+" "+object.GetKind())
+		}
+	}
+	g.Expect(kinds).To(Equal([]string{"thing.yaml Secret", "thing.yaml Thing"}))
+	help, err := helpOf(t.Context(), o.binary)
+	g.Expect(err).NotTo(HaveOccurred(), "many programs fail after they have printed their flags")
+	g.Expect(learn.Flags(help)).To(Equal([]string{"health-addr"}))
+}
+
+func TestReadSamples_NamesTheWrongFile(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(os.WriteFile(filepath.Join(dir, "wrong.yaml"), []byte("a: b: c"), 0o600)).To(Succeed())
+	_, err := readSamples(dir)
+	g.Expect(err).To(MatchError(ContainSubstring("wrong.yaml")))
+	_, err = readSamples(filepath.Join(dir, "none"))
+	g.Expect(err).To(MatchError(ContainSubstring("no such file")))
+}
+
+// tenants drafts a scenario of Tenants, with the name that the recorded runs gave their object.
+func tenants(t *testing.T) []learn.Kind {
+	t.Helper()
+	g := NewWithT(t)
+	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "leasehold.dev_tenants.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	d := &apiextensionsv1.CustomResourceDefinition{}
+	g.Expect(yaml.Unmarshal(text, d)).To(Succeed())
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{d}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	kinds[0].Objects[kinds[0].Main].SetName("{acme}")
+	return kinds
+}
+
+func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	d := &learn.Draft{Name: "small", Kinds: tenants(t)}
+	files, err := write(dir, d, false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"), filepath.Join(dir, "scenarios", "tenant-life.yaml")}))
+	g.Expect(os.Remove(files[0])).To(Succeed())
+	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
+	_, err = write(dir, d, false)
+	g.Expect(err).To(MatchError(ContainSubstring("-overwrite replaces files that are there")))
+	g.Expect(os.ReadFile(files[1])).To(BeEquivalentTo("mine"))
+	_, err = write(dir, d, true)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(files[1])).NotTo(BeEquivalentTo("mine"))
+}
+
+// What is learned from clean runs finds in recorded plans of wrong operators what the description
+// written by hand finds.
+func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
+	g := NewWithT(t)
+	right, err := report.Load(filepath.Join("testdata", "runs", "held-after-death"))
+	g.Expect(err).NotTo(HaveOccurred())
+	written := right.Operator.Kinds[0]
+	d := &learn.Draft{Kinds: tenants(t), Lease: right.Operator.Lease}
+	g.Expect(d.Learn(&d.Kinds[0], right.Operator.Users, right.References...)).To(Succeed())
+	learned := d.Kinds[0].Kind
+	g.Expect([]string{learned.Finalizer, learned.Ready}).To(Equal([]string{written.Finalizer, written.Ready}))
+	resources := func(children []invariant.Child) (all []string) {
+		for _, c := range children {
+			all = append(all, c.String())
+		}
+		return all
+	}
+	g.Expect(resources(learned.Children)).To(ConsistOf(resources(written.Children)))
+	right.Operator.Kinds = []invariant.Kind{learned}
+	d.Require(right.Operator, [][]*history.History{right.References})
+	g.Expect(d.Kinds[0].Must).To(Equal([]string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}))
+
+	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.ID, "half-made": invariant.Lifecycle.ID} {
+		r, err := report.Load(filepath.Join("testdata", "runs", run))
+		g.Expect(err).NotTo(HaveOccurred())
+		r.Operator.Kinds = []invariant.Kind{learned}
+		verdicts, _ := r.Judge()
+		broken := slices.DeleteFunc(verdicts, func(v invariant.Verdict) bool { return v.Result != invariant.Broken })
+		g.Expect(broken).To(ContainElement(HaveField("Invariant", want)), run)
+	}
+}
