@@ -73,7 +73,7 @@ func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 // request is one of a replica ("a", "b"), or of a user (any longer name).
 func (s *story) request(who, verb string, key history.Key) history.Request {
 	s.tick()
-	r := history.Request{User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
+	r := history.Request{ID: "request-" + s.now.Format("05.0"), User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
 	if len(who) == 1 {
 		r.User, r.Replica = "op", who
 	}

@@ -28,6 +28,16 @@ type Operator struct {
 	// ready, whether it leads or not.
 	Warm   bool   `json:"warm,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
+	// Except are invariants that it may break.
+	Except []Exception `json:"except,omitempty"`
+}
+
+// Exception is an invariant that is evaluated and reported, and does not count.
+type Exception struct {
+	// Invariant is its ID, such as O14.
+	Invariant string `json:"invariant"`
+	// Reason is for readers of the report.
+	Reason string `json:"reason"`
 }
 
 // Kind is a kind of object that the operator reconciles.

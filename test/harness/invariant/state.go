@@ -13,6 +13,7 @@ import (
 // entry is the state of an object at a checkpoint, field by field.
 type entry struct {
 	key      history.Key
+	object   string // the object as the scenario calls it; several may share a generated name
 	where    string // UID and version
 	revision history.RevisionRange
 	owner    string // what the scenario calls the object that it was made for; "" if none
@@ -50,7 +51,8 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 		if now == nil || !concerns(life) {
 			continue
 		}
-		e := entry{key: life.Key, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange), revision: now.RevisionRange, fields: map[string]string{}}
+		name := text(collapsed(life).String())
+		e := entry{key: life.Key, object: name, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange), revision: now.RevisionRange, fields: map[string]string{}}
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
 		for _, k := range o.Kinds {
 			for _, c := range k.Children {
@@ -62,9 +64,8 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 				}
 			}
 		}
-		name := text(collapsed(life).String())
 		for n := 2; s[name].fields != nil; n++ { // of what the API server has named there may be more
-			name = fmt.Sprintf("%s #%d", text(collapsed(life).String()), n)
+			name = fmt.Sprintf("%s #%d", e.object, n)
 		}
 		s[name] = e
 	}
@@ -123,6 +124,7 @@ func nameOf(element any) string {
 // difference is one difference from the clean runs.
 type difference struct {
 	name       string // what the scenario calls the object
+	object     string // likewise, without the number that tells it from others of a generated name
 	owner      string
 	text       string
 	references []Reference // of the version with the difference, if there is one
@@ -150,12 +152,12 @@ func differences(got state, clean []state) []difference {
 		}
 		switch {
 		case !there && in == len(clean):
-			found = append(found, difference{name, like.owner, name + " is not there", nil})
+			found = append(found, difference{name, like.object, like.owner, name + " is not there", nil})
 		case there && in == 0:
-			found = append(found, difference{name, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
+			found = append(found, difference{name, have.object, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
 		case there && in == len(clean):
 			for _, line := range fieldsThatDiffer(name, have, clean) {
-				found = append(found, difference{name, have.owner, line, revisionOf(have.revision)})
+				found = append(found, difference{name, have.object, have.owner, line, revisionOf(have.revision)})
 			}
 		}
 	}

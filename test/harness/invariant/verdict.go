@@ -31,15 +31,26 @@ type Verdict struct {
 	Checked int `json:"checked"`
 	// Violations are the places where the promise was broken.
 	Violations []Violation `json:"violations,omitempty"`
+	// Known are violations that clean runs have as well, and which those report.
+	Known []Violation `json:"known,omitempty"`
+	// Excepted is why the result does not count; "" if it does.
+	Excepted string `json:"excepted,omitempty"`
 	// Doubts describe missing records and unknown orders.
 	Doubts []string `json:"doubts,omitempty"`
 }
 
 // String describes the verdict, its violations and its doubts.
 func (v Verdict) String() string {
-	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, v.Result, v.Checked, v.Promise)}
+	result := string(v.Result)
+	if v.Excepted != "" {
+		result += fmt.Sprintf(", excepted (%s)", v.Excepted)
+	}
+	lines := []string{fmt.Sprintf("%s %s (%d checked): %q", v.Invariant, result, v.Checked, v.Promise)}
 	for _, violation := range v.Violations {
 		lines = append(lines, "    broken: "+violation.Message)
+	}
+	for _, violation := range v.Known {
+		lines = append(lines, "    in clean runs, too: "+violation.Message)
 	}
 	for _, doubt := range v.Doubts {
 		lines = append(lines, "    in doubt: "+doubt)
@@ -83,6 +94,27 @@ type Invariant struct {
 
 // Judge judges a case. It does not change it.
 func (i Invariant) Judge(c Case) Verdict {
+	b := i.evaluate(c)
+	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations, Doubts: b.doubts}
+	if len(v.Violations) > 0 {
+		v.Violations, v.Known = i.separate(c, b.violations)
+	}
+	switch {
+	case len(v.Violations) > 0:
+		v.Result = Broken
+	case len(v.Doubts) > 0:
+		v.Result = Inconclusive
+	}
+	for _, e := range c.Operator.Except {
+		if e.Invariant == i.ID {
+			v.Excepted = e.Reason
+		}
+	}
+	return v
+}
+
+// evaluate collects violations and doubts.
+func (i Invariant) evaluate(c Case) *judgement {
 	if !i.inHostile {
 		c = c.withoutHostile()
 	}
@@ -94,14 +126,43 @@ func (i Invariant) Judge(c Case) Verdict {
 	for _, f := range c.History.Void() {
 		b.addDoubt("the fault %s did not happen, so the run proves nothing", f.Name)
 	}
-	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations, Doubts: b.doubts}
-	switch {
-	case len(v.Violations) > 0:
-		v.Result = Broken
-	case len(v.Doubts) > 0:
-		v.Result = Inconclusive
+	s := newSigner(c.History)
+	for n := range b.violations {
+		s.sign(&b.violations[n])
 	}
-	return v
+	return b
+}
+
+// separate returns the violations of the run, and those that a clean run reports.
+func (i Invariant) separate(c Case, violations []Violation) (own, known []Violation) {
+	reported := map[string]bool{}
+	for _, h := range c.reporting() {
+		clean := c
+		clean.History = h
+		for _, v := range i.evaluate(clean).violations {
+			reported[v.Signature] = true
+		}
+	}
+	for _, v := range violations {
+		if reported[v.Signature] {
+			known = append(known, v)
+		} else {
+			own = append(own, v)
+		}
+	}
+	return own, known
+}
+
+// reporting returns the clean runs that report a violation before this run does: all of them, or
+// those before it if it is a clean run itself. So each violation is reported once.
+func (c Case) reporting() []*history.History {
+	n := slices.IndexFunc(c.References, func(h *history.History) bool {
+		return h == c.History || !h.Began.IsZero() && h.Began.Equal(c.History.Began)
+	})
+	if n < 0 {
+		return c.References
+	}
+	return c.References[:n]
 }
 
 // All returns the invariants by number.
@@ -122,7 +183,8 @@ func Judge(c Case) []Verdict {
 	return verdicts
 }
 
-// Sum returns the result of a run. A broken promise outweighs everything else. An inconclusive one
+// Sum returns the result of a run. Excepted promises do not count. A broken promise outweighs
+// everything else. An inconclusive one
 // counts if it is in must. After an attack, O19 is in must.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
@@ -134,6 +196,7 @@ func Sum(h *history.History, verdicts []Verdict, must []string) Result {
 	}
 	for _, v := range verdicts {
 		switch {
+		case v.Excepted != "":
 		case v.Result == Broken:
 			return Broken
 		case v.Result == Inconclusive && result == Held && slices.Contains(must, v.Invariant):

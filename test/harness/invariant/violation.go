@@ -6,8 +6,11 @@ import "leasehold.dev/test/harness/history"
 type Violation struct {
 	// Message describes the violation to a person. Programs use the references.
 	Message string `json:"message"`
-	// References are the requests, calls, revisions and checkpoints that it is about.
+	// References are the requests, calls, revisions, checkpoints and objects that it is about.
 	References []Reference `json:"references,omitempty"`
+	// Signature is the message without what differs from run to run: violations of two runs with
+	// the same signature are taken for the same.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Reference names one thing in a history. One of its fields is set.
@@ -19,6 +22,8 @@ type Reference struct {
 	Revision uint64 `json:"revision,omitempty"`
 	// Checkpoint is a name.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Object is an object as the scenario calls it, for a violation about one that was not there.
+	Object string `json:"object,omitempty"`
 }
 
 func (v *Violation) refer(references ...Reference) *Violation {
@@ -35,6 +40,8 @@ func (v *Violation) revision(r history.RevisionRange) *Violation { return v.refe
 func (v *Violation) checkpoint(c history.Checkpoint) *Violation {
 	return v.refer(Reference{Checkpoint: c.Name})
 }
+
+func (v *Violation) object(name string) *Violation { return v.refer(Reference{Object: name}) }
 
 // revisionOf refers to a revision, if it is known exactly.
 func revisionOf(r history.RevisionRange) []Reference {

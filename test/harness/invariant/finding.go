@@ -1,0 +1,200 @@
+package invariant
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Finding is one cause: violations of one run that share an object, a request, a call or a
+// revision.
+type Finding struct {
+	// Invariants are the IDs of those that were broken, in their order.
+	Invariants []string `json:"invariants"`
+	// Objects are what it is about, with the scenario's names.
+	Objects    []string         `json:"objects,omitempty"`
+	Violations []FoundViolation `json:"violations"`
+}
+
+// FoundViolation is a violation with its invariant.
+type FoundViolation struct {
+	Invariant string `json:"invariant"`
+	Message   string `json:"message"`
+	Signature string `json:"signature"`
+}
+
+// String describes the finding in a few words.
+func (f Finding) String() string {
+	words := strings.Join(f.Invariants, " ")
+	if len(f.Objects) > 0 {
+		words += ": " + strings.Join(f.Objects, ", ")
+	}
+	return words
+}
+
+// SameCause reports whether the finding of another run has the same cause: both have a violation
+// with the same signature.
+func (f Finding) SameCause(o Finding) bool {
+	return slices.ContainsFunc(f.Violations, func(v FoundViolation) bool {
+		return slices.ContainsFunc(o.Violations, func(w FoundViolation) bool {
+			return v.Invariant == w.Invariant && v.Signature == w.Signature
+		})
+	})
+}
+
+// Findings groups the violations of a run. Exceptions are no findings, and neither is what clean
+// runs break as well.
+func Findings(c Case, verdicts []Verdict) []Finding {
+	objects := newObjectNames(c)
+	type group struct {
+		Finding
+		causes []Reference // what its violations share
+	}
+	var groups []group
+	for _, v := range verdicts {
+		if v.Excepted != "" || v.Result != Broken {
+			continue
+		}
+		for _, violation := range v.Violations {
+			causes := objects.causesOf(violation)
+			merged := group{causes: causes}
+			groups = slices.DeleteFunc(groups, func(g group) bool {
+				if !slices.ContainsFunc(causes, func(r Reference) bool { return slices.Contains(g.causes, r) }) {
+					return false
+				}
+				merged.causes = append(merged.causes, g.causes...)
+				merged.Violations = append(merged.Violations, g.Violations...)
+				return true
+			})
+			merged.Violations = append(merged.Violations, FoundViolation{v.Invariant, violation.Message, violation.Signature})
+			groups = append(groups, merged)
+		}
+	}
+	findings := make([]Finding, 0, len(groups))
+	for _, g := range groups {
+		for _, r := range g.causes {
+			if r.Object != "" {
+				g.Objects = append(g.Objects, r.Object)
+			}
+		}
+		for _, v := range g.Violations {
+			if !slices.Contains(g.Invariants, v.Invariant) {
+				g.Invariants = append(g.Invariants, v.Invariant)
+			}
+		}
+		slices.Sort(g.Objects)
+		g.Objects = slices.Compact(g.Objects)
+		findings = append(findings, g.Finding)
+	}
+	return findings
+}
+
+// objectNames finds the objects to which violations refer.
+type objectNames struct {
+	lease      string
+	byRevision map[uint64]string
+	byRequest  map[string]history.Request
+	byCall     map[string]string
+}
+
+func newObjectNames(c Case) *objectNames {
+	normal, index := c.History.Normalizer(), c.History.Index()
+	n := &objectNames{
+		lease:      normal.Replace(c.Operator.Lease.String()),
+		byRevision: map[uint64]string{}, byRequest: map[string]history.Request{}, byCall: map[string]string{},
+	}
+	for _, life := range index.All() {
+		name := normal.Replace(collapsed(life).String())
+		versions := life.Versions
+		if life.End != nil {
+			versions = append(slices.Clone(versions), *life.End)
+		}
+		for _, v := range versions {
+			if revision, exact := v.Exact(); exact {
+				n.byRevision[revision] = name
+			}
+		}
+	}
+	for _, r := range c.History.Requests {
+		if life := index.Lifetime(r.UID); life != nil && r.UID != "" {
+			r.Key = collapsed(life)
+		}
+		r.Key.Namespace, r.Key.Name = normal.Replace(r.Namespace), normal.Replace(r.Name)
+		n.byRequest[r.ID] = r
+	}
+	for _, call := range c.History.Calls {
+		if life := index.Lifetime(call.Owner); life != nil {
+			n.byCall[call.ID] = normal.Replace(collapsed(life).String())
+		}
+	}
+	return n
+}
+
+// causesOf returns what a violation may share with others: its references and their objects. A
+// checkpoint is no cause. The Lease is no object: all violations of the election refer to it.
+func (n *objectNames) causesOf(v Violation) []Reference {
+	var causes []Reference
+	add := func(r Reference) {
+		if r != (Reference{}) && r.Object != n.lease && !slices.Contains(causes, r) {
+			causes = append(causes, r)
+		}
+	}
+	for _, r := range v.References {
+		if r.Checkpoint != "" {
+			continue
+		}
+		add(r)
+		switch {
+		case r.Request != "":
+			request := n.byRequest[r.Request]
+			add(Reference{Object: request.Key.String()})
+			if revision, exact := request.Exact(); exact {
+				add(Reference{Revision: revision})
+			}
+		case r.Call != "":
+			add(Reference{Object: n.byCall[r.Call]})
+		case r.Revision != 0:
+			add(Reference{Object: n.byRevision[r.Revision]})
+		}
+	}
+	return causes
+}
+
+// What differs from run to run in a message: remarks in parentheses, revisions, UIDs, and numbers
+// with or without a unit.
+var (
+	remark   = regexp.MustCompile(`\s*\([^()]*\)`)
+	revision = regexp.MustCompile(`(at |after |between )?resourceVersions? \d+( and \d+)?`)
+	uid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	number   = regexp.MustCompile(`(\d+(\.\d+)?(ns|µs|ms|s|m|h)?)+`)
+)
+
+// signer makes the signatures of one run's violations.
+type signer struct{ names *strings.Replacer }
+
+func newSigner(h *history.History) signer {
+	aliases := map[string]string{}
+	for _, life := range h.Index().All() {
+		if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" && life.Name != "" {
+			aliases[life.Name] = h.Normalizer().Replace(last.Object.GetGenerateName()) + "*"
+		}
+	}
+	for name, alias := range h.Aliases {
+		aliases[name] = alias
+	}
+	return signer{(&history.History{Aliases: aliases}).Normalizer()}
+}
+
+// sign sets the signature of a violation: its message without what differs from run to run.
+func (s signer) sign(v *Violation) {
+	text := s.names.Replace(v.Message)
+	for remark.MatchString(text) {
+		text = remark.ReplaceAllString(text, "")
+	}
+	for _, differs := range []*regexp.Regexp{revision, uid, number} {
+		text = differs.ReplaceAllString(text, "#")
+	}
+	v.Signature = text
+}

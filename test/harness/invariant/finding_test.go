@@ -1,0 +1,118 @@
+package invariant_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// unconditional is a deletion without a precondition, which O6 forbids.
+func unconditional(r *history.Request) { r.NeedsUID = "" }
+
+// verdictOf returns the verdict of one invariant.
+func verdictOf(id string, verdicts []invariant.Verdict) invariant.Verdict {
+	for _, v := range verdicts {
+		if v.Invariant == id {
+			return v
+		}
+	}
+	return invariant.Verdict{}
+}
+
+// A violation that occurs in clean runs broke every plan.
+func TestJudge_CleanRunsBreakIt(t *testing.T) {
+	g := NewWithT(t)
+	run := func(alias string, steps ...step) *history.History {
+		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)), ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
+		return tell(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+	}
+	clean := []*history.History{run("p-1-a"), run("p-2-b")}
+	judge := func(h *history.History) invariant.Verdict {
+		return invariant.Preconditions.Judge(invariant.Case{History: h, References: clean, Operator: operator()})
+	}
+	again := judge(run("p-3-c", writes("a", thing())))
+	g.Expect(again.Result).To(Equal(invariant.Held), again.String())
+	g.Expect(again.Violations).To(BeEmpty())
+	g.Expect(again.Known).To(HaveLen(1))
+	g.Expect(again.String()).To(ContainSubstring("in clean runs, too: "))
+
+	more := judge(run("p-3-c", writes("a", part("q", "q1")), ends("a", part("q", "q1"), unconditional)))
+	g.Expect(more.Result).To(Equal(invariant.Broken), "for everything else the plan is judged")
+	g.Expect(more.Violations).To(HaveLen(1))
+	g.Expect(more.Violations[0].Message).To(ContainSubstring("ns/q"))
+	g.Expect(more.Known).To(HaveLen(1))
+
+	g.Expect(judge(clean[0]).Result).To(Equal(invariant.Broken), "the first clean run that has it reports it")
+	second := judge(clean[1])
+	g.Expect(second.Result).To(Equal(invariant.Held), "once")
+	g.Expect(second.Known).To(HaveLen(1))
+	g.Expect(judge(saved(t, clean[0])).Result).To(Equal(invariant.Held), "a history without a start is no clean run of its own")
+	stored := clean[0].Checkpoints[0].Began
+	clean[0].Began = stored
+	g.Expect(judge(saved(t, clean[0])).Result).To(Equal(invariant.Broken), "a stored clean run is the same run")
+}
+
+func TestJudge_Excepted(t *testing.T) {
+	g := NewWithT(t)
+	h := tell(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
+	c := invariant.Case{History: h, Operator: operator()}
+	c.Operator.Except = []invariant.Exception{{Invariant: "O6", Reason: "its API has no preconditions"}}
+	verdicts := invariant.Judge(c)
+	v := verdictOf("O6", verdicts)
+	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
+	g.Expect(v.String()).To(ContainSubstring("O6 broken, excepted (its API has no preconditions)"))
+	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"O6"})).To(Equal(invariant.Held))
+	g.Expect(invariant.Findings(c, verdicts)).NotTo(ContainElement(HaveField("Invariants", ContainElement("O6"))))
+	c.Operator.Except = nil
+	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
+}
+
+// One object that was made twice is found by O1 and by O2.
+func TestFindings_OneCauseIsOneFinding(t *testing.T) {
+	g := NewWithT(t)
+	run := func(alias string, steps ...step) *history.History {
+		all := []step{writes("alice", thing()), writes("a", part(alias+"-x1", "p1", generated))}
+		return tell(append(append(all, steps...), calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
+	}
+	clean := []*history.History{run("p-1-a"), run("p-2-b")}
+	findings := func(h *history.History) []invariant.Finding {
+		c := invariant.Case{History: h, References: clean, Operator: operator()}
+		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.Preconditions.Judge(c)}
+		return invariant.Findings(c, verdicts)
+	}
+	g.Expect(findings(run("p-3-c"))).To(BeEmpty())
+
+	twice := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated))))
+	g.Expect(twice).To(HaveLen(1))
+	g.Expect(twice[0].Invariants).To(Equal([]string{"O1", "O2"}))
+	g.Expect(twice[0].Objects).To(Equal([]string{"configmaps ns/p-*"}))
+	g.Expect(twice[0].Violations).To(HaveLen(2))
+
+	two := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated)), writes("a", part("q", "q1")), ends("a", part("q", "q1"), unconditional)))
+	g.Expect(two).To(HaveLen(2), "another object is another cause")
+	g.Expect(two[1].Invariants).To(Equal([]string{"O2", "O6"}), "the deletion is one request")
+
+	missing := findings(tell(writes("alice", thing()), rests("end")))
+	g.Expect(missing).To(HaveLen(1), "what is not there has no revision to share")
+	g.Expect(missing[0].Invariants).To(Equal([]string{"O1", "O2"}))
+}
+
+// In another run the same violation has other names, versions and times.
+func TestSignature(t *testing.T) {
+	g := NewWithT(t)
+	run := func(alias, uid string) *history.History {
+		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(alias, uid)), ends("a", part(alias, uid), unconditional), calledAs(map[string]string{alias: "{part}"}))
+	}
+	signature := func(h *history.History) string {
+		v := invariant.Preconditions.Judge(invariant.Case{History: h, Operator: operator()})
+		g.Expect(v.Violations).To(HaveLen(1))
+		return v.Violations[0].Signature
+	}
+	one := signature(run("p-1-abc", "6f0c1f7e-52a7-4b4b-9d7b-0d1d5f0f3a11"))
+	g.Expect(one).To(ContainSubstring("{part}"))
+	g.Expect(signature(run("p-27-x", "0d1d5f0f-52a7-4b4b-9d7b-6f0c1f7e3a11"))).To(Equal(one))
+	g.Expect(signature(run("q", "6f0c1f7e-52a7-4b4b-9d7b-0d1d5f0f3a11"))).To(Equal(one), "the alias decides, not the name")
+}
