@@ -33,10 +33,11 @@ const (
 // Figures are the names of a process's metrics. The zero value are those of
 // controller-runtime.
 type Figures struct {
-	// Queued is how much work waits, and Running something that is not zero while work
-	// is being done.
-	Queued  string `json:"queued,omitempty"`
-	Running string `json:"running,omitempty"`
+	// Queued is how much work waits. Running and Unfinished are not zero while work is
+	// being done.
+	Queued     string `json:"queued,omitempty"`
+	Running    string `json:"running,omitempty"`
+	Unfinished string `json:"unfinished,omitempty"`
 	// Finished is how much has been done so far.
 	Finished string `json:"finished,omitempty"`
 	// Goroutines and Files are how many the process has.
@@ -50,7 +51,8 @@ type Figures struct {
 
 // ControllerRuntime are the names that controller-runtime gives to what it counts.
 var ControllerRuntime = Figures{
-	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Finished: "controller_runtime_reconcile_total",
+	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Unfinished: "workqueue_unfinished_work_seconds",
+	Finished: "controller_runtime_reconcile_total",
 	Goroutines: "go_goroutines", Files: "process_open_fds",
 	// The goal of the next collection follows from what the last one has left. The heap
 	// itself also has what is garbage by now.
@@ -81,6 +83,8 @@ type Prober struct {
 	mu     sync.Mutex
 	probes []history.Probe
 	last   map[history.ProbeRequest]int // of probes
+	// process counts the processes of the replica.
+	process int
 }
 
 // Probe begins to ask a replica. The Prober has to be stopped; the end of ctx does not
@@ -136,18 +140,46 @@ func (p *Prober) Forget(before time.Time) {
 	p.probes, p.last = kept, last
 }
 
+// Restart separates the results of a process that has ended from those of the next one, which is
+// about to start. A probe that is under way may have been answered by either, and is dropped.
+func (p *Prober) Restart() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.process++
+	clear(p.last)
+}
+
+// Workload returns whether the process had work when its metrics were last read, and when that
+// was. It is not known without such metrics, and before the first reading of a process.
+func (p *Prober) Workload() (work history.ProbeResult, at time.Time, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i, known := p.last[history.Work]
+	if !known {
+		return "", time.Time{}, false
+	}
+	return p.probes[i].Result, p.probes[i].Last, true
+}
+
+func (p *Prober) current() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process
+}
+
 func (p *Prober) run(ctx context.Context) {
-	wasReady := false
+	wasReady, before := false, 0
 	for n := 0; ; n++ {
-		ready := p.health(ctx, history.Ready)
-		p.health(ctx, history.Alive)
-		// A replica that becomes ready is examined at once.
-		if ready && (!wasReady || n%lookEvery == 0) {
-			p.handshake(ctx)
+		process := p.current()
+		ready := p.health(ctx, history.Ready, process)
+		p.health(ctx, history.Alive, process)
+		// A process that becomes ready is examined at once.
+		if ready && (!wasReady || process != before || n%lookEvery == 0) {
+			p.handshake(ctx, process)
 		}
-		wasReady = ready
+		wasReady, before = ready, process
 		if n%lookEvery == 0 {
-			p.figures(ctx)
+			p.figures(ctx, process)
 		}
 		select {
 		case <-ctx.Done():
@@ -158,7 +190,7 @@ func (p *Prober) run(ctx context.Context) {
 }
 
 // health performs one of the two health probes of a kubelet.
-func (p *Prober) health(ctx context.Context, question history.ProbeRequest) bool {
+func (p *Prober) health(ctx context.Context, question history.ProbeRequest, process int) bool {
 	if p.target.Probe == "" {
 		return false
 	}
@@ -170,7 +202,7 @@ func (p *Prober) health(ctx context.Context, question history.ProbeRequest) bool
 	case code != http.StatusOK:
 		probe.Result, probe.Detail = history.No, fmt.Sprintf("%d: %s", code, strings.TrimSpace(said))
 	}
-	p.note(ctx, probe)
+	p.note(ctx, process, probe)
 	return probe.Result == history.Yes
 }
 
@@ -188,7 +220,7 @@ func (p *Prober) get(ctx context.Context, url string) (code int, said string, er
 	return response.StatusCode, string(text), err
 }
 
-func (p *Prober) handshake(ctx context.Context) {
+func (p *Prober) handshake(ctx context.Context, process int) {
 	if p.target.Webhook == "" {
 		return
 	}
@@ -201,7 +233,7 @@ func (p *Prober) handshake(ctx context.Context) {
 	} else {
 		_ = connection.Close()
 	}
-	p.note(ctx, probe)
+	p.note(ctx, process, probe)
 }
 
 // reasonOf returns the network error without port numbers.
@@ -214,7 +246,7 @@ func reasonOf(err error) string {
 }
 
 // figures reads the metrics.
-func (p *Prober) figures(ctx context.Context) {
+func (p *Prober) figures(ctx context.Context, process int) {
 	if p.target.Metrics == "" {
 		return
 	}
@@ -225,15 +257,14 @@ func (p *Prober) figures(ctx context.Context) {
 	}
 	names := p.target.Figures
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
-	if queued, _ := sum(families, names.Queued); queued > 0 {
-		work.Result = history.Busy
-	}
-	if running, _ := sum(families, names.Running); running > 0 {
-		work.Result = history.Busy
+	for _, name := range []string{names.Queued, names.Running, names.Unfinished} {
+		if amount, _ := sum(families, name); amount > 0 {
+			work.Result = history.Busy
+		}
 	}
 	if finished, known := sum(families, names.Finished); known {
 		work.Figures[history.Finished] = finished
-		p.note(ctx, work)
+		p.note(ctx, process, work)
 	}
 	used := history.Probe{Request: history.Resources, Figures: known(families, map[string]string{
 		history.Goroutines: names.Goroutines, history.Files: names.Files,
@@ -242,11 +273,11 @@ func (p *Prober) figures(ctx context.Context) {
 		used.Figures[history.Watches] = float64(p.target.Watches())
 	}
 	if len(used.Figures) > 0 {
-		p.note(ctx, used)
+		p.note(ctx, process, used)
 	}
 	memory := known(families, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
 	if len(memory) > 0 {
-		p.note(ctx, history.Probe{Request: history.Memory, Figures: memory})
+		p.note(ctx, process, history.Probe{Request: history.Memory, Figures: memory})
 	}
 }
 
@@ -293,14 +324,17 @@ func sum(families map[string]*dto.MetricFamily, name string) (value float64, kno
 	return value, known
 }
 
-// note keeps an answer. The same again only makes the last one last.
-func (p *Prober) note(ctx context.Context, probe history.Probe) {
+// note keeps an answer of a process. The same again only makes the last one last.
+func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
 	if ctx.Err() != nil {
 		return // nobody answered because nobody asks any more
 	}
 	now := p.clock.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if process != p.process {
+		return // it was asked of the process before
+	}
 	if i, known := p.last[probe.Request]; known {
 		before := &p.probes[i]
 		if before.Result == probe.Result && before.Detail == probe.Detail && maps.Equal(before.Figures, probe.Figures) {

@@ -158,3 +158,29 @@ func TestProberForgets(t *testing.T) {
 	process.says(func() { process.codes["/readyz"] = 404 })
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.No))
 }
+
+// An answer that the process before may have given is not the next one's.
+func TestProber_SeparatesProcesses(t *testing.T) {
+	g := NewWithT(t)
+	asked, answer := make(chan struct{}, 99), make(chan int)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/readyz" {
+			return
+		}
+		asked <- struct{}{}
+		if code, more := <-answer; more {
+			w.WriteHeader(code)
+		}
+	}))
+	defer server.Close()
+	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "r-1", Probe: address(server)})
+	defer p.Stop()
+	g.Eventually(asked, eventually).Should(Receive())
+	p.Restart()
+	answer <- http.StatusInternalServerError
+	g.Eventually(asked, eventually).Should(Receive())
+	close(answer)
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes))
+	p.Restart()
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.Yes))
+}

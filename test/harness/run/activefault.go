@@ -56,7 +56,9 @@ type activeFault struct {
 	mu sync.Mutex
 	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
 	// they end.
-	ongoing     int
+	ongoing int
+	// begun counts the faults that ongoing has counted so far.
+	begun       int
 	injections  []*fault.Injection
 	killed      []killedRequest
 	occurrences []history.Fault
@@ -175,6 +177,7 @@ func (a *activeFault) beginOngoing() (ended func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ongoing++
+	a.begun++
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -182,20 +185,32 @@ func (a *activeFault) beginOngoing() (ended func()) {
 	}
 }
 
-// hasOngoing reports whether a registered fault has not ended.
-func (a *activeFault) hasOngoing() bool {
+// effects counts what the fault has begun, what it has recorded and the injections that requests
+// have met. It also reports whether a registered fault has not ended.
+func (a *activeFault) effects() (n int, ongoing bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.ongoing > 0
+	n = a.begun + len(a.occurrences)
+	for _, i := range a.injections {
+		if i.Happened() {
+			n++
+		}
+	}
+	return n, a.ongoing > 0
 }
 
-// waitForOngoing waits until all registered faults have ended.
-func (a *activeFault) waitForOngoing(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) { return !a.hasOngoing(), nil })
+// waitForOngoing waits until all registered faults have ended. It returns the number of effects at
+// that moment.
+func (a *activeFault) waitForOngoing(ctx context.Context) (effects int, err error) {
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		var ongoing bool
+		effects, ongoing = a.effects()
+		return !ongoing, nil
+	})
 	if err != nil {
-		return fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
+		return effects, fmt.Errorf("waiting for the end of what plan %s has begun: %w", a.plan.ID(), err)
 	}
-	return nil
+	return effects, nil
 }
 
 // healInjections heals everything that was injected.

@@ -53,7 +53,8 @@ func TestInstallationChange_RestoresTheObject(t *testing.T) {
 			o, err := s.getSettings(t)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(o.Object).NotTo(HaveKey("data"))
-			g.Expect(a.hasOngoing()).To(BeTrue())
+			_, ongoing := a.effects()
+			g.Expect(ongoing).To(BeTrue())
 			by := "restored by the end of the fault"
 			if restores {
 				by = "restored by the operator"

@@ -61,7 +61,7 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 			a.failoverTimeout = 200 * time.Millisecond
 			answer := s.patchInBackground(t)
 			g.Eventually(answer, testTimeout).Should(Receive(), "it is let go")
-			g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+			g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 			g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("no other replica than one came to lead within 200ms"))
 			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
 		})

@@ -34,7 +34,7 @@ func TestPartition_All(t *testing.T) {
 				g.Expect(s.isReachable(t, worker, leasePath)).To(BeTrue())
 			}
 			advance(t, c, 2*time.Second)
-			g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+			g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 			if asking < 2 {
 				g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("replica two asked for nothing in 1s"))
 				return
@@ -62,7 +62,7 @@ func TestPartition_StartingReplica(t *testing.T) {
 			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
 			advance(t, c, 2*time.Second)
 			if !asks {
-				g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+				g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 				g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("replica two asked for nothing in 1s"))
 				return
 			}

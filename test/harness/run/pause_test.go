@@ -18,7 +18,7 @@ func TestPausedLeader_ReconnectNeedsAWatchOfTheLease(t *testing.T) {
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(Equal([]string{"paused"}))
 	s.setHolder(t)
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("resumed"))
-	g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(healAndGetVoidReason(t, a)).To(Equal("no replica listed the Lease again while replica one was paused"))
 }
 
@@ -46,7 +46,7 @@ func TestPausedLeader_IsVoidForAStandby(t *testing.T) {
 	a := s.injectKind(t, "P11")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("resumed"))
-	g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(healAndGetVoidReason(t, a)).To(Equal("replica one did not lead when it began: host_2 did"))
 }
 

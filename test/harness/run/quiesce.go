@@ -54,16 +54,22 @@ func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce
 // waitForRest waits for convergence, for the end of faults, and until the operator is idle. It
 // reports whether and when the operator converged in time.
 func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (converged bool, reached time.Time, err error) {
-	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil || t.activeFault == nil {
-		if err == nil {
-			err = t.waitForIdleReplicas(ctx, q, t.prover.clock.Now().Add(-quietPeriod))
+	if t.activeFault == nil {
+		if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
+			return false, reached, err
 		}
-		return converged, reached, err
+		return converged, reached, t.waitForIdleReplicas(ctx, q, -quietPeriod)
 	}
-	// A fault may begin while the state that its request led to is already visible.
-	for again := true; again && err == nil; again = t.activeFault.hasOngoing() {
-		busy := t.activeFault.hasOngoing()
-		if err := t.activeFault.waitForOngoing(ctx); err != nil {
+	before, _ := t.activeFault.effects()
+	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
+		return false, reached, err
+	}
+	// A fault may begin while the state that its request led to is already visible. It may also
+	// begin and end while the operator settles.
+	for again := true; again; {
+		effects, ongoing := t.activeFault.effects()
+		disturbed := ongoing || effects != before
+		if before, err = t.activeFault.waitForOngoing(ctx); err != nil {
 			return false, reached, err
 		}
 		// The last effect of a fault may have undone the convergence.
@@ -71,13 +77,17 @@ func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (conver
 		if converged, at, err = t.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
-		if busy || reached.IsZero() || !converged {
+		if disturbed || reached.IsZero() || !converged {
 			reached = at
 		}
-		// A new leader has not written yet, so idle means nothing until its first reconcile.
-		err = t.waitForIdleReplicas(ctx, q, t.prover.clock.Now().Add(quietPeriod))
+		// A new leader has not written yet, so its silence means nothing until its first reconcile.
+		if err := t.waitForIdleReplicas(ctx, q, quietPeriod); err != nil {
+			return false, reached, err
+		}
+		effects, ongoing = t.activeFault.effects()
+		again = ongoing || effects != before
 	}
-	return converged, reached, err
+	return converged, reached, nil
 }
 
 // waitForConvergence waits for the conditions of a checkpoint, and reports whether and when they
@@ -89,15 +99,18 @@ func (t *execution) waitForConvergence(ctx context.Context, q scenario.Quiesce) 
 	return converged, at, err
 }
 
-func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, last time.Time) error {
+// waitForIdleReplicas waits until the replicas have recovered, and then until the operator is idle.
+// Its silence counts from pause after the recovery.
+func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, pause time.Duration) error {
 	if err := t.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	return t.waitForIdle(ctx, last, t.prover.clock.Now().Add(within(q.Within)))
+	recovered := t.prover.clock.Now()
+	return t.waitForIdle(ctx, recovered.Add(pause), recovered.Add(within(q.Within)))
 }
 
-// waitForIdle waits until the operator has not written for quietPeriod, or until a time. last is
-// the time of its last known write.
+// waitForIdle waits until the operator has not written for quietPeriod and has no work, or until a
+// time. last is the time of its last known write.
 func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) error {
 	from := t.bookmark
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
@@ -114,12 +127,25 @@ func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) erro
 			}
 		}
 		now := t.prover.clock.Now()
-		return now.Sub(last) >= quietPeriod || now.After(until), nil
+		return now.Sub(last) >= quietPeriod && !t.hasWork(last) || now.After(until), nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting for the operator to rest: %w", err)
 	}
 	return nil
+}
+
+// hasWork reports whether the metrics of a replica show work, or were not read after last. An
+// operator whose metrics do not show work has none here. A queue does not show which namespace
+// its work is for, so it is no evidence beside an attacker.
+func (t *execution) hasWork(last time.Time) bool {
+	if len(t.hostileNamespaces) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(t.prover.running(), func(r *replica) bool {
+		work, read, known := r.workload()
+		return known && (work == history.Busy || read.Before(last))
+	})
 }
 
 // isHostile reports whether a request is about a hostile namespace, which need not become idle.

@@ -1,9 +1,17 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +19,14 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/scenario"
 )
 
 func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
@@ -55,4 +70,115 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now())).To(MatchError(ContainSubstring("waiting for the operator to rest")))
 	g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
 	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
+}
+
+// recoversIn is a run with a fault of which the replicas recover in a time, and its wait for rest.
+func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
+	t.Helper()
+	g := NewWithT(t)
+	s := newElection(t)
+	c = s.useFakeClock()
+	s.renewInBackground(t, 0)
+	renewed, ok := s.client.(client.WithWatch)
+	g.Expect(ok).To(BeTrue())
+	var recovered sync.Once
+	s.client = interceptor.NewClient(renewed, interceptor.Funcs{
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			recovered.Do(func() { c.Step(d) })
+			return inner.Get(ctx, key, o, opts...)
+		},
+	})
+	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
+	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
+	run = &execution{prover: s.Prover, activeFault: s.injectKind(t, "P1")}
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})
+		ended <- err
+	}()
+	for range 2 { // the Lease, and that it is renewed
+		g.Eventually(s.requests, testTimeout).Should(Receive(Equal("PUT " + leasePath)))
+	}
+	return run, c, ended
+}
+
+// The pause of a new leader begins when it leads, however long that took.
+func TestWaitForRest_PausesAfterTheRecovery(t *testing.T) {
+	g := NewWithT(t)
+	_, c, done := recoversIn(t, 10*time.Second)
+	g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+	c.Step(2 * quietPeriod)
+	g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+}
+
+func TestWaitForRest_BeginsAgainAfterAnotherFault(t *testing.T) {
+	g := NewWithT(t)
+	run, c, done := recoversIn(t, 0)
+	run.activeFault.beginOngoing()()
+	c.Step(2 * quietPeriod)
+	g.Consistently(done, 10*pollInterval).ShouldNot(Receive(), "it began and ended while the operator settled")
+	c.Step(2 * quietPeriod)
+	g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+}
+
+// Work that waits or is done keeps a checkpoint from beginning, without any write.
+func TestWaitForIdle_WaitsForWork(t *testing.T) {
+	for name, tc := range map[string]struct {
+		metrics string
+		hostile []string
+		waits   bool
+	}{
+		"Queued":     {metrics: "workqueue_depth 1", waits: true},
+		"Running":    {metrics: "controller_runtime_active_workers 1", waits: true},
+		"Unfinished": {metrics: "workqueue_unfinished_work_seconds 0.5", waits: true},
+		"Idle":       {metrics: "workqueue_depth 0"},
+		"Unknown":    {},
+		"OfAnAttack": {metrics: "workqueue_depth 1", hostile: []string{"hostile"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newExecution(t, interceptor.Funcs{})
+			run.hostileNamespaces = tc.hostile
+			g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
+			var metrics atomic.Value
+			metrics.Store(tc.metrics)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if text := metrics.Load(); text != "" {
+					_, _ = fmt.Fprintf(w, "controller_runtime_reconcile_total 3\n%s\n", text)
+				}
+			}))
+			t.Cleanup(server.Close)
+			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+			t.Cleanup(r.prober.Stop)
+			run.prover.replicas = []*replica{r}
+			if tc.metrics != "" {
+				g.Eventually(func() []history.Probe { return r.prober.Since(time.Time{}) }, testTimeout).ShouldNot(BeEmpty())
+			}
+			now, done := time.Now(), make(chan error, 1)
+			go func() { done <- run.waitForIdle(t.Context(), now.Add(-quietPeriod), now.Add(testTimeout)) }()
+			if tc.waits {
+				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+				metrics.Store("workqueue_depth 0")
+			}
+			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
+			g.Expect(time.Since(now)).To(BeNumerically("<", testTimeout))
+		})
+	}
+}
+
+func TestHasWork_NeedsAFreshReading(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
+	}))
+	t.Cleanup(server.Close)
+	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+	run.prover.replicas = []*replica{r}
+	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
+	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())
+	r.prober.Stop()
+	g.Expect(run.hasWork(time.Now())).To(BeTrue(), "work may have come since")
+	r.prober.Restart()
+	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
 }

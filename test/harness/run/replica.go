@@ -61,7 +61,7 @@ type replica struct {
 func (r *replica) supervise(ctx context.Context, process process) {
 	ctx, r.cancel = context.WithCancel(ctx)
 	r.process = process
-	r.recordStart()
+	r.recordStart(r.clock.Now())
 	r.supervisor.Go(func() {
 		for {
 			code, err := process.Wait(ctx)
@@ -79,22 +79,34 @@ func (r *replica) supervise(ctx context.Context, process process) {
 				case <-r.clock.After(restartDelay):
 				}
 			}
+			started := r.beforeRestart()
 			if err := process.Restart(); err != nil {
 				r.mu.Lock()
 				r.err = err
 				r.mu.Unlock()
 				return
 			}
-			r.recordStart()
+			r.recordStart(started)
 		}
 	})
 }
 
-func (r *replica) recordStart() {
+// beforeRestart separates the probes of the process that has ended from those of the next one, and
+// returns the time. The next process may answer before Restart returns.
+func (r *replica) beforeRestart() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.prober != nil {
+		r.prober.Restart()
+	}
+	return r.clock.Now()
+}
+
+func (r *replica) recordStart(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wasKilled = false
-	r.processes = append(r.processes, history.Replica{Name: r.process.Name(), Build: r.build, Started: r.clock.Now()})
+	r.processes = append(r.processes, history.Replica{Name: r.process.Name(), Build: r.build, Started: at})
 }
 
 // recordEnd records the end of the process and reports whether it was on purpose, and whether the
@@ -167,6 +179,16 @@ func (r *replica) stop(ctx context.Context, grace time.Duration) error {
 		return err
 	}
 	return r.waitUntilEnded(ctx, life, grace)
+}
+
+// workload returns whether the process has work, and when its metrics were read, if they show it.
+func (r *replica) workload() (work history.ProbeResult, read time.Time, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.prober == nil {
+		return "", time.Time{}, false
+	}
+	return r.prober.Workload()
 }
 
 // lifetimes returns all processes so far.

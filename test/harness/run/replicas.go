@@ -61,7 +61,10 @@ func (p *Prover) addReplica(ctx context.Context, u replicaOverrides) (*replica, 
 	if p.installation != nil {
 		target := probeTargetOf(process, proxy, p.installation.HasWebhooks())
 		target.Figures = p.subject.Figures
-		r.prober = record.Probe(ctx, p.clock, target)
+		prober := record.Probe(ctx, p.clock, target)
+		r.mu.Lock()
+		r.prober = prober
+		r.mu.Unlock()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

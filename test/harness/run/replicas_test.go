@@ -2,9 +2,15 @@ package run
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/record"
 )
 
 func TestReplica_RestartsItsProcess(t *testing.T) {
@@ -24,4 +30,32 @@ func TestReplica_RestartsItsProcess(t *testing.T) {
 	// Of both workers, without the one that had been killed by then.
 	g.Expect(s.historySince(lives[1].Started).Replicas).To(HaveLen(3))
 	g.Expect(s.historySince(lives[0].Started).Replicas).To(HaveLen(4))
+}
+
+// A process that starts fast may be ready again before the next probe. Its answers are its own.
+func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
+	g := NewWithT(t)
+	s := newTestbed(t, http.StatusOK)
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	r := s.replicas[0]
+	prober := record.Probe(t.Context(), s.clock, record.Target{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://")})
+	r.mu.Lock()
+	r.prober = prober
+	r.mu.Unlock()
+	ready := func() (all []history.Probe) {
+		for _, p := range s.historySince(time.Time{}).Probes {
+			if p.Request == history.Ready {
+				all = append(all, p)
+			}
+		}
+		return all
+	}
+	g.Eventually(ready, testTimeout).Should(HaveLen(1))
+	r.kill()
+	g.Eventually(ready, testTimeout).Should(HaveLen(2), "of each process")
+	lives := r.lifetimes()
+	g.Expect(lives).To(HaveLen(2))
+	g.Expect(ready()[0].Last).To(BeTemporally("<=", lives[1].Started))
+	g.Expect(ready()[1].First).To(BeTemporally(">=", lives[1].Started))
 }

@@ -64,7 +64,7 @@ func TestTermination_AtStartIsVoidWithoutRequests(t *testing.T) {
 	a := s.injectKind(t, "P14-start")
 	a.failoverTimeout = 200 * time.Millisecond
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive())
-	g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("sent no request within 200ms"))
 }
 
@@ -85,7 +85,7 @@ func TestTermination_WhileWaiting(t *testing.T) {
 			}
 			advance(t, c, slowness)
 			if !answered {
-				g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+				g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 				g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("was not answered"))
 				return
 			}

@@ -139,7 +139,7 @@ func (s *testbed) isCutFrom(t *testing.T, path string) func() bool {
 func healAndGetFault(t *testing.T, a *activeFault) history.Fault {
 	t.Helper()
 	g := NewWithT(t)
-	g.Expect(a.waitForOngoing(t.Context())).To(Succeed())
+	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(a.heal()).To(Succeed())
 	f := a.result()
 	g.Expect(f.Happened).To(Equal(1), f.Detail)
