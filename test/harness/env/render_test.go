@@ -207,6 +207,12 @@ func startRefusing(t *testing.T, host string) (ca []byte, _ Backend) {
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(certificate, key)
 	g.Expect(err).NotTo(HaveOccurred())
+	return certificate, serveRefusing(t, pair)
+}
+
+// serveRefusing is startRefusing with a given certificate.
+func serveRefusing(t *testing.T, pair tls.Certificate) Backend {
+	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -219,5 +225,5 @@ func startRefusing(t *testing.T, host string) (ca []byte, _ Backend) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return certificate, Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
+	return Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
 }
