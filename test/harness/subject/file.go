@@ -28,8 +28,9 @@ type File struct {
 	Manifests string `json:"manifests"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
-	// Elsewhere is a kustomize folder of the same installation in a namespace of
-	// another name. Each scenario is run there once too. Empty: it is not tried.
+	// Elsewhere has the manifests of the same installation in a namespace of another
+	// name, or is the same chart, whose release then is in the namespace with -elsewhere
+	// appended. Each scenario is run there once too. Empty: it is not tried.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Args follow the arguments of the Deployment, for what a machine shared by
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are

@@ -67,7 +67,7 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	if f.Elsewhere != "" {
 		moved := *f
 		moved.Manifests = f.Elsewhere
-		there, err := moved.install(ctx)
+		there, err := moved.installElsewhere(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("completing the subject %s elsewhere: %w", f.Name, err)
 		}
@@ -94,6 +94,20 @@ func (f *File) install(ctx context.Context) (*Subject, error) {
 	}
 	s.Notes, s.objects = notes, objects
 	return s, nil
+}
+
+// installElsewhere is install, with the release of a chart in a namespace of another name.
+func (f *File) installElsewhere(ctx context.Context) (*Subject, error) {
+	chart, err := f.chart()
+	if err != nil {
+		return nil, err
+	}
+	helm := Helm{Release: chart.Release, Namespace: chart.Namespace + "-elsewhere"}
+	if f.Helm != nil {
+		helm.Values = f.Helm.Values
+	}
+	f.Helm = &helm
+	return f.install(ctx)
 }
 
 // build makes the binary, or makes sure that it is there.

@@ -222,7 +222,7 @@ func TestLoad_Chart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			path := home(t, map[string]string{
-				"subject.yaml":               strings.Replace(small, "config", "chart\nhelm: {namespace: mine, values: "+values+"}", 1),
+				"subject.yaml":               strings.Replace(small, "config", "chart\nelsewhere: chart\nhelm: {namespace: mine, values: "+values+"}", 1),
 				"values.yaml":                "level: 7\n",
 				"chart/Chart.yaml":           "apiVersion: v2\nname: small\nversion: 0.1.0\n",
 				"chart/crds/definition.yaml": definition,
@@ -242,6 +242,8 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
 			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))
+			g.Expect(s.Elsewhere.Promises.Users).To(Equal([]string{"system:serviceaccount:mine-elsewhere:operator"}))
+			g.Expect(s.Elsewhere.Operator.Chart.Values).To(Equal(s.Operator.Chart.Values))
 		})
 	}
 }
