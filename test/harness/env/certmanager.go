@@ -40,7 +40,7 @@ var bundleFields = map[string][]string{
 }
 
 // issueCertificates does cert-manager's work where the manifests do not install it: it fills the
-// Secrets of the Certificates and injects the CA where annotations ask for it. One CA signs all,
+// Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
 // whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds
 // the API server does not have. The given ones are not changed.
 func issueCertificates(objects []*unstructured.Unstructured, now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
@@ -213,7 +213,7 @@ func (a *authority) template(c *unstructured.Unstructured) (*x509.Certificate, e
 	return t, nil
 }
 
-// inject returns a copy of o with the CA, if an annotation asks for it. issued has what was issued,
+// inject returns a copy of o with the CA, if an annotation requests it. issued has what was issued,
 // by the annotation that names it.
 func (a *authority) inject(o *unstructured.Unstructured, issued map[string]map[types.NamespacedName]bool) (*unstructured.Unstructured, error) {
 	for annotation, names := range issued {

@@ -40,6 +40,7 @@ func apply(t *testing.T, objects ...*unstructured.Unstructured) {
 
 // creating returns the error of creating a ConfigMap, which the webhooks of these tests refuse.
 func creating(t *testing.T, ns string) func() error {
+	t.Helper()
 	return func() error { return shared.client.Create(t.Context(), configMap(ns, unique("any"))) }
 }
 
