@@ -37,6 +37,9 @@ s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 
 .PHONY: promtool
 promtool: needs-go $(BIN)/monitoring/promtool ## Build promtool, which tests the alerts (2 minutes, once).
 
+.PHONY: helm
+helm: needs-go $(TOOLS)/helm ## Build helm, which renders the chart of a SUBJECT (2 minutes, once).
+
 # NODE_IMG names the image; empty, it is leasehold-node:<kubernetes version>.
 .PHONY: node-image
 node-image: needs-go ## Build a node image for kind from source, for where kindest/node cannot be pulled (10 minutes, once).

@@ -137,7 +137,13 @@ func describe(ctx context.Context, args []string, output io.Writer) error {
 
 // propose drafts the description from what the operator ships.
 func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
-	objects, err := env.Render(ctx, "", o.manifests)
+	name := o.name
+	if name == "" && env.IsChart(o.manifests) {
+		// A release needs a name before the Deployment is known.
+		name, _, _ = strings.Cut(filepath.Base(o.manifests), ".")
+	}
+	chart := env.Chart{Release: name, Namespace: name}
+	objects, _, err := env.Subject{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading -manifests: %w", err)
 	}
@@ -153,7 +159,7 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading -samples: %w", err)
 	}
-	d := &learn.Draft{Name: o.name, Binary: o.binary, Manifests: o.manifests, CRDs: o.crds}
+	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, CRDs: o.crds}
 	if d.Kinds, err = learn.Kinds(definitions, samples); err != nil {
 		return nil, fmt.Errorf("reading -manifests: %w", err)
 	}

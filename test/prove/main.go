@@ -101,6 +101,9 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 	if err != nil {
 		return err
 	}
+	for _, note := range s.Notes {
+		fmt.Fprintln(output, note)
+	}
 	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err

@@ -40,8 +40,8 @@ type serviceRoute func(context.Context, *corev1.Service, corev1.ServicePort) (*F
 
 // egress is the API server's way to Services, which have addresses that lead nowhere because
 // there is no kube-proxy. The API server resolves a Service to its ClusterIP and sends the
-// address to this HTTP CONNECT proxy. So webhook configurations, conversion webhooks and
-// APIServices work as they are, whoever creates them.
+// address to this HTTP CONNECT proxy. So webhook configurations and conversion webhooks work as
+// they are, also those that an operator creates at run time.
 type egress struct {
 	server   *http.Server
 	cancel   context.CancelFunc

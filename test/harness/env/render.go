@@ -3,17 +3,13 @@ package env
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,54 +45,16 @@ func runKubectl(ctx context.Context, path string, args ...string) ([]byte, error
 // existing cluster the one found on the PATH.
 func (c *ControlPlane) KubectlPath() (string, error) { return kubectl(c.assets) }
 
-// Render runs kustomize on dir and returns the objects in an order in which
-// they can be applied: namespaces, then CustomResourceDefinitions, then
+// Render returns the objects of a kustomize folder, a YAML file or a folder of YAML files, in an
+// order in which they can be applied: namespaces, then CustomResourceDefinitions, then
 // everything else, and what guards the admission of others at the end.
-func (c *ControlPlane) Render(ctx context.Context, dir string) ([]*unstructured.Unstructured, error) {
-	return render(ctx, c.assets, dir)
-}
-
-// Render is ControlPlane.Render for when none has been started yet. The kubectl
-// is that of the control plane which Start would take: see Options.AssetsDir.
-func Render(ctx context.Context, assetsDir, dir string) ([]*unstructured.Unstructured, error) {
-	assets, err := FindAssets(assetsDir)
-	if err != nil && os.Getenv(existingVariable) != "true" {
-		return nil, fmt.Errorf("rendering %s: %w", dir, err)
-	}
-	return render(ctx, assets, dir)
-}
-
-func render(ctx context.Context, assets, dir string) ([]*unstructured.Unstructured, error) {
-	path, err := kubectl(assets)
+func (c *ControlPlane) Render(ctx context.Context, path string) ([]*unstructured.Unstructured, error) {
+	objects, err := render(ctx, c.assets, path, Chart{})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("rendering %s: %w", path, err)
 	}
-	text, err := runKubectl(ctx, path, "kustomize", dir)
-	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", dir, err)
-	}
-	objs, err := decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("decoding what kustomize made of %s: %w", dir, err)
-	}
-	slices.SortStableFunc(objs, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
-	return objs, nil
-}
-
-func decode(text []byte) ([]*unstructured.Unstructured, error) {
-	var objs []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		switch err := decoder.Decode(obj); {
-		case errors.Is(err, io.EOF):
-			return objs, nil
-		case err != nil:
-			return nil, err
-		case len(obj.Object) > 0: // empty between two separators
-			objs = append(objs, obj)
-		}
-	}
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
+	return objects, nil
 }
 
 // turn is when an object is applied; equal ones keep the order they came in.

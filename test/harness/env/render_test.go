@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -199,25 +200,40 @@ func TestRoutedWebhookIsCalledAndItsCertificateChecked(t *testing.T) {
 	}
 }
 
-// startRefusing serves a webhook that refuses everything, with a certificate for host.
-func startRefusing(t *testing.T, host string) (ca []byte, _ Backend) {
+// startRefusing serves a webhook that refuses everything, with a certificate for these hosts.
+func startRefusing(t *testing.T, host string, more ...string) (ca []byte, _ Backend) {
 	t.Helper()
 	g := NewWithT(t)
-	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, nil)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(host, nil, more)
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(certificate, key)
 	g.Expect(err).NotTo(HaveOccurred())
+	return certificate, serveRefusing(t, pair)
+}
+
+// serveRefusing is startRefusing with a given certificate.
+func serveRefusing(t *testing.T, pair tls.Certificate) Backend {
+	t.Helper()
+	refusal := &metav1.Status{Status: metav1.StatusFailure, Message: "refused by the test"}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
+		// A request to convert has the same envelope.
+		var review struct {
+			metav1.TypeMeta `json:",inline"`
+			Request         struct{ UID types.UID } `json:"request"`
+			Response        any                     `json:"response"`
+		}
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Message: "refused by the test"}}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: refusal}
+		if review.Kind == "ConversionReview" {
+			review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: *refusal}
+		}
 		_ = json.NewEncoder(w).Encode(review) // the API server would tell
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	return certificate, Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
+	return Backend{Address: server.Listener.Addr().String(), Ready: func(context.Context) error { return nil }}
 }

@@ -2,16 +2,16 @@ package env
 
 import (
 	"context"
+	"encoding/base64"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // routed is an Installation whose one container has a port called webhook, without replicas.
@@ -40,6 +40,7 @@ func apply(t *testing.T, objects ...*unstructured.Unstructured) {
 
 // creating returns the error of creating a ConfigMap, which the webhooks of these tests refuse.
 func creating(t *testing.T, ns string) func() error {
+	t.Helper()
 	return func() error { return shared.client.Create(t.Context(), configMap(ns, unique("any"))) }
 }
 
@@ -83,18 +84,53 @@ func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T)
 	g.Expect(i.HasWebhooks()).To(BeFalse(), "none is shipped")
 	apply(t, objs...)
 
+	ca, backend := startRefusing(t, first.Name+"."+ns+".svc", second.Name+"."+ns+".svc")
+	i.router.add(t.Context(), backend)
 	for _, key := range []types.NamespacedName{first, second} {
-		ca, backend := startRefusing(t, key.Name+"."+ns+".svc")
-		i.router.add(t.Context(), backend)
-		i.router.backends = i.router.backends[len(i.router.backends)-1:]
-		if i.router.forwarder != nil {
-			i.router.forwarder.SetBackends(t.Context(), backend)
-		}
 		late := refusing(key, unique("late"), ca)
 		g.Expect(shared.client.Create(t.Context(), late)).To(Succeed())
 		g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")), key.Name)
 		g.Expect(shared.client.Delete(t.Context(), late)).To(Succeed())
 	}
+}
+
+const converted = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {kind: Thing, plural: things}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: NS, name: webhooks}}}}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+  - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
+`
+
+func TestConversionWebhooksAreCalledThroughTheirServices(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ns := namespace(t)
+	ca, backend := startRefusing(t, "webhooks."+ns+".svc")
+	definition := objects(t, strings.NewReplacer("GROUP", ns+".example.org", "NS", ns).Replace(converted))[0]
+	g.Expect(unstructured.SetNestedField(definition.Object, base64.StdEncoding.EncodeToString(ca),
+		"spec", "conversion", "webhook", "clientConfig", "caBundle")).To(Succeed())
+	i := routed(t, ns)
+	objs, err := i.routeWebhooks(t.Context(), []*unstructured.Unstructured{
+		object(t, service(types.NamespacedName{Namespace: ns, Name: "webhooks"})), definition,
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(i.HasWebhooks()).To(BeTrue())
+	i.router.add(t.Context(), backend)
+	apply(t, objs...)
+	thing := &unstructured.Unstructured{}
+	thing.SetAPIVersion(ns + ".example.org/v2")
+	thing.SetKind("Thing")
+	thing.SetNamespace(ns)
+	thing.SetName("one")
+	g.Eventually(func() error { return shared.client.Create(t.Context(), thing.DeepCopy()) }, eventually).
+		Should(MatchError(ContainSubstring("refused by the test")))
 }
 
 func TestServicesThatLeadNowhereAreNamed(t *testing.T) {
@@ -134,7 +170,6 @@ func TestShippedWebhooksNeedTheirServices(t *testing.T) {
 	}{
 		"no Service":      {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
 		"another's":       {[]client.Object{configuration, other}, "does not select the Pods of Deployment manager: the selector is map[app:other]"},
-		"not to be read":  {[]client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}}, ""},
 		"nothing to call": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

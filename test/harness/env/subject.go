@@ -19,11 +19,13 @@ const routeInterval = 100 * time.Millisecond
 
 // Subject is an operator as it ships: its manifests and its program.
 type Subject struct {
-	// Manifests is the kustomize directory of the whole installation, with one
-	// Deployment in it. Namespace, ServiceAccount, labels, arguments and environment
-	// of the replicas are the Deployment's. A variable that cannot be provided is an
-	// error, unless Env defines it.
+	// Manifests is the kustomize folder, the YAML file, the folder of YAML files or the Helm
+	// chart of the whole installation, with one Deployment in it. Namespace, ServiceAccount,
+	// labels, arguments and environment of the replicas are the Deployment's. A variable that
+	// cannot be provided is an error, unless Env defines it.
 	Manifests string
+	// Chart configures the rendering of a chart.
+	Chart Chart
 	// Binary is the program that a replica runs.
 	Binary string
 	// Args returns arguments to follow those that the Deployment ships with, for
@@ -55,7 +57,7 @@ type Installation struct {
 // webhooks routed to the replicas that are ready. It starts none. The
 // Installation has to be stopped before the control plane.
 func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, error) {
-	objects, err := c.Render(ctx, s.Manifests)
+	objects, _, err := s.Render(ctx, c.assets)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}

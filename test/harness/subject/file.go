@@ -23,11 +23,14 @@ type File struct {
 	Build *Build `json:"build,omitempty"`
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
-	// Manifests is the kustomize folder of the whole installation, with one
-	// Deployment in it: see env.Subject.
+	// Manifests is the whole installation, with one Deployment in it: a kustomize folder, a YAML
+	// file, a folder of YAML files, or a Helm chart: see env.Subject.
 	Manifests string `json:"manifests"`
-	// Elsewhere is a kustomize folder of the same installation in a namespace of
-	// another name. Each scenario is run there once too. Empty: it is not tried.
+	// Helm configures the release, if the manifests are a chart.
+	Helm *Helm `json:"helm,omitempty"`
+	// Elsewhere has the manifests of the same installation in a namespace of another
+	// name, or is the same chart, whose release then is in the namespace with -elsewhere
+	// appended. Each scenario is run there once too. Empty: it is not tried.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Args follow the arguments of the Deployment, for what a machine shared by
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
@@ -113,7 +116,8 @@ func (f *File) Validate() error {
 	need(f.Name != "", "name: say what the operator is called")
 	need(f.Binary != "", "binary: name the program that a replica runs, or with build the one that is made")
 	need(f.Build == nil || f.Build.Package != "", "build.package: name the Go package to build, such as ./cmd")
-	need(f.Manifests != "", "manifests: name the kustomize folder that the operator is installed from, such as config/default")
+	need(f.Manifests != "", "manifests: name the kustomize folder, YAML files or chart that the operator is installed from, such as config/default")
+	errs = append(errs, f.checkManifests())
 	need(f.Replicas >= 0, "replicas: %d cannot run; leave it out for 2", f.Replicas)
 	need(f.Promises.Lease.Name != "", "promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
 	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")

@@ -33,6 +33,10 @@ type Subject struct {
 	Scenarios []scenario.Scenario
 	// Elsewhere is the same in a namespace of another name; nil if there is none.
 	Elsewhere *run.Subject
+	// Notes report what differs from an installation in a cluster.
+	Notes []string
+
+	objects []*unstructured.Unstructured // of the manifests
 }
 
 // Load reads a subject and its scenarios, builds its binary if the file says how,
@@ -63,13 +67,16 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 	if f.Elsewhere != "" {
 		moved := *f
 		moved.Manifests = f.Elsewhere
-		there, err := moved.install(ctx)
+		there, err := moved.installElsewhere(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("completing the subject %s elsewhere: %w", f.Name, err)
 		}
 		s.Elsewhere = &there.Subject
 	}
-	if s.Scenarios, err = f.scenarios(); err != nil {
+	if s.Scenarios, err = f.scenarios(); err == nil {
+		err = f.checkKinds(s.objects, s.Scenarios)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("completing the subject %s: %w", f.Name, err)
 	}
 	return s, nil
@@ -77,11 +84,30 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 
 // install is the subject as its manifests install it.
 func (f *File) install(ctx context.Context) (*Subject, error) {
-	objects, err := env.Render(ctx, "", f.path(f.Manifests))
+	objects, notes, err := f.render(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("manifests: %w", err)
+	}
+	s, err := f.complete(objects)
 	if err != nil {
 		return nil, err
 	}
-	return f.complete(objects)
+	s.Notes, s.objects = notes, objects
+	return s, nil
+}
+
+// installElsewhere is install, with the release of a chart in a namespace of another name.
+func (f *File) installElsewhere(ctx context.Context) (*Subject, error) {
+	chart, err := f.chart()
+	if err != nil {
+		return nil, err
+	}
+	helm := Helm{Release: chart.Release, Namespace: chart.Namespace + "-elsewhere"}
+	if f.Helm != nil {
+		helm.Values = f.Helm.Values
+	}
+	f.Helm = &helm
+	return f.install(ctx)
 }
 
 // build makes the binary, or makes sure that it is there.
@@ -152,6 +178,9 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
 	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary)}
+	if s.Operator.Chart, err = f.chart(); err != nil {
+		return nil, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 		value := fill(f.Env[name], map[string]string{"namespace": deployment.Namespace})
 		s.Operator.Env = append(s.Operator.Env, name+"="+value)
@@ -206,21 +235,24 @@ func Definitions(objects []*unstructured.Unstructured) ([]*apiextensionsv1.Custo
 }
 
 // defined finds kinds and children that no API server would know, which is what a
-// slip of the pen becomes. What other CustomResourceDefinitions define is unknown
-// here.
+// slip of the pen becomes.
 func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) error {
-	if len(f.CRDs) > 0 {
-		return nil
+	objects, err := f.otherDefinitions()
+	if err != nil {
+		return err
+	}
+	others, err := Definitions(objects)
+	if err != nil {
+		return fmt.Errorf("crds: %w", err)
+	}
+	var there []string
+	for _, d := range slices.Concat(definitions, others) {
+		there = append(there, d.Spec.Names.Plural+"."+d.Spec.Group)
 	}
 	var errs []error
 	for _, r := range f.Promises.Resources() {
-		var there []string
-		for _, d := range definitions {
-			there = append(there, d.Spec.Names.Plural+"."+d.Spec.Group)
-		}
 		if !clientgoscheme.Scheme.IsGroupRegistered(r.Group) && !slices.Contains(there, r.String()) {
-			errs = append(errs, fmt.Errorf("promises.kinds: %s: Kubernetes has no such group, and the manifests define %q only; "+
-				"crds is for those that others define", r, there))
+			errs = append(errs, fmt.Errorf("promises.kinds: %s: Kubernetes has no such group, and the manifests and crds define %q only", r, there))
 		}
 	}
 	return errors.Join(errs...)

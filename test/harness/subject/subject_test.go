@@ -114,7 +114,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
 		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
-	path := home(t, map[string]string{"subject.yaml": text})
+	path := home(t, map[string]string{"subject.yaml": text, "others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
 	g.Expect(err).NotTo(HaveOccurred())
 	program, err := filepath.Rel(here, os.Args[0])
@@ -171,9 +171,16 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"NoBinary":        {with("bin/manager", "bin/other"), "bin/other: no such file or directory; build it, or say in build how"},
 		"NoProgram":       {with("bin/manager", "config"), "is no program"},
 		"DoesNotBuild":    {with("name: small", "name: small\nbuild: {package: ./none}"), "building the subject small: running go"},
-		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "unable to find one of 'kustomization.yaml'"},
+		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
 		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there are 0 Deployments, want one"},
-		"MisspelledKind":  {with("resource: things", "resource: thing"), `thing.example.com: Kubernetes has no such group, and the manifests define ["things.example.com"] only`},
+		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"), "manifests: https://example.org/install.yaml is remote"},
+		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"), "elsewhere: github.com/team/operator//config is remote"},
+		"RemoteCRDs":      {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"), "crds: https://example.org/crds.yaml is remote"},
+		"NoCRDs":          {with("manifests: config", "manifests: config\ncrds: [none]"), "crds: stat"},
+		"NoValues":        {with("manifests: config", "manifests: config\nhelm: {values: none.yaml}"), "helm.values: open"},
+		"WrongValues":     {with("manifests: config", "manifests: config\nhelm: {values: [1]}"), "helm.values: name a file, or write the values as a map"},
+		"UnknownHelm":     {with("manifests: config", "manifests: config\nhelm: {name: x}"), `unknown field "name"`},
+		"MisspelledKind":  {with("resource: things", "resource: thing"), `thing.example.com: Kubernetes has no such group, and the manifests and crds define ["things.example.com"] only`},
 		"NoScenario":      {with("[scenarios]", "[bin]"), "bin has no *.yaml"},
 		"WrongScenario":   {map[string]string{"scenarios/life.yaml": "name: life\n"}, "life.yaml: checking scenario"},
 		"ScenarioTwice":   {map[string]string{"scenarios/other.yaml": life}, `other.yaml: there is another scenario called "life"`},
@@ -187,4 +194,58 @@ func TestLoad_ReportsErrors(t *testing.T) {
 	}
 	_, err := Load(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), "")
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("reading the subject: open")))
+}
+
+func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
+	g := NewWithT(t)
+	files := map[string]string{
+		"subject.yaml":              small + "changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, patch: [{op: remove, path: /spec}]}]\n",
+		"config/kustomization.yaml": "resources: [deployment.yaml, definition.yaml, monitor.yaml]",
+		"config/monitor.yaml":       "apiVersion: example.net/v1\nkind: Monitor\nmetadata: {name: m, namespace: small-system}\n",
+		"scenarios/life.yaml": life + "- {delete: {apiVersion: example.org/v1, kind: Claim, name: \"{thing}\"}}\n" +
+			"- {name: end, quiesce: {for: 2s, until: [{object: {apiVersion: example.org/v2, kind: Claim, name: \"{thing}\"}, gone: true}]}}\n",
+	}
+	_, err := Load(t.Context(), home(t, files), "")
+	g.Expect(err).To(MatchError(ContainSubstring("crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
+		"Claim.example.org (scenario life), Alert.example.net (change no-monitor): name files or folders with their CustomResourceDefinitions in crds")))
+
+	other := func(group, kind string) string {
+		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").Replace(definition)
+	}
+	files["subject.yaml"] += "crds: [others, claim.yaml]\n"
+	files["others/monitor.yaml"] = other("example.net", "Monitor") + "---" + other("example.net", "Alert")
+	files["claim.yaml"] = other("example.org", "Claim")
+	_, err = Load(t.Context(), home(t, files), "")
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestLoad_Chart(t *testing.T) {
+	for name, values := range map[string]string{"inline": "{level: 7}", "file": "values.yaml"} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			path := home(t, map[string]string{
+				"subject.yaml":               strings.Replace(small, "config", "chart\nelsewhere: chart\nhelm: {namespace: mine, values: "+values+"}", 1),
+				"values.yaml":                "level: 7\n",
+				"chart/Chart.yaml":           "apiVersion: v2\nname: small\nversion: 0.1.0\n",
+				"chart/crds/definition.yaml": definition,
+				"chart/templates/all.yaml": strings.NewReplacer("namespace: small-system", "labels: {level: \"{{ .Values.level }}\"}",
+					"name: manager", "name: \"{{ .Release.Name }}\"").Replace(deployment),
+				"chart/templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, annotations: {helm.sh/hook: post-install}}\n",
+			})
+			s, err := Load(t.Context(), path, "")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(s.Promises.Users).To(Equal([]string{"system:serviceaccount:mine:operator"}))
+			g.Expect(s.Promises.Lease.Namespace).To(Equal("mine"))
+			g.Expect(s.Plane.Definitions).To(HaveLen(1))
+			g.Expect(s.Notes).To(Equal([]string{"the chart's hooks are not run: ConfigMap late (post-install)"}))
+			objects, _, err := s.Operator.Render(t.Context(), "")
+			g.Expect(err).NotTo(HaveOccurred())
+			d, err := env.TheDeployment(objects)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
+			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))
+			g.Expect(s.Elsewhere.Promises.Users).To(Equal([]string{"system:serviceaccount:mine-elsewhere:operator"}))
+			g.Expect(s.Elsewhere.Operator.Chart.Values).To(Equal(s.Operator.Chart.Values))
+		})
+	}
 }

@@ -1,0 +1,118 @@
+package env
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+)
+
+// Render returns the objects of the whole installation, in an order in which they can be applied,
+// as an administrator would have them: with the namespaces that the manifests expect, and
+// without the hooks of a chart. The notes report what differs from an installation in a cluster.
+func (s Subject) Render(ctx context.Context, assetsDir string) (objects []*unstructured.Unstructured, notes []string, err error) {
+	assets, err := FindAssets(assetsDir)
+	if err != nil && os.Getenv(existingVariable) != "true" {
+		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
+	}
+	if objects, err = render(ctx, assets, s.Manifests, s.Chart); err != nil {
+		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
+	}
+	namespace := metav1.NamespaceDefault
+	if IsChart(s.Manifests) {
+		namespace = cmp.Or(s.Chart.Namespace, namespace)
+		objects, notes = withoutHooks(objects)
+	}
+	fillNamespace(objects, namespace)
+	objects, issued, err := issueCertificates(objects, time.Now())
+	if err != nil {
+		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)
+	}
+	objects = append(missingNamespaces(objects), objects...)
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return turn(a) - turn(b) })
+	return objects, slices.Concat(notes, issued), nil
+}
+
+// withoutHooks leaves out hooks. Most are Jobs, which need a node and their image.
+func withoutHooks(objects []*unstructured.Unstructured) (rest []*unstructured.Unstructured, notes []string) {
+	var hooks []string
+	for _, o := range objects {
+		if hook := o.GetAnnotations()[hookAnnotation]; hook != "" {
+			hooks = append(hooks, fmt.Sprintf("%s %s (%s)", o.GetKind(), o.GetName(), hook))
+			continue
+		}
+		rest = append(rest, o)
+	}
+	if len(hooks) > 0 {
+		notes = []string{"the chart's hooks are not run: " + strings.Join(hooks, ", ")}
+	}
+	return rest, notes
+}
+
+// clusterScoped are the kinds without a namespace by group; "" stands for all kinds of a group.
+var clusterScoped = map[string][]string{
+	"":                             {"Namespace", "Node", "PersistentVolume"},
+	"admissionregistration.k8s.io": {""},
+	"apiextensions.k8s.io":         {""},
+	"apiregistration.k8s.io":       {""},
+	certManagerGroup:               {"ClusterIssuer"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {""},
+	"networking.k8s.io":            {"IngressClass", "IPAddress", "ServiceCIDR"},
+	"node.k8s.io":                  {""},
+	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io":               {"CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"},
+}
+
+// fillNamespace sets the namespace of objects that have none and need one, as kubectl and helm do.
+func fillNamespace(objects []*unstructured.Unstructured, namespace string) {
+	scopes := map[schema.GroupKind]string{}
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
+			// The API server reports fields of another type.
+			scopes[schema.GroupKind{Group: group, Kind: kind}], _, _ = unstructured.NestedString(o.Object, "spec", "scope")
+		}
+	}
+	for _, o := range objects {
+		kind := o.GroupVersionKind().GroupKind()
+		scope, defined := scopes[kind]
+		kinds := clusterScoped[kind.Group]
+		known := kind.Group == certManagerGroup || clientgoscheme.Scheme.IsGroupRegistered(kind.Group)
+		namespaced := known && !slices.Contains(kinds, "") && !slices.Contains(kinds, kind.Kind)
+		if o.GetNamespace() == "" && (scope == "Namespaced" || !defined && namespaced) {
+			o.SetNamespace(namespace)
+		}
+	}
+}
+
+// missingNamespaces are those that objects are in and that nothing creates.
+func missingNamespaces(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	there := []string{"", metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
+	for _, o := range objects {
+		if o.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+			there = append(there, o.GetName())
+		}
+	}
+	var missing []*unstructured.Unstructured
+	for _, o := range objects {
+		if name := o.GetNamespace(); !slices.Contains(there, name) {
+			there = append(there, name)
+			missing = append(missing, &unstructured.Unstructured{Object: map[string]any{
+				"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+			}})
+		}
+	}
+	return missing
+}

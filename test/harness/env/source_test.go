@@ -1,0 +1,149 @@
+package env
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// rendered is what a subject's manifests become: kind and name of each object, with its namespace.
+func rendered(t *testing.T, s Subject) (lines []string, objects []*unstructured.Unstructured, notes []string) {
+	t.Helper()
+	objects, notes, err := s.Render(t.Context(), "")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	for _, o := range objects {
+		lines = append(lines, strings.TrimPrefix(o.GetNamespace()+"/", "/")+o.GetKind()+" "+o.GetName())
+	}
+	return lines, objects, notes
+}
+
+func TestSubjectRender_YAML(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	lines, objects, notes := rendered(t, Subject{Manifests: filepath.Join("testdata", "plain")})
+	g.Expect(lines).To(Equal([]string{
+		"Namespace plain-system",
+		"plain-system/Deployment manager", "default/ConfigMap settings",
+		"plain-system/ServiceAccount one", "plain-system/ServiceAccount two", "ClusterRole plain",
+	}))
+	g.Expect(notes).To(BeEmpty())
+	replicas, found, err := unstructured.NestedInt64(objects[1].Object, "spec", "replicas")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(replicas).To(BeEquivalentTo(2), "whole numbers stay whole: %v", found)
+	g.Expect(objects[2].Object["data"]).To(HaveKeyWithValue("text", "a\n --- no separator\n"))
+
+	lines, _, _ = rendered(t, Subject{Manifests: filepath.Join("testdata", "plain", "20-list.yml")})
+	g.Expect(lines).To(Equal([]string{"Namespace plain-system", "plain-system/ServiceAccount one", "plain-system/ServiceAccount two"}))
+}
+
+func TestSubjectRender_Chart(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join("testdata", "chart")
+	for name, path := range map[string]string{"folder": folder, "package": packaged(t, folder)} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			lines, objects, notes := rendered(t, Subject{Manifests: path, Chart: Chart{
+				Release: "mine", Namespace: "mine-system", Values: []byte("level: 7"),
+			}})
+			g.Expect(lines[:3]).To(ConsistOf("Namespace mine-system", "Namespace other-system", "CustomResourceDefinition things.chart.example.org"))
+			g.Expect(lines[3:]).To(ConsistOf("mine-system/ServiceAccount operator", "mine-system/Deployment mine-manager",
+				"other-system/Role leader", "ClusterRole small", "mine-system/Thing default"))
+			g.Expect(notes).To(Equal([]string{"the chart's hooks are not run: Job migrate (pre-upgrade)"}))
+			deployment, err := TheDeployment(objects)
+			g.Expect(err).NotTo(HaveOccurred())
+			assets, err := FindAssets("")
+			g.Expect(err).NotTo(HaveOccurred())
+			version, err := serverVersion(t.Context(), assets)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(Equal([]string{"--level=7", "--kubernetes=" + version}))
+		})
+	}
+}
+
+// packaged is a chart as `helm package` makes it.
+func packaged(t *testing.T, folder string) string {
+	t.Helper()
+	g := NewWithT(t)
+	var archive bytes.Buffer
+	compressed := gzip.NewWriter(&archive)
+	w := tar.NewWriter(compressed)
+	g.Expect(filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		g.Expect(err).NotTo(HaveOccurred())
+		name := filepath.Join("small", strings.TrimPrefix(path, folder))
+		g.Expect(w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text))})).To(Succeed())
+		_, err = w.Write(text)
+		return err
+	})).To(Succeed())
+	g.Expect(w.Close()).To(Succeed())
+	g.Expect(compressed.Close()).To(Succeed())
+	path := filepath.Join(t.TempDir(), "small-0.1.0.tgz")
+	g.Expect(os.WriteFile(path, archive.Bytes(), 0o600)).To(Succeed())
+	return path
+}
+
+func TestSubjectRender_ReportsErrors(t *testing.T) {
+	t.Parallel()
+	const advice = "is remote, and a run must give the same tomorrow: download it, and name the local path"
+	for name, tc := range map[string]struct {
+		files map[string]string
+		path  string
+		says  []string
+	}{
+		"URL":           {nil, "https://example.org/install.yaml", []string{"https://example.org/install.yaml " + advice}},
+		"Git":           {nil, "git@example.org:team/operator.git", []string{advice}},
+		"Repository":    {nil, "github.com/team/operator//config?ref=v1", []string{advice}},
+		"OCI":           {nil, "oci://registry.example.org/charts/small", []string{advice}},
+		"Nothing":       {nil, "none", []string{"none: no such file"}},
+		"EmptyFolder":   {map[string]string{"notes.txt": ""}, "", []string{"has no kustomization.yaml, no Chart.yaml and no *.yaml"}},
+		"NoManifest":    {map[string]string{"notes.txt": ""}, "notes.txt", []string{"notes.txt is no YAML file and no packaged chart"}},
+		"NoYAML":        {map[string]string{"a.yaml": "kind: A\napiVersion: v1\n---\nkind: B\n  apiVersion: v1\n"}, "a.yaml", []string{"a.yaml: decoding the document at line 3", "yaml: line 5: "}},
+		"NoObject":      {map[string]string{"a.yaml": "a: b\n"}, "", []string{"a.yaml: decoding the document at line 1: it has no apiVersion and kind"}},
+		"BrokenList":    {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [7]\n"}, "", []string{"a.yaml: decoding the list at line 1"}},
+		"RemoteBase":    {map[string]string{"kustomization.yaml": "resources:\n- github.com/team/operator/config?ref=v1\n"}, "", []string{"kustomization.yaml: github.com/team/operator/config?ref=v1 " + advice}},
+		"RemoteBelow":   {map[string]string{"kustomization.yaml": "resources: [below]", "below/kustomization.yml": "components: [\"https://example.org/x\"]"}, "", []string{"below/kustomization.yml: https://example.org/x " + advice}},
+		"MissingBase":   {map[string]string{"kustomization.yaml": "resources: [typo]"}, "", []string{"typo"}},
+		"NamelessChart": {map[string]string{"Chart.yaml": "apiVersion: v2\nversion: 0.1.0\n"}, "", []string{"chart.metadata.name is required"}},
+		"Dependency": {map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\ndependencies: [{name: other, version: 1.0.0, repository: \"https://example.org\"}]\n"}, "",
+			[]string{"missing in charts/ directory: other", "use the packaged chart (.tgz)"}},
+		"NoPackage": {map[string]string{"a.tgz": "no archive"}, "a.tgz", []string{"a.tgz"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := NewWithT(t)
+			dir := t.TempDir()
+			for _, file := range slices.Sorted(maps.Keys(tc.files)) {
+				path := filepath.Join(dir, file)
+				g.Expect(os.MkdirAll(filepath.Dir(path), 0o750)).To(Succeed())
+				g.Expect(os.WriteFile(path, []byte(tc.files[file]), 0o600)).To(Succeed())
+			}
+			path := tc.path
+			if CheckLocal(path) == nil {
+				path = filepath.Join(dir, path)
+			}
+			_, _, err := Subject{Manifests: path, Chart: Chart{Release: "a", Namespace: "a"}}.Render(t.Context(), "")
+			for _, says := range tc.says {
+				g.Expect(err).To(MatchError(ContainSubstring(says)))
+			}
+		})
+	}
+}
+
+func TestSubjectRender_NeedsHelm(t *testing.T) {
+	t.Setenv(helmVariable, filepath.Join(t.TempDir(), "none"))
+	_, _, err := Subject{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context(), "")
+	NewWithT(t).Expect(err).To(MatchError(ErrNoHelm))
+}
