@@ -150,7 +150,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	for _, p := range f.CRDs {
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
-	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary)}
+	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates()}
 	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 		value := fill(f.Env[name], map[string]string{"namespace": deployment.Namespace})
 		s.Operator.Env = append(s.Operator.Env, name+"="+value)
