@@ -25,9 +25,11 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/sandbox"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 	"leasehold.dev/test/internal/program"
@@ -39,7 +41,17 @@ const ours = "test/prove/subject.yaml"
 // errFound says that the operator, and not this program, is at fault.
 var errFound = errors.New("not every plan has held")
 
-func main() { os.Exit(program.Run("prove", errFound, prove)) }
+func main() {
+	// Only root may isolate replicas, and every user in a user namespace.
+	code, entered, err := sandbox.Enter()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "prove: %v\n", err)
+	}
+	if !entered {
+		code = program.Run("prove", errFound, prove)
+	}
+	os.Exit(code)
+}
 
 // options are the command line.
 type options struct {
@@ -112,6 +124,9 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 		wanted = whole(wanted)
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
+	if s.Operator.Isolated {
+		fmt.Fprint(output, isolationNotice(env.CheckIsolation()))
+	}
 	random := rand.New(rand.NewPCG(o.seed, 0))
 	if err := report.Clear(o.dir); err != nil {
 		return err
@@ -122,6 +137,14 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(err, sw.finish())
+}
+
+// isolationNotice is a line about replicas that should run like Pods and cannot, or "".
+func isolationNotice(missing error) string {
+	if missing == nil {
+		return ""
+	}
+	return fmt.Sprintf("replicas are not isolated, they share ports and files: %v\n", missing)
 }
 
 // proveAll starts what is needed, and stops it.

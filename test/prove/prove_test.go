@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -62,6 +63,12 @@ func TestParse(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.seed).To(BeEquivalentTo(7))
 	g.Expect(o.smoke).To(BeTrue())
+}
+
+func TestIsolationNotice(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(isolationNotice(nil)).To(BeEmpty())
+	g.Expect(isolationNotice(errors.New("no namespaces"))).To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
 }
 
 func TestPlanElsewhere_NeedsManifests(t *testing.T) {

@@ -235,6 +235,7 @@ func (c *ControlPlane) stopAll() error {
 	c.mu.Unlock()
 	for _, r := range replicas {
 		r.Kill()
+		errs = append(errs, r.Close())
 		if r.status != nil {
 			r.status.stop()
 		}

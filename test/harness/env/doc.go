@@ -18,6 +18,8 @@
 // StartS3 starts a real S3 server in the same manner, for operators that look
 // after what is outside the cluster.
 //
+// A replica with ReplicaOptions.Isolation runs like a Pod's container: see package sandbox.
+//
 // Nothing here knows any particular operator. It works on Linux and macOS.
 //
 // # No process is left behind

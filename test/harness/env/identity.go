@@ -41,13 +41,23 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 	if err := c.client.Create(ctx, pod); err != nil {
 		return "", "", fmt.Errorf("creating its Pod object: %w", err)
 	}
+	token, err := c.requestToken(ctx, o, pod.UID, "")
+	return pod.UID, token, err
+}
+
+// requestToken returns a token of a replica's ServiceAccount that is bound to its Pod. An empty
+// audience is the API server.
+func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod types.UID, audience string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: new(int64(tokenLifetime.Seconds())),
-		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: o.Name, UID: pod},
 	}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.ServiceAccount}}
 	if err := c.client.SubResource("token").Create(ctx, account, request); err != nil {
-		return "", "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", o.ServiceAccount, err)
+		return "", fmt.Errorf("requesting a token of ServiceAccount %s: %w", o.ServiceAccount, err)
 	}
-	return pod.UID, request.Status.Token, nil
+	return request.Status.Token, nil
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"leasehold.dev/test/harness/sandbox"
 )
 
 // process is a child that the watchdog knows of.
@@ -29,9 +31,10 @@ type spec struct {
 	name    string
 	program string
 	args    []string
-	env     []string // on top of this process's own; nil for just that
-	dir     string   // working directory; empty for this process's own
-	log     string   // appended to
+	env     []string         // on top of this process's own, except in a sandbox
+	dir     string           // working directory; empty for this process's own
+	log     string           // appended to
+	sandbox *sandbox.Sandbox // nil: in the namespaces of this process
 }
 
 func (w *watchdog) start(s spec) (*process, error) {
@@ -42,9 +45,15 @@ func (w *watchdog) start(s spec) (*process, error) {
 	defer func() { _ = log.Close() }() // the child has its own handle
 	cmd := w.command(s.program, s.args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), s.env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if s.sandbox == nil {
+		cmd.Env = append(os.Environ(), s.env...)
+	} else {
+		cmd.Env = s.env
+		start = func() error { return s.sandbox.Start(cmd) }
+	}
+	if err := start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", s.name, err)
 	}
 	p := &process{name: s.name, log: s.log, cmd: cmd, ended: make(chan struct{})}

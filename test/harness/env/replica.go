@@ -16,6 +16,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"leasehold.dev/test/harness/sandbox"
 )
 
 // stopGrace is how long a replica has after SIGTERM, as a Pod has by default.
@@ -63,6 +65,8 @@ type ReplicaOptions struct {
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
+	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
+	Isolation *Isolation
 }
 
 // Identity is who a replica is to the API server.
@@ -83,6 +87,10 @@ type Replica struct {
 	watchdog *watchdog
 	probe    *http.Client
 	status   *podStatus // nil: the Pod's status stays empty
+
+	sandbox    *sandbox.Sandbox // nil: it is not isolated
+	endUpdates context.CancelFunc
+	updates    sync.WaitGroup
 
 	mu      sync.Mutex
 	process *process
@@ -119,14 +127,6 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 	if o.Connect != nil {
 		o.Connect(config)
 	}
-	kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", o.Namespace, o.Name))
-	if err := writeKubeconfig(kubeconfig, config); err != nil {
-		return nil, err
-	}
-	free, err := freePorts(3)
-	if err != nil {
-		return nil, err
-	}
 	r := &Replica{
 		options: o,
 		identity: Identity{
@@ -135,13 +135,11 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 			Username: fmt.Sprintf("system:serviceaccount:%s:%s", o.Namespace, o.ServiceAccount),
 		},
 		config:   config,
-		ports:    ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]},
 		watchdog: cp.watchdog,
 		// No keep-alive, so that nothing is left to close.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	// What a killed replica leaves behind goes with the control plane's folder.
-	if r.spec, err = r.program(ctx, []string{"KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir}); err != nil {
+	if err := r.prepare(ctx, cp, token); err != nil {
 		return nil, err
 	}
 	if !o.NoPodStatus {
@@ -151,8 +149,39 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 	return r, nil
 }
 
+// prepare sets the ports and the program, and creates what surrounds it.
+func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) error {
+	var env []string
+	var err error
+	ports := ReplicaPorts{}
+	if r.options.Isolation != nil {
+		ports = r.options.Isolation.Ports
+		env, err = r.isolate(ctx, cp, token)
+	} else {
+		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
+		env = []string{"KUBECONFIG=" + kubeconfig}
+		if err := writeKubeconfig(kubeconfig, r.config); err != nil {
+			return err
+		}
+		var free []int
+		if free, err = freePorts(3); err == nil {
+			ports = ReplicaPorts{Probe: free[0], Metrics: free[1], Webhook: free[2]}
+			r.ports = ports
+		}
+	}
+	if err != nil {
+		return err
+	}
+	// What a killed replica leaves behind goes with the control plane's folder.
+	r.spec, err = r.program(ctx, append(env, "TMPDIR="+cp.dir), ports)
+	if err != nil {
+		return errors.Join(err, r.Close())
+	}
+	return nil
+}
+
 // program returns the program to start, with its arguments and its environment.
-func (r *Replica) program(ctx context.Context, env []string) (spec, error) {
+func (r *Replica) program(ctx context.Context, env []string, ports ReplicaPorts) (spec, error) {
 	o, uid := r.options, r.identity.PodUID
 	env = append(env, "POD_NAME="+o.Name, "POD_NAMESPACE="+o.Namespace, "POD_UID="+string(uid))
 	if o.PodEnv != nil {
@@ -166,11 +195,11 @@ func (r *Replica) program(ctx context.Context, env []string) (spec, error) {
 	var args []string
 	if o.Args != nil {
 		values := valuesOf(env)
-		for _, arg := range o.Args(r.ports) {
+		for _, arg := range o.Args(ports) {
 			args = append(args, expandReferences(arg, values))
 		}
 	}
-	return spec{name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: env}, nil
+	return spec{name: o.Name, program: o.Binary, args: args, dir: o.Dir, log: o.LogFile, env: env, sandbox: r.sandbox}, nil
 }
 
 // Restart starts the program again after it has ended, as a kubelet restarts a
@@ -214,7 +243,8 @@ func (r *Replica) Identity() Identity { return r.identity }
 // who uses it is the replica to the API server.
 func (r *Replica) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
-// Ports returns the ports its arguments were made from.
+// Ports returns the ports of this machine at which it is reached. Without isolation those are the
+// ones its arguments were made from.
 func (r *Replica) Ports() ReplicaPorts { return r.ports }
 
 // LogPath returns the file that receives both outputs.
@@ -273,7 +303,7 @@ func (r *Replica) Pause(ctx context.Context) error {
 // Resume lets a paused process go on.
 func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
 
-// Ready requests /readyz on the probe port. It returns nil for 200, else an error with the
+// Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200, else an error with the
 // replica's answer or the failure of the request.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
@@ -284,7 +314,11 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	if !r.Running() {
 		return errors.New("it has ended")
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/readyz", r.ports.Probe), nil)
+	path := "/readyz"
+	if r.options.Isolation != nil {
+		path = cmp.Or(r.options.Isolation.ReadyPath, path)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", r.ports.Probe, path), nil)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,12 @@ import (
 // Owns reports whether the program has an open TCP connection from this local address, such as
 // 127.0.0.1:40000, to that remote one. Connections to different addresses may share a local port.
 // Without /proc it is always false.
-func (r *Replica) Owns(local, remote string) bool { return owns(r.Pid(), local, remote) }
+func (r *Replica) Owns(local, remote string) bool {
+	if r.sandbox != nil {
+		return r.sandbox.Owns(local, remote)
+	}
+	return owns(r.Pid(), local, remote)
+}
 
 func owns(pid int, from, to string) bool {
 	local, err := netip.ParseAddrPort(from)

@@ -36,6 +36,8 @@ type Subject struct {
 	Env []string
 	// Connect changes how each replica reaches the API server; see ReplicaOptions.
 	Connect func(*rest.Config)
+	// Isolated runs each replica like a Pod, if CheckIsolation returns nil: see Isolation.
+	Isolated bool
 }
 
 // Installation is an installed Subject with its replicas. Two things stand in
@@ -109,6 +111,10 @@ func (i *Installation) options(n int) ReplicaOptions {
 	pod := i.shipped.Spec.Template
 	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
 	variables := i.variables()
+	var isolation *Isolation
+	if i.subject.Isolated && CheckIsolation() == nil {
+		isolation = isolationOf(pod)
+	}
 	return ReplicaOptions{
 		Name:           name,
 		Namespace:      i.shipped.Namespace,
@@ -121,7 +127,8 @@ func (i *Installation) options(n int) ReplicaOptions {
 			pod := types.NamespacedName{Namespace: i.shipped.Namespace, Name: name}
 			return variables.values(ctx, i.cp.client, pod, uid)
 		},
-		Connect: i.subject.Connect,
+		Connect:   i.subject.Connect,
+		Isolation: isolation,
 		Args: func(p ReplicaPorts) []string {
 			if i.subject.Args == nil {
 				return pod.Spec.Containers[0].Args
@@ -162,6 +169,9 @@ func (i *Installation) Stop(ctx context.Context) error {
 		}
 	}
 	all.Wait()
+	for _, r := range replicas {
+		errs = append(errs, r.Close())
+	}
 	errs[len(replicas)] = i.stopRouting()
 	return errors.Join(errs...)
 }

@@ -87,6 +87,9 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 	in := attack.Input{Attack: *step.Attack}
 	var err error
 	if in.Name == attack.DeadEndpoint {
+		if err := t.prover.checkBlackHoles(); err != nil {
+			return nil, err
+		}
 		n := in.Endpoints
 		if n == 0 {
 			n = max(1, in.Count)

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+
+	"leasehold.dev/test/harness/env"
 )
 
 // blackHolePrefix starts the names of values that are URLs of black holes.
@@ -54,6 +56,15 @@ func (b *blackHole) close() error {
 	}
 	b.conns = nil
 	return err
+}
+
+// checkBlackHoles returns an error if replicas cannot reach black holes: to an isolated one they
+// would look like closed ports.
+func (p *Prover) checkBlackHoles() error {
+	if p.subject.Operator.Isolated && env.CheckIsolation() == nil {
+		return errors.New("isolated replicas cannot reach black holes; write `isolated: false` in the subject")
+	}
+	return nil
 }
 
 // blackHoles are the black holes of one run.

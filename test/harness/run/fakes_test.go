@@ -90,6 +90,10 @@ func (w *fakeProcess) Ports() env.ReplicaPorts {
 	return env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3}
 }
 
+func (w *fakeProcess) Reach(address string) error { w.recordAction("reaches " + address); return nil }
+
+func (w *fakeProcess) Close() error { w.recordAction("closed"); return nil }
+
 func (w *fakeProcess) Pause(context.Context) error { w.recordAction("paused"); return w.pauseErr }
 
 func (w *fakeProcess) Resume() error { w.recordAction("resumed"); return nil }

@@ -143,6 +143,11 @@ func (p *Prover) startEnvironment(ctx context.Context) (err error) {
 		if p.external, err = p.subject.External(ctx, p.clock, p.replicaOfConnection); err != nil {
 			return err
 		}
+		for _, r := range p.running() {
+			if err := r.process.Reach(p.externalAddress()); err != nil {
+				return err
+			}
+		}
 	}
 	if p.subject.Node != nil {
 		p.node, err = p.plane.StartNode(ctx, *p.subject.Node)

@@ -36,6 +36,8 @@ type process interface {
 	Pause(ctx context.Context) error
 	Resume() error
 	Ports() env.ReplicaPorts
+	Reach(address string) error
+	Close() error
 }
 
 // replica is a process of the operator with its proxy. It starts the process again when it has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -46,7 +47,18 @@ func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process,
 	if err != nil {
 		return nil, nil, errors.Join(err, proxy.Close())
 	}
+	if p.external != nil {
+		if err := started.Reach(p.externalAddress()); err != nil {
+			return nil, nil, errors.Join(err, proxy.Close())
+		}
+	}
 	return started, proxy, nil
+}
+
+// externalAddress is where replicas reach the external system.
+func (p *Prover) externalAddress() string {
+	_, address, _ := strings.Cut(p.external.Proxy().URL(), "://")
+	return address
 }
 
 // addReplica starts one more replica, which runs until it is removed.
@@ -83,11 +95,12 @@ func (p *Prover) removeReplica(ctx context.Context, r *replica) error {
 // detachReplica moves a replica that has ended from replicas to removed.
 func (p *Prover) detachReplica(r *replica) error {
 	err := r.release()
+	r.process.Kill() // it may have been about to start again
 	p.mu.Lock()
 	p.replicas = slices.DeleteFunc(p.replicas, func(o *replica) bool { return o == r })
 	p.removed = append(p.removed, r)
 	p.mu.Unlock()
-	return errors.Join(err, r.proxy.Close())
+	return errors.Join(err, r.process.Close(), r.proxy.Close())
 }
 
 // replaceReplica kills a replica that cannot work any more and starts another one.
@@ -101,7 +114,6 @@ func (p *Prover) replaceReplica(ctx context.Context, r *replica) error {
 		return err
 	}
 	err := p.detachReplica(r)
-	r.process.Kill() // it may have been about to start again
 	_, started := p.addReplica(ctx, replicaOverrides{})
 	return errors.Join(err, started)
 }

@@ -35,7 +35,7 @@ func TestSplitBrain_UnelectedReplicaActs(t *testing.T) {
 	g.Expect(f.Unelected).To(BeTrue(), "its external calls are the fault's doing")
 	g.Expect(f.Detail).To(Equal("it acted without being elected: it sent 1 writes, of which 0 were refused"))
 	g.Expect(processNames(s)).To(Equal([]string{"one", "two"}), "it is there for one run")
-	g.Expect(s.processes[2].recordedActions()).To(Equal([]string{"asked by terminated"}))
+	g.Expect(s.processes[2].recordedActions()).To(Equal([]string{"asked by terminated", "closed"}))
 	lives := s.historySince(time.Time{}).Replicas
 	g.Expect(lives).To(HaveLen(3))
 	g.Expect(lives[0]).To(HaveField("Name", "three"))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"syscall"
 )
 
@@ -28,7 +29,12 @@ func Enter() (code int, done bool, err error) {
 		Cloneflags:  syscall.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		// It must not outlive this program, of which it is a part to others.
+		Pdeathsig: syscall.SIGKILL,
 	}
+	// Pdeathsig refers to the thread that started the program.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	// A terminal sends SIGINT to both.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -1,6 +1,7 @@
 package subject_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -11,11 +12,24 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/sandbox"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
+
+func TestMain(m *testing.M) {
+	code, entered, err := sandbox.Enter()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if !entered {
+		code = m.Run()
+	}
+	os.Exit(code)
+}
 
 // archiver is an operator as others write them: see docs/proving.md.
 const archiver = "../testdata/archiver"
@@ -30,6 +44,10 @@ var flaws = []struct{ plan, broken string }{
 func TestAnotherOperatorIsProved(t *testing.T) {
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		t.Skip("judging needs the audit log of a control plane of its own")
+	}
+	// Without it two replicas want one port.
+	if err := env.CheckIsolation(); err != nil {
+		t.Skip(err)
 	}
 	for name, flawed := range map[string]bool{"AsItIs": true, "Fixed": false} {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ type File struct {
 	Elsewhere string `json:"elsewhere,omitempty"`
 	// Args follow the arguments of the Deployment, for what a machine shared by
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
-	// free ports of the replica, and {namespace} is the Deployment's.
+	// ports of the replica, and {namespace} is the Deployment's.
 	Args []string `json:"args,omitempty"`
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected. Left out, nothing is tried with one that does.
@@ -50,6 +50,10 @@ type File struct {
 	Figures run.Figures `json:"figures,omitzero"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
+	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
+	// server of its own, where the machine allows it: see env.Isolation. Left out: if there is
+	// neither an external system nor a node.
+	Isolated *bool `json:"isolated,omitempty"`
 	// Replicas is how many run. Zero: as in run.Subject.
 	Replicas int `json:"replicas,omitempty"`
 	// CRDs are files and folders of CustomResourceDefinitions that the manifests do
@@ -132,6 +136,7 @@ func (f *File) Validate() error {
 		}
 	}
 	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")
+	need(f.Node == nil || f.Isolated == nil || !*f.Isolated, "isolated: replicas that are isolated cannot reach the Pods of node")
 	if f.Node != nil {
 		for image, p := range f.Node.Images {
 			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
@@ -151,6 +156,14 @@ func (f *File) Validate() error {
 		errs = append(errs, known(value, "namespace"))
 	}
 	return errors.Join(errs...)
+}
+
+// isolates reports whether replicas run like Pods.
+func (f *File) isolates() bool {
+	if f.Isolated != nil {
+		return *f.Isolated
+	}
+	return f.External == nil && f.Node == nil
 }
 
 // path makes one of the file's paths absolute.

@@ -177,7 +177,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	for _, p := range f.CRDs {
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
-	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary)}
+	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates()}
 	if s.Operator.Chart, err = f.chart(); err != nil {
 		return nil, err
 	}

@@ -104,6 +104,7 @@ func TestLoad_DefaultsComeFromTheManifests(t *testing.T) {
 	g.Expect(s.Operator.Args(env.ReplicaPorts{Probe: 1, Metrics: 2, Webhook: 3})).To(Equal(
 		[]string{"--probe=127.0.0.1:1", "--metrics=:2", "--webhook=3", "--namespace=small-system"}))
 	g.Expect(s.Operator.Env).To(Equal([]string{"ALWAYS=yes", "WHERE=small-system"}))
+	g.Expect(s.Operator.Isolated).To(BeTrue())
 	g.Expect(s.Scenarios).To(HaveLen(1))
 	g.Expect(s.Scenarios[0].Name).To(Equal("life"))
 }
@@ -145,6 +146,24 @@ func TestLoadBuildsTheBinary(t *testing.T) {
 	g.Expect(filepath.Join(filepath.Dir(path), "bin", "built")).To(BeARegularFile())
 }
 
+// An operator that uses what runs on this machine shares its network, unless its file differs.
+func TestIsolates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file File
+		want bool
+	}{
+		"by itself":                        {File{}, true},
+		"not if the file denies it":        {File{Isolated: new(false)}, false},
+		"not with a node":                  {File{Node: &Node{}}, false},
+		"not with an external system":      {File{External: &External{}}, false},
+		"with one if the file requires it": {File{External: &External{}, Isolated: new(true)}, true},
+	} {
+		if got := tc.file.isolates(); got != tc.want {
+			t.Errorf("%s: isolates returned %t", name, got)
+		}
+	}
+}
+
 // Each message says what to change, and where.
 func TestLoad_ReportsErrors(t *testing.T) {
 	with := func(old, replacement string) map[string]string {
@@ -163,6 +182,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"TwoMarks":        {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"), "promises.kinds[0].children[0].annotation and label: name one of them"},
 		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
 		"WatchedTwice":    {with("promises:", "promises:\n  watched: [{resource: secrets}]"), "promises.watched: list the resources in watched"},
+		"IsolatedNode":    {with("name: small", "name: small\nisolated: true\nnode: {}"), "isolated: replicas that are isolated cannot reach the Pods of node"},
 		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},
 		"ChangeTwice":     {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"), `changes[1]: there is another one called "a"`},

@@ -1,0 +1,205 @@
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"leasehold.dev/test/harness/sandbox"
+)
+
+// accountFolder is where a container finds the token of its ServiceAccount.
+const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// Isolation runs a replica in namespaces of its own, in which it has all ports, the ServiceAccount's
+// files and the volumes of a Pod. Its environment is then that of a container: without KUBECONFIG
+// and without the variables of this process.
+type Isolation struct {
+	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
+	// ports of this machine at which they are reached.
+	Ports ReplicaPorts
+	// ReadyPath is the path of the readiness probe. Empty: /readyz.
+	ReadyPath string
+	// Template has the volumes, and the container that mounts them first. Nil: no volumes.
+	Template *corev1.PodTemplateSpec
+}
+
+// CheckIsolation returns nil if replicas can be isolated on this machine, or what is missing.
+func CheckIsolation() error { return sandbox.Check() }
+
+// isolate creates the replica's sandbox, and adds what a container of a Pod gets to env.
+func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (env []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("isolating the replica: %w", err)
+		}
+	}()
+	api, err := url.Parse(r.config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("reading the address of the API server: %w", err)
+	}
+	if ip := net.ParseIP(api.Hostname()); api.Scheme != "https" || ip == nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("the API server is at %s, not at a loopback address with TLS", r.config.Host)
+	}
+	if r.options.Binary, err = filepath.Abs(r.options.Binary); err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.%s", r.options.Namespace, r.options.Name, r.identity.PodUID))
+	mounts, err := r.files(ctx, cp, folder, token)
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Join(folder, "root")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		return nil, err
+	}
+	r.sandbox, err = sandbox.New(sandbox.Options{
+		Hostname: r.options.Name, Mounts: mounts, Folder: root, Keep: []string{cp.dir, r.options.Binary},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.connect(api); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=/", "HOSTNAME=" + r.options.Name,
+		"KUBERNETES_SERVICE_HOST=" + api.Hostname(), "KUBERNETES_SERVICE_PORT=" + api.Port(),
+		"KUBERNETES_SERVICE_PORT_HTTPS=" + api.Port(),
+	}, nil
+}
+
+// connect makes the API server reachable inside, and the program's ports outside.
+func (r *Replica) connect(api *url.URL) error {
+	if err := r.sandbox.Reach(api.Host); err != nil {
+		return err
+	}
+	inside := r.options.Isolation.Ports
+	for port, outside := range map[int]*int{
+		inside.Probe: &r.ports.Probe, inside.Metrics: &r.ports.Metrics, inside.Webhook: &r.ports.Webhook,
+	} {
+		address, err := r.sandbox.Publish(port)
+		if err != nil {
+			return err
+		}
+		_, text, _ := net.SplitHostPort(address)
+		if *outside, err = strconv.Atoi(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files prepares the files of the ServiceAccount, the volumes and /etc/hosts.
+func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token string) ([]sandbox.Mount, error) {
+	authority, err := authorityOf(r.config)
+	if err != nil {
+		return nil, err
+	}
+	account := filepath.Join(folder, "serviceaccount")
+	if err := os.MkdirAll(account, 0o755); err != nil {
+		return nil, err
+	}
+	files := map[string]string{"token": token, "ca.crt": authority, "namespace": r.options.Namespace}
+	if err := writeContent(account, files); err != nil {
+		return nil, err
+	}
+	hosts := filepath.Join(folder, "hosts")
+	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost "+r.options.Name+"\n"), 0o600); err != nil {
+		return nil, err
+	}
+	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}}
+	if r.options.Isolation.Template == nil {
+		return append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true}), nil
+	}
+	v := podVolumes{
+		template: *r.options.Isolation.Template, pod: r.identity.Pod, uid: r.identity.PodUID, client: cp.client,
+		authority: authority, token: func(ctx context.Context, audience string) (string, error) {
+			return cp.requestToken(ctx, r.options, r.identity.PodUID, audience)
+		},
+	}
+	mounted, err := v.mounts(ctx, filepath.Join(folder, "volumes"))
+	if err != nil {
+		return nil, err
+	}
+	if v.mountsAccount() {
+		mounts = append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true})
+	}
+	ctx, r.endUpdates = context.WithCancel(context.WithoutCancel(ctx)) // they last as long as the Pod
+	r.updates.Go(func() { v.update(ctx) })
+	return slices.Concat(mounts, mounted), nil
+}
+
+// authorityOf returns the certificate by which a client verifies the API server.
+func authorityOf(config *rest.Config) (string, error) {
+	if len(config.CAData) > 0 || config.CAFile == "" {
+		return string(config.CAData), nil
+	}
+	text, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		return "", fmt.Errorf("reading the certificate of the API server: %w", err)
+	}
+	return string(text), nil
+}
+
+// Reach makes an address of this machine reachable for an isolated replica. Others reach it anyway.
+func (r *Replica) Reach(address string) error {
+	if r.sandbox == nil {
+		return nil
+	}
+	return r.sandbox.Reach(address)
+}
+
+// Close releases what an isolated replica has besides its process, which must have ended. The
+// replica cannot be restarted then.
+func (r *Replica) Close() error {
+	if r.sandbox == nil {
+		return nil
+	}
+	if r.endUpdates != nil {
+		r.endUpdates()
+	}
+	r.updates.Wait()
+	return r.sandbox.Close()
+}
+
+// isolationOf returns the ports and the probe of a container, with controller-runtime's ports for
+// those that it does not declare.
+func isolationOf(template corev1.PodTemplateSpec) *Isolation {
+	c := template.Spec.Containers[0]
+	i := &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}, Template: &template}
+	for _, p := range c.Ports {
+		switch {
+		case strings.Contains(p.Name, "webhook"):
+			i.Ports.Webhook = int(p.ContainerPort)
+		case strings.Contains(p.Name, "metrics"):
+			i.Ports.Metrics = int(p.ContainerPort)
+		}
+	}
+	for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
+		if probe == nil || probe.HTTPGet == nil {
+			continue
+		}
+		i.Ports.Probe = probe.HTTPGet.Port.IntValue()
+		for _, p := range c.Ports {
+			if p.Name == probe.HTTPGet.Port.StrVal && p.Name != "" {
+				i.Ports.Probe = int(p.ContainerPort)
+			}
+		}
+		if probe == c.ReadinessProbe {
+			i.ReadyPath = probe.HTTPGet.Path
+		}
+		break
+	}
+	return i
+}

@@ -1,0 +1,204 @@
+package env
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// isolatedOperator is the template of a Pod with a volume of each kind.
+func isolatedOperator() corev1.PodTemplateSpec {
+	named := func(name string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: name} }
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "x"}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "operator", VolumeMounts: []corev1.VolumeMount{
+				{Name: "certs", MountPath: "/tmp/k8s-webhook-server/serving-certs", ReadOnly: true},
+				{Name: "config", MountPath: "/config"},
+				{Name: "config", MountPath: "/settings.yaml", SubPath: "level"},
+				{Name: "scratch", MountPath: "/var/cache/operator"},
+				{Name: "all", MountPath: "/var/run/all"},
+				{Name: "absent", MountPath: "/absent"},
+			}}},
+			Volumes: []corev1.Volume{
+				{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "certs"}}},
+				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("config")}}},
+				{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				{Name: "absent", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "absent", Optional: new(true)}}},
+				{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "example.org"}},
+					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("kube-root-ca.crt")}},
+					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+						{Path: "pod/labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+					}}},
+				}}}},
+			},
+		},
+	}
+}
+
+func skipWithoutIsolation(t *testing.T) {
+	t.Helper()
+	if err := CheckIsolation(); err != nil {
+		t.Skip(err)
+	}
+}
+
+// The program finds the API server by itself, and each replica has all ports for itself.
+func TestIsolatedReplicas(t *testing.T) {
+	t.Parallel()
+	skipWithoutIsolation(t)
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	var replicas []*Replica
+	for _, name := range []string{"first", "second"} {
+		r, err := startSmallOperator(ctx, shared, ns, name, func(o *ReplicaOptions) {
+			o.Isolation = &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}}
+		})
+		g.Expect(err).NotTo(HaveOccurred())
+		replicas = append(replicas, r)
+	}
+	for _, r := range replicas {
+		g.Eventually(r.Ready, eventually).WithContext(ctx).Should(Succeed(), r.LogTail(20))
+		g.Expect(r.Ports().Probe).NotTo(Equal(8081))
+		g.Expect(audited(g, ns, r.Name()+"-"+wroteMarker)).To(HaveLen(1), "it acts as its Pod")
+		g.Expect(r.Pause(ctx)).To(Succeed())
+		g.Expect(r.Ready(ctx)).NotTo(Succeed())
+		g.Expect(r.Resume()).To(Succeed())
+		r.Kill()
+		g.Expect(r.Restart()).To(Succeed())
+		g.Eventually(r.Ready, eventually).WithContext(ctx).Should(Succeed(), r.LogTail(20))
+		code, err := r.Stop(ctx)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(code).To(BeZero())
+		g.Expect(r.Close()).To(Succeed())
+	}
+}
+
+func TestIsolatedReplicasHaveVolumes(t *testing.T) {
+	t.Parallel()
+	skipWithoutIsolation(t)
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("one")}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "config"}, Data: map[string]string{"level": "7"}}
+	g.Expect(shared.client.Create(ctx, certs)).To(Succeed())
+	g.Expect(shared.client.Create(ctx, config)).To(Succeed())
+	template := isolatedOperator()
+	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
+		o.Isolation = isolationOf(template)
+		o.Env = []string{roleVariable + "=" + rolePage}
+		o.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf(":%d", p.Metrics), "/"} }
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	file := func(path string) string {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", r.Ports().Metrics, path), nil)
+		g.Expect(err).NotTo(HaveOccurred())
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err.Error()
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		g.Expect(err).NotTo(HaveOccurred())
+		return string(text)
+	}
+	g.Eventually(func() string { return file("/config/level") }, eventually).Should(Equal("7"))
+	g.Expect(file("/settings.yaml")).To(Equal("7"))
+	g.Expect(file("/tmp/k8s-webhook-server/serving-certs/tls.crt")).To(Equal("one"))
+	g.Expect(file("/var/run/all/pod/labels")).To(Equal(`app="x"`))
+	g.Expect(file("/var/run/all/ca.crt")).To(ContainSubstring("BEGIN CERTIFICATE"))
+	g.Expect(file("/var/run/all/token")).To(And(HavePrefix("ey"), Not(Equal(file(accountFolder+"/token")))))
+	g.Expect(file(accountFolder + "/namespace")).To(Equal(ns))
+	g.Expect(file(accountFolder + "/token")).To(Equal(r.Config().BearerToken))
+	g.Expect(file("/absent/")).To(ContainSubstring("<pre>"), "it is a folder without files")
+	g.Expect(file("/etc/hosts")).To(ContainSubstring("mounted-0"))
+	_, err = os.Stat("/tmp/k8s-webhook-server")
+	g.Expect(err).To(MatchError(os.ErrNotExist), "the machine stays as it was")
+
+	certs.Data["tls.crt"] = []byte("two")
+	g.Expect(shared.client.Update(ctx, certs)).To(Succeed())
+	g.Eventually(func() string { return file("/tmp/k8s-webhook-server/serving-certs/tls.crt") }, eventually).Should(Equal("two"))
+	r.Kill()
+	g.Expect(r.Close()).To(Succeed())
+}
+
+// What a kubelet would wait for in vain, or not accept, is an error that names it.
+func TestVolumesThatCannotBeProvided(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for want, source := range map[string]corev1.VolumeSource{
+		"volume certs: it is none of configMap": {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
+		"volume certs: there is no key tls.crt": {ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "tls.crt", Path: "x"}},
+		}},
+		"file x: a replica has no field status.phase": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
+			{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}},
+		}}},
+	} {
+		template := isolatedOperator()
+		template.Spec.Volumes[0].VolumeSource = source
+		v := podVolumes{template: template, client: shared.client}
+		_, err := v.mounts(t.Context(), t.TempDir())
+		g.Expect(err).To(MatchError(ContainSubstring(want)))
+	}
+	template := isolatedOperator()
+	template.Spec.Volumes = nil
+	v := podVolumes{template: template, client: shared.client}
+	_, err := v.mounts(t.Context(), t.TempDir())
+	g.Expect(err).To(MatchError(ContainSubstring("there is no volume certs")))
+}
+
+// Files change all at once, and go with their keys.
+func TestWriteContent(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	folder := t.TempDir()
+	read := func() map[string]string {
+		content := map[string]string{}
+		for _, name := range []string{"a", "b", "c/d"} {
+			if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+				content[name] = string(text)
+			}
+		}
+		return content
+	}
+	for _, content := range []map[string]string{{"a": "1", "b": "2"}, {"a": "1", "c/d": "3"}, {}, {"b": "4"}} {
+		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(read()).To(Equal(content))
+		before, err := os.Readlink(filepath.Join(folder, dataLink))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(writeContent(folder, content)).To(Succeed())
+		g.Expect(os.Readlink(filepath.Join(folder, dataLink))).To(Equal(before), "what is right is not written again")
+		generations, err := filepath.Glob(filepath.Join(folder, "..data-*"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(generations).To(HaveLen(1))
+	}
+}
+
+func TestIsolationOf(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{}}}}
+	i := isolationOf(template)
+	g.Expect(i.Ports).To(Equal(ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}), "controller-runtime's")
+	c := &template.Spec.Containers[0]
+	c.Ports = []corev1.ContainerPort{
+		{Name: "http-metrics", ContainerPort: 9402}, {Name: "webhook-server", ContainerPort: 10250}, {Name: "healthz", ContainerPort: 6080},
+	}
+	get := func(port intstr.IntOrString) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: port}}}
+	}
+	c.LivenessProbe = get(intstr.FromInt32(7000))
+	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}), HaveField("ReadyPath", "")))
+	c.ReadinessProbe = get(intstr.FromString("healthz"))
+	g.Expect(isolationOf(template)).To(And(HaveField("Ports.Probe", 6080), HaveField("ReadyPath", "/ok")))
+}
