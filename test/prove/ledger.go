@@ -33,8 +33,8 @@ type ledger struct {
 	sweep   report.Sweep
 }
 
-func newLedger(o options, output io.Writer) *ledger {
-	return &ledger{options: o, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed}}
+func newLedger(o options, except []invariant.Exception, output io.Writer) *ledger {
+	return &ledger{options: o, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed, Except: except}}
 }
 
 // expect says that so many runs more will come. The first call starts the clock by
@@ -87,6 +87,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
+	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Describe()
 	}
@@ -96,7 +97,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 // tell says what did not hold, and keeps it.
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
-		if v.Result == invariant.Broken {
+		if v.Result == invariant.Broken && v.Excepted == "" {
 			fmt.Fprintf(l.output, "%s\n", v)
 		}
 	}

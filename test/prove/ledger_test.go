@@ -48,7 +48,7 @@ func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()
 	t.Helper()
 	said = &bytes.Buffer{}
 	o.subject, o.seed, o.dir = ours, 7, t.TempDir()
-	l = newLedger(o, said)
+	l = newLedger(o, nil, said)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
 	return l, said, func() { clock.SetTime(clock.Now().Add(30 * time.Second)) }

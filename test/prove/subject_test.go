@@ -82,7 +82,7 @@ func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 func TestReplay_NamesForeignSubjects(t *testing.T) {
 	g := NewWithT(t)
 	p := plan(t, "life:P1:POST:/a:1")
-	l := newLedger(options{subject: ours, seed: 7}, nil)
+	l := newLedger(options{subject: ours, seed: 7}, nil, nil)
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
 	l.options.subject = "its/subject.yaml"
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))

@@ -40,7 +40,7 @@ type sweep struct {
 }
 
 func newSweep(o options, promises invariant.Operator, output io.Writer) *sweep {
-	return &sweep{options: o, promises: promises, output: output, ledger: newLedger(o, output)}
+	return &sweep{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output)}
 }
 
 // run does the work of a fleet: first the clean runs of each scenario, then what can

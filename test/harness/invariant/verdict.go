@@ -126,9 +126,11 @@ func (i Invariant) evaluate(c Case) *judgement {
 	for _, f := range c.History.Void() {
 		b.addDoubt("the fault %s did not happen, so the run proves nothing", f.Name)
 	}
-	s := newSigner(c.History)
-	for n := range b.violations {
-		s.sign(&b.violations[n])
+	if len(b.violations) > 0 {
+		s := newSigner(c.History)
+		for n := range b.violations {
+			s.sign(&b.violations[n])
+		}
 	}
 	return b
 }

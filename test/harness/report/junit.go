@@ -18,13 +18,24 @@ type junitSuites struct {
 }
 
 type junitSuite struct {
-	Name      string      `xml:"name,attr"`
-	Tests     int         `xml:"tests,attr"`
-	Failures  int         `xml:"failures,attr"`
-	Errors    int         `xml:"errors,attr"`
-	Time      float64     `xml:"time,attr"`
-	Timestamp string      `xml:"timestamp,attr"`
-	Cases     []junitCase `xml:"testcase"`
+	Name      string  `xml:"name,attr"`
+	Tests     int     `xml:"tests,attr"`
+	Failures  int     `xml:"failures,attr"`
+	Errors    int     `xml:"errors,attr"`
+	Time      float64 `xml:"time,attr"`
+	Timestamp string  `xml:"timestamp,attr"`
+	// Properties are the exceptions, with their reasons.
+	Properties *junitProperties `xml:"properties"`
+	Cases      []junitCase      `xml:"testcase"`
+}
+
+type junitProperties struct {
+	All []junitProperty `xml:"property"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
 }
 
 type junitCase struct {
@@ -51,7 +62,7 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 		if !known {
 			i = len(all.Suites)
 			at[o.Scenario] = i
-			all.Suites = append(all.Suites, junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339)})
+			all.Suites = append(all.Suites, junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339), Properties: s.exceptions()})
 		}
 		suite, c := &all.Suites[i], junitCase{Name: name, Class: o.Scenario, Time: o.Took.Seconds()}
 		suite.Tests++
@@ -90,9 +101,24 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 	return err
 }
 
+// exceptions returns the exceptions as properties, or nil if there are none.
+func (s *Sweep) exceptions() *junitProperties {
+	if len(s.Except) == 0 {
+		return nil
+	}
+	p := &junitProperties{}
+	for _, e := range s.Except {
+		p.All = append(p.All, junitProperty{"except " + e.Invariant, e.Reason})
+	}
+	return p
+}
+
 // describeOutcome lists the promises that did not hold, and how to repeat the run.
 func describeOutcome(o Outcome) string {
 	var lines []string
+	for _, f := range o.Findings {
+		lines = append(lines, "finding: "+f.String())
+	}
 	for _, v := range o.Verdicts {
 		if v.Result != invariant.Held {
 			lines = append(lines, v.String())

@@ -32,6 +32,7 @@ type Outcome struct {
 	Must     []string            `json:"must,omitempty"`
 	Result   invariant.Result    `json:"result"`
 	Verdicts []invariant.Verdict `json:"verdicts"`
+	Findings []invariant.Finding `json:"findings,omitempty"`
 	Faults   []history.Fault     `json:"faults,omitempty"`
 	Took     time.Duration       `json:"took"`
 }
@@ -123,6 +124,9 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	}
 	for _, f := range r.Faults {
 		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "finding: %s\n", f)
 	}
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)

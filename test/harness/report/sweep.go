@@ -26,6 +26,8 @@ type Sweep struct {
 	// Clean are the runs with which the others are compared.
 	Clean    []Outcome `json:"clean"`
 	Outcomes []Outcome `json:"outcomes"`
+	// Except are the invariants that the operator may break.
+	Except []invariant.Exception `json:"except,omitempty"`
 }
 
 // Summary is what summary.json has beside the outcomes.
@@ -33,6 +35,7 @@ type Summary struct {
 	Plans        int                      `json:"plans"`
 	PlansPerHour float64                  `json:"plansPerHour"`
 	Results      map[invariant.Result]int `json:"results"`
+	Findings     []Finding                `json:"findings,omitempty"`
 }
 
 // results are all that a run may have, in the order of the tables.
@@ -40,7 +43,7 @@ var results = []invariant.Result{invariant.Held, invariant.Broken, invariant.Inc
 
 // Summary counts.
 func (s *Sweep) Summary() Summary {
-	sum := Summary{Plans: len(s.Outcomes), Results: map[invariant.Result]int{}}
+	sum := Summary{Plans: len(s.Outcomes), Results: map[invariant.Result]int{}, Findings: s.Findings()}
 	for _, o := range s.Outcomes {
 		sum.Results[o.Result]++
 	}
@@ -77,7 +80,8 @@ func (s *Sweep) Save(dir string) error {
 }
 
 // WriteTable writes what became of the plans, by what went wrong, and of the
-// promises, and lists what did not hold: Markdown that reads as well in a terminal.
+// promises, and lists exceptions, findings and runs that prove nothing: Markdown
+// that reads as well in a terminal.
 func (s *Sweep) WriteTable(w io.Writer) error {
 	plans, promises := map[string]map[invariant.Result]int{}, map[string]map[invariant.Result]int{}
 	note := func(counts map[string]map[invariant.Result]int, name string, r invariant.Result) {
@@ -106,13 +110,15 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	if err := table(w, "promises", names, promises, results[:3]); err != nil {
 		return err
 	}
-	s.list(w)
+	s.listExceptions(w)
+	s.listFindings(w)
+	s.listUnproven(w)
 	sum := s.Summary()
 	var parts []string
 	for _, r := range results {
 		parts = append(parts, fmt.Sprintf("%d %s", sum.Results[r], r))
 	}
-	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "))
+	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s; findings: %d\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "), len(sum.Findings))
 	return err
 }
 
@@ -122,15 +128,17 @@ func byNumber(a, b string) int {
 	return cmp.Or(strings.Compare(a[:i], b[:j]), cmp.Compare(len(a)-i, len(b)-j), strings.Compare(a, b))
 }
 
-// list names the runs that did not hold, with the promises because of which.
-func (s *Sweep) list(w io.Writer) {
-	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool { return o.Result == invariant.Held }) {
+// listUnproven names the runs that prove nothing, with the promises because of which.
+func (s *Sweep) listUnproven(w io.Writer) {
+	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool {
+		return o.Result == invariant.Held || o.Result == invariant.Broken
+	}) {
 		if i == 0 {
-			fmt.Fprint(w, "\nWhat did not hold:\n\n")
+			fmt.Fprint(w, "\nWhat proves nothing:\n\n")
 		}
 		var because []string
 		for _, v := range o.Verdicts {
-			if v.Result == o.Result && (o.Result == invariant.Broken || slices.Contains(o.Must, v.Invariant)) {
+			if v.Result == o.Result && v.Excepted == "" && slices.Contains(o.Must, v.Invariant) {
 				because = append(because, v.Invariant)
 			}
 		}

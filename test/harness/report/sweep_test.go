@@ -24,6 +24,7 @@ func outcome(name, kind string, r invariant.Result) Outcome {
 	}
 	if r == invariant.Broken {
 		o.Verdicts[0].Violations = []invariant.Violation{{Message: "two wrote"}}
+		o.Findings = []invariant.Finding{{Invariants: []string{"O5"}, Objects: []string{"things t"}, Violations: []invariant.FoundViolation{{Invariant: "O5", Message: "two wrote", Signature: "two wrote"}}}}
 	}
 	if r == invariant.Void {
 		o.Verdicts[0].Result = invariant.Inconclusive
@@ -55,12 +56,19 @@ func TestTables(t *testing.T) {
 | O5 single writer      | 2    | 1      | 1            |
 | O9 one external thing | 0    | 0      | 4            |
 
-What did not hold:
+Findings:
 
-- broken O5: [life:P2:PATCH:/<a>:1](2/timeline.html)
+1. O5: things t, in 1 plan
+
+   - O5: two wrote
+   - again: `+"`make prove`"+`
+   - [life:P2:PATCH:/<a>:1](2/timeline.html)
+
+What proves nothing:
+
 - void: [life:P14:PATCH:/<a>:1](3/timeline.html)
 
-4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void
+4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void; findings: 1
 `))
 }
 
@@ -93,7 +101,7 @@ func TestSummaryIsSaved(t *testing.T) {
 		Sweep
 	}
 	g.Expect(json.Unmarshal(text, &got)).To(Succeed())
-	g.Expect(got.Summary).To(Equal(Summary{Plans: 4, PlansPerHour: 240, Results: map[invariant.Result]int{"held": 2, "broken": 1, "void": 1}}))
+	g.Expect(got.Summary).To(Equal(Summary{Plans: 4, PlansPerHour: 240, Results: map[invariant.Result]int{"held": 2, "broken": 1, "void": 1}, Findings: someRuns().Findings()}))
 	g.Expect(got.Sweep).To(Equal(*someRuns()))
 	for _, name := range []string{"summary.md", "junit.xml"} {
 		g.Expect(filepath.Join(dir, name)).To(BeARegularFile())
@@ -118,7 +126,7 @@ func TestJUnit(t *testing.T) {
 	const p2, p24 = "life:P2:PATCH:/<a>:1", "life:P14:PATCH:/<a>:1"
 	g.Expect(names).To(Equal([]string{"life-clean-1", p2, p2, p24, "4"}))
 	failed, void := suite.Cases[2], suite.Cases[3]
-	g.Expect(failed.Failure.Text).To(And(ContainSubstring("broken: two wrote"), ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
+	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: O5: things t"), ContainSubstring("broken: two wrote"), ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
 	g.Expect(void.Error.Type).To(Equal("void"))
 	g.Expect(suite.Cases[1].Failure).To(BeNil())
 	g.Expect(suite.Cases[1].Error).To(BeNil())

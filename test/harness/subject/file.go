@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -71,6 +72,9 @@ type File struct {
 	// Watched are resources to record and judge besides those of the promises: see
 	// invariant.Operator.
 	Watched []history.Resource `json:"watched,omitempty"`
+	// Except are invariants that the operator may break, each with a reason. They are evaluated and
+	// reported.
+	Except []invariant.Exception `json:"except,omitempty"`
 	// AuditGroups are API groups whose requests are recorded with their bodies
 	// besides those of the promises.
 	AuditGroups []string `json:"auditGroups,omitempty"`
@@ -126,6 +130,7 @@ func (f *File) Validate() error {
 	need(f.Promises.Lease.Name != "", "promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
 	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")
 	need(len(f.Promises.Watched) == 0, "promises.watched: list the resources in watched, beside promises")
+	need(len(f.Promises.Except) == 0, "promises.except: list the exceptions in except, beside promises")
 	need(len(f.Scenarios) > 0, "scenarios: name files or folders with what users do")
 	for i, k := range f.Promises.Kinds {
 		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)
@@ -149,6 +154,7 @@ func (f *File) Validate() error {
 		need(!slices.ContainsFunc(f.Changes[:i], func(o run.Change) bool { return o.Name == c.Name }),
 			"changes[%d]: there is another one called %q; a plan would be one of both", i, c.Name)
 	}
+	errs = append(errs, f.checkExceptions()...)
 	for _, arg := range f.Args {
 		errs = append(errs, known(arg, "namespace", "probe", "metrics", "webhook"))
 	}
@@ -164,6 +170,23 @@ func (f *File) isolates() bool {
 		return *f.Isolated
 	}
 	return f.External == nil && f.Node == nil
+}
+
+// checkExceptions rejects exceptions that no report could explain.
+func (f *File) checkExceptions() []error {
+	var errs []error
+	for i, e := range f.Except {
+		if err := checkInvariant(e.Invariant); err != nil {
+			errs = append(errs, fmt.Errorf("except[%d].invariant: %w", i, err))
+		}
+		if strings.TrimSpace(e.Reason) == "" {
+			errs = append(errs, fmt.Errorf("except[%d].reason: say why %s may be broken; each report quotes it", i, e.Invariant))
+		}
+		if slices.ContainsFunc(f.Except[:i], func(o invariant.Exception) bool { return o.Invariant == e.Invariant }) {
+			errs = append(errs, fmt.Errorf("except[%d]: there is another one for %s", i, e.Invariant))
+		}
+	}
+	return errs
 }
 
 // path makes one of the file's paths absolute.
@@ -209,14 +232,22 @@ func checkMust(s scenario.Scenario) error {
 	if len(s.Must) == 0 {
 		return errors.New("must: name the invariants that have to be judged after each run, such as [O1, O3, O5]")
 	}
+	for _, id := range s.Must {
+		if err := checkInvariant(id); err != nil {
+			return fmt.Errorf("must: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkInvariant rejects the ID of an unknown invariant.
+func checkInvariant(id string) error {
 	var ids []string
 	for _, i := range invariant.All() {
 		ids = append(ids, i.ID)
 	}
-	for _, id := range s.Must {
-		if !slices.Contains(ids, id) {
-			return fmt.Errorf("must: no invariant is called %q; there are %q", id, ids)
-		}
+	if !slices.Contains(ids, id) {
+		return fmt.Errorf("no invariant is called %q; there are %q", id, ids)
 	}
 	return nil
 }

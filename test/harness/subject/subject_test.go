@@ -112,7 +112,7 @@ func TestLoad_DefaultsComeFromTheManifests(t *testing.T) {
 func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
-		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\ncrds: [others]\n" +
+		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: O14, reason: it has no probe}]\ncrds: [others]\n" +
 		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text, "others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
@@ -132,6 +132,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
 	g.Expect(s.Promises.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
+	g.Expect(s.Promises.Except).To(Equal([]invariant.Exception{{Invariant: "O14", Reason: "it has no probe"}}))
 	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
 }
 
@@ -183,6 +184,11 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
 		"WatchedTwice":    {with("promises:", "promises:\n  watched: [{resource: secrets}]"), "promises.watched: list the resources in watched"},
 		"IsolatedNode":    {with("name: small", "name: small\nisolated: true\nnode: {}"), "isolated: replicas that are isolated cannot reach the Pods of node"},
+		"ExceptTwice":     {with("name: small", "name: small\nexcept: [{invariant: O6, reason: a}, {invariant: O6, reason: b}]"), "except[1]: there is another one for O6"},
+		"ExceptNoReason":  {with("name: small", "name: small\nexcept: [{invariant: O6}]"), "except[0].reason: say why O6 may be broken"},
+		"ExceptBlank":     {with("name: small", "name: small\nexcept: [{invariant: O6, reason: \" \"}]"), "except[0].reason: say why O6 may be broken"},
+		"ExceptUnknown":   {with("name: small", "name: small\nexcept: [{invariant: O99, reason: a}]"), `except[0].invariant: no invariant is called "O99"`},
+		"ExceptElsewhere": {with("promises:", "promises:\n  except: [{invariant: O6, reason: a}]"), "promises.except: list the exceptions in except"},
 		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},
 		"ChangeTwice":     {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"), `changes[1]: there is another one called "a"`},

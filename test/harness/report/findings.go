@@ -1,0 +1,172 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+// Finding is one cause in the runs of a sweep.
+type Finding struct {
+	invariant.Finding
+	// Clean means that a clean run has it, so it needs no fault.
+	Clean bool `json:"clean,omitempty"`
+	// Again is how many other runs have a violation of it that only the clean run reports.
+	Again int `json:"again,omitempty"`
+	// Runs are the runs that report it, the shortest command to repeat it first.
+	Runs []FindingRun `json:"runs"`
+}
+
+// FindingRun is a run that reports a finding.
+type FindingRun struct {
+	// Name is that of the run's folder. Plan is the plan's ID; "" for a clean run.
+	Name   string `json:"name"`
+	Plan   string `json:"plan,omitempty"`
+	Replay string `json:"replay"`
+}
+
+// Findings groups the findings of all runs by their cause. Those of clean runs come first.
+func (s *Sweep) Findings() []Finding {
+	var all []Finding
+	for i, o := range slices.Concat(s.Clean, s.Outcomes) {
+		for _, f := range o.Findings {
+			all = mergeFinding(all, Finding{Finding: f, Clean: i < len(s.Clean), Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
+		}
+	}
+	for i := range all {
+		f := &all[i]
+		slices.SortStableFunc(f.Runs, func(a, b FindingRun) int {
+			return cmp.Or(cmp.Compare(len(a.Replay), len(b.Replay)), strings.Compare(a.Replay, b.Replay))
+		})
+		for _, o := range slices.Concat(s.Clean, s.Outcomes) {
+			if f.isKnownIn(o) {
+				f.Again++
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(-cmp.Compare(btoi(a.Clean), btoi(b.Clean)), -cmp.Compare(len(a.Runs), len(b.Runs)))
+	})
+	return all
+}
+
+// mergeFinding adds a finding to those with the same cause, which it may turn into one.
+func mergeFinding(all []Finding, f Finding) []Finding {
+	f.Invariants, f.Objects = slices.Clone(f.Invariants), slices.Clone(f.Objects) // they are the outcome's
+	at := len(all)
+	var others []Finding
+	for i, o := range all {
+		if !o.SameCause(f.Finding) {
+			others = append(others, o)
+			continue
+		}
+		at = min(at, i)
+		f.Clean = f.Clean || o.Clean
+		for _, id := range o.Invariants {
+			if !slices.Contains(f.Invariants, id) {
+				f.Invariants = append(f.Invariants, id)
+			}
+		}
+		f.Objects = slices.Concat(o.Objects, f.Objects)
+		f.Violations = slices.Concat(o.Violations, f.Violations)
+		f.Runs = append(slices.Clone(o.Runs), slices.DeleteFunc(f.Runs, func(r FindingRun) bool {
+			return slices.ContainsFunc(o.Runs, func(p FindingRun) bool { return p.Name == r.Name })
+		})...)
+	}
+	slices.SortFunc(f.Invariants, byNumber)
+	slices.Sort(f.Objects)
+	f.Objects = slices.Compact(f.Objects)
+	f.Violations = distinct(f.Violations)
+	return slices.Insert(others, min(at, len(others)), f)
+}
+
+// distinct returns the first violation of each signature.
+func distinct(all []invariant.FoundViolation) []invariant.FoundViolation {
+	var first []invariant.FoundViolation
+	for _, v := range all {
+		if !slices.ContainsFunc(first, func(o invariant.FoundViolation) bool {
+			return o.Invariant == v.Invariant && o.Signature == v.Signature
+		}) {
+			first = append(first, v)
+		}
+	}
+	return first
+}
+
+// isKnownIn reports whether a run has a violation of the finding that a clean run reports.
+func (f Finding) isKnownIn(o Outcome) bool {
+	return slices.ContainsFunc(o.Verdicts, func(v invariant.Verdict) bool {
+		return slices.ContainsFunc(v.Known, func(known invariant.Violation) bool {
+			return slices.ContainsFunc(f.Violations, func(own invariant.FoundViolation) bool {
+				return own.Invariant == v.Invariant && own.Signature == known.Signature
+			})
+		})
+	})
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// listFindings writes each finding with its violations and its runs.
+func (s *Sweep) listFindings(w io.Writer) {
+	for i, f := range s.Findings() {
+		if i == 0 {
+			fmt.Fprint(w, "\nFindings:\n")
+		}
+		fmt.Fprintf(w, "\n%d. %s, in %s\n\n", i+1, f.Finding, f.where())
+		for _, v := range f.Violations {
+			fmt.Fprintf(w, "   - %s: %s\n", v.Invariant, v.Message)
+		}
+		fmt.Fprintf(w, "   - again: `%s`\n", f.Runs[0].Replay)
+		for _, r := range f.Runs {
+			fmt.Fprintf(w, "   - [%s](%s/%s)\n", cmp.Or(r.Plan, r.Name), r.Name, timelineFile)
+		}
+	}
+}
+
+// where describes the runs of a finding.
+func (f Finding) where() string {
+	plans := len(slices.DeleteFunc(slices.Clone(f.Runs), func(r FindingRun) bool { return r.Plan == "" }))
+	var parts []string
+	switch bare := len(f.Runs) - plans; {
+	case f.Clean:
+		parts = append(parts, "a clean run")
+	case bare > 0:
+		parts = append(parts, counted(bare, "run")+" without a fault")
+	}
+	if plans > 0 {
+		parts = append(parts, counted(plans, "plan"))
+	}
+	where := strings.Join(parts, " and ")
+	if f.Again > 0 {
+		where += fmt.Sprintf("; also in %s, judged for everything else", counted(f.Again, "other run"))
+	}
+	return where
+}
+
+// listExceptions writes each excepted promise with its reason and its results.
+func (s *Sweep) listExceptions(w io.Writer) {
+	for i, e := range s.Except {
+		if i == 0 {
+			fmt.Fprint(w, "\nExcepted, evaluated and not counted:\n\n")
+		}
+		counts := map[invariant.Result]int{}
+		for _, o := range slices.Concat(s.Clean, s.Outcomes) {
+			for _, v := range o.Verdicts {
+				if v.Invariant == e.Invariant {
+					counts[v.Result]++
+				}
+			}
+		}
+		fmt.Fprintf(w, "- %s %s (%s): held in %d runs, broken in %d, inconclusive in %d\n", e.Invariant, nameOf(e.Invariant), e.Reason,
+			counts[invariant.Held], counts[invariant.Broken], counts[invariant.Inconclusive])
+	}
+}
