@@ -83,10 +83,15 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 		if i < 0 {
 			continue
 		}
-		for _, o := range s.Objects {
+		for j, o := range s.Objects {
+			switch {
+			case j == i:
+				k.Main = len(k.Objects)
+			case isOf(o, d):
+				continue // one more example of the kind
+			}
 			k.Objects = append(k.Objects, o.DeepCopy())
 		}
-		k.Main = i
 		break
 	}
 	if len(k.Objects) == 0 {

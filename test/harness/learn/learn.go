@@ -10,6 +10,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
 )
 
 // judged are the promises that a scenario may require, because every run of it can show them.
@@ -114,6 +115,9 @@ func (r run) atRest() *unstructured.Unstructured {
 // preferred are the conditions that report success, the most common first.
 var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled", "Programmed", "Accepted"}
 
+// abnormal are conditions that report anything but success when they are True.
+var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Failed", "Failure", "Error", "Terminating", "Deleting", "Paused"}
+
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
 func (k *Kind) learnRest(runs []run) {
@@ -141,35 +145,35 @@ func (k *Kind) learnRest(runs []run) {
 			return
 		}
 	}
-	if len(steady(runs, func(r run) []string { return fieldsOf(r.atRest(), "status") })) > 0 {
-		k.Until = "current: true"
-		k.Guesses = append(k.Guesses, "no condition was True at rest; kstatus judges the status")
-		return
-	}
 	k.Until = "exists: true"
-	k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
+	switch {
+	case !slices.ContainsFunc(runs, func(r run) bool { return hasStatus(r.atRest()) }):
+		k.Guesses = append(k.Guesses, "the operator wrote no status, so nothing shows that it is done")
+	case slices.ContainsFunc(runs, func(r run) bool { return !scenario.Wait{Current: true}.Met(r.atRest()) }):
+		k.Guesses = append(k.Guesses, "the status did not report success, so the sample may need what is not there; nothing shows that the operator is done")
+	default:
+		k.Until = "current: true"
+		k.Guesses = append(k.Guesses, "no condition reported success; kstatus judges the status")
+	}
 }
 
+func hasStatus(o *unstructured.Unstructured) bool {
+	fields, _, _ := unstructured.NestedMap(o.Object, "status")
+	return len(fields) > 0
+}
+
+// trueConditions are the types of the conditions that may report success, and are True.
 func trueConditions(o *unstructured.Unstructured) []string {
 	var all []string
 	list, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
-		if name, ok := condition["type"].(string); ok && condition["status"] == string(metav1.ConditionTrue) {
+		name, ok := condition["type"].(string)
+		if ok && condition["status"] == string(metav1.ConditionTrue) && !slices.Contains(abnormal, name) {
 			all = append(all, name)
 		}
 	}
 	return all
-}
-
-func fieldsOf(o *unstructured.Unstructured, path string) []string {
-	var names []string
-	fields, _, _ := unstructured.NestedMap(o.Object, path)
-	for name := range fields {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // found is a child with what its objects have in common.

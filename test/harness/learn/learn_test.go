@@ -205,6 +205,14 @@ func TestKinds_Samples(t *testing.T) {
 			"{apiVersion: v1, kind: Namespace, metadata: {name: '{namespace}'}}",
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: '{namespace}'}, spec: {secret: '{secret}'}}",
 		}, 0},
+		"TwoExamples": {[]string{
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {text: \"a\\n\\nb\\n\"}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: one}, spec: {}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: two}, spec: {}}",
+		}, []string{
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: '{configmap}', namespace: default}, data: {text: \"a\\n\\nb\\n\"}}",
+			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
+		}, 0},
 		"NamespaceElsewhere": {[]string{"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: mine, namespace: prod}, spec: {}}"}, []string{
 			"{apiVersion: webapp.example.com/v1, kind: Guestbook, metadata: {name: '{guestbook}', namespace: default}, spec: {}}",
 		}, 0},
@@ -269,8 +277,10 @@ func TestLearn_Rest(t *testing.T) {
 		"Nothing":          {"{}", "{}", "exists: true"},
 		"OnlyCondition":    {"{conditions: [{type: Rolled, status: 'True'}]}", "{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
 		"Preferred":        {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}", "{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
-		"InOneRun":         {"{conditions: [{type: Ready, status: 'True'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "current: true"},
+		"InOneRun":         {"{conditions: [{type: Ready, status: 'True'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
 		"Phase":            {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
+		"Stalled":          {"{conditions: [{type: Stalled, status: 'True'}]}", "{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
+		"NotReady":         {"{conditions: [{type: Ready, status: 'False'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
 		"PhaseOfOneRun":    {"{phase: Running}", "{phase: Failed}", "current: true"},
 		"Generation":       {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
 		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},

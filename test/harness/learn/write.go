@@ -114,7 +114,7 @@ func (k *Kind) writePromises(w *writer) {
 	if len(k.Children) == 0 {
 		return
 	}
-	w.line("    # guess: it creates these whenever the object has what the scenario applies.")
+	w.line("    # guess: it creates these for what the scenario applies; awaited are those that were gone before the finalizer.")
 	w.line("    children:")
 	for _, c := range k.Children {
 		w.line("    - %s", childText(c))
@@ -210,7 +210,10 @@ func (k *Kind) writeApplies(w *writer) error {
 		w.line("- name: %s", name)
 		w.line("  apply:")
 		for line := range strings.Lines(string(body)) {
-			w.line("    %s", strings.TrimRight(line, "\n"))
+			if line = strings.TrimRight(line, "\n"); line != "" {
+				line = "    " + line
+			}
+			w.line("%s", line)
 		}
 	}
 	return nil
