@@ -19,9 +19,9 @@ const routeInterval = 100 * time.Millisecond
 // Subject is an operator as it ships: its manifests and its program.
 type Subject struct {
 	// Manifests is the kustomize folder, the YAML file, the folder of YAML files or the Helm
-	// chart of the whole installation, with one Deployment in it. Namespace, ServiceAccount, labels, arguments and environment
-	// of the replicas are the Deployment's; of the environment that is what is
-	// written there, and name, namespace and UID of the Pod.
+	// chart of the whole installation, with one Deployment in it. Namespace, ServiceAccount,
+	// labels, arguments and environment of the replicas are the Deployment's; of the
+	// environment that is what is written there, and name, namespace and UID of the Pod.
 	Manifests string
 	// Chart configures the rendering of a chart.
 	Chart Chart
