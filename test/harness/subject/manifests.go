@@ -3,7 +3,6 @@ package subject
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,15 +67,6 @@ func (f *File) checkManifests() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// render returns the objects of the manifests, and notes for people.
-func (f *File) render(ctx context.Context) ([]*unstructured.Unstructured, []string, error) {
-	chart, err := f.chart()
-	if err != nil {
-		return nil, nil, err
-	}
-	return env.Subject{Manifests: f.path(f.Manifests), Chart: chart}.Render(ctx, "")
 }
 
 // otherDefinitions are the objects of the files in crds.

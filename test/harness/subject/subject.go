@@ -84,7 +84,11 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 
 // install is the subject as its manifests install it.
 func (f *File) install(ctx context.Context) (*Subject, error) {
-	objects, notes, err := f.render(ctx)
+	chart, err := f.chart()
+	if err != nil {
+		return nil, err
+	}
+	objects, notes, err := env.Subject{Manifests: f.path(f.Manifests), Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %w", err)
 	}
@@ -92,7 +96,7 @@ func (f *File) install(ctx context.Context) (*Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Notes, s.objects = notes, objects
+	s.Operator.Chart, s.Notes, s.objects = chart, notes, objects
 	return s, nil
 }
 
@@ -178,9 +182,6 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
 	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates()}
-	if s.Operator.Chart, err = f.chart(); err != nil {
-		return nil, err
-	}
 	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
 		value := fill(f.Env[name], map[string]string{"namespace": deployment.Namespace})
 		s.Operator.Env = append(s.Operator.Env, name+"="+value)
