@@ -13,9 +13,6 @@ import (
 	"sync"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/history"
@@ -250,7 +247,7 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	if p.target.Metrics == "" {
 		return
 	}
-	families, err := p.metrics(ctx)
+	metrics, err := ReadMetrics(ctx, p.client, "http://"+p.target.Metrics+"/metrics")
 	if err != nil {
 		p.interrupted(history.Work, history.Resources, history.Memory)
 		return
@@ -258,15 +255,15 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	names := p.target.Figures
 	work := history.Probe{Request: history.Work, Result: history.Idle, Figures: map[string]float64{}}
 	for _, name := range []string{names.Queued, names.Running, names.Unfinished} {
-		if amount, _ := sum(families, name); amount > 0 {
+		if amount, _ := metrics.Sum(name); amount > 0 {
 			work.Result = history.Busy
 		}
 	}
-	if finished, known := sum(families, names.Finished); known {
+	if finished, known := metrics.Sum(names.Finished); known {
 		work.Figures[history.Finished] = finished
 		p.note(ctx, process, work)
 	}
-	used := history.Probe{Request: history.Resources, Figures: known(families, map[string]string{
+	used := history.Probe{Request: history.Resources, Figures: known(metrics, map[string]string{
 		history.Goroutines: names.Goroutines, history.Files: names.Files,
 	})}
 	if p.target.Watches != nil {
@@ -275,33 +272,21 @@ func (p *Prober) figures(ctx context.Context, process int) {
 	if len(used.Figures) > 0 {
 		p.note(ctx, process, used)
 	}
-	memory := known(families, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
+	memory := known(metrics, map[string]string{history.Heap: names.Heap, history.Resident: names.Resident})
 	if len(memory) > 0 {
 		p.note(ctx, process, history.Probe{Request: history.Memory, Figures: memory})
 	}
 }
 
 // known are the figures whose metrics there are.
-func known(families map[string]*dto.MetricFamily, names map[string]string) map[string]float64 {
+func known(metrics Metrics, names map[string]string) map[string]float64 {
 	figures := map[string]float64{}
 	for figure, name := range names {
-		if value, there := sum(families, name); there {
+		if value, there := metrics.Sum(name); there {
 			figures[figure] = value
 		}
 	}
 	return figures
-}
-
-func (p *Prober) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
-	code, said, err := p.get(ctx, "http://"+p.target.Metrics+"/metrics")
-	if err != nil {
-		return nil, err
-	}
-	if code != http.StatusOK {
-		return nil, fmt.Errorf("reading metrics: %d", code)
-	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(strings.NewReader(said))
 }
 
 // interrupted records that there was no answer, so the next result starts anew even if it is the
@@ -312,16 +297,6 @@ func (p *Prober) interrupted(questions ...history.ProbeRequest) {
 	for _, question := range questions {
 		delete(p.last, question)
 	}
-}
-
-// sum adds up a metric over all its labels.
-func sum(families map[string]*dto.MetricFamily, name string) (value float64, known bool) {
-	family := families[name]
-	for _, m := range family.GetMetric() {
-		known = true
-		value += m.GetGauge().GetValue() + m.GetCounter().GetValue() + m.GetUntyped().GetValue()
-	}
-	return value, known
 }
 
 // note keeps an answer of a process. The same again only makes the last one last.

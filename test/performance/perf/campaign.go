@@ -34,8 +34,8 @@ type campaign struct {
 }
 
 // run makes the measurements one after the other, as each wants the machine for
-// itself. One that fails does not keep the others from being made; who breaks off
-// keeps what was measured until then.
+// itself. One that fails does not stop the others. An interrupted run keeps what was measured until
+// then.
 func (c *campaign) run(ctx context.Context, chosen []measurement, checkout environment.Checkout) error {
 	var errs []error
 	for i, m := range chosen {
@@ -69,7 +69,7 @@ func (c *campaign) measure(ctx context.Context, m measurement, checkout environm
 	return section
 }
 
-// say tells who waits, and since when.
+// say prints a line of progress with the time since the start.
 func (c *campaign) say(format string, args ...any) {
 	fmt.Fprintf(c.output, "[%6s] %s\n", c.clock.Since(c.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
 }

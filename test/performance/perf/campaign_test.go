@@ -130,6 +130,16 @@ func written(t *testing.T, dir string) figures.Report {
 	return report
 }
 
+func TestParseReport(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{"-quick": false, "-report": true} {
+		o, err := parse([]string{args}, io.Discard)
+		if err != nil || o.report != want {
+			t.Errorf("%s: report is %t, %v, want %t", args, o.report, err, want)
+		}
+	}
+}
+
 func TestChoose(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -97,8 +97,7 @@ func perf(ctx context.Context, args []string, output io.Writer) error {
 		return errors.New("USE_EXISTING_CLUSTER is true: unset it, as nothing can be measured without the API server's audit log")
 	}
 	fmt.Fprintf(output, "seed %d\n", o.seed)
-	// Control planes are started long after the beginning, by when the library wants to
-	// have been told where its log goes.
+	// controller-runtime warns if no logger is set 30 seconds after it is first used.
 	log.SetLogger(logr.Discard())
 	for _, path := range []*string{&o.root, &o.dir} {
 		if *path, err = filepath.Abs(*path); err != nil {

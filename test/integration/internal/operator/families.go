@@ -3,15 +3,16 @@ package operator
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"leasehold.dev/test/harness/record"
 )
 
 // Family is a metric as the operator exposes it. Alerts and dashboard are held to
@@ -30,8 +31,7 @@ func (s *Suite) Families(ctx context.Context) []Family {
 	GinkgoHelper()
 	series := map[string]*dto.MetricFamily{}
 	for _, replica := range s.Replicas() {
-		parser := expfmt.NewTextParser(model.UTF8Validation)
-		parsed, err := parser.TextToMetricFamilies(strings.NewReader(MetricsOf(ctx, replica)))
+		parsed, err := record.ReadMetrics(ctx, http.DefaultClient, metricsURL(replica))
 		Expect(err).NotTo(HaveOccurred())
 		for name, family := range parsed {
 			if series[name] == nil {

@@ -104,8 +104,7 @@ func SeriesOf(ctx context.Context, replica *env.Replica, name string) (value flo
 // MetricsOf reads all metrics of a replica.
 func MetricsOf(ctx context.Context, replica *env.Replica) string {
 	GinkgoHelper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		fmt.Sprintf("http://127.0.0.1:%d/metrics", replica.Ports().Metrics), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, metricsURL(replica), nil)
 	Expect(err).NotTo(HaveOccurred())
 	response, err := http.DefaultClient.Do(request)
 	Expect(err).NotTo(HaveOccurred())
@@ -113,6 +112,10 @@ func MetricsOf(ctx context.Context, replica *env.Replica) string {
 	page, err := io.ReadAll(response.Body)
 	Expect(err).NotTo(HaveOccurred())
 	return string(page)
+}
+
+func metricsURL(replica *env.Replica) string {
+	return fmt.Sprintf("http://127.0.0.1:%d/metrics", replica.Ports().Metrics)
 }
 
 // Metric is the value of a series, zero if it is absent.

@@ -3,9 +3,11 @@
 package proof
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -33,8 +35,9 @@ type plant struct {
 	Worse  []string `json:"worse"`
 	Within []string `json:"within"`
 	// Tests are arguments of go test for the test of make test that stops it, where no check of
-	// the gate does, and Prints what that test prints.
-	Tests  []string `json:"tests"`
+	// the gate does.
+	Tests []string `json:"tests"`
+	// Prints is what the test or the gate prints.
 	Prints []string `json:"prints"`
 }
 
@@ -87,16 +90,49 @@ func (p plant) into(t *testing.T, dir string, flags ...string) {
 	}
 }
 
-// make test checks this, so that make gate-proof does not fail an hour later.
-func TestPlantedRegressionsApply(t *testing.T) {
+// make test checks this, so that make gate-proof does not fail an hour later. A plant that does not
+// compile fails any test, and so proves nothing.
+func TestPlantedRegressionsApplyAndCompile(t *testing.T) {
 	g, copied := NewWithT(t), filepath.Join(t.TempDir(), "copy")
 	g.Expect(tree.Copy(root, copied)).To(Succeed())
 	all := plants(t)
 	var names []string
 	for _, p := range all {
-		p.into(t, copied, "--check")
+		p.into(t, copied)
+		p.compile(t, copied)
+		p.into(t, copied, "--reverse")
 		names = append(names, p.name)
 	}
 	g.Expect(names).To(ConsistOf("extra-write", "live-read", "quadratic-loop", "flaky-spec", "removed-field",
 		"crd-default", "tenant-verb", "pod-guard", "allocation", "extra-informer"))
+}
+
+var changedGo = regexp.MustCompile(`(?m)^\+\+\+ b/(.*/)(.*\.go)$`)
+
+// compile compiles the packages that the patch changes, tests too. The changed files are an overlay
+// of the repository, so that what the packages import need not be compiled for the copy.
+func (p plant) compile(t *testing.T, copied string) {
+	t.Helper()
+	g := NewWithT(t)
+	repository, err := filepath.Abs(root)
+	g.Expect(err).NotTo(HaveOccurred())
+	text, err := os.ReadFile(p.path)
+	g.Expect(err).NotTo(HaveOccurred())
+	overlay, packages := map[string]string{}, []string{}
+	for _, name := range changedGo.FindAllStringSubmatch(string(text), -1) {
+		overlay[filepath.Join(repository, name[1], name[2])] = filepath.Join(copied, name[1], name[2])
+		packages = append(packages, "./"+name[1])
+	}
+	if len(packages) == 0 {
+		return
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	encoded, err := json.Marshal(map[string]any{"Replace": overlay})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(file, encoded, 0o600)).To(Succeed())
+	command := exec.CommandContext(t.Context(), "go", append([]string{"vet", "-overlay", file}, packages...)...)
+	command.Dir = repository
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Errorf("compiling %s: %v\n%s", p.name, err, output)
+	}
 }
