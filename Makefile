@@ -143,13 +143,17 @@ SUBJECT     ?= test/prove/subject.yaml
 # SEED and PLAN are those of the line that an earlier run has printed.
 SEED        ?= 0
 PLAN        ?=
+# EXPLORE=30m changes the objects of the scenarios in the ways of their schemas, for that long, in
+# place of plans. CHANGE is that of a line that such a run has printed.
+EXPLORE     ?= 0
+CHANGE      ?=
 # More flags, for example PROVE_FLAGS=-smoke for one plan of each perturbation.
 PROVE_FLAGS ?=
 
 .PHONY: prove
 prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' $(PROVE_FLAGS)
+	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' $(PROVE_FLAGS)
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
 MANIFESTS  ?=

@@ -4,6 +4,7 @@
 //	prove                               ours, all plans of all scenarios
 //	prove -smoke                        one plan of each perturbation
 //	prove -seed 7 -plan ID              one plan again
+//	prove -explore 30m                  change objects in the ways of their schemas
 //	prove -subject its/subject.yaml     another operator
 //	prove init -subject its ...         writes that file, and its scenarios
 //
@@ -21,6 +22,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -61,6 +63,8 @@ type options struct {
 	smoke, keep           bool
 	clean                 int
 	workers, repeat       int
+	explore               time.Duration
+	change                string
 	match                 *regexp.Regexp
 }
 
@@ -86,6 +90,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
 	flags.IntVar(&o.workers, "workers", 3, "Run so many plans side by side, each on a control plane of its own.")
 	flags.IntVar(&o.repeat, "repeat", 1, "Run each plan this often, to see whether it gives the same each time.")
+	flags.DurationVar(&o.explore, "explore", 0, "For this long, change the objects of the scenarios in all ways that their schema has, in place of plans.")
+	flags.StringVar(&o.change, "change", "", "With -explore: the kind and the changes to make, and no others.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
 	}
@@ -95,7 +101,10 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	if o.workers < 1 || o.repeat < 1 {
 		return o, fmt.Errorf("reading the arguments: -workers=%d and -repeat=%d have to be at least 1", o.workers, o.repeat)
 	}
-	if o.plan != "" && o.repeat == 1 {
+	if o.change != "" && o.explore <= 0 {
+		return o, fmt.Errorf("reading the arguments: -change=%q needs -explore", o.change)
+	}
+	if o.plan != "" && o.repeat == 1 || o.change != "" {
 		o.workers = 1
 	}
 	return o, nil
@@ -133,6 +142,9 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 	}
 	// What envtest has to say is not for who reads about a sweep.
 	log.SetLogger(logr.Discard())
+	if o.explore > 0 {
+		return exploreAll(ctx, o, s, output)
+	}
 	sw := newSweep(o, s.Promises, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// Who breaks it off wants to know what was found until then.

@@ -1,0 +1,87 @@
+package explore
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Sequences returns sequences in which each change comes once, in random order: one to three
+// changes each. Of those with one change, half have a crash.
+func Sequences(changes []Change, random *rand.Rand) []Sequence {
+	order := slices.Clone(changes)
+	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	var all []Sequence
+	for len(order) > 0 {
+		n := min(1+random.IntN(3), len(order))
+		// A change that the schema forbids makes no operator write, so a crash cannot happen.
+		all = append(all, Sequence{Changes: order[:n:n], Crash: n == 1 && !order[0].Invalid && random.IntN(2) == 0})
+		order = order[n:]
+	}
+	return all
+}
+
+// Coverage is what was tried of what there is.
+type Coverage struct {
+	Kind                           string
+	Fields, AllFields              int
+	Changes, AllChanges            int
+	Ready, NotReady, RejectedCount int
+	// Untried are the fields of which no change was made.
+	Untried []string
+	// ByKind has, for each kind of change, how many were made.
+	ByKind map[string]int
+}
+
+// String is one line.
+func (c Coverage) String() string {
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(c.ByKind)) {
+		kinds = append(kinds, fmt.Sprintf("%s %d", kind, c.ByKind[kind]))
+	}
+	line := fmt.Sprintf("%s: %d of %d fields, %d of %d changes: %d became ready, %d did not, %d were rejected (%s)",
+		c.Kind, c.Fields, c.AllFields, c.Changes, c.AllChanges, c.Ready, c.NotReady, c.RejectedCount, strings.Join(kinds, ", "))
+	if len(c.Untried) > 0 {
+		line += "; not tried: " + strings.Join(c.Untried, ", ")
+	}
+	return line
+}
+
+// Coverage returns what Check has tried so far.
+func (e *Explorer) Coverage() Coverage {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := Coverage{Kind: e.Kind, ByKind: map[string]int{}}
+	fields := map[string]bool{}
+	for _, change := range e.Changes {
+		fields[change.Field] = fields[change.Field] || e.outcome[change.ID()] != ""
+		c.AllChanges++
+		switch e.outcome[change.ID()] {
+		case "ready":
+			c.Ready++
+		case "not ready":
+			c.NotReady++
+		case "rejected":
+			c.RejectedCount++
+		default:
+			continue
+		}
+		c.Changes++
+		kind := change.Kind
+		if strings.HasPrefix(kind, "enum-") {
+			kind = "enum"
+		}
+		c.ByKind[kind]++
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		c.AllFields++
+		if fields[field] {
+			c.Fields++
+		} else {
+			c.Untried = append(c.Untried, field)
+		}
+	}
+	return c
+}

@@ -1,0 +1,268 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Oracle is what a finding violates.
+type Oracle string
+
+const (
+	// Differential: a changed object and one that was created so have the same state.
+	Differential Oracle = "differential"
+	// Restore: changing back restores the state.
+	Restore Oracle = "restore"
+	// Rejected: a rejected change changes nothing, and what the schema forbids is rejected.
+	Rejected Oracle = "rejected"
+	// Corrected: correcting the spec ends an error state.
+	Corrected Oracle = "corrected"
+)
+
+// ErrNoFault means that the fault of a sequence did not happen, so the run shows nothing.
+var ErrNoFault = errors.New("the fault did not happen")
+
+// System runs an operator with objects of one kind.
+type System interface {
+	// Run creates an object with the first spec, changes it to each of the others, and reports
+	// what there was at rest after each. With crash, the leader is killed at a write of its that
+	// follows the first change, or the error is ErrNoFault.
+	Run(ctx context.Context, specs []map[string]any, crash bool) ([]Rest, error)
+}
+
+// Rest is what there was at rest after one spec was applied.
+type Rest struct {
+	// Rejected is the API server's reason; empty if it accepted the spec.
+	Rejected string
+	// Ready means that the object was as desired in time.
+	Ready bool
+	State State
+	// Writes are the operator's writes since the spec was applied.
+	Writes []string
+}
+
+// Sequence is a number of changes of the sample, one after another. Each is a change of the sample
+// itself, so it leads to the same spec wherever it stands.
+type Sequence struct {
+	Changes []Change
+	// Crash kills the leader while it reconciles the first change.
+	Crash bool
+}
+
+// String names the changes, and is what Parse reads.
+func (s Sequence) String() string {
+	var ids []string
+	if s.Crash {
+		ids = append(ids, crash)
+	}
+	for _, c := range s.Changes {
+		ids = append(ids, c.ID())
+	}
+	return strings.Join(ids, " ")
+}
+
+// crash marks a sequence with a crash.
+const crash = "crash"
+
+// Parse reads a sequence of these changes.
+func Parse(line string, changes []Change) (Sequence, error) {
+	var s Sequence
+	for _, id := range strings.Fields(line) {
+		if id == crash {
+			s.Crash = true
+			continue
+		}
+		i := slices.IndexFunc(changes, func(c Change) bool { return c.ID() == id })
+		if i < 0 {
+			return Sequence{}, fmt.Errorf("reading the changes: the schema and the sample have no change %q", id)
+		}
+		s.Changes = append(s.Changes, changes[i])
+	}
+	if len(s.Changes) == 0 {
+		return Sequence{}, errors.New("reading the changes: there is none")
+	}
+	return s, nil
+}
+
+// Finding is one violation.
+type Finding struct {
+	Oracle   Oracle
+	Sequence Sequence
+	// Details are the differences.
+	Details []string
+	// Repeated means that the shortest sequence failed again.
+	Repeated bool
+	after    int // the number of changes that led to it
+}
+
+// Explorer checks sequences of changes of one object. Its methods may be called from several
+// goroutines.
+type Explorer struct {
+	Kind   string
+	Sample map[string]any
+	// Changes are all changes.
+	Changes []Change
+
+	mu      sync.Mutex
+	outcome map[string]string // by the ID of a change: accepted, error state or rejected
+}
+
+// Check runs a sequence and returns its findings, shrunk to the shortest sequence that fails.
+func (e *Explorer) Check(ctx context.Context, on System, s Sequence) ([]Finding, error) {
+	found, err := e.run(ctx, on, s)
+	for i, f := range found {
+		if err == nil {
+			found[i], err = e.shrink(ctx, on, f)
+		}
+	}
+	return found, err
+}
+
+// run runs a sequence once and judges it.
+func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, error) {
+	specs := []map[string]any{e.Sample}
+	for _, c := range s.Changes {
+		spec, err := c.Apply(e.Sample)
+		if err != nil {
+			return nil, err
+		}
+		specs = append(specs, spec)
+	}
+	specs = append(specs, e.Sample)
+	rests, err := on.Run(ctx, specs, s.Crash)
+	if err != nil {
+		return nil, fmt.Errorf("running %s %s: %w", e.Kind, s, err)
+	}
+	if len(rests) != len(specs) || rests[0].Rejected != "" || !rests[0].Ready {
+		return nil, fmt.Errorf("running %s %s: the sample did not become ready: it is to be a valid one; %s", e.Kind, s, rests[0].Rejected)
+	}
+	var found []Finding
+	for i, c := range s.Changes {
+		oracle, details := Rejected, judgeRejection(c, rests[i], rests[i+1])
+		if rests[i+1].Rejected == "" && len(details) == 0 {
+			created, err := on.Run(ctx, []map[string]any{specs[i+1], e.Sample}, false)
+			if err != nil {
+				return found, fmt.Errorf("creating %s with %s: %w", e.Kind, c.ID(), err)
+			}
+			oracle, details = Differential, judgeChange(created[0], rests[i+1])
+		}
+		e.note(c, rests[i+1])
+		if len(details) > 0 {
+			found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: i + 1})
+		}
+	}
+	if oracle, details := judgeReturn(rests); len(details) > 0 {
+		found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: len(s.Changes)})
+	}
+	return found, nil
+}
+
+// judgeRejection judges a change that was rejected, or should have been.
+func judgeRejection(c Change, before, after Rest) []string {
+	if after.Rejected == "" {
+		if c.Invalid {
+			return []string{"the schema forbids the change, and the API server accepted it"}
+		}
+		return nil
+	}
+	details := Differences(before.State, after.State)
+	for _, write := range after.Writes {
+		details = append(details, "after the rejection there was "+write)
+	}
+	return details
+}
+
+// judgeChange compares a changed object with one that was created with the same spec. An error
+// state may keep what there was before, so only whether there is one is compared.
+func judgeChange(created, changed Rest) []string {
+	switch {
+	case created.Rejected != "":
+		return []string{"the API server accepts the change and rejects the creation: " + created.Rejected}
+	case created.Ready != changed.Ready:
+		return append([]string{fmt.Sprintf("ready is %t after the change and %t after the creation", changed.Ready, created.Ready)}, Differences(created.State, changed.State)...)
+	case !created.Ready:
+		return nil
+	}
+	return Differences(created.State, changed.State)
+}
+
+// judgeReturn judges the return to the first spec.
+func judgeReturn(rests []Rest) (Oracle, []string) {
+	first, last := rests[0], rests[len(rests)-1]
+	erroneous := slices.ContainsFunc(rests[:len(rests)-1], func(r Rest) bool { return !r.Ready })
+	switch {
+	case last.Rejected != "":
+		return Restore, []string{"the API server rejects the way back: " + last.Rejected}
+	case !last.Ready && erroneous:
+		return Corrected, append([]string{"the object is not ready with a correct spec"}, Differences(first.State, last.State)...)
+	}
+	return Restore, Differences(first.State, last.State)
+}
+
+// shrink returns the finding for the shortest sequence that still leads to it. It removes the
+// crash, then one change after another.
+func (e *Explorer) shrink(ctx context.Context, on System, f Finding) (Finding, error) {
+	shortest := f
+	if f.Oracle == Differential || f.Oracle == Rejected {
+		shortest.Sequence.Changes = slices.Clone(f.Sequence.Changes[:f.after])
+	}
+	try := func(s Sequence) (bool, error) {
+		again, err := e.run(ctx, on, s)
+		if errors.Is(err, ErrNoFault) {
+			return false, nil
+		}
+		i := slices.IndexFunc(again, func(g Finding) bool { return g.Oracle == f.Oracle && g.after == len(s.Changes) })
+		if i >= 0 {
+			shortest = again[i]
+			shortest.Repeated = true
+		}
+		return i >= 0, err
+	}
+	if shortest.Sequence.Crash {
+		if _, err := try(Sequence{Changes: shortest.Sequence.Changes}); err != nil {
+			return shortest, err
+		}
+	}
+	// The change that a finding is about stays; for the way back it may be any.
+	for i := 0; i < len(shortest.Sequence.Changes) && len(shortest.Sequence.Changes) > 1; {
+		about := f.Oracle == Differential || f.Oracle == Rejected
+		if about && i == len(shortest.Sequence.Changes)-1 {
+			break
+		}
+		fewer := slices.Delete(slices.Clone(shortest.Sequence.Changes), i, i+1)
+		removed, err := try(Sequence{Changes: fewer, Crash: shortest.Sequence.Crash})
+		if err != nil {
+			return shortest, err
+		}
+		if !removed {
+			i++
+		}
+	}
+	if !shortest.Repeated {
+		if _, err := try(shortest.Sequence); err != nil {
+			return shortest, err
+		}
+	}
+	return shortest, nil
+}
+
+// note records what a change led to.
+func (e *Explorer) note(c Change, r Rest) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.outcome == nil {
+		e.outcome = map[string]string{}
+	}
+	switch {
+	case r.Rejected != "":
+		e.outcome[c.ID()] = "rejected"
+	case r.Ready:
+		e.outcome[c.ID()] = "ready"
+	default:
+		e.outcome[c.ID()] = "not ready"
+	}
+}
