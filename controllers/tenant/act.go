@@ -21,72 +21,73 @@ import (
 // outcome is how one step ended.
 type outcome struct {
 	name   string
-	uid    types.UID // of the namespace that is ours; "" if none
-	reason string    // a reason of the API; "" when the name can be forgotten
-	detail string    // for people; may be empty
-	// advice takes the place of what the reason generally advises; may be empty.
+	uid    types.UID // of the owned namespace; "" if none
+	reason string    // a reason of the API; "" drops the name from the status
+	detail string    // human-readable; may be empty
+	// advice replaces the general message of the reason; may be empty.
 	advice string
 }
 
 // result is how a reconcile ended.
 type result struct {
 	outcomes []outcome
-	// reader is how the admins' right to read their Tenant stands; its reason
-	// is Reconciled when all is well.
+	// reader is the outcome for the ClusterRole and binding by which admins read their
+	// Tenant; its reason is Reconciled on success.
 	reader outcome
 	// errs are the failures that a retry may cure.
 	errs []error
-	// retry is the Conflict or the denial by the fence for which the reconcile is to
-	// be made again; nil if there was none.
+	// retry is the Conflict or the denial by the fence that requires another
+	// reconcile; nil if there was none.
 	retry error
-	// wrote: at least one child was changed.
+	// wrote is true if the reconcile changed at least one child.
 	wrote bool
-	// events are what happened to single objects.
+	// events report changes of single objects.
 	events []reporting.PendingEvent
-	// bound holds, by namespace, why a right in it could not be taken away.
+	// bound holds, by namespace, the error of a role binding that could not be deleted.
 	bound map[string]error
-	// released: a Tenant on its way out holds nothing any more.
+	// released is true if a terminating Tenant owns nothing any more.
 	released bool
 }
 
-// act carries the plan out. One namespace that fails does not stop the others.
+// act executes the plan. A failure in one namespace does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]error{}}
-	// Rights go before marks: whatever we die at, what is still marked is found
-	// again, while a right left in an unmarked namespace would not be.
+	// Role bindings are deleted before ownership labels. After a crash in between, the
+	// next reconcile finds a labelled namespace; it would not find a binding elsewhere.
 	for _, binding := range p.strays {
 		if err := r.removeBinding(ctx, res, binding); err != nil {
 			err = fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
-			res.note(err, "taking rights away")
+			res.record(err, "taking rights away")
 			res.bound[binding.Namespace] = err
 		}
 	}
 	for _, ns := range p.disown {
-		res.note(r.disownForeign(ctx, o.tenant, ns), "disowning namespace "+ns.Name)
+		res.record(r.disownForeign(ctx, o.tenant, ns), "disowning namespace "+ns.Name)
 	}
 	for _, s := range p.steps {
 		out, err := r.actOn(ctx, o, s, res)
 		out.name = s.name
 		if err != nil {
 			out.reason, out.detail = reasonFor(err), err.Error()
-			res.note(err, "reconciling namespace "+s.name)
+			res.record(err, "reconciling namespace "+s.name)
 		}
 		res.outcomes = append(res.outcomes, out)
 	}
 	if p.deleting {
-		r.finish(ctx, o, res)
+		r.finalize(ctx, o, res)
 		return res
 	}
 	if err := r.ensureReader(ctx, o, res); err != nil {
 		res.reader = outcome{reason: reasonFor(err), detail: err.Error()}
-		res.note(err, "reconciling the admins' right to read the tenant")
+		res.record(err, "reconciling the admins' right to read the tenant")
 	}
 	return res
 }
 
-// note records a failure: a conflict, or a denial by the fence, means "look
-// again", a foreign object waits for a person, anything else is an error to retry.
-func (res *result) note(err error, doing string) {
+// record adds a failure to the result. A Conflict or a denial by the fence requires
+// another reconcile, a foreign object requires a user's action, and any other error
+// is retried with backoff.
+func (res *result) record(err error, doing string) {
 	var foreign foreignError
 	switch {
 	case err == nil, errors.As(err, &foreign), terminatingCause(err):
@@ -120,7 +121,7 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 }
 
 func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
-	config := namespaceConfig(s.name, namespaceMarks(o.tenant, r.Options.PodSecurityLevel))
+	config := namespaceConfig(s.name, namespaceMeta(o.tenant, r.Options.PodSecurityLevel))
 	if err := apply.Create(ctx, r.Client, config); err != nil {
 		return outcome{reason: v1beta1.ReasonPending}, err
 	}
@@ -131,13 +132,13 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 	return out, r.ensureBinding(ctx, o, s.name, nil, res)
 }
 
-// keepNamespace puts the marks and the admins' binding right.
+// keepNamespace corrects the ownership metadata and the admins' binding.
 func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonReconciled}
-	want := namespaceMarks(o.tenant, r.Options.PodSecurityLevel)
+	want := namespaceMeta(o.tenant, r.Options.PodSecurityLevel)
 	live := s.live.DeepCopy()
-	// A Tenant that is gone would have the garbage collector delete the namespace, and
-	// an object can have one controller only.
+	// An owner reference to a deleted Tenant makes the garbage collector delete the
+	// namespace. An object can also have only one controller.
 	if removeOwners(live, func(ref metav1.OwnerReference) bool {
 		return isPredecessor(o.tenant, ref) || want.owner == nil && ref.UID == o.tenant.UID
 	}) {
@@ -146,7 +147,7 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 		}
 		res.wrote = true
 	}
-	if !want.on(live) {
+	if !want.isSetOn(live) {
 		if err := apply.Update(ctx, r.Client, live, namespaceConfig(s.name, want)); err != nil {
 			return out, err
 		}
@@ -155,11 +156,11 @@ func (r *Reconciler) keepNamespace(ctx context.Context, o *observation, s step, 
 	return out, r.ensureBinding(ctx, o, s.name, o.bindings[s.name], res)
 }
 
-// removeNamespace deletes a namespace, on what the API server shows: a stale cache may
-// show it from before it was given to another Tenant or orphaned.
+// removeNamespace deletes a namespace. It reads from the API server, since a stale cache
+// may show a namespace before it was handed over to another Tenant or orphaned.
 func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating}
-	// A stale cache shows what is terminating or gone, and that was reported already.
+	// A stale cache may still show a namespace whose deletion was reported already.
 	live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(s.live), &corev1.Namespace{})
 	if err != nil {
 		return out, fmt.Errorf("reading namespace %s: %w", s.name, err)
@@ -167,7 +168,7 @@ func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s s
 	if live == nil || live.UID != s.live.UID || !live.DeletionTimestamp.IsZero() {
 		return out, nil
 	}
-	if actionFor(false, false, live, ownsNamespace(t, heldSet(t), live), leavingPolicy(t, live)) != remove {
+	if actionFor(false, false, live, ownsNamespace(t, usedNameSet(t), live), removalPolicy(t, live)) != remove {
 		return out, apierrors.NewConflict(corev1.Resource("namespaces"), s.name, errors.New("it was given away or orphaned"))
 	}
 	if err := apply.DeleteUnchanged(ctx, r.Client, live); err != nil {

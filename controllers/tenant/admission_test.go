@@ -15,8 +15,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestAdmissionGolden records each answer of the webhooks in full: a person reads it in a
-// terminal, and has nothing else.
+// TestAdmissionGolden records each response of the webhooks in full, as kubectl prints it.
 func TestAdmissionGolden(t *testing.T) {
 	boom := errors.New("boom")
 	names := func(t *v1beta1.Tenant) { t.Name, t.Spec.NamespacePrefix = "team", "team-" }
@@ -24,10 +23,10 @@ func TestAdmissionGolden(t *testing.T) {
 		t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-x", Reason: v1beta1.ReasonNamespaceConflict})
 	}
 	objects := []client.Object{
-		tenant("team-a", asking("x"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "" }), // team-a-x
-		tenant("zeta", asking("a-x"), prefix("team-")),                                         // team-a-x, too
-		tenant("b", holding("b-old")), namespace("taken-dev"), namespace("marked-dev", markedBy(tenant("marked"))),
-		namespace("marked-prod", markedBy(tenant("b"))), namespace("team-a-x"), namespace("team-dev"),
+		tenant("team-a", naming("x"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "" }), // team-a-x
+		tenant("zeta", naming("a-x"), prefix("team-")),                                         // team-a-x, too
+		tenant("b", owning("b-old")), namespace("taken-dev"), namespace("marked-dev", ownedBy(tenant("marked"))),
+		namespace("marked-prod", ownedBy(tenant("b"))), namespace("team-a-x"), namespace("team-dev"),
 	}
 	var got strings.Builder
 	for _, tc := range []struct {
@@ -35,31 +34,31 @@ func TestAdmissionGolden(t *testing.T) {
 		old, tenant *v1beta1.Tenant
 		fails       string // the read that does
 	}{
-		{name: "create: free names", tenant: tenant("c", asking("dev", "prod"))},
-		{name: "create: a name that two ask for", tenant: tenant("a", names, asking("a-x"))},
-		{name: "create: a name that one holds still", tenant: tenant("c", asking("old"), prefix("b-"))},
+		{name: "create: free names", tenant: tenant("c", naming("dev", "prod"))},
+		{name: "create: a name that two ask for", tenant: tenant("a", names, naming("a-x"))},
+		{name: "create: a name that one holds still", tenant: tenant("c", naming("old"), prefix("b-"))},
 		{name: "create: its own name", tenant: tenant("b")},
-		{name: "create: every mistake at once", tenant: tenant("a", names, asking("dev", "a-x", "Bad", "c"))},
-		{name: "create: reserved names", tenant: tenant("c", asking("system"), prefix("kube-"))},
-		{name: "create: the operator's own", tenant: tenant("c", asking("system"), prefix("leasehold-"))},
-		{name: "create: a namespace that exists", tenant: tenant("taken", asking("dev", "prod"))},
-		{name: "create: a namespace that bears its mark, and one that bears another's", tenant: tenant("marked", asking("dev", "prod"))},
+		{name: "create: every mistake at once", tenant: tenant("a", names, naming("dev", "a-x", "Bad", "c"))},
+		{name: "create: reserved names", tenant: tenant("c", naming("system"), prefix("kube-"))},
+		{name: "create: the operator's own", tenant: tenant("c", naming("system"), prefix("leasehold-"))},
+		{name: "create: a namespace that exists", tenant: tenant("taken", naming("dev", "prod"))},
+		{name: "create: a namespace that bears its mark, and one that bears another's", tenant: tenant("marked", naming("dev", "prod"))},
 		{name: "create: Tenants cannot be listed", tenant: tenant("c"), fails: "list"},
 		{name: "create: namespaces cannot be read", tenant: tenant("c"), fails: "get"},
 		{name: "update: nothing", old: tenant("a"), tenant: tenant("a")},
 		{name: "update: nothing, Tenants cannot be listed", old: tenant("a"), tenant: tenant("a"), fails: "list"},
-		{name: "update: a name more", old: tenant("taken", asking("x")), tenant: tenant("taken", asking("x", "dev"))},
-		{name: "update: two names less", old: tenant("a", asking("x", "dev", "y")), tenant: tenant("a")},
-		{name: "update: a name less, and one that exists", old: tenant("taken", asking("x")), tenant: tenant("taken", asking("dev"))},
-		{name: "update: a name less, Retain", old: tenant("a", asking("x", "dev")), tenant: tenant("a", retaining)},
-		{name: "update: a name less and one that is held", old: tenant("a", names, asking("x", "dev")), tenant: tenant("a", names, asking("a-x", "dev"))},
-		{name: "update: an old mistake and no new one", old: tenant("a", asking("Bad")), tenant: tenant("a", asking("Bad"), retaining)},
-		{name: "update: an old mistake and a new name", old: tenant("a", asking("Bad")), tenant: tenant("a", asking("Bad", "dev"))},
-		{name: "update: of one being deleted", old: tenant("a", asking("x")), tenant: tenant("a", deleted, asking("Bad"))},
-		{name: "delete: Delete", tenant: nil, old: tenant("a", holding("a-prod", "a-dev"), conflicting)},
-		{name: "delete: Retain", tenant: nil, old: tenant("a", retaining, holding("a-dev"))},
-		{name: "delete: orphans", tenant: nil, old: tenant("a", deleted, orphaning, holding("a-dev"))},
-		{name: "delete: of one being deleted", tenant: nil, old: tenant("a", deleted, holding("a-dev"))},
+		{name: "update: a name more", old: tenant("taken", naming("x")), tenant: tenant("taken", naming("x", "dev"))},
+		{name: "update: two names less", old: tenant("a", naming("x", "dev", "y")), tenant: tenant("a")},
+		{name: "update: a name less, and one that exists", old: tenant("taken", naming("x")), tenant: tenant("taken", naming("dev"))},
+		{name: "update: a name less, Retain", old: tenant("a", naming("x", "dev")), tenant: tenant("a", retaining)},
+		{name: "update: a name less and one that is held", old: tenant("a", names, naming("x", "dev")), tenant: tenant("a", names, naming("a-x", "dev"))},
+		{name: "update: an old mistake and no new one", old: tenant("a", naming("Bad")), tenant: tenant("a", naming("Bad"), retaining)},
+		{name: "update: an old mistake and a new name", old: tenant("a", naming("Bad")), tenant: tenant("a", naming("Bad", "dev"))},
+		{name: "update: of one being deleted", old: tenant("a", naming("x")), tenant: tenant("a", deleted, naming("Bad"))},
+		{name: "delete: Delete", tenant: nil, old: tenant("a", owning("a-prod", "a-dev"), conflicting)},
+		{name: "delete: Retain", tenant: nil, old: tenant("a", retaining, owning("a-dev"))},
+		{name: "delete: orphans", tenant: nil, old: tenant("a", deleted, orphaning, owning("a-dev"))},
+		{name: "delete: of one being deleted", tenant: nil, old: tenant("a", deleted, owning("a-dev"))},
 	} {
 		w := &Webhook{OperatorNamespace: "leasehold-system", Reader: fakeBuilder(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

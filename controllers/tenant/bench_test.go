@@ -9,10 +9,10 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// What is in bench_test.go is measured by `make gate`, at each size n, so that a
-// change shows what it costs and how that grows. The names are for ever.
+// `make gate` runs these benchmarks at each size n and compares cost and growth with a
+// recorded baseline. The baseline has their names, so they must not change.
 
-// sizes are up to what a Tenant can hold.
+// sizes end at the maximum number of namespaces of a Tenant.
 var sizes = []int{4, 32, v1beta1.MaxStatusNamespaces}
 
 // atSizes runs a benchmark at each of the sizes.
@@ -25,8 +25,8 @@ func atSizes(b *testing.B, sizes []int, run func(*testing.B, int)) {
 	}
 }
 
-// settledAt is what is observed of a Tenant that holds n namespaces, all of them as
-// they are to be, a quarter of which it still asks for.
+// settledAt returns the observation of a Tenant that owns n reconciled namespaces, of
+// which its spec names a quarter.
 func settledAt(n int) *observation {
 	t := tenant("a")
 	t.Spec.Namespaces = nil
@@ -37,25 +37,25 @@ func settledAt(n int) *observation {
 			t.Spec.Namespaces = append(t.Spec.Namespaces, suffix)
 		}
 		name := prefixOf(t) + string(suffix)
-		holding(name)(t)
-		o.namespaces[name] = namespace(name, markedBy(t))
+		owning(name)(t)
+		o.namespaces[name] = namespace(name, ownedBy(t))
 		binding := childOf(t, name)
-		o.bindings[name], o.marked = binding, append(o.marked, binding)
+		o.bindings[name], o.claimedBindings = binding, append(o.claimedBindings, binding)
 	}
 	o.before = *t.Status.DeepCopy()
 	return o
 }
 
-// childOf is the admins' RoleBinding in a namespace.
+// childOf returns the admins' RoleBinding in a namespace.
 func childOf(t *v1beta1.Tenant, namespace string) *rbacv1.RoleBinding {
-	binding, m := &rbacv1.RoleBinding{}, childMarks(t)
+	binding, m := &rbacv1.RoleBinding{}, childMeta(t)
 	binding.Name, binding.Namespace, binding.UID = adminBindingName, namespace, "uid-binding"
 	binding.Labels, binding.Annotations = m.labels, m.annotations
 	binding.Subjects = subjects(t)
 	return binding
 }
 
-// reported is a result in which all went well.
+// reported returns a result without failures.
 func reported(p plan) *result {
 	res := ended()
 	for _, s := range p.steps {
@@ -73,13 +73,13 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// BenchmarkDecideStrays has bindings that are marked wherever they are, of which
-// there may be any number.
+// BenchmarkDecideStrays measures claimed bindings outside the Tenant's namespaces, whose
+// number has no limit.
 func BenchmarkDecideStrays(b *testing.B) {
 	atSizes(b, []int{10, 100, 1000}, func(b *testing.B, n int) {
 		o := settledAt(4)
 		for i := range n {
-			o.marked = append(o.marked, childOf(o.tenant, fmt.Sprintf("elsewhere-%05d", i)))
+			o.claimedBindings = append(o.claimedBindings, childOf(o.tenant, fmt.Sprintf("elsewhere-%05d", i)))
 		}
 		for b.Loop() {
 			decide(o, "leasehold-system")

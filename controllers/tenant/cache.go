@@ -10,8 +10,8 @@ import (
 	"leasehold.dev/controllers/internal/slimcache"
 )
 
-// CacheByObject has the cache keep the contents of roles and bindings only under the names
-// that are reserved for Tenants. Of others it keeps what they claim.
+// CacheByObject returns cache options that store rules and subjects only for the role and
+// binding names reserved for Tenants. Of other roles and bindings they store metadata.
 func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&rbacv1.RoleBinding{}:        {Transform: slimRoleBinding},

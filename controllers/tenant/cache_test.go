@@ -14,9 +14,9 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Of roles and bindings of others the cache keeps what they claim, and of those under
-// reserved names all that is compared.
-func TestCacheKeepsNoContentsOfOthers(t *testing.T) {
+// The cache stores the metadata of all roles and bindings. Of those under reserved names
+// it also stores the rules and subjects that a reconcile compares.
+func TestCacheDropsContentsOfOtherObjects(t *testing.T) {
 	long := strings.Repeat("x", 256<<10)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name,
@@ -41,22 +41,22 @@ func TestCacheKeepsNoContentsOfOthers(t *testing.T) {
 			t.Errorf("%T has %d bytes in the cache, want at most 8 KiB", object, len(text))
 		}
 		if !claimsTenant("uid", kept) || len(kept.GetFinalizers()) == 0 {
-			t.Errorf("%T: whose it says it is must be kept, and that it has finalizers: %v", object, kept)
+			t.Errorf("%T: the cache lost owner references or finalizers: %v", object, kept)
 		}
 	}
 	binding := slim(t, &rbacv1.RoleBinding{ObjectMeta: meta(adminBindingName), Subjects: subjects[:1], RoleRef: clusterRoleRef("admin")})
 	if len(binding.Subjects) != 1 || binding.RoleRef != clusterRoleRef("admin") || len(binding.OwnerReferences) != 2 || len(binding.Finalizers) != 100 {
-		t.Errorf("the admins' binding must be kept: %v", binding)
+		t.Errorf("the cache lost contents of the admins' binding: %v", binding)
 	}
 	if role := slim(t, &rbacv1.ClusterRole{ObjectMeta: meta(readerNamePrefix + "a"), Rules: rules}); len(role.Rules) != 1 {
-		t.Error("the rules of the readers' role must be kept")
+		t.Error("the cache lost the rules of the readers' role")
 	}
 	if b := slim(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta(readerNamePrefix + "a"), Subjects: subjects}); len(b.Subjects) != 4 {
-		t.Error("the subjects of the readers' binding must be kept")
+		t.Error("the cache lost the subjects of the readers' binding")
 	}
 }
 
-// slim applies the transform of the cache, twice: a reflector does so with what it streams.
+// slim applies the cache's transform twice, as a reflector does with streamed objects.
 func slim[T client.Object](t *testing.T, o T) T {
 	t.Helper()
 	var out any = o

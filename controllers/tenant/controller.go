@@ -1,7 +1,7 @@
-// Package tenant is the Tenant kind: its controller and webhooks.
+// Package tenant implements the controller and the webhooks of the Tenant kind.
 //
-// A reconcile goes: guard, observe (read into one struct), decide (pure), act
-// (apply and delete), report (one status write, events on transitions).
+// A reconcile runs these steps in order: guard, observe (read into one struct), decide
+// (pure), act (apply and delete), report (one status write, events on transitions).
 package tenant
 
 import (
@@ -22,31 +22,32 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// Reconciler makes the world agree with a Tenant. Make it with New.
+// Reconciler reconciles Tenants. New returns a valid one.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache; for what is decided once and for all.
+	// Live reads from the API server, for decisions that cannot be undone.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Options  Options
 	Clock    clock.PassiveClock
 
 	metrics *metrics
-	// looks holds when each Tenant, by name, was last reconciled by this process.
-	looks sync.Map
-	// own are this process's writes to Tenants.
+	// lastReconciled maps a Tenant's name to the time.Time of its last successful
+	// reconcile in this process.
+	lastReconciled sync.Map
+	// own holds the resource versions of this process's writes to Tenants.
 	own reconciler.State
 }
 
-// Reconcile reconciles one Tenant.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.Tenant{}, func() {
-		r.looks.Delete(req.Name)
+		r.lastReconciled.Delete(req.Name)
 		r.metrics.namespaces.DeleteLabelValues(req.Name)
 	}, func(ctx context.Context, t *v1beta1.Tenant) (ctrl.Result, error) {
 		err := r.reconcile(ctx, t)
 		if err == nil {
-			r.looks.Store(t.Name, r.Clock.Now())
+			r.lastReconciled.Store(t.Name, r.Clock.Now())
 		}
 		return ctrl.Result{}, err
 	})
@@ -73,12 +74,12 @@ func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) error {
 	return kerrors.NewAggregate(res.errs)
 }
 
-// guard sees to the finalizer before anything else is made, and stops when a
-// Tenant on its way out is not held by us.
+// guard adds the finalizer before any child is created. It returns false for a
+// terminating Tenant without the finalizer, which this operator does not own.
 func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool, err error) {
-	held := controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
-	if !t.DeletionTimestamp.IsZero() || held {
-		return held, nil
+	hasFinalizer := controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
+	if !t.DeletionTimestamp.IsZero() || hasFinalizer {
+		return hasFinalizer, nil
 	}
 	base := t.DeepCopy()
 	controllerutil.AddFinalizer(t, v1beta1.TenantFinalizer)
@@ -88,13 +89,13 @@ func (r *Reconciler) guard(ctx context.Context, t *v1beta1.Tenant) (proceed bool
 	return true, nil
 }
 
-// declare records the names that are about to be created. The write carries
-// the version that was judged, so it fails where the Tenant has changed or
-// gone since, and nothing is created for a Tenant that is not there.
+// declare records in the status the names of the namespaces that act then creates. The
+// write carries the resource version that was read. It fails if the Tenant has changed or
+// was deleted since, so nothing is created for a deleted Tenant.
 func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []string) error {
 	if declared(t, creates) {
-		// An earlier reconcile recorded them and came no further: no need to write
-		// again, but still to make sure of the Tenant.
+		// An earlier reconcile recorded the names and failed before it created them. The
+		// Tenant may have changed since, so it is read again.
 		return reconciler.VerifyUnchanged(ctx, r.Live, t, &v1beta1.Tenant{})
 	}
 	before := t.DeepCopy()
@@ -105,8 +106,9 @@ func (r *Reconciler) declare(ctx context.Context, t *v1beta1.Tenant, creates []s
 	return nil
 }
 
-// report writes the status if it changed, records events, and lets a Tenant go
-// that holds nothing any more. It returns the error that requires another reconcile.
+// report writes the status if it changed, and records events. It removes the finalizer
+// of a terminating Tenant that owns nothing any more. It returns the error that requires
+// another reconcile.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	t := o.tenant
 	before := t.DeepCopy()
@@ -118,9 +120,8 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 		return nil
 	}
-	// What was refused because it had changed meanwhile, or because another
-	// replica leads, says nothing about the Tenant; the reconcile that follows at once
-	// will have seen the change.
+	// A Conflict or a denial by the fence is no failure of the Tenant, so the status does
+	// not report it. The next reconcile follows at once and reads the change.
 	if res.retry != nil {
 		return res.retry
 	}

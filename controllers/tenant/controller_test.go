@@ -24,7 +24,7 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// denied is the answer of the API server to whoever does not lead.
+// denied is the API server's error for a write of a replica that is not the leader.
 func denied() error {
 	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New(message))
@@ -34,23 +34,23 @@ func denied() error {
 
 func fresh(t *v1beta1.Tenant) { t.Finalizers = nil }
 
-// Whatever a reconcile was about to write: a former leader is denied it, says nothing
-// of that, and is not held up by it.
-func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
+// The fence denies every kind of write of a former leader. The reconcile then returns
+// without an event or an error, and runs again soon.
+func TestFormerLeaderReportsNothing(t *testing.T) {
 	pending := func(t *v1beta1.Tenant) { t.Status = intent(t, []string{"a-dev"}, epoch) }
 	owner := tenant("a")
 	for wanting, tc := range map[string]struct {
 		objects []client.Object
 		tried   string // among the writes
 	}{
-		"to hold a new Tenant":   {[]client.Object{tenant("a", asking("dev"), fresh)}, "patch"},
-		"to declare a name":      {[]client.Object{tenant("a", asking("dev"))}, "status"},
-		"to create a namespace":  {[]client.Object{tenant("a", asking("dev"), pending)}, "apply"},
-		"to delete a namespace":  {[]client.Object{tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "delete"},
-		"to let a namespace go":  {[]client.Object{tenant("a", retaining, deleted, holding("a-dev")), namespace("a-dev", markedBy(owner))}, "patch"},
+		"to hold a new Tenant":   {[]client.Object{tenant("a", naming("dev"), fresh)}, "patch"},
+		"to declare a name":      {[]client.Object{tenant("a", naming("dev"))}, "status"},
+		"to create a namespace":  {[]client.Object{tenant("a", naming("dev"), pending)}, "apply"},
+		"to delete a namespace":  {[]client.Object{tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(owner))}, "delete"},
+		"to let a namespace go":  {[]client.Object{tenant("a", retaining, deleted, owning("a-dev")), namespace("a-dev", ownedBy(owner))}, "patch"},
 		"to let the Tenant go":   {[]client.Object{tenant("a", deleted)}, "patch"},
-		"to report a bad name":   {[]client.Object{tenant("a", asking("Dev"))}, "apply"},
-		"to let the admins read": {[]client.Object{tenant("a", asking("dev")), namespace("a-dev")}, "apply"},
+		"to report a bad name":   {[]client.Object{tenant("a", naming("Dev"))}, "apply"},
+		"to let the admins read": {[]client.Object{tenant("a", naming("dev")), namespace("a-dev")}, "apply"},
 	} {
 		t.Run(wanting, func(t *testing.T) {
 			tried := map[string]int{}
@@ -58,28 +58,28 @@ func TestWhoDoesNotLeadSaysNothing(t *testing.T) {
 			r, recorder := deniedWorld(t, refuse, tc.objects...)
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
 			if err != nil || result != (ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}) {
-				t.Errorf("got %v, %v, want another look soon", result, err)
+				t.Errorf("got %v, %v, want another reconcile soon", result, err)
 			}
 			if tried[tc.tried] == 0 {
-				t.Errorf("tried to %v, want to %s", tried, tc.tried)
+				t.Errorf("attempted %v, want %s", tried, tc.tried)
 			}
 			if n := len(recorder.Events); n > 0 {
-				t.Errorf("said %q, want nothing", <-recorder.Events)
+				t.Errorf("event %q, want none", <-recorder.Events)
 			}
 		})
 	}
 }
 
-// A late cache shows a namespace that we have deleted as if we had not: that is not
-// done again, nor told of again.
-func TestADeletionIsToldOfOnce(t *testing.T) {
-	owner := tenant("a", deleted, holding("a-dev"))
-	cached := namespace("a-dev", markedBy(owner))
+// A stale cache still shows a namespace that the operator has deleted. The operator
+// neither deletes nor reports it again.
+func TestDeletionIsReportedOnce(t *testing.T) {
+	owner := tenant("a", deleted, owning("a-dev"))
+	cached := namespace("a-dev", ownedBy(owner))
 	leaving, anew := cached.DeepCopy(), cached.DeepCopy()
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: epoch}, []string{"example.com/held"}
 	anew.UID = "another"
-	given := namespace("a-dev", markedBy(tenant("b")))
-	orphaned := namespace("a-dev", markedBy(owner), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })
+	given := namespace("a-dev", ownedBy(tenant("b")))
+	orphaned := namespace("a-dev", ownedBy(owner), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })
 	for is, tc := range map[string]struct {
 		live []client.Object
 		want int
@@ -103,29 +103,29 @@ func TestADeletionIsToldOfOnce(t *testing.T) {
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}); err != nil {
 				t.Fatal(err)
 			}
-			told := 0
+			reported := 0
 			for len(recorder.Events) > 0 {
 				if strings.Contains(<-recorder.Events, v1beta1.EventNamespaceDeleted) {
-					told++
+					reported++
 				}
 			}
-			if deletions != tc.want || told != tc.want {
-				t.Errorf("deleted %d times and told %d times, want %d", deletions, told, tc.want)
+			if deletions != tc.want || reported != tc.want {
+				t.Errorf("%d deletions and %d events, want %d", deletions, reported, tc.want)
 			}
 		})
 	}
 }
 
-// Only what the status lists can have been made, so of a Tenant on its way out only
-// that is asked for live: what is forgotten is not asked for in each reconcile again.
-func TestWhatIsForgottenIsNotAskedForAgain(t *testing.T) {
-	owner := tenant("a", deleted, asking("dev", "prod"), holding("a-prod"))
-	unseen := namespace("a-prod", markedBy(owner)) // by the cache
+// Names are declared in the status before creation. So a reconcile of a terminating
+// Tenant reads only the names of the status from the API server.
+func TestLiveReadsAreLimitedToRecordedNames(t *testing.T) {
+	owner := tenant("a", deleted, naming("dev", "prod"), owning("a-prod"))
+	unseen := namespace("a-prod", ownedBy(owner)) // not in the cache
 	r, _ := deniedWorld(t, func(string) error { return nil }, owner)
-	var asked []string
+	var read []string
 	r.Live = fakeBuilder(t, unseen).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			asked = append(asked, key.Name)
+			read = append(read, key.Name)
 			return c.Get(ctx, key, o, opts...)
 		},
 	}).Build()
@@ -133,20 +133,20 @@ func TestWhatIsForgottenIsNotAskedForAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"a-prod"}; !slices.Equal(asked, want) {
-		t.Errorf("asked the API server for %q, want %q", asked, want)
+	if want := []string{"a-prod"}; !slices.Equal(read, want) {
+		t.Errorf("live reads of %q, want %q", read, want)
 	}
 	if len(o.namespaces) != 1 || o.namespaces["a-prod"] == nil {
 		t.Errorf("found %v, want a-prod, which the cache does not show", o.namespaces)
 	}
 }
 
-// A stale cache shows claims that were taken back, and shows some that are new: the API
-// server decides what is reported as foreign.
-func TestForeignIsWhatTheAPIServerShows(t *testing.T) {
-	owner := tenant("a", asking("dev"))
-	claims, bare := namespace("x", markedBy(owner)), namespace("x")
-	anew := namespace("x", markedBy(tenant("b")))
+// A stale cache may show removed claims or miss new ones. The status reports as foreign
+// what the API server shows.
+func TestForeignNamespacesAreReadLive(t *testing.T) {
+	owner := tenant("a", naming("dev"))
+	claims, bare := namespace("x", ownedBy(owner)), namespace("x")
+	anew := namespace("x", ownedBy(tenant("b")))
 	for is, tc := range map[string]struct {
 		cached, live *corev1.Namespace
 		want         int
@@ -174,7 +174,7 @@ func TestForeignIsWhatTheAPIServerShows(t *testing.T) {
 	}
 }
 
-// deniedWorld is a Reconciler whose every write is answered by refuse.
+// deniedWorld returns a Reconciler whose writes all return the error of refuse.
 func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}

@@ -16,13 +16,13 @@ type action string
 
 const (
 	create   action = "create"   // in the spec, does not exist
-	keep     action = "keep"     // in the spec and ours: correct ownership metadata and binding
-	restrict action = "restrict" // ours under a name that is refused: only take rights away
-	wait     action = "wait"     // ours and terminating; nothing can be done in it
-	conflict action = "conflict" // in the spec, exists, and is not ours
-	remove   action = "remove"   // ours, no longer in the spec, policy Delete
-	release  action = "release"  // ours, no longer in the spec, policy Retain
-	forget   action = "forget"   // refused or no longer in the spec, and gone or never ours
+	keep     action = "keep"     // in the spec and owned: correct ownership metadata and binding
+	restrict action = "restrict" // owned under a refused name: only remove subjects
+	wait     action = "wait"     // owned and terminating: nothing can be created in it
+	conflict action = "conflict" // in the spec, exists, and is not owned
+	remove   action = "remove"   // owned, no longer in the spec, policy Delete
+	release  action = "release"  // owned, no longer in the spec, policy Retain
+	forget   action = "forget"   // refused or no longer in the spec, and deleted or never owned
 )
 
 // step is the decision about one namespace.
@@ -34,20 +34,20 @@ type step struct {
 
 // plan is the decision of one reconcile.
 type plan struct {
-	// invalid is what is wrong with names of the spec. They are not created.
+	// invalid holds the errors of refused names, whose namespaces are not created.
 	invalid field.ErrorList
-	// deleting: the Tenant is on its way out.
+	// deleting is true if the Tenant has a deletion timestamp.
 	deleting bool
-	// steps by namespace name, sorted.
+	// steps are sorted by namespace name.
 	steps []step
-	// strays are RoleBindings of the Tenant where it has no namespace.
+	// strays are RoleBindings of the Tenant outside its namespaces.
 	strays []*rbacv1.RoleBinding
 	// disown are namespaces with an owner reference that falsely names the
 	// Tenant: the garbage collector would delete them with it.
 	disown []*corev1.Namespace
 }
 
-// decide turns what was observed into what is to be done. It is pure.
+// decide returns the plan for an observation. It is pure.
 func decide(o *observation, operatorNamespace string) plan {
 	t := o.tenant
 	p := plan{deleting: !t.DeletionTimestamp.IsZero()}
@@ -55,16 +55,16 @@ func decide(o *observation, operatorNamespace string) plan {
 	if !p.deleting {
 		refused, p.invalid = refusedNames(t, operatorNamespace)
 	}
-	held := heldNames(t)
-	slices.Sort(held)
-	wanted, listed := wantedNames(t, refused), heldSet(t)
+	used := usedNames(t)
+	slices.Sort(used)
+	wanted, listed := wantedNames(t, refused), usedNameSet(t)
 	keeps := map[string]bool{}
-	for _, name := range held {
+	for _, name := range used {
 		live := o.namespaces[name]
 		ours := live != nil && ownsNamespace(t, listed, live)
-		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, leavingPolicy(t, live))}
-		// A namespace to create may exist where the cache is stale. If it does not,
-		// there is no binding in it either.
+		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
+		// A stale cache may not show a namespace that create finds to exist. Its binding
+		// must not be deleted as a stray.
 		keeps[name] = slices.Contains([]action{create, keep, restrict, wait, remove}, s.action)
 		p.steps = append(p.steps, s)
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {
@@ -80,25 +80,26 @@ func decide(o *observation, operatorNamespace string) plan {
 	return p
 }
 
-// strays are the Tenant's RoleBindings that must go by themselves: marked ones
-// outside its namespaces, and the one, marked or not, in a namespace let go.
+// strays returns the RoleBindings that act deletes one by one: those with the Tenant's
+// UID outside its namespaces, and the admins' binding in a released namespace.
 func strays(o *observation, steps []step, keeps map[string]bool) []*rbacv1.RoleBinding {
 	var out []*rbacv1.RoleBinding
-	for _, binding := range o.marked {
+	for _, binding := range o.claimedBindings {
 		if ownsChild(o.tenant, binding) && !keeps[binding.Namespace] {
 			out = append(out, binding)
 		}
 	}
 	for _, s := range steps {
 		binding := o.bindings[s.name]
-		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding, o.holders[s.name]) {
+		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding, o.otherTenants[s.name]) {
 			out = append(out, binding)
 		}
 	}
 	return out
 }
 
-// actionFor is the decision table for one namespace.
+// actionFor returns the action for one namespace. The order of the cases matters: refused
+// names precede wanted ones, and release precedes wait.
 func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v1beta1.NamespaceDeletionPolicy) action {
 	terminating := live != nil && !live.DeletionTimestamp.IsZero()
 	switch {
@@ -127,19 +128,18 @@ func actionFor(wanted, refused bool, live *corev1.Namespace, ours bool, policy v
 	}
 }
 
-// leavingPolicy is what becomes of one namespace if it leaves the Tenant. A
-// deletion with --cascade=orphan asks for the children to be kept, whatever the
-// spec says. The garbage collector then takes the owner references off and its
-// finalizer with them, perhaps before we look: a namespace of a Tenant that is
-// being deleted which has lost its owner reference is therefore kept.
-func leavingPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
+// removalPolicy returns the policy for one namespace that is removed from the Tenant. A
+// deletion with --cascade=orphan retains all namespaces and overrides the spec. The
+// garbage collector may have removed its finalizer and the owner references already. So a
+// terminating Tenant also retains each namespace without an owner reference to it.
+func removalPolicy(t *v1beta1.Tenant, live *corev1.Namespace) v1beta1.NamespaceDeletionPolicy {
 	if !t.DeletionTimestamp.IsZero() && live != nil && ownerIndex(t, live) < 0 {
 		return v1beta1.NamespaceRetain
 	}
 	return policyOf(t)
 }
 
-// policyOf is the policy that the spec, or the way of deletion, asks for.
+// policyOf returns the policy of the spec, or Retain for a deletion with --cascade=orphan.
 func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 	if !t.DeletionTimestamp.IsZero() && slices.Contains(t.Finalizers, metav1.FinalizerOrphanDependents) {
 		return v1beta1.NamespaceRetain
@@ -150,7 +150,7 @@ func policyOf(t *v1beta1.Tenant) v1beta1.NamespaceDeletionPolicy {
 	return v1beta1.NamespaceDelete
 }
 
-// creates are the names of the namespaces the plan creates.
+// creates returns the names of the namespaces that the plan creates.
 func (p plan) creates() []string {
 	var names []string
 	for _, s := range p.steps {

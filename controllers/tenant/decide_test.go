@@ -18,7 +18,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// tenant builds a Tenant as the API server would hand it out.
+// tenant builds a Tenant as the API server would return it.
 func tenant(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
 	t := &v1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}},
@@ -34,7 +34,7 @@ func tenant(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
 	return t
 }
 
-func asking(suffixes ...v1beta1.NamespaceSuffix) func(*v1beta1.Tenant) {
+func naming(suffixes ...v1beta1.NamespaceSuffix) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) { t.Spec.Namespaces = suffixes }
 }
 
@@ -46,8 +46,8 @@ func orphaning(t *v1beta1.Tenant) {
 	t.Finalizers = append(t.Finalizers, metav1.FinalizerOrphanDependents)
 }
 
-// holding records namespaces in the status, each with the UID that namespace() gives.
-func holding(names ...string) func(*v1beta1.Tenant) {
+// owning records namespaces in the status, each with the UID that namespace assigns.
+func owning(names ...string) func(*v1beta1.Tenant) {
 	return func(t *v1beta1.Tenant) {
 		for _, name := range names {
 			t.Status.Namespaces = append(t.Status.Namespaces,
@@ -64,9 +64,9 @@ func namespace(name string, with ...func(*corev1.Namespace)) *corev1.Namespace {
 	return ns
 }
 
-func markedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
+func ownedBy(t *v1beta1.Tenant) func(*corev1.Namespace) {
 	return func(ns *corev1.Namespace) {
-		m := namespaceMarks(t, "baseline")
+		m := namespaceMeta(t, "baseline")
 		ns.Labels, ns.Annotations = m.labels, m.annotations
 		if m.owner != nil {
 			ns.OwnerReferences = []metav1.OwnerReference{*m.owner}
@@ -94,71 +94,71 @@ func TestDecide(t *testing.T) {
 		want string
 	}{
 		"a namespace that does not exist is created": {
-			observed(tenant("a", asking("dev", "prod"))), "a-dev:create a-prod:create"},
-		"one that is ours is kept": {
-			observed(a, namespace("a-dev", markedBy(a))), "a-dev:keep"},
-		"one that lost its marks but was recorded is kept": {
-			observed(tenant("a", holding("a-dev")), namespace("a-dev")), "a-dev:keep"},
-		"one that exists without marks is not adopted": {
+			observed(tenant("a", naming("dev", "prod"))), "a-dev:create a-prod:create"},
+		"an owned one is kept": {
+			observed(a, namespace("a-dev", ownedBy(a))), "a-dev:keep"},
+		"a recorded one without ownership labels is kept": {
+			observed(tenant("a", owning("a-dev")), namespace("a-dev")), "a-dev:keep"},
+		"one without ownership labels is not adopted": {
 			observed(a, namespace("a-dev")), "a-dev:conflict"},
-		"one that another tenant marked is not adopted": {
-			observed(a, namespace("a-dev", markedBy(other))), "a-dev:conflict"},
+		"one with another tenant's ownership labels is not adopted": {
+			observed(a, namespace("a-dev", ownedBy(other))), "a-dev:conflict"},
 		"one that was made anew under a recorded name is not adopted": {
-			observed(tenant("a", holding("a-dev")), namespace("a-dev", func(ns *corev1.Namespace) { ns.UID = "new" })), "a-dev:conflict"},
+			observed(tenant("a", owning("a-dev")), namespace("a-dev", func(ns *corev1.Namespace) { ns.UID = "new" })), "a-dev:conflict"},
 		"nothing is done in a terminating one, and it is not made anew yet": {
-			observed(a, namespace("a-dev", markedBy(a), terminating)), "a-dev:wait"},
+			observed(a, namespace("a-dev", ownedBy(a), terminating)), "a-dev:wait"},
 		"a dropped one is removed": {
-			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:remove"},
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
 		"a dropped one is waited for while it terminates": {
-			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a), terminating)), "a-dev:keep a-old:wait"},
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a), terminating)), "a-dev:keep a-old:wait"},
 		"a dropped one that is gone is forgotten": {
-			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a))), "a-dev:keep a-old:forget"},
-		"a dropped one that was never ours is forgotten and left alone": {
-			observed(tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) {
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a))), "a-dev:keep a-old:forget"},
+		"a dropped one that was never owned is forgotten": {
+			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
 				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonNamespaceConflict})
-			}), namespace("a-dev", markedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
+			}), namespace("a-dev", ownedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
 		"a dropped one that was created but never recorded is removed": {
-			observed(tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) {
+			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
 				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonPending})
-			}), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:remove"},
+			}), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
 		"under Retain a dropped one is released": {
-			observed(tenant("a", retaining, holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a))), "a-dev:keep a-old:release"},
+			observed(tenant("a", retaining, owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:release"},
 		"a deleted tenant removes what is its own": {
-			observed(tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:remove"},
+			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:remove"},
 		"a deleted tenant creates nothing": {
 			observed(tenant("a", deleted)), "a-dev:forget"},
 		"a deleted tenant in conflict leaves the other's namespace alone": {
 			observed(tenant("a", deleted), namespace("a-dev")), "a-dev:forget"},
 		"a deleted tenant releases under Retain": {
-			observed(tenant("a", deleted, retaining, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
+			observed(tenant("a", deleted, retaining, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:release"},
 		"a tenant deleted with --cascade=orphan releases": {
-			observed(tenant("a", deleted, orphaning, holding("a-dev")), namespace("a-dev", markedBy(a))), "a-dev:release"},
+			observed(tenant("a", deleted, orphaning, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:release"},
 		"a deleted tenant keeps what the garbage collector has orphaned already": {
-			observed(tenant("a", deleted, holding("a-dev")), namespace("a-dev", markedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
+			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
 		"a dropped one that lost its owner reference is removed all the same": {
-			observed(tenant("a", holding("a-dev", "a-old")), namespace("a-dev", markedBy(a)),
-				namespace("a-old", markedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:keep a-old:remove"},
-		"one that is not ours is a conflict also while it terminates": {
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
+				namespace("a-old", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:keep a-old:remove"},
+		"a terminating one that is not owned is a conflict": {
 			observed(a, namespace("a-dev", terminating)), "a-dev:conflict"},
 		"one of another tenant is a conflict also while it terminates": {
-			observed(a, namespace("a-dev", markedBy(other), terminating)), "a-dev:conflict"},
+			observed(a, namespace("a-dev", ownedBy(other), terminating)), "a-dev:conflict"},
 		"one under a name that is refused keeps only rights that were given": {
-			observed(tenant("a", asking("system"), prefix("kube-"), holding("kube-system")), namespace("kube-system")), "kube-system:restrict"},
+			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")), namespace("kube-system")), "kube-system:restrict"},
 		"one under a name that is refused is waited for while it terminates": {
-			observed(tenant("a", asking("system"), prefix("kube-"), holding("kube-system")), namespace("kube-system", terminating)), "kube-system:wait"},
-		"one of a stranger under a name that is refused is left alone": {
-			observed(tenant("a", asking("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
+			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")), namespace("kube-system", terminating)), "kube-system:wait"},
+		"a foreign one under a refused name is forgotten": {
+			observed(tenant("a", naming("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
 		"names that only resemble reserved ones are created": {
-			observed(tenant("a", asking("rnetes", "openshifty", "defaulted", "leasehold-systems"), prefix("kube"))),
+			observed(tenant("a", naming("rnetes", "openshifty", "defaulted", "leasehold-systems"), prefix("kube"))),
 			"kubedefaulted:create kubeleasehold-systems:create kubeopenshifty:create kubernetes:create"},
-		"a name that is refused does not hold up the others": {
-			observed(tenant("a", asking("dev", "Bad"), holding("a-old")), namespace("a-old", markedBy(a))), "a-Bad:forget a-dev:create a-old:remove"},
+		"a refused name does not block the others": {
+			observed(tenant("a", naming("dev", "Bad"), owning("a-old")), namespace("a-old", ownedBy(a))), "a-Bad:forget a-dev:create a-old:remove"},
 		"one that an administrator handed over after a restore is kept": {
-			observed(a, namespace("a-dev", markedBy(former), func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
+			observed(a, namespace("a-dev", ownedBy(former), func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
 		"one of a former tenant of the same name is a conflict": {
-			observed(a, namespace("a-dev", markedBy(former))), "a-dev:conflict"},
+			observed(a, namespace("a-dev", ownedBy(former))), "a-dev:conflict"},
 		"a deleted tenant with bad names still lets go": {
-			observed(tenant("a", deleted, asking("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
+			observed(tenant("a", deleted, naming("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
 	} {
 		var got []string
 		for _, s := range decide(tc.o, "leasehold-system").steps {
@@ -175,14 +175,14 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		tenant *v1beta1.Tenant
 		want   string
 	}{
-		"reserved by concatenation":     {tenant("a", asking("system"), prefix("kube-")), `would be called "kube-system"`},
-		"reserved prefix without dash":  {tenant("a", asking("e-x"), prefix("kub")), `would be called "kube-x"`},
-		"openshift":                     {tenant("a", asking("monitoring"), prefix("openshift-")), "reserved"},
-		"default":                       {tenant("a", asking("ault"), prefix("def")), "reserved"},
-		"the operator's own":            {tenant("a", asking("system"), prefix("leasehold-")), "the operator's own"},
-		"too long by a derived prefix":  {tenant(strings.Repeat("a", 50), asking("0123456789012"), prefix("")), "must be no more than 63"},
-		"a name with a dot":             {tenant("a", asking("b.c")), "must not contain dots"},
-		"a prefix that is no DNS label": {tenant("a", asking("x"), prefix("A_")), "lower case"},
+		"reserved by concatenation":     {tenant("a", naming("system"), prefix("kube-")), `would be called "kube-system"`},
+		"reserved prefix without dash":  {tenant("a", naming("e-x"), prefix("kub")), `would be called "kube-x"`},
+		"openshift":                     {tenant("a", naming("monitoring"), prefix("openshift-")), "reserved"},
+		"default":                       {tenant("a", naming("ault"), prefix("def")), "reserved"},
+		"the operator's own":            {tenant("a", naming("system"), prefix("leasehold-")), "the operator's own"},
+		"too long by a derived prefix":  {tenant(strings.Repeat("a", 50), naming("0123456789012"), prefix("")), "must be no more than 63"},
+		"a name with a dot":             {tenant("a", naming("b.c")), "must not contain dots"},
+		"a prefix that is no DNS label": {tenant("a", naming("x"), prefix("A_")), "lower case"},
 	} {
 		p := decide(observed(tc.tenant), "leasehold-system")
 		if len(p.invalid) == 0 || slices.ContainsFunc(p.steps, func(s step) bool { return s.action != forget }) {
@@ -190,7 +190,7 @@ func TestDecideRefusesBadNames(t *testing.T) {
 			continue
 		}
 		if msg := p.invalid.ToAggregate().Error(); !strings.Contains(msg, tc.want) {
-			t.Errorf("%s: message %q does not say %q", reason, msg, tc.want)
+			t.Errorf("%s: message %q does not contain %q", reason, msg, tc.want)
 		}
 	}
 }
@@ -200,18 +200,18 @@ func prefix(p string) func(*v1beta1.Tenant) {
 }
 
 func binding(namespace string, t *v1beta1.Tenant) *rbacv1.RoleBinding {
-	m := childMarks(t)
+	m := childMeta(t)
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName, UID: types.UID("uid-rb-" + namespace),
 		Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}}
 }
 
 func TestDecideFindsStrayRights(t *testing.T) {
-	a := tenant("a", retaining, holding("a-dev", "a-old"))
-	o := observed(a, namespace("a-dev", markedBy(a)), namespace("a-old", markedBy(a)))
+	a := tenant("a", retaining, owning("a-dev", "a-old"))
+	o := observed(a, namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a)))
 	inKept, inReleased, elsewhere := binding("a-dev", a), binding("a-old", a), binding("conflicted", a)
 	forged := binding("forged", a)
 	forged.Annotations[v1beta1.AnnotationTenantUID] = "uid-b"
-	o.marked = []*rbacv1.RoleBinding{inKept, inReleased, elsewhere, forged}
+	o.claimedBindings = []*rbacv1.RoleBinding{inKept, inReleased, elsewhere, forged}
 	got := map[string]bool{}
 	for _, s := range decide(o, "").strays {
 		got[s.Namespace] = true
@@ -220,75 +220,75 @@ func TestDecideFindsStrayRights(t *testing.T) {
 		t.Errorf("strays (-want +got):\n%s", diff)
 	}
 
-	// A late cache shows the binding that we have just made before its namespace.
-	fresh := tenant("a", asking("dev"))
+	// A stale cache may show a new binding before its new namespace.
+	fresh := tenant("a", naming("dev"))
 	early := observed(fresh)
-	early.marked = []*rbacv1.RoleBinding{binding("a-dev", fresh)}
+	early.claimedBindings = []*rbacv1.RoleBinding{binding("a-dev", fresh)}
 	if p := decide(early, ""); len(p.strays) > 0 || !slices.Equal(p.creates(), []string{"a-dev"}) {
-		t.Errorf("a right in a namespace that is asked for must stay: strays %v, creates %v", p.strays, p.creates())
+		t.Errorf("the binding in a namespace of the spec is a stray: strays %v, creates %v", p.strays, p.creates())
 	}
 
-	// An admin who strips the marks off the binding must not keep the right.
+	// An admin who removes the ownership labels must not retain the right.
 	bare := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-old", Name: adminBindingName, UID: "bare"}}
-	o.marked, o.bindings["a-old"] = nil, bare
+	o.claimedBindings, o.bindings["a-old"] = nil, bare
 	if strays := decide(o, "").strays; len(strays) != 1 || strays[0] != bare {
-		t.Errorf("the stripped binding in a released namespace must go, got %v", strays)
+		t.Errorf("strays %v, want the binding without labels in a released namespace", strays)
 	}
 }
 
 func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
-	a := tenant("a", holding("a-dev"))
-	victim := namespace("victim", markedBy(a))
+	a := tenant("a", owning("a-dev"))
+	victim := namespace("victim", ownedBy(a))
 	labelled := namespace("labelled", func(ns *corev1.Namespace) {
 		ns.Annotations = map[string]string{v1beta1.AnnotationTenantUID: "uid-a"}
 	})
-	o := observed(a, namespace("a-dev", markedBy(a)))
+	o := observed(a, namespace("a-dev", ownedBy(a)))
 	o.foreign = []*corev1.Namespace{victim, labelled}
 	p := decide(o, "")
 	if len(p.disown) != 1 || p.disown[0] != victim {
-		t.Errorf("disown = %v, want just the victim: an annotation does no harm", namesOf(p.disown))
+		t.Errorf("disown = %v, want only the victim: an annotation causes no deletion", namesOf(p.disown))
 	}
 
-	// A listed name is no protection: the namespace is a stranger's all the same.
+	// A namespace under a listed name is foreign too, and is disowned.
 	planted := namespace("a-prod", func(ns *corev1.Namespace) {
 		ns.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: a.UID}}
 	})
 	for state, with := range map[string]func(*v1beta1.Tenant){
-		"asked for": asking("prod"),
+		"asked for": naming("prod"),
 		"no longer asked": func(x *v1beta1.Tenant) {
 			x.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-prod", Reason: v1beta1.ReasonNamespaceConflict}}
 		},
-		"being deleted": func(x *v1beta1.Tenant) { asking("prod")(x); deleted(x) },
+		"being deleted": func(x *v1beta1.Tenant) { naming("prod")(x); deleted(x) },
 	} {
 		if got := decide(observed(tenant("a", with), planted), "").disown; len(got) != 1 || got[0] != planted {
 			t.Errorf("%s: disown = %v, want the listed namespace in conflict", state, namesOf(got))
 		}
 	}
 	if len(p.steps) != 1 {
-		t.Errorf("a claim must not become a step: %v", p.steps)
+		t.Errorf("a claim became a step: %v", p.steps)
 	}
 }
 
-func TestRetainMarksHaveNoOwner(t *testing.T) {
-	if m := namespaceMarks(tenant("a", retaining), ""); m.owner != nil {
-		t.Error("under Retain the garbage collector must have nothing to go by")
+func TestNamespaceMeta(t *testing.T) {
+	if m := namespaceMeta(tenant("a", retaining), ""); m.owner != nil {
+		t.Error("under Retain the namespace has an owner reference")
 	}
-	if m := namespaceMarks(tenant("a"), ""); m.owner == nil || !*m.owner.Controller {
-		t.Error("under Delete the Tenant is the controller")
+	if m := namespaceMeta(tenant("a"), ""); m.owner == nil || !*m.owner.Controller {
+		t.Error("under Delete the namespace has no controller reference")
 	}
-	if m := namespaceMarks(tenant("a"), ""); m.labels[labelPodSecurity] != "" {
-		t.Error("without a level no pod-security label is set")
+	if m := namespaceMeta(tenant("a"), ""); m.labels[labelPodSecurity] != "" {
+		t.Error("a pod-security label is set without a level")
 	}
 }
 
-func TestUnmarkTakesOnlyOurs(t *testing.T) {
+func TestRemoveOwnershipMetaKeepsForeignMetadata(t *testing.T) {
 	a := tenant("a")
-	ns := namespace("a-dev", markedBy(a), func(ns *corev1.Namespace) {
+	ns := namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) {
 		ns.Labels["team"], ns.Annotations["note"] = "x", "y"
 		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
 	})
-	if !unmark(a, ns) || unmark(a, ns) {
-		t.Error("unmark reports whether there was anything to take off")
+	if !removeOwnershipMeta(a, ns) || removeOwnershipMeta(a, ns) {
+		t.Error("removeOwnershipMeta does not report whether it removed anything")
 	}
 	want := namespace("a-dev", func(ns *corev1.Namespace) {
 		ns.Labels = map[string]string{"team": "x", labelPodSecurity: "baseline"}
@@ -296,6 +296,6 @@ func TestUnmarkTakesOnlyOurs(t *testing.T) {
 		ns.OwnerReferences = []metav1.OwnerReference{{Kind: "Thing", UID: "z"}}
 	})
 	if diff := cmp.Diff(want, ns); diff != "" {
-		t.Errorf("after unmark (-want +got):\n%s", diff)
+		t.Errorf("after removeOwnershipMeta (-want +got):\n%s", diff)
 	}
 }

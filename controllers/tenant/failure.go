@@ -11,20 +11,20 @@ import (
 	"leasehold.dev/controllers/internal/denial"
 )
 
-// foreignError is the error for an object that exists and is not the Tenant's.
+// foreignError reports that an object exists and does not belong to the Tenant.
 type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it, and the operator creates its own", e.kind, e.name)
 }
 
-// bindError is the error for a role that the operator may not bind the admins to.
+// bindError reports that RBAC forbids the operator to bind the admins to a role.
 type bindError struct {
 	role string
 	err  error
 }
 
-// Error leaves out the answer of the API server, which lists every rule of the role.
+// Error omits the API server's message, which lists every rule of the role.
 func (e bindError) Error() string {
 	return fmt.Sprintf("the operator lacks the right bind on ClusterRole %s, so binding the admins to it is forbidden; "+
 		"add %s to the resourceNames beside bind in the operator's ClusterRole (config/rbac/manager_role.yaml), "+
@@ -33,8 +33,8 @@ func (e bindError) Error() string {
 
 func (e bindError) Unwrap() error { return e.err }
 
-// handover explains how an administrator gives a namespace to the Tenant that belonged
-// to a Tenant of the same name before, as after a restore; "" where none did.
+// handover returns the command that hands over a namespace of a former Tenant of the same
+// name, as after a restore. It returns "" if there was no such Tenant.
 func handover(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 	if !isOrphaned(t, ns) || isControlledByOther(t, ns) || !ns.DeletionTimestamp.IsZero() {
 		return ""
@@ -44,7 +44,7 @@ func handover(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 		ns.Name, t.Name, ns.Annotations[v1beta1.AnnotationTenantUID], ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
 
-// reasonFor names a failure.
+// reasonFor maps an error to a condition reason.
 func reasonFor(err error) string {
 	var foreign foreignError
 	switch {
@@ -59,13 +59,13 @@ func reasonFor(err error) string {
 	return v1beta1.ReasonReconcileFailed
 }
 
-// terminatingCause: the API server refused because the namespace is on its way
-// out, which the cache did not show yet.
+// terminatingCause reports whether the API server refused a write because the namespace
+// is terminating, which a stale cache does not show.
 func terminatingCause(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// remaining is what a terminating namespace says it waits for.
+// remaining returns the message of the condition that delays a namespace's deletion.
 func remaining(ns *corev1.Namespace) string {
 	for _, c := range ns.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {

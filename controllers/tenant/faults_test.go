@@ -19,8 +19,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// requestsOf returns what the reconciles of a scenario request, and the state that they end in. A
-// third request of the same name is what a settled Tenant costs, and is left out.
+// requestsOf returns the requests of a scenario's reconciles, and the final state. It omits
+// the third and later requests of one name, which a reconciled Tenant repeats.
 func requestsOf(t *testing.T, s scenario) (requests []string, state string) {
 	t.Helper()
 	r := newRecording(t, s)
@@ -34,8 +34,8 @@ func requestsOf(t *testing.T, s scenario) (requests []string, state string) {
 	return requests, r.state()
 }
 
-// failed reconciles until the request of that name is sent, and answers that one with err. It
-// returns how that reconcile ended.
+// failed reconciles until the request of that name is sent, and fails it with err. It
+// returns the result of that reconcile.
 func failed(t *testing.T, s scenario, request string, err error) (*recording, ctrl.Result, error) {
 	t.Helper()
 	r := newRecording(t, s)
@@ -55,7 +55,7 @@ func failed(t *testing.T, s scenario, request string, err error) (*recording, ct
 	return nil, ctrl.Result{}, nil
 }
 
-// reaches reports whether further reconciles come to that state.
+// reaches reports whether further reconciles reach that state.
 func (r *recording) reaches(state string) bool {
 	r.t.Helper()
 	for range mostReconciles {
@@ -68,9 +68,9 @@ func (r *recording) reaches(state string) bool {
 	return false
 }
 
-// TestEachRequestThatFails tests that no failure is swallowed, that each is reported in the same
-// words (testdata/failures.txt), and that the reconciles after it come to the same end.
-func TestEachRequestThatFails(t *testing.T) {
+// TestFailedRequestsAreReported tests that each failure is reported with the message recorded in
+// testdata/failures.txt, and that the next reconciles reach the same state.
+func TestFailedRequestsAreReported(t *testing.T) {
 	boom := errors.New("boom")
 	reports, all := map[string]bool{}, scenarios()
 	reads := map[string]bool{} // that failed already: each scenario has them
@@ -99,9 +99,9 @@ func TestEachRequestThatFails(t *testing.T) {
 	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(reports)), "\n")+"\n", "failures.txt")
 }
 
-// TestEachWriteThatIsRefused tests that a Conflict and a denial by the fence are no failures: the
-// Tenant is reconciled again soon, and neither an event nor a condition reports them.
-func TestEachWriteThatIsRefused(t *testing.T) {
+// TestRefusedWritesAreNoFailures tests that a Conflict and a denial by the fence are no
+// failures. The Tenant is reconciled again soon, and no event or condition reports them.
+func TestRefusedWritesAreNoFailures(t *testing.T) {
 	conflict := apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 	for name, s := range scenarios() {
 		t.Run(name, func(t *testing.T) {
@@ -128,9 +128,9 @@ func TestEachWriteThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestEachObjectThatIsGone tests that what others have deleted in the middle of a reconcile is a
-// failure only where the Tenant has to have it.
-func TestEachObjectThatIsGone(t *testing.T) {
+// TestObjectsDeletedDuringReconcile tests that an object deleted during a reconcile is a failure only
+// if the Tenant requires it.
+func TestObjectsDeletedDuringReconcile(t *testing.T) {
 	needed := []string{
 		"Retain is asked for: patch as leasehold Namespace a-dev",
 		"another role, not held: patch as leasehold RoleBinding a-dev/leasehold:tenant-admin",
@@ -156,9 +156,9 @@ func TestEachObjectThatIsGone(t *testing.T) {
 	}
 }
 
-// TestALateCache tests that a cache which shows each reconcile of two the same world changes
-// neither the end nor the events.
-func TestALateCache(t *testing.T) {
+// TestStaleCache tests that a cache that is updated only before every second reconcile
+// changes neither the final state nor the events.
+func TestStaleCache(t *testing.T) {
 	for name, s := range scenarios() {
 		prompt, late := newRecording(t, s), newRecording(t, s)
 		prompt.settle()
@@ -177,8 +177,9 @@ func TestALateCache(t *testing.T) {
 	}
 }
 
-// What a reconcile has done before it is refused is reported, since the next one does it no more.
-func TestRefusedReconcileReportsWhatItHasDone(t *testing.T) {
+// A reconcile that is refused reports its earlier writes, since the next one does not
+// repeat them.
+func TestRefusedReconcileReportsEarlierWrites(t *testing.T) {
 	conflict := apierrors.NewConflict(corev1.Resource("x"), "x", errors.New("changed"))
 	for _, tc := range []struct{ scenario, refused, reported string }{
 		{"created", "apply as leasehold Namespace a-prod", `NamespaceCreated Create "created namespace a-dev"`},

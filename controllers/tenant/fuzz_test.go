@@ -11,8 +11,8 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// seeds are specs that have been trouble somewhere: empty, huge, unicode,
-// reserved by concatenation, overlapping, and not a spec at all.
+// seeds are specs with known difficulties: empty, huge, Unicode, a reserved name made of
+// prefix and suffix, overlapping names, and invalid JSON.
 var seeds = []string{
 	`{}`,
 	`{"metadata":{"name":"a"},"spec":{"namespaces":["dev"],"admins":[{"kind":"User","name":"ann"}]}}`,
@@ -36,21 +36,20 @@ func fuzzTenant(f *testing.F, check func(*testing.T, *v1beta1.Tenant)) {
 	})
 }
 
-// FuzzDecide: whatever the spec says and whatever admission let through, no
-// panic, no step on a reserved name or on a name the API server would refuse,
-// and nothing is created for a Tenant on its way out.
+// FuzzDecide checks that decide does not panic for any spec. It never acts on a reserved
+// or invalid name, and creates nothing for a terminating Tenant.
 func FuzzDecide(f *testing.F) {
 	fuzzTenant(f, func(t *testing.T, x *v1beta1.Tenant) {
 		if x.UID == "" {
 			x.UID = "uid"
 		}
 		o := observed(x)
-		for i, name := range heldNames(x) {
+		for i, name := range usedNames(x) {
 			ns := namespace(name)
 			switch i % 3 {
-			case 0: // a stranger's
+			case 0: // foreign
 			case 1:
-				markedBy(x)(ns)
+				ownedBy(x)(ns)
 			default:
 				continue // does not exist
 			}
@@ -63,11 +62,11 @@ func FuzzDecide(f *testing.F) {
 				t.Fatalf("%s on %q", s.action, s.name)
 			}
 			if s.action == create && !x.DeletionTimestamp.IsZero() {
-				t.Fatalf("create %q for a Tenant on its way out", s.name)
+				t.Fatalf("create %q for a terminating Tenant", s.name)
 			}
-			stranger := s.live != nil && s.live.Annotations == nil && recordedAs(x, s.name) != string(s.live.UID)
-			if stranger && (s.action == remove || s.action == release || s.action == keep) {
-				t.Fatalf("%s on %q, which is a stranger's", s.action, s.name)
+			isForeign := s.live != nil && s.live.Annotations == nil && recordedAs(x, s.name) != string(s.live.UID)
+			if isForeign && (s.action == remove || s.action == release || s.action == keep) {
+				t.Fatalf("%s on %q, which is foreign", s.action, s.name)
 			}
 		}
 		res := ended()
@@ -77,7 +76,7 @@ func FuzzDecide(f *testing.F) {
 		status := summarize(o, p, res, epoch)
 		for _, c := range status.Conditions {
 			if c.Reason == "" || len(c.Message) > 32768 || (c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionUnknown) {
-				t.Fatalf("condition %+v would be refused or says nothing", c)
+				t.Fatalf("condition %+v is invalid or has no message", c)
 			}
 		}
 	})
@@ -92,9 +91,10 @@ func recordedAs(x *v1beta1.Tenant, name string) string {
 	return ""
 }
 
-// FuzzWebhook: no input makes the webhooks panic, and a refusal says why.
+// FuzzWebhook checks that no input makes the webhooks panic, and that a refusal has a
+// message.
 func FuzzWebhook(f *testing.F) {
-	w := webhook(f, tenant("team-a", asking("x"), prefix("team-a-")))
+	w := webhook(f, tenant("team-a", naming("x"), prefix("team-a-")))
 	fuzzTenant(f, func(t *testing.T, x *v1beta1.Tenant) {
 		before := len(x.Spec.Namespaces)
 		if err := w.Default(t.Context(), x); err != nil {
@@ -114,7 +114,7 @@ func FuzzWebhook(f *testing.F) {
 			func() error { _, err := w.ValidateDelete(t.Context(), x); return err },
 		} {
 			if err := judge(); err != nil && len(err.Error()) < 10 {
-				t.Fatalf("refused without saying why: %v", err)
+				t.Fatalf("refused without a message: %v", err)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// series are the metrics of the world.
+// series returns the metrics of the controller.
 func (w *world) series() string {
 	w.t.Helper()
 	registry := prometheus.NewRegistry()
@@ -33,8 +33,8 @@ func (w *world) series() string {
 	return strings.Join(lines, "")
 }
 
-// TestReconcileGolden records what the operator reads past the cache, writes and reports until
-// nothing is left to do.
+// TestReconcileGolden records the operator's live reads, writes and events until the
+// Tenant is reconciled.
 func TestReconcileGolden(t *testing.T) {
 	var got strings.Builder
 	all := scenarios()

@@ -14,15 +14,16 @@ import (
 
 // Field indexes of the cache.
 const (
-	// indexClaims: namespaces and role bindings by the Tenant UIDs they claim.
+	// indexClaims maps a Tenant UID to the namespaces and role bindings that carry it.
 	indexClaims = "leasehold.dev/claims"
-	// indexHolds: Tenants by the full names of the namespaces they ask for or hold.
-	indexHolds = "leasehold.dev/holds"
-	// indexReady: Tenants by the status of their Ready condition.
+	// indexNamespaces maps the full name of a namespace to the Tenants that name it in
+	// their spec or status.
+	indexNamespaces = "leasehold.dev/holds"
+	// indexReady maps a status of the Ready condition to Tenants.
 	indexReady = "leasehold.dev/ready"
 )
 
-// addIndexes registers the indexes; it has to run before the cache starts.
+// addIndexes registers the indexes. It must run before the cache starts.
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	claimed := func(o client.Object) []string {
 		var uids []string
@@ -38,7 +39,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	}{
 		{&corev1.Namespace{}, indexClaims, claimed},
 		{&rbacv1.RoleBinding{}, indexClaims, claimed},
-		{&v1beta1.Tenant{}, indexHolds, func(o client.Object) []string { return heldNames(o.(*v1beta1.Tenant)) }},
+		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
 		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return []string{readyStatus(o.(*v1beta1.Tenant))} }},
 	} {
 		if err := indexer.IndexField(ctx, index.object, index.name, index.keys); err != nil {
@@ -48,7 +49,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// readyStatus is the status of the Ready condition, Unknown if there is none.
+// readyStatus returns the status of the Ready condition, or Unknown if there is none.
 func readyStatus(t *v1beta1.Tenant) string {
 	if c := meta.FindStatusCondition(t.Status.Conditions, v1beta1.ConditionReady); c != nil {
 		return string(c.Status)

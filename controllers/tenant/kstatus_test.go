@@ -11,8 +11,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting/reportingtest"
 )
 
-// reportedStatuses returns the Tenant with each status that the operator reports in the scenarios,
-// and where a write fails.
+// reportedStatuses returns the Tenant with each status that the operator writes in the
+// scenarios and after failed writes.
 func reportedStatuses(t *testing.T) []client.Object {
 	t.Helper()
 	var all []client.Object
@@ -33,8 +33,8 @@ func reportedStatuses(t *testing.T) []client.Object {
 	return all
 }
 
-// A status means to deployment tools what this table has for its Ready condition. Failed is what
-// only a person can solve; the operator retries what is InProgress.
+// The table maps each reason of Ready to the kstatus that deployment tools compute. Failed
+// requires a user's action; the operator retries while it is InProgress.
 func TestKstatus(t *testing.T) {
 	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False NamespaceConflict":    status.FailedStatus,

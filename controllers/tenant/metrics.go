@@ -6,14 +6,13 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// metrics of this kind. Their names are part of the product.
+// metrics of this kind. Their names are an interface for dashboards and alerts.
 type metrics struct {
 	added, removed prometheus.Counter
 	namespaces     *prometheus.GaugeVec
 }
 
-// newMetrics makes the metrics and registers them. Where another controller of
-// the process has registered them already, that one's are shared.
+// newMetrics registers the metrics. Controllers of one process share them.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		added: prometheus.NewCounter(prometheus.CounterOpts{

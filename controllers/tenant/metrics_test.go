@@ -10,25 +10,25 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Each namespace that is made or lost is counted once, however often the Tenant is reconciled, and
-// however the namespace is lost. What is not the Tenant's is not among those that it owns.
-func TestNamespacesAreCountedOnce(t *testing.T) {
+// Each creation and removal of a namespace is counted once, independent of the number of
+// reconciles. Foreign namespaces do not count as owned.
+func TestNamespaceMetricsCountOnce(t *testing.T) {
 	type counts struct{ Added, Removed, Owned float64 }
-	kept := tenant("a", asking("dev"), holding("a-dev"))
-	dropped := tenant("a", asking("dev"), holding("a-dev", "a-old"))
-	letGo := tenant("a", asking("dev"), retaining, holding("a-dev", "a-old"))
+	kept := tenant("a", naming("dev"), owning("a-dev"))
+	dropped := tenant("a", naming("dev"), owning("a-dev", "a-old"))
+	letGo := tenant("a", naming("dev"), retaining, owning("a-dev", "a-old"))
 	for name, tc := range map[string]struct {
 		objects []client.Object
 		want    counts
 	}{
-		"created":      {[]client.Object{tenant("a", asking("dev", "prod"))}, counts{Added: 2, Owned: 2}},
-		"in place":     {[]client.Object{kept, namespace("a-dev", markedBy(kept))}, counts{Owned: 1}},
-		"a stranger's": {[]client.Object{tenant("a", asking("dev", "prod")), namespace("a-prod")}, counts{Added: 1, Owned: 1}},
-		"deleted": {[]client.Object{dropped, namespace("a-dev", markedBy(dropped)), namespace("a-old", markedBy(dropped))},
+		"created":      {[]client.Object{tenant("a", naming("dev", "prod"))}, counts{Added: 2, Owned: 2}},
+		"in place":     {[]client.Object{kept, namespace("a-dev", ownedBy(kept))}, counts{Owned: 1}},
+		"a stranger's": {[]client.Object{tenant("a", naming("dev", "prod")), namespace("a-prod")}, counts{Added: 1, Owned: 1}},
+		"deleted": {[]client.Object{dropped, namespace("a-dev", ownedBy(dropped)), namespace("a-old", ownedBy(dropped))},
 			counts{Removed: 1, Owned: 1}},
-		"let go": {[]client.Object{letGo, namespace("a-dev", markedBy(letGo)), namespace("a-old", markedBy(letGo))},
+		"let go": {[]client.Object{letGo, namespace("a-dev", ownedBy(letGo)), namespace("a-old", ownedBy(letGo))},
 			counts{Removed: 1, Owned: 1}},
-		"gone by itself": {[]client.Object{dropped, namespace("a-dev", markedBy(dropped))}, counts{Owned: 1}},
+		"gone by itself": {[]client.Object{dropped, namespace("a-dev", ownedBy(dropped))}, counts{Owned: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := make([]client.Object, len(tc.objects))
@@ -49,9 +49,9 @@ func TestNamespacesAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A Tenant that is gone has no series, and another one of its name is reconciled without delay.
-func TestTheSeriesGoesWithTheTenant(t *testing.T) {
-	w := newWorld(t, tenant("a", asking("dev")))
+// A deleted Tenant has no series, and a new one of its name is reconciled without delay.
+func TestSeriesIsDeletedWithTheTenant(t *testing.T) {
+	w := newWorld(t, tenant("a", naming("dev")))
 	w.must(w.reconcile())
 	if n := testutil.CollectAndCount(w.r.metrics.namespaces); n != 1 {
 		t.Fatalf("%d series, want 1", n)
@@ -63,9 +63,9 @@ func TestTheSeriesGoesWithTheTenant(t *testing.T) {
 	w.sync()
 	w.must(w.reconcile())
 	if n := testutil.CollectAndCount(w.r.metrics.namespaces); n != 0 {
-		t.Errorf("%d series of a Tenant that is gone, want none", n)
+		t.Errorf("%d series of a deleted Tenant, want none", n)
 	}
-	if at, known := w.r.looks.Load("a"); known {
-		t.Errorf("the last look at a Tenant that is gone, at %v, is remembered", at)
+	if at, known := w.r.lastReconciled.Load("a"); known {
+		t.Errorf("the last reconcile of a deleted Tenant is still recorded: %v", at)
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Names of what the operator makes for a Tenant.
+// Names of the objects that the operator creates for a Tenant.
 const (
-	// adminBindingName is the RoleBinding of the admins, one in each namespace.
+	// adminBindingName is the name of the admins' RoleBinding in each namespace.
 	adminBindingName = "leasehold:tenant-admin"
-	// readerNamePrefix and the Tenant's name make the name of the ClusterRole
-	// and ClusterRoleBinding by which admins read their own Tenant.
+	// readerNamePrefix precedes the Tenant's name in the name of the ClusterRole and
+	// ClusterRoleBinding by which admins read their own Tenant.
 	readerNamePrefix = "leasehold:tenant-reader:"
 )
 
-// prefixOf returns the prefix in force. The webhook writes the default into the
-// spec; where it did not run, the same default is derived here.
+// prefixOf returns the prefix of the namespaces. The webhook writes the default into the
+// spec. If the webhook did not run, prefixOf derives the same default.
 func prefixOf(t *v1beta1.Tenant) string {
 	if t.Spec.NamespacePrefix != "" {
 		return t.Spec.NamespacePrefix
@@ -29,8 +29,7 @@ func prefixOf(t *v1beta1.Tenant) string {
 	return t.Name + "-"
 }
 
-// namespaceNames returns the full names of the namespaces asked for, in the
-// order of the spec.
+// namespaceNames returns the full names of the namespaces of the spec, in its order.
 func namespaceNames(t *v1beta1.Tenant) []string {
 	prefix := prefixOf(t)
 	names := make([]string, 0, len(t.Spec.Namespaces))
@@ -40,8 +39,9 @@ func namespaceNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// heldNames returns the full names the Tenant asks for or still holds.
-func heldNames(t *v1beta1.Tenant) []string {
+// usedNames returns the full names of the namespaces of the spec, then those that only
+// the status records.
+func usedNames(t *v1beta1.Tenant) []string {
 	names := namespaceNames(t)
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -55,17 +55,17 @@ func heldNames(t *v1beta1.Tenant) []string {
 	return names
 }
 
-// heldSet is heldNames as a set.
-func heldSet(t *v1beta1.Tenant) map[string]bool {
+// usedNameSet returns usedNames as a set.
+func usedNameSet(t *v1beta1.Tenant) map[string]bool {
 	set := map[string]bool{}
-	for _, name := range heldNames(t) {
+	for _, name := range usedNames(t) {
 		set[name] = true
 	}
 	return set
 }
 
-// listedNames are the names that the status records, with the UID that it records, or "".
-func listedNames(t *v1beta1.Tenant) map[string]types.UID {
+// recordedUIDs maps each namespace name of the status to its UID, which may be "".
+func recordedUIDs(t *v1beta1.Tenant) map[string]types.UID {
 	names := map[string]types.UID{}
 	for _, ns := range t.Status.Namespaces {
 		names[ns.Name] = ns.UID
@@ -73,16 +73,15 @@ func listedNames(t *v1beta1.Tenant) map[string]types.UID {
 	return names
 }
 
-// validateNames returns what is wrong with the full names of the namespaces.
+// validateNames returns the errors of the full names of the namespaces.
 func validateNames(t *v1beta1.Tenant, operatorNamespace string) field.ErrorList {
 	_, errs := refusedNames(t, operatorNamespace)
 	return errs
 }
 
-// refusedNames returns the full names of the spec that may not be used, and why.
-// The CRD's rules cover most of it at admission. They cannot know the operator's
-// namespace or a prefix that was never written, and the reconciler relies on the
-// names whatever admission did.
+// refusedNames returns the full names of the spec that are refused, and their errors. The
+// CRD's rules check most of this at admission. They cannot check the operator's namespace
+// or a default prefix. The reconciler must not depend on admission, so it checks again.
 func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool, field.ErrorList) {
 	var errs field.ErrorList
 	refused := map[string]bool{}
@@ -95,9 +94,9 @@ func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool,
 				fmt.Sprintf("the namespace would be called %q%s", name, message)))
 		}
 	}
-	if n := len(heldNames(t)); n > v1beta1.MaxStatusNamespaces {
+	if n := len(usedNames(t)); n > v1beta1.MaxStatusNamespaces {
 		errs = append(errs, field.TooMany(path, n, v1beta1.MaxStatusNamespaces))
-		listed := listedNames(t) // these have a place in the status already
+		listed := recordedUIDs(t) // they count towards the limit already
 		for _, name := range names {
 			if _, isListed := listed[name]; !isListed {
 				refused[name] = true
@@ -107,7 +106,7 @@ func refusedNames(t *v1beta1.Tenant, operatorNamespace string) (map[string]bool,
 	return refused, errs
 }
 
-// refusals returns why a namespace may not have this name.
+// refusals returns the reasons why a namespace must not have this name.
 func refusals(name, operatorNamespace string) []string {
 	switch {
 	case reserved(name):

@@ -15,13 +15,13 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// The status has room for so many names. One more is refused, unless it has a place there
-// already.
-func TestTheStatusBoundsTheNames(t *testing.T) {
+// The status has a maximum number of names. Names beyond it are refused unless the status
+// records them already.
+func TestStatusLimitsNames(t *testing.T) {
 	holdingMany := func(n int) func(*v1beta1.Tenant) {
 		return func(t *v1beta1.Tenant) {
 			for i := range n {
-				holding(fmt.Sprintf("old-%d", i))(t)
+				owning(fmt.Sprintf("old-%d", i))(t)
 			}
 		}
 	}
@@ -33,10 +33,10 @@ func TestTheStatusBoundsTheNames(t *testing.T) {
 		v1beta1.MaxStatusNamespaces - 1: {tenant: tenant("a", holdingMany(v1beta1.MaxStatusNamespaces-2))},
 		v1beta1.MaxStatusNamespaces:     {tenant: tenant("a", holdingMany(v1beta1.MaxStatusNamespaces-1))},
 		v1beta1.MaxStatusNamespaces + 1: {
-			tenant:  tenant("a", asking("dev", "prod"), holding("a-prod"), holdingMany(v1beta1.MaxStatusNamespaces-1)),
+			tenant:  tenant("a", naming("dev", "prod"), owning("a-prod"), holdingMany(v1beta1.MaxStatusNamespaces-1)),
 			refused: []string{"a-dev"}, invalid: true},
 	} {
-		if n := len(heldNames(tc.tenant)); n != held {
+		if n := len(usedNames(tc.tenant)); n != held {
 			t.Fatalf("%d names, want %d", n, held)
 		}
 		refused, errs := refusedNames(tc.tenant, "leasehold-system")
@@ -50,10 +50,9 @@ func TestTheStatusBoundsTheNames(t *testing.T) {
 	}
 }
 
-// What a namespace that is let go loses is what is the Tenant's, and no more: a reference
-// to a predecessor is one to an object that is gone, for which the garbage collector
-// deletes the namespace.
-func TestUnmarkTakesOffWhatIsTheTenants(t *testing.T) {
+// A released namespace loses only the Tenant's ownership metadata and references to
+// predecessors. The garbage collector would delete it for a reference to a deleted owner.
+func TestRemoveOwnershipMeta(t *testing.T) {
 	a, other := tenant("a"), tenant("b")
 	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
 	ref := func(t *v1beta1.Tenant) metav1.OwnerReference {
@@ -72,7 +71,7 @@ func TestUnmarkTakesOffWhatIsTheTenants(t *testing.T) {
 		had           bool
 	}{
 		"nothing":             {bare, bare, false},
-		"all marks":           {namespace("a-dev", markedBy(a)).ObjectMeta, of(texts{labelPodSecurity: "baseline"}, texts{}), true},
+		"all marks":           {namespace("a-dev", ownedBy(a)).ObjectMeta, of(texts{labelPodSecurity: "baseline"}, texts{}), true},
 		"an owner reference":  {of(nil, nil, ref(a)), bare, true},
 		"a predecessor's":     {of(nil, nil, ref(former)), bare, true},
 		"one among others":    {of(nil, nil, stranger, ref(former), ref(other), ref(a)), of(nil, nil, stranger, ref(other)), true},
@@ -85,15 +84,15 @@ func TestUnmarkTakesOffWhatIsTheTenants(t *testing.T) {
 		"another's mark":      {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), false},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: *tc.before.DeepCopy()}
-		had := unmark(a, ns)
+		had := removeOwnershipMeta(a, ns)
 		if diff := cmp.Diff(tc.after, ns.ObjectMeta); diff != "" || had != tc.had {
 			t.Errorf("%s: changed %t, want %t; metadata (-want +got):\n%s", name, had, tc.had, diff)
 		}
 	}
 }
 
-// An API server answers in pages. A false owner reference on the last of them costs a
-// stranger's namespace as well.
+// The API server returns lists in pages. A false owner reference on the last page would
+// delete a foreign namespace as well.
 func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
 	objects := []client.Object{tenant("a", deleted)}
 	const strangers, perPage = 7, 3
@@ -118,7 +117,7 @@ func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
 	w.must(w.reconcile())
 	for i := range strangers {
 		if ns := find[corev1.Namespace](w, "", fmt.Sprintf("x-%d", i)); ns == nil || len(ns.OwnerReferences) > 0 {
-			t.Errorf("namespace x-%d keeps a false reference, or is gone: %+v", i, ns)
+			t.Errorf("namespace x-%d has a false reference, or was deleted: %+v", i, ns)
 		}
 	}
 	if want := 3; pages != want {
@@ -126,7 +125,7 @@ func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
 	}
 }
 
-// page lists as an API server does that has so many objects on a page.
+// page lists as an API server with size objects per page does.
 func page(ctx context.Context, c client.Client, into *metav1.PartialObjectMetadataList, size int, opts ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(opts)
 	if err := c.List(ctx, into); err != nil {

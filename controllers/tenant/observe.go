@@ -14,45 +14,45 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// observation is all that one reconcile has read; the decision reads
-// nothing else.
+// observation holds everything that one reconcile has read. It is the only input of the
+// decision.
 type observation struct {
 	tenant *v1beta1.Tenant
 	// before is the Tenant's status as it was read.
 	before v1beta1.TenantStatus
-	// namespaces that exist, by name, among those the spec or the status names.
+	// namespaces holds, by name, the existing namespaces of the spec and the status.
 	namespaces map[string]*corev1.Namespace
-	// bindings are the admins' RoleBindings, by namespace, under our name.
+	// bindings holds, by namespace, the RoleBindings named adminBindingName.
 	bindings map[string]*rbacv1.RoleBinding
-	// holders are the UIDs of other living Tenants that ask for or hold a namespace, by
-	// its name; only of Tenants that its binding in bindings claims.
-	holders map[string]map[types.UID]bool
-	// marked are all RoleBindings that carry the Tenant's UID, wherever they are.
-	marked []*rbacv1.RoleBinding
-	// foreign namespaces claim to be the Tenant's and are in neither spec nor status.
+	// otherTenants holds, by namespace, the UIDs of other existing Tenants that name the
+	// namespace in their spec or status. It has only UIDs that the admins' binding carries.
+	otherTenants map[string]map[types.UID]bool
+	// claimedBindings are the RoleBindings of all namespaces that carry the Tenant's UID.
+	claimedBindings []*rbacv1.RoleBinding
+	// foreign are namespaces that carry the Tenant's UID and are in neither spec nor status.
 	foreign []*corev1.Namespace
-	// reader and readerBinding let the admins read their Tenant; nil if absent.
+	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
 	reader        *rbacv1.ClusterRole
 	readerBinding *rbacv1.ClusterRoleBinding
-	// missingAdminRole is the ClusterRole of the admins' bindings if it does not exist, or "".
+	// missingAdminRole is the name of the admins' ClusterRole if it does not exist, or "".
 	missingAdminRole string
 }
 
-// observe reads the world, from the cache where being late does no harm, or has not
-// done any lately.
+// observe reads the objects of the Tenant. It reads from the cache unless the cache lags
+// behind the operator's own writes, or a stale read could cause an irreversible decision.
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := &observation{
-		tenant:     t,
-		before:     *t.Status.DeepCopy(),
-		namespaces: map[string]*corev1.Namespace{},
-		bindings:   map[string]*rbacv1.RoleBinding{},
-		holders:    map[string]map[types.UID]bool{},
+		tenant:       t,
+		before:       *t.Status.DeepCopy(),
+		namespaces:   map[string]*corev1.Namespace{},
+		bindings:     map[string]*rbacv1.RoleBinding{},
+		otherTenants: map[string]map[types.UID]bool{},
 	}
 	reader := r.own.Reader(client.ObjectKeyFromObject(t), r.Client, r.Live)
 	for _, step := range []func(context.Context, client.Reader, *observation) error{
-		r.observeNamespaces, // first: the others look only into these
+		r.observeNamespaces, // first: the next step reads only in these
 		r.observeBindings,
-		r.observeHolders, // after the bindings: only their claims matter
+		r.observeOtherTenants, // after the bindings: it reads only Tenants that these claim
 		r.observeForeign,
 		r.observeRoles,
 	} {
@@ -65,17 +65,16 @@ func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observati
 
 func (r *Reconciler) observeNamespaces(ctx context.Context, reader client.Reader, o *observation) error {
 	refused, _ := refusedNames(o.tenant, r.Options.OperatorNamespace)
-	wanted, listed, held := wantedNames(o.tenant, refused), listedNames(o.tenant), heldSet(o.tenant)
-	for _, name := range heldNames(o.tenant) {
-		// A wanted namespace that the cache does not show yet is created under the
-		// precondition that it does not exist. Two things cannot be taken back, so a
-		// stale cache must not decide them: to forget a name that is not wanted, and
-		// to declare one anew, which drops the UID that proves whose it is. What the
-		// status does not list was never made, or is forgotten already: names are
-		// declared before they are created.
+	wanted, listed, used := wantedNames(o.tenant, refused), recordedUIDs(o.tenant), usedNameSet(o.tenant)
+	for _, name := range usedNames(o.tenant) {
+		// A stale cache does no harm to a wanted namespace, since a creation requires that
+		// it does not exist. Two decisions cannot be undone and need a live read. One drops
+		// an unwanted name from the status. The other declares a name again, which drops
+		// the UID that proves the ownership. Names are declared before their namespaces are
+		// created, so a name that is not in the status has no owned namespace.
 		uid, isListed := listed[name]
 		ns, err := reconciler.Get(ctx, reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
-		forgets := !wanted[name] && (ns == nil || !ownsNamespace(o.tenant, held, ns))
+		forgets := !wanted[name] && (ns == nil || !ownsNamespace(o.tenant, used, ns))
 		if err == nil && isListed && (forgets || ns == nil && uid != "") {
 			ns, err = reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		}
@@ -105,26 +104,26 @@ func (r *Reconciler) observeBindings(ctx context.Context, reader client.Reader, 
 		return fmt.Errorf("listing role bindings of the tenant: %w", err)
 	}
 	for i := range list.Items {
-		o.marked = append(o.marked, &list.Items[i])
+		o.claimedBindings = append(o.claimedBindings, &list.Items[i])
 	}
 	return nil
 }
 
-// observeHolders finds the other Tenants that a binding in one of the namespaces
-// claims and that have a part in that namespace. Each is read from the API server:
-// a stale cache must not keep rights alive for a Tenant that is gone. A Tenant that
-// the cache does not show yet is missed, and its claim does not count.
-func (r *Reconciler) observeHolders(ctx context.Context, reader client.Reader, o *observation) error {
+// observeOtherTenants finds other Tenants that a binding in one of the namespaces claims
+// and that name this namespace. It reads each from the API server, since a stale cache
+// must not retain rights for a deleted Tenant. It misses a Tenant that the cache does not
+// show yet, so the claim of that Tenant does not count.
+func (r *Reconciler) observeOtherTenants(ctx context.Context, reader client.Reader, o *observation) error {
 	for name, binding := range o.bindings {
 		claimed := foreignClaims(o.tenant, binding)
 		if len(claimed) == 0 {
 			continue
 		}
 		var list v1beta1.TenantList
-		if err := reader.List(ctx, &list, client.MatchingFields{indexHolds: name}); err != nil {
+		if err := reader.List(ctx, &list, client.MatchingFields{indexNamespaces: name}); err != nil {
 			return fmt.Errorf("listing tenants that hold namespace %s: %w", name, err)
 		}
-		o.holders[name] = map[types.UID]bool{}
+		o.otherTenants[name] = map[types.UID]bool{}
 		for _, other := range list.Items {
 			if !slices.Contains(claimed, other.UID) {
 				continue
@@ -133,24 +132,24 @@ func (r *Reconciler) observeHolders(ctx context.Context, reader client.Reader, o
 			if err != nil {
 				return fmt.Errorf("reading tenant %s: %w", other.Name, err)
 			}
-			o.holders[name][other.UID] = live != nil && live.UID == other.UID && slices.Contains(heldNames(live), name)
+			o.otherTenants[name][other.UID] = live != nil && live.UID == other.UID && slices.Contains(usedNames(live), name)
 		}
 	}
 	return nil
 }
 
-// observeForeign finds namespaces that claim the Tenant without being listed.
-// Each is read again from the API server: right after a namespace was released,
-// a late cache still shows the marks that are gone.
+// observeForeign finds namespaces that claim the Tenant and are in neither spec nor
+// status. It reads each again from the API server, since a stale cache still shows the
+// ownership labels of a released namespace.
 func (r *Reconciler) observeForeign(ctx context.Context, reader client.Reader, o *observation) error {
 	var list corev1.NamespaceList
 	if err := reader.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
 		return fmt.Errorf("listing namespaces that claim the tenant: %w", err)
 	}
-	held := heldNames(o.tenant)
+	used := usedNames(o.tenant)
 	for i := range list.Items {
 		name := list.Items[i].Name
-		if slices.Contains(held, name) {
+		if slices.Contains(used, name) {
 			continue
 		}
 		ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
@@ -183,8 +182,8 @@ func (r *Reconciler) observeRoles(ctx context.Context, reader client.Reader, o *
 	return nil
 }
 
-// wantedNames are the full names that must exist, without those that are refused:
-// none once the Tenant is being deleted.
+// wantedNames returns the full names of the spec; the value is false for refused names.
+// It is empty for a terminating Tenant.
 func wantedNames(t *v1beta1.Tenant, refused map[string]bool) map[string]bool {
 	wanted := map[string]bool{}
 	if !t.DeletionTimestamp.IsZero() {

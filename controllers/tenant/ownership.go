@@ -9,54 +9,54 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// claims is what an object says, and what we remember, about whose it is.
+// claims is the evidence about an object's owner, from its metadata and from the Tenant.
 type claims struct {
-	// markUID is the Tenant UID in the object's annotation, "" if it has none.
-	markUID types.UID
+	// annotationUID is the Tenant UID in the object's annotation, "" if it has none.
+	annotationUID types.UID
 	// controllerUID is the UID of the object's controlling owner, "" if it has none.
 	controllerUID types.UID
 	// objectUID is the UID of the object itself.
 	objectUID types.UID
-	// listed: the object's name is in the Tenant's spec or status.
+	// listed is true if the object's name is in the Tenant's spec or status.
 	listed bool
-	// recordedUID is the UID that the Tenant's status holds for the name, "" if none.
+	// recordedUID is the UID that the Tenant's status records for the name, "" if none.
 	recordedUID types.UID
 }
 
-// owns decides whether the object is the Tenant's. It is by UID only, and every
-// combination that is not named is "no":
+// owns reports whether the Tenant owns the object. It compares UIDs only. It returns true
+// in two cases:
 //
-//   - the object carries the Tenant's UID as its mark and its name is listed; or
-//   - the Tenant's status recorded this very object, which has lost its marks.
+//   - the object's annotation has the Tenant's UID, and its name is listed;
+//   - the Tenant's status records the UID of the object, which has lost its metadata.
 //
-// A mark or a controller of another UID always means "no".
+// An annotation or a controller with another UID always means false.
 func owns(tenant types.UID, c claims) bool {
 	if tenant == "" || c.objectUID == "" {
 		return false
 	}
-	if c.markUID != "" && c.markUID != tenant {
+	if c.annotationUID != "" && c.annotationUID != tenant {
 		return false
 	}
 	if c.controllerUID != "" && c.controllerUID != tenant {
 		return false
 	}
-	marked := c.markUID == tenant && c.listed
+	labelled := c.annotationUID == tenant && c.listed
 	recorded := c.recordedUID != "" && c.recordedUID == c.objectUID
-	return marked || recorded
+	return labelled || recorded
 }
 
-// claimsOf reads an object's claims. Listed and recorded are the caller's to set.
+// claimsOf reads an object's claims. The caller sets listed and recordedUID.
 func claimsOf(o metav1.Object) claims {
-	c := claims{objectUID: o.GetUID(), markUID: types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])}
+	c := claims{objectUID: o.GetUID(), annotationUID: types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])}
 	if ref := metav1.GetControllerOf(o); ref != nil {
 		c.controllerUID = ref.UID
 	}
 	return c
 }
 
-// ownsNamespace decides whether the namespace is the Tenant's. A controller that was
-// a Tenant of the same name is gone, as names are unique, and does not count: after
-// a restore the mark alone hands a namespace over.
+// ownsNamespace reports whether the Tenant owns the namespace. A controller reference to
+// a former Tenant of the same name does not count. After a restore, a new annotation alone
+// hands the namespace over.
 func ownsNamespace(t *v1beta1.Tenant, listed map[string]bool, ns metav1.Object) bool {
 	c := claimsOf(ns)
 	if !isControlledByOther(t, ns) {
@@ -71,8 +71,8 @@ func ownsNamespace(t *v1beta1.Tenant, listed map[string]bool, ns metav1.Object) 
 	return owns(t.UID, c)
 }
 
-// ownsChild decides whether a child, whose name we chose, is the Tenant's: it
-// must carry the mark or the owner reference, so that either heals the other.
+// ownsChild reports whether the Tenant owns a child whose name the operator chose. The
+// annotation or the owner reference suffices, so that each restores the other.
 func ownsChild(t *v1beta1.Tenant, child metav1.Object) bool {
 	c := claimsOf(child)
 	c.listed = true
@@ -82,33 +82,32 @@ func ownsChild(t *v1beta1.Tenant, child metav1.Object) bool {
 	return owns(t.UID, c)
 }
 
-// ownsReader decides whether a ClusterRole or ClusterRoleBinding under the name that
-// is made of the Tenant's is its own. A restored one of a predecessor is: it grants
-// the same rights, to the Tenant of that name.
+// ownsReader reports whether the Tenant owns its reader ClusterRole or ClusterRoleBinding.
+// It also owns a restored one of its predecessor, which grants the same rights.
 func ownsReader(t *v1beta1.Tenant, child metav1.Object) bool {
 	return ownsChild(t, child) || isOrphaned(t, child) && !isControlledByOther(t, child)
 }
 
-// ownsBinding decides whether the admins' RoleBinding in a namespace that is the
-// Tenant's may be written or deleted. There the name is reserved: the role admin
-// lets tenants edit RoleBindings, so neither a stripped nor a forged mark may keep
-// rights alive. The one exception is a claim of a holder: another living Tenant
-// that asks for or holds the namespace, as during a handover.
-func ownsBinding(t *v1beta1.Tenant, binding metav1.Object, holders map[types.UID]bool) bool {
-	return !slices.ContainsFunc(foreignClaims(t, binding), func(uid types.UID) bool { return holders[uid] })
+// ownsBinding reports whether the operator may write or delete the admins' RoleBinding in
+// a namespace of the Tenant. The name is reserved there. The role admin allows tenants to
+// edit RoleBindings, so neither stripped nor forged labels may retain rights. The only
+// exception is a claim of another existing Tenant that names the namespace, as during a
+// handover.
+func ownsBinding(t *v1beta1.Tenant, binding metav1.Object, otherTenants map[types.UID]bool) bool {
+	return !slices.ContainsFunc(foreignClaims(t, binding), func(uid types.UID) bool { return otherTenants[uid] })
 }
 
-// foreignClaims returns the UIDs, other than the Tenant's, that an object carries as
-// its mark and its controller.
+// foreignClaims returns the UIDs of an object's annotation and controller that differ
+// from the Tenant's.
 func foreignClaims(t *v1beta1.Tenant, o metav1.Object) []types.UID {
 	c := claimsOf(o)
-	return slices.DeleteFunc([]types.UID{c.markUID, c.controllerUID}, func(uid types.UID) bool {
+	return slices.DeleteFunc([]types.UID{c.annotationUID, c.controllerUID}, func(uid types.UID) bool {
 		return uid == "" || uid == t.UID
 	})
 }
 
-// isPredecessor reports whether an owner reference names a former Tenant of the
-// Tenant's name. As names are unique, that one does not exist any more.
+// isPredecessor reports whether an owner reference names a former Tenant of the same
+// name. Names are unique, so that Tenant does not exist any more.
 func isPredecessor(t *v1beta1.Tenant, ref metav1.OwnerReference) bool {
 	isTenant := ref.APIVersion == tenantKind.GroupVersion().String() && ref.Kind == tenantKind.Kind
 	return isTenant && ref.Name == t.Name && ref.UID != t.UID
@@ -121,20 +120,20 @@ func isControlledByOther(t *v1beta1.Tenant, o metav1.Object) bool {
 	return ref != nil && ref.UID != t.UID && !isPredecessor(t, *ref)
 }
 
-// isOrphaned reports whether an object carries the marks of a former Tenant of the
-// Tenant's name, as after a restore of both from a backup, which gives new UIDs.
+// isOrphaned reports whether an object carries the ownership labels of a former Tenant of
+// the same name. A restore of both from a backup has this effect, as it assigns new UIDs.
 func isOrphaned(t *v1beta1.Tenant, o metav1.Object) bool {
 	uid := types.UID(o.GetAnnotations()[v1beta1.AnnotationTenantUID])
 	return uid != "" && uid != t.UID && o.GetLabels()[v1beta1.LabelTenant] == t.Name
 }
 
-// claimsTenant reports whether an object says, by annotation or by any owner
-// reference, that it belongs to the Tenant with the given UID.
+// claimsTenant reports whether an object's annotation or any owner reference has the
+// given Tenant UID.
 func claimsTenant(uid types.UID, o metav1.Object) bool {
 	return slices.Contains(claimedTenants(o), uid)
 }
 
-// claimedTenants returns the UIDs of the Tenants an object says it belongs to.
+// claimedTenants returns the Tenant UIDs of an object's annotation and owner references.
 func claimedTenants(o metav1.Object) []types.UID {
 	var uids []types.UID
 	if uid := o.GetAnnotations()[v1beta1.AnnotationTenantUID]; uid != "" {

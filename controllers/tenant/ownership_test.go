@@ -10,9 +10,8 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestOwnsTruthTable walks every combination of what an object can say and what
-// we can remember. The rows that mean "ours" are written out; whatever is
-// not among them must be "not ours".
+// TestOwnsTruthTable checks every combination of an object's metadata and the recorded
+// status. The rows that mean ownership are listed; every other row must not.
 func TestOwnsTruthTable(t *testing.T) {
 	const self, other, object = types.UID("tenant"), types.UID("other"), types.UID("object")
 	type row struct {
@@ -22,11 +21,11 @@ func TestOwnsTruthTable(t *testing.T) {
 	}
 	ours := map[row]bool{}
 	for _, controller := range []string{"none", "self"} {
-		// marked and listed, whatever the status remembers
+		// own annotation and listed, for every recorded UID
 		for _, recorded := range []string{"none", "this", "another"} {
 			ours[row{"self", controller, true, recorded}] = true
 		}
-		// stripped of the mark, or marked but unlisted, and remembered
+		// no annotation, or own annotation but not listed, and recorded
 		for _, listed := range []bool{true, false} {
 			ours[row{"none", controller, listed, "this"}] = true
 		}
@@ -54,15 +53,15 @@ func TestOwnsTruthTable(t *testing.T) {
 }
 
 func TestOwnsNeedsUIDs(t *testing.T) {
-	if owns("", claims{markUID: "", objectUID: "o", listed: true, recordedUID: "o"}) {
+	if owns("", claims{annotationUID: "", objectUID: "o", listed: true, recordedUID: "o"}) {
 		t.Error("a Tenant without a UID owns nothing")
 	}
-	if owns("t", claims{markUID: "t", listed: true}) {
+	if owns("t", claims{annotationUID: "t", listed: true}) {
 		t.Error("an object without a UID is nobody's")
 	}
 }
 
-func TestPlantedOwnerReferenceIsNoOwnership(t *testing.T) {
+func TestOwnerReferenceAloneIsNoOwnership(t *testing.T) {
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
 	victim := &metav1.ObjectMeta{Name: "victim", UID: "uid-v",
 		Labels:          map[string]string{v1beta1.LabelTenant: "a"},
@@ -70,7 +69,7 @@ func TestPlantedOwnerReferenceIsNoOwnership(t *testing.T) {
 	if ownsNamespace(tenant, map[string]bool{}, victim) {
 		t.Error("a namespace with a planted owner reference and label, not listed, must not be ours")
 	}
-	// Even under a listed name the owner reference alone does not make it ours.
+	// An owner reference alone proves no ownership, even under a listed name.
 	if ownsNamespace(tenant, map[string]bool{"victim": true}, victim) {
 		t.Error("a namespace with a planted owner reference and without our mark must not be ours")
 	}
@@ -87,9 +86,9 @@ func TestOwnsBinding(t *testing.T) {
 		return metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: uid}}
 	}
 	for name, tc := range map[string]struct {
-		meta    metav1.ObjectMeta
-		holders map[types.UID]bool
-		want    bool
+		meta         metav1.ObjectMeta
+		otherTenants map[types.UID]bool
+		want         bool
 	}{
 		"stripped of all marks":                   {metav1.ObjectMeta{}, nil, true},
 		"marked ours":                             {marked("uid-a"), nil, true},
@@ -103,7 +102,7 @@ func TestOwnsBinding(t *testing.T) {
 		"holder, not the Tenant, has a right":     {marked("uid-a"), map[types.UID]bool{"uid-b": true}, true},
 	} {
 		tc.meta.UID = "uid-binding"
-		if got := ownsBinding(tenant, &tc.meta, tc.holders); got != tc.want {
+		if got := ownsBinding(tenant, &tc.meta, tc.otherTenants); got != tc.want {
 			t.Errorf("%s: ownsBinding = %v, want %v", name, got, tc.want)
 		}
 	}

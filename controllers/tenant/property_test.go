@@ -16,14 +16,14 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// stored is how one namespace is before the operator sees it.
+// stored is the initial state of one namespace.
 type stored struct {
 	name, mark, label, controller, recorded, binding string
 	cached                                           string
 	planted, terminating                             bool
 }
 
-// owned restates, without the code under test, whether the namespace is the Tenant's.
+// owned reports, independent of the code under test, whether the Tenant owns the namespace.
 func (s stored) owned(inSpec bool) bool {
 	listed := inSpec || s.recorded != "no"
 	switch {
@@ -36,7 +36,8 @@ func (s stored) owned(inSpec bool) bool {
 	}
 }
 
-// uids of the generated marks. The Tenant b lives and asks for a-dev; "dead" never lived.
+// uids are those of the generated annotations. The Tenant b exists and its spec names
+// a-dev; no Tenant ever had the UID of "dead".
 var uids = map[string]types.UID{"self": "uid-a", "other": "uid-b", "dead": "uid-dead"}
 
 func drawStored(t *rapid.T, name string) stored {
@@ -73,7 +74,7 @@ func (s stored) namespace() *corev1.Namespace {
 	return ns
 }
 
-// early is the namespace before its metadata was changed to what it is now.
+// early returns the namespace before the last change of its metadata.
 func (s stored) early() *corev1.Namespace {
 	ns := s.namespace()
 	if s.cached == "unmarked" {
@@ -82,7 +83,7 @@ func (s stored) early() *corev1.Namespace {
 	return ns
 }
 
-// reserved is a binding under the name of ours, that gives rights to mallory.
+// reserved returns a binding under the reserved name that grants rights to mallory.
 func (s stored) reserved() *rbacv1.RoleBinding {
 	b := binding(s.name, tenant("a"))
 	b.RoleRef = clusterRoleRef("admin")
@@ -102,8 +103,8 @@ func (s stored) reserved() *rbacv1.RoleBinding {
 	return b
 }
 
-// plant adds an owner reference that names the Tenant, by the one who wants the
-// namespace deleted with it.
+// plant adds a false owner reference to the Tenant. An attacker uses it to have the garbage
+// collector delete the namespace.
 func plant(ns *corev1.Namespace) {
 	if ownerIndex(tenant("a"), ns) < 0 {
 		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{
@@ -111,7 +112,7 @@ func plant(ns *corev1.Namespace) {
 	}
 }
 
-// scene is a world with namespaces in states that were drawn.
+// scene is a world with namespaces in generated states.
 type scene struct {
 	*world
 	namespaces []stored
@@ -124,7 +125,7 @@ func drawScene(t *testing.T, rt *rapid.T) *scene {
 	t.Helper()
 	s := &scene{inSpec: map[string]bool{}, foreign: map[string]stored{}}
 	suffixes := rapid.SliceOfNDistinct(rapid.SampledFrom([]v1beta1.NamespaceSuffix{"dev", "prod", "Bad"}), 1, 3, rapid.ID).Draw(rt, "suffixes")
-	s.tenant = tenant("a", asking(suffixes...))
+	s.tenant = tenant("a", naming(suffixes...))
 	s.tenant.Finalizers = []string{v1beta1.TenantFinalizer}
 	if rapid.Bool().Draw(rt, "retain") {
 		retaining(s.tenant)
@@ -173,7 +174,7 @@ func drawScene(t *testing.T, rt *rapid.T) *scene {
 	return s
 }
 
-// settle gives namespaces the metadata that they were drawn with, and plants references.
+// settle writes the generated metadata of namespaces, and plants references.
 func (s *scene) settle(which func(stored) bool) {
 	s.t.Helper()
 	for _, was := range s.namespaces {
@@ -189,10 +190,10 @@ func (s *scene) settle(which func(stored) bool) {
 	}
 }
 
-// TestNoForeignNamespaceIsHarmed: whatever namespaces claim and the status remembers, and
-// however late the cache is, a namespace that is not the Tenant's is never deleted or
-// bound, and has no reference to the Tenant once the finalizer is gone. No right under the
-// reserved name is left in a namespace that was released.
+// TestNoForeignNamespaceIsHarmed checks generated claims, statuses and stale caches. The
+// operator never deletes or binds a namespace that the Tenant does not own. After the
+// finalizer is removed, no foreign namespace has a reference to the Tenant. A released
+// namespace has no binding under the reserved name.
 func TestNoForeignNamespaceIsHarmed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawScene(t, rt)
@@ -211,13 +212,13 @@ func TestNoForeignNamespaceIsHarmed(t *testing.T) {
 	})
 }
 
-// released reports whether the operator let the Tenant go.
+// released reports whether the operator removed the Tenant's finalizer.
 func (s *scene) released() bool {
 	t := find[v1beta1.Tenant](s.world, "", "a")
 	return t == nil || !controllerutil.ContainsFinalizer(t, v1beta1.TenantFinalizer)
 }
 
-// check is what holds after each reconcile.
+// check tests the invariants that hold after each reconcile.
 func (s *scene) check(rt *rapid.T) {
 	for name, was := range s.foreign {
 		ns := find[corev1.Namespace](s.world, "", name)
@@ -242,7 +243,7 @@ func (s *scene) check(rt *rapid.T) {
 	}
 }
 
-// checkRest is what holds once the cache has caught up and nothing is left to do.
+// checkRest tests the invariants that hold after the last reconcile with a fresh cache.
 func (s *scene) checkRest(rt *rapid.T) {
 	if s.released() {
 		return

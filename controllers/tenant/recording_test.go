@@ -20,11 +20,11 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// mostReconciles is more than any scenario takes.
+// mostReconciles exceeds the reconciles of every scenario.
 const mostReconciles = 12
 
-// recording is a world that records the requests and events of its reconciles as lines, and
-// in which a test can fail a request.
+// recording is a world that records the requests and events of its reconciles as lines. A
+// test can fail each request.
 type recording struct {
 	*world
 
@@ -32,7 +32,7 @@ type recording struct {
 	lines    []string
 	last     string          // what the last reconcile did
 	reported []client.Object // with each status that was sent
-	// fail may return the answer to a request instead of the API server; nil lets all through.
+	// fail returns the error for a request, or nil to pass it on; a nil func passes all.
 	fail func(request string) error
 }
 
@@ -55,8 +55,8 @@ func newRecording(t testing.TB, s scenario) *recording {
 	return r
 }
 
-// request records one request, and returns the error that it fails with. A read from the cache
-// is no line: it costs nothing.
+// request records one request, and returns the error of fail. Reads from the cache are not
+// recorded, since they cause no request.
 func (r *recording) request(body any, format string, args ...any) error {
 	name := fmt.Sprintf(format, args...)
 	r.requests[name]++
@@ -98,18 +98,18 @@ func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, acti
 	r.lines = append(r.lines, line)
 }
 
-// name is the kind of an object, its namespace and its name.
+// name returns the kind, namespace and name of an object.
 func (r *recording) name(o client.Object) string {
 	return kindOf(o) + " " + strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }
 
-// kindOf is the Go type without its package.
+// kindOf returns the Go type without its package.
 func kindOf(o any) string {
 	text := fmt.Sprintf("%T", o)
 	return text[strings.LastIndex(text, ".")+1:]
 }
 
-// funcs record and fail what a client sends. Reads have the prefix.
+// funcs returns interceptors that record and fail requests. The prefix reads precedes reads.
 func (r *recording) funcs(reads string) interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -193,7 +193,7 @@ func statusLines(status v1beta1.TenantStatus) []string {
 	return lines
 }
 
-// reconcile makes one reconcile, and records how it ended.
+// reconcile runs one reconcile and records its result.
 func (r *recording) reconcile() (ctrl.Result, error) {
 	from := len(r.lines)
 	result, err := r.r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
@@ -211,8 +211,8 @@ func (r *recording) reconcile() (ctrl.Result, error) {
 	return result, err
 }
 
-// settle reconciles until a reconcile leaves the world as it is and does what the one before
-// did. The cache shows the world before each.
+// settle reconciles until a reconcile changes no object and repeats the requests of the
+// one before. It updates the cache before each.
 func (r *recording) settle() {
 	r.t.Helper()
 	before, did := "", "-"
@@ -226,8 +226,8 @@ func (r *recording) settle() {
 	}
 }
 
-// state is all that the API server has but the versions, and but the status of a Tenant that was
-// released.
+// state returns all objects of the API server without resource versions, and without the
+// status of a released Tenant.
 func (r *recording) state() string {
 	r.t.Helper()
 	var text strings.Builder
@@ -244,7 +244,7 @@ func (r *recording) state() string {
 	return text.String()
 }
 
-// status is the status of the Tenant; an empty one where there is no Tenant.
+// status returns the status of the Tenant, or an empty one if the Tenant does not exist.
 func (r *recording) status() v1beta1.TenantStatus {
 	if t := find[v1beta1.Tenant](r.world, "", "a"); t != nil {
 		return t.Status
@@ -252,7 +252,7 @@ func (r *recording) status() v1beta1.TenantStatus {
 	return v1beta1.TenantStatus{}
 }
 
-// events are those that were recorded.
+// events returns the recorded events.
 func (r *recording) events() []string {
 	return slices.DeleteFunc(slices.Clone(r.lines), func(line string) bool { return !strings.HasPrefix(line, "event ") })
 }

@@ -16,11 +16,11 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// pageSize bounds how many namespaces one answer of the API server holds.
+// pageSize bounds the namespaces in one response of the API server.
 const pageSize = 500
 
-// releaseNamespace takes the ownership metadata off, once the name that is reserved
-// for the admins' binding is bound to nothing.
+// releaseNamespace deletes the admins' binding and then removes the ownership metadata.
+// A namespace without ownership metadata is not reconciled, so the binding goes first.
 func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonPending}
 	if err := res.bound[s.name]; err != nil {
@@ -31,7 +31,7 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 		return out, err
 	}
 	bare := s.live.DeepCopy()
-	if !unmark(o.tenant, bare) {
+	if !removeOwnershipMeta(o.tenant, bare) {
 		return outcome{}, nil
 	}
 	if err := apply.Patch(ctx, r.Client, bare, s.live); err != nil {
@@ -44,8 +44,8 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 	return outcome{}, nil
 }
 
-// unbind makes sure that the admins' binding is gone from a namespace. It reads past
-// the cache: after the release nothing would find a right that is left.
+// unbind deletes the admins' binding from a namespace and verifies the deletion. It reads
+// from the API server, since no reconcile looks for the binding after the release.
 func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace string, res *result) error {
 	key := client.ObjectKey{Namespace: namespace, Name: adminBindingName}
 	live, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
@@ -59,13 +59,13 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace strin
 		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
 			fmt.Errorf("the cache is stale in namespace %s", namespace))
 	}
-	if !ownsBinding(o.tenant, live, o.holders[namespace]) {
+	if !ownsBinding(o.tenant, live, o.otherTenants[namespace]) {
 		return foreignError{"role binding", key.String()}
 	}
 	if err := r.removeBinding(ctx, res, live); err != nil {
 		return fmt.Errorf("deleting role binding %s: %w", key, err)
 	}
-	// What was read may have got a finalizer since, which keeps its rights alive.
+	// A finalizer added since the first read would retain the binding and its rights.
 	if live, err = reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{}); err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
@@ -76,8 +76,8 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace strin
 	return nil
 }
 
-// removeBinding deletes a binding with the rights that it grants. A finalizer would
-// keep them alive: the authorizer does not look at deletion timestamps.
+// removeBinding deletes a binding at once, with its finalizers. The authorizer ignores
+// deletion timestamps, so a terminating binding would still grant its rights.
 func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding) error {
 	if len(binding.Finalizers) > 0 {
 		bare := binding.DeepCopy()
@@ -89,20 +89,20 @@ func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rb
 	return r.deleteChild(ctx, res, binding)
 }
 
-// disownForeign takes a false owner reference off a namespace that is not the
-// Tenant's, so that the garbage collector does not delete it with the Tenant.
+// disownForeign removes a false owner reference from a namespace that the Tenant does not
+// own. Otherwise the garbage collector would delete the namespace with the Tenant.
 func (r *Reconciler) disownForeign(ctx context.Context, t *v1beta1.Tenant, ns client.Object) error {
 	bare := ns.DeepCopyObject().(client.Object)
 	disown(t, bare)
 	return client.IgnoreNotFound(apply.Patch(ctx, r.Client, bare, ns))
 }
 
-// disownRemaining takes false owner references off all namespaces before the Tenant
-// goes. It reads past the cache: a reference that the watch has not shown yet would
-// cost a stranger's namespace. No namespace with the Tenant's mark is left at this
-// point, so one that is its own shows that the decision was made on a stale cache.
+// disownRemaining removes false owner references from all namespaces before the Tenant is
+// deleted. It reads from the API server, since a reference that the cache does not show
+// yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
+// is found, the decision was made on a stale cache, and disownRemaining returns a Conflict.
 func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) error {
-	listed := heldSet(t)
+	listed := usedNameSet(t)
 	page := &metav1.PartialObjectMetadataList{}
 	for first := true; first || page.Continue != ""; first = false {
 		token := page.Continue
@@ -115,7 +115,7 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 			ns := &page.Items[i]
 			ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 			switch {
-			case claimsOf(ns).markUID == t.UID && ownsNamespace(t, listed, ns):
+			case claimsOf(ns).annotationUID == t.UID && ownsNamespace(t, listed, ns):
 				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
 					fmt.Errorf("it still belongs to Tenant %s", t.Name))
 			case ownerIndex(t, ns) >= 0:
@@ -128,23 +128,24 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 	return nil
 }
 
-// finish removes what is left when every namespace is gone or released.
-func (r *Reconciler) finish(ctx context.Context, o *observation, res *result) {
+// finalize removes the reader role and binding after the last namespace is deleted or
+// released.
+func (r *Reconciler) finalize(ctx context.Context, o *observation, res *result) {
 	for _, out := range res.outcomes {
 		if out.reason != "" {
 			return
 		}
 	}
 	if o.reader != nil && ownsReader(o.tenant, o.reader) {
-		res.note(r.deleteChild(ctx, res, o.reader), "deleting cluster role "+o.reader.Name)
+		res.record(r.deleteChild(ctx, res, o.reader), "deleting cluster role "+o.reader.Name)
 	}
 	if o.readerBinding != nil && ownsReader(o.tenant, o.readerBinding) {
-		res.note(r.deleteChild(ctx, res, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
+		res.record(r.deleteChild(ctx, res, o.readerBinding), "deleting cluster role binding "+o.readerBinding.Name)
 	}
 	if len(res.errs) > 0 || res.retry != nil {
 		return
 	}
-	// Last: only the finalizer follows.
-	res.note(r.disownRemaining(ctx, o.tenant), "removing false owner references")
+	// This must be the last step before the finalizer is removed.
+	res.record(r.disownRemaining(ctx, o.tenant), "removing false owner references")
 	res.released = len(res.errs) == 0 && res.retry == nil
 }

@@ -17,14 +17,13 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// ensureBinding gives the admins their rights in one namespace of the Tenant.
+// ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant.
 func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, live *rbacv1.RoleBinding, res *result) error {
-	// A binding to a role that does not exist grants nothing and would hide
-	// that the role is missing.
+	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
 		return r.restrictBinding(ctx, o, live, res)
 	}
-	t, want, roleRef := o.tenant, childMarks(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
+	t, want, roleRef := o.tenant, childMeta(o.tenant), clusterRoleRef(r.Options.AdminClusterRole)
 	desired := rbacv1ac.RoleBinding(adminBindingName, namespace).
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRoleRef(roleRefConfig(r.Options.AdminClusterRole)).WithSubjects(subjectConfigs(t)...)
@@ -32,11 +31,11 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	switch {
 	case live == nil:
 		err = apply.Create(ctx, r.Client, desired)
-	case !ownsBinding(t, live, o.holders[namespace]):
+	case !ownsBinding(t, live, o.otherTenants[namespace]):
 		return foreignError{"role binding", namespace + "/" + live.Name}
 	case live.RoleRef != roleRef:
 		err = r.replaceBinding(ctx, o, live, desired, res)
-	case equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.on(live):
+	case equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.isSetOn(live):
 		return nil
 	default:
 		err = r.correctBinding(ctx, t, live, desired)
@@ -45,15 +44,15 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 		return explain(err, r.Options.AdminClusterRole)
 	}
 	res.wrote = true
-	if settled(o, namespace) {
+	if wasReconciled(o, namespace) {
 		res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
 			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change", namespace, adminBindingName), namespace))
 	}
 	return nil
 }
 
-// correctBinding applies what the binding must be. An object has one controller only,
-// so another one goes first.
+// correctBinding applies the desired binding. It first removes another controller, since
+// an object can have only one.
 func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration) error {
 	own := live.DeepCopy()
 	if removeOwners(own, func(ref metav1.OwnerReference) bool {
@@ -66,17 +65,17 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 	return apply.Update(ctx, r.Client, own, desired)
 }
 
-// replaceBinding makes a binding anew, as its role is immutable. The old one goes only
-// when the API server would allow the new one. Where it would not, the old one stays,
-// without the subjects that are not admins any more.
+// replaceBinding deletes and creates a binding, since its role is immutable. It deletes the
+// old one only if a dry run shows that the API server allows the new one. Otherwise it
+// retains the old one, without the subjects that are no longer admins.
 func (r *Reconciler) replaceBinding(
 	ctx context.Context, o *observation, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration, res *result,
 ) error {
-	trial := &rbacv1.RoleBinding{
+	dryRun := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
 		RoleRef:    clusterRoleRef(r.Options.AdminClusterRole), Subjects: subjects(o.tenant),
 	}
-	if refused := apply.TryCreate(ctx, r.Client, trial); refused != nil {
+	if refused := apply.TryCreate(ctx, r.Client, dryRun); refused != nil {
 		if err := r.restrictBinding(ctx, o, live, res); err != nil {
 			return err
 		}
@@ -88,13 +87,13 @@ func (r *Reconciler) replaceBinding(
 	return apply.Create(ctx, r.Client, desired)
 }
 
-// restrictBinding takes away the rights of subjects that are not admins any more, and
-// gives none. It is for when the binding cannot become what it must be.
+// restrictBinding removes the subjects that are no longer admins, and adds none. It serves
+// where the desired binding cannot be created.
 func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding, res *result) error {
 	if live == nil {
 		return nil
 	}
-	if !ownsBinding(o.tenant, live, o.holders[live.Namespace]) {
+	if !ownsBinding(o.tenant, live, o.otherTenants[live.Namespace]) {
 		return foreignError{"role binding", live.Namespace + "/" + live.Name}
 	}
 	admins := subjects(o.tenant)
@@ -116,7 +115,7 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	return nil
 }
 
-// explain names the right that is missing where the API server refused to bind a role.
+// explain returns a bindError if the API server refused to bind a role, and err otherwise.
 func explain(err error, role string) error {
 	var explained bindError
 	if denial.Of(err).Kind != denial.Grant || errors.As(err, &explained) {
@@ -125,25 +124,25 @@ func explain(err error, role string) error {
 	return bindError{role, err}
 }
 
-// settled reports whether the namespace and its binding were right for this spec, so
-// that a difference now has another cause than the spec.
-func settled(o *observation, namespace string) bool {
+// wasReconciled reports whether the namespace and its binding were Reconciled for this
+// generation. If so, another client caused the difference.
+func wasReconciled(o *observation, namespace string) bool {
 	return o.before.ObservedGeneration == o.tenant.Generation &&
 		slices.ContainsFunc(o.before.Namespaces, func(ns v1beta1.TenantNamespace) bool {
 			return ns.Name == namespace && ns.Reason == v1beta1.ReasonReconciled
 		})
 }
 
-// ensureReader lets the admins read their own Tenant, by a ClusterRole and a
-// ClusterRoleBinding of the same name.
+// ensureReader creates or corrects the ClusterRole and the ClusterRoleBinding by which the
+// admins read their own Tenant. Both have the same name.
 func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *result) error {
-	t, want, name := o.tenant, childMarks(o.tenant), readerNamePrefix+o.tenant.Name
+	t, want, name := o.tenant, childMeta(o.tenant), readerNamePrefix+o.tenant.Name
 	role := rbacv1ac.ClusterRole(name).
 		WithLabels(want.labels).WithAnnotations(want.annotations).WithOwnerReferences(want.ownerConfig()...).
 		WithRules(rbacv1ac.PolicyRule().WithAPIGroups(v1beta1.GroupVersion.Group).WithResources("tenants").
 			WithResourceNames(t.Name).WithVerbs("get"))
 	err := ensureClusterChild(ctx, r, res, t, "cluster role", o.reader, role, func(live *rbacv1.ClusterRole) bool {
-		return want.on(live) && equality.Semantic.DeepEqual(live.Rules, readerRules(t))
+		return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Rules, readerRules(t))
 	})
 	if err != nil {
 		return err
@@ -153,10 +152,10 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		WithRoleRef(roleRefConfig(name)).WithSubjects(subjectConfigs(t)...)
 	live := o.readerBinding
 	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) {
-		trial := &rbacv1.ClusterRoleBinding{
+		dryRun := &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "leasehold-tenant-reader-"}, RoleRef: clusterRoleRef(name), Subjects: subjects(t),
 		}
-		if err := apply.TryCreate(ctx, r.Client, trial); err != nil {
+		if err := apply.TryCreate(ctx, r.Client, dryRun); err != nil {
 			return fmt.Errorf("trying cluster role binding %s: %w", name, err)
 		}
 		if err := r.deleteChild(ctx, res, live); err != nil {
@@ -165,16 +164,16 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		live = nil
 	}
 	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live, binding, func(live *rbacv1.ClusterRoleBinding) bool {
-		return want.on(live) && equality.Semantic.DeepEqual(live.Subjects, subjects(t))
+		return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Subjects, subjects(t))
 	})
 }
 
-// ensureClusterChild creates or mends a cluster-scoped child that is the
-// Tenant's, and refuses to touch one that is not.
+// ensureClusterChild creates or corrects a cluster-scoped child. It returns a foreignError
+// if the object exists and the Tenant does not own it.
 func ensureClusterChild[L interface {
 	metav1.Object
 	comparable
-}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, t *v1beta1.Tenant, kind string, live L, desired D, right func(L) bool) error {
+}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, t *v1beta1.Tenant, kind string, live L, desired D, matches func(L) bool) error {
 	var none L
 	var err error
 	switch {
@@ -182,7 +181,7 @@ func ensureClusterChild[L interface {
 		err = apply.Create(ctx, r.Client, desired)
 	case !ownsReader(t, live):
 		return foreignError{kind, live.GetName()}
-	case right(live):
+	case matches(live):
 		return nil
 	default:
 		err = apply.Update(ctx, r.Client, live, desired)
@@ -196,4 +195,47 @@ func ensureClusterChild[L interface {
 
 func clusterRoleRef(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+}
+
+// subjects returns the admins as RBAC subjects.
+func subjects(t *v1beta1.Tenant) []rbacv1.Subject {
+	out := make([]rbacv1.Subject, 0, len(t.Spec.Admins))
+	for _, admin := range t.Spec.Admins {
+		s := rbacv1.Subject{Kind: string(admin.Kind), Name: admin.Name, Namespace: admin.Namespace}
+		if admin.Kind != v1beta1.SubjectServiceAccount {
+			s.APIGroup = rbacv1.GroupName
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func subjectConfigs(t *v1beta1.Tenant) []*rbacv1ac.SubjectApplyConfiguration {
+	var out []*rbacv1ac.SubjectApplyConfiguration
+	for _, s := range subjects(t) {
+		c := rbacv1ac.Subject().WithKind(s.Kind).WithName(s.Name)
+		if s.APIGroup != "" {
+			c.WithAPIGroup(s.APIGroup)
+		}
+		if s.Namespace != "" {
+			c.WithNamespace(s.Namespace)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func roleRefConfig(name string) *rbacv1ac.RoleRefApplyConfiguration {
+	return rbacv1ac.RoleRef().WithAPIGroup(rbacv1.GroupName).WithKind("ClusterRole").WithName(name)
+}
+
+// readerRules allow the admins to get their own Tenant. They do not allow updates, since
+// an update of the Tenant can create namespaces.
+func readerRules(t *v1beta1.Tenant) []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups:     []string{v1beta1.GroupVersion.Group},
+		Resources:     []string{"tenants"},
+		ResourceNames: []string{t.Name},
+		Verbs:         []string{"get"},
+	}}
 }

@@ -15,13 +15,13 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// notHeld is the answer of the API server to a binding that its writer may not make.
+// notHeld returns the API server's error for a binding that RBAC forbids to the writer.
 func notHeld(o client.Object) error {
 	return apierrors.NewForbidden(rbacv1.Resource("rolebindings"), o.GetName(),
 		errors.New("user \"op\" (groups=[\"g\"]) is attempting to grant RBAC permissions not currently held:\n{}"))
 }
 
-// refuseRole refuses to bind one role, or "any", and allows all else.
+// refuseRole refuses bindings to one role, or to "any", and allows all other writes.
 func refuseRole(role string) func(string, client.Object) error {
 	return func(verb string, o client.Object) error {
 		if b, ok := o.(*rbacv1.RoleBinding); ok && verb != "delete" && (b.RoleRef.Name == role || role == "any") {
@@ -35,7 +35,7 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: name}
 }
 
-// bound is the admins' binding to the role admin, with these users.
+// bound returns the admins' binding to the role admin, with these users.
 func bound(t *v1beta1.Tenant, users ...string) *rbacv1.RoleBinding {
 	b := binding("a-dev", t)
 	b.RoleRef = clusterRoleRef("admin")
@@ -54,7 +54,7 @@ func admins(names ...string) func(*v1beta1.Tenant) {
 	}
 }
 
-// What the binding is after a reconcile, in words: its role and its users; "" if there is none.
+// bindingText returns the role and the users of the admins' binding; "" if there is none.
 func (w *world) bindingText() string {
 	w.t.Helper()
 	b := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
@@ -73,7 +73,7 @@ func (w *world) ready() metav1.Condition {
 	return reporting.FindCondition(find[v1beta1.Tenant](w, "", "a").Status.Conditions, v1beta1.ConditionReady)
 }
 
-func TestAnotherRole(t *testing.T) {
+func TestAdminRoleChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		had          []string // users of the binding to the role admin
 		role         string   // of the flag now
@@ -93,8 +93,8 @@ func TestAnotherRole(t *testing.T) {
 		"the same, and all is as it is asked": {[]string{"ann", "bob"}, "admin", "admin", true, "admin ann bob", v1beta1.ReasonReconciled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := tenant("a", admins("ann", "bob"), holding("a-dev"))
-			objects := []client.Object{x, namespace("a-dev", markedBy(x)), bound(x, tc.had...)}
+			x := tenant("a", admins("ann", "bob"), owning("a-dev"))
+			objects := []client.Object{x, namespace("a-dev", ownedBy(x)), bound(x, tc.had...)}
 			if tc.exists && tc.role != "admin" {
 				objects = append(objects, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: tc.role}})
 			}
@@ -120,11 +120,11 @@ func TestAnotherRole(t *testing.T) {
 	}
 }
 
-// A newer rule may refuse a name that is in use. An admin who was removed loses the rights
-// there all the same, and a new one gets none.
-func TestRightsAreTakenAwayUnderANameThatIsRefused(t *testing.T) {
-	x := tenant("a", asking("dev", "prod"), admins("ann", "new"), holding("a-dev"))
-	w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "ann", "mallory"))
+// A newer rule may refuse a name that is in use. A removed admin still loses the rights in
+// that namespace, and a new admin gets none.
+func TestRemovedAdminLosesRightsUnderRefusedName(t *testing.T) {
+	x := tenant("a", naming("dev", "prod"), admins("ann", "new"), owning("a-dev"))
+	w := newWorld(t, x, namespace("a-dev", ownedBy(x)), bound(x, "ann", "mallory"))
 	w.r.Options.OperatorNamespace = "a-dev"
 	w.must(w.reconcile())
 	if got := w.bindingText(); got != "admin ann" {
@@ -134,7 +134,7 @@ func TestRightsAreTakenAwayUnderANameThatIsRefused(t *testing.T) {
 		t.Errorf("reason %s, want %s", ready.Reason, v1beta1.ReasonInvalidSpec)
 	}
 	if b := find[rbacv1.RoleBinding](w, "a-prod", adminBindingName); b == nil {
-		t.Error("a name that is not refused was not seen to")
+		t.Error("the namespace under an accepted name was not reconciled")
 	}
 	listed := find[v1beta1.Tenant](w, "", "a").Status.Namespaces
 	want := v1beta1.TenantNamespace{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonInvalidSpec}
@@ -143,13 +143,13 @@ func TestRightsAreTakenAwayUnderANameThatIsRefused(t *testing.T) {
 	}
 }
 
-// A claim on the binding counts only if the API server itself has that Tenant, and it has
-// a part in the namespace.
-func TestObserveHolders(t *testing.T) {
-	a := tenant("a", holding("a-dev"))
+// A claim on the binding counts only if the API server has that Tenant, and if its spec or
+// status names the namespace.
+func TestObserveOtherTenants(t *testing.T) {
+	a := tenant("a", owning("a-dev"))
 	sharing := tenant("b", prefix("a-"))
 	without := tenant("b")
-	still := tenant("b", holding("a-dev"))
+	still := tenant("b", owning("a-dev"))
 	another := tenant("b", prefix("a-"), func(t *v1beta1.Tenant) { t.UID = "uid-anew" })
 	for name, tc := range map[string]struct {
 		cached, live *v1beta1.Tenant
@@ -168,16 +168,16 @@ func TestObserveHolders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			claimed := binding("a-dev", tc.claims)
-			objects := []client.Object{a.DeepCopy(), namespace("a-dev", markedBy(a)), claimed}
+			objects := []client.Object{a.DeepCopy(), namespace("a-dev", ownedBy(a)), claimed}
 			w := newWorld(t, append(slices.Clone(objects), some(tc.live)...)...)
 			w.cache = fakeBuilder(t, append(objects, some(tc.cached)...)...).Build()
 			o, err := w.r.observe(t.Context(), a)
 			w.must(err)
-			if got := o.holders["a-dev"]["uid-b"]; got != tc.want {
-				t.Errorf("holders %v, want b among them: %t", o.holders, tc.want)
+			if got := o.otherTenants["a-dev"]["uid-b"]; got != tc.want {
+				t.Errorf("holders %v, want b among them: %t", o.otherTenants, tc.want)
 			}
-			if got := ownsBinding(a, claimed, o.holders["a-dev"]); got == tc.want {
-				t.Errorf("the binding is ours: %t", got)
+			if got := ownsBinding(a, claimed, o.otherTenants["a-dev"]); got == tc.want {
+				t.Errorf("the Tenant owns the binding: %t", got)
 			}
 		})
 	}
@@ -190,11 +190,12 @@ func some(t *v1beta1.Tenant) []client.Object {
 	return []client.Object{t.DeepCopy()}
 }
 
-// The binding of a living holder stays, also under Retain, and the namespace with it.
-func TestNothingIsReleasedThatIsStillBound(t *testing.T) {
-	x, other := tenant("a", retaining, deleted, holding("a-dev")), tenant("b", prefix("a-"))
+// A binding of another existing Tenant is retained, and blocks the release of the
+// namespace.
+func TestReleaseKeepsBindingOfOtherTenant(t *testing.T) {
+	x, other := tenant("a", retaining, deleted, owning("a-dev")), tenant("b", prefix("a-"))
 	held := binding("a-dev", other)
-	w := newWorld(t, x, other, namespace("a-dev", markedBy(x)), held)
+	w := newWorld(t, x, other, namespace("a-dev", ownedBy(x)), held)
 	w.must(w.cache.Delete(t.Context(), held)) // the first time it does not show the binding
 	for range 3 {
 		_ = w.reconcile() // the conflict is in the status
@@ -216,10 +217,10 @@ func TestNothingIsReleasedThatIsStillBound(t *testing.T) {
 	}
 }
 
-// A cache that does not show a namespace must not cost the Tenant the UID that proves that
-// it is its own: marks can be lost meanwhile.
-func TestAStaleCacheDoesNotDropARecordedUID(t *testing.T) {
-	x := tenant("a", holding("a-dev"))
+// A cache that does not show a namespace must not drop its UID from the status. The UID
+// proves the ownership if the namespace loses its labels meanwhile.
+func TestStaleCacheKeepsRecordedUID(t *testing.T) {
+	x := tenant("a", owning("a-dev"))
 	w := newWorld(t, x, namespace("a-dev"), bound(x, "mallory"))
 	w.must(w.cache.Delete(t.Context(), namespace("a-dev")))
 	_ = w.reconcile()
@@ -230,18 +231,18 @@ func TestAStaleCacheDoesNotDropARecordedUID(t *testing.T) {
 	}
 }
 
-// A cache that shows a namespace without the marks that it has by now must not have the Tenant
-// forget a name that its spec does not have any more: its finalizer would go with it.
-func TestAStaleCacheDoesNotForgetAName(t *testing.T) {
+// A cache may show a namespace before it got its ownership labels. The status must retain
+// its name, since the finalizer is removed when the status lists no name.
+func TestStaleCacheKeepsRecordedName(t *testing.T) {
 	x := tenant("a")
 	x.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-old", Reason: v1beta1.ReasonPending}}
 	w := newWorld(t, x, namespace("a-old"))
-	w.must(w.live.Update(t.Context(), namespace("a-old", markedBy(x))))
+	w.must(w.live.Update(t.Context(), namespace("a-old", ownedBy(x))))
 	_ = w.reconcile()
 	for _, ns := range find[v1beta1.Tenant](w, "", "a").Status.Namespaces {
 		if ns.Name == "a-old" {
 			return
 		}
 	}
-	t.Error("the Tenant forgot a namespace that is its own")
+	t.Error("the status dropped an owned namespace")
 }

@@ -14,7 +14,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// scenario is a Tenant a in a world, before the operator sees it.
+// scenario is the initial state of a world with the Tenant a.
 type scenario struct {
 	objects []client.Object
 	options func(*Options)
@@ -22,7 +22,7 @@ type scenario struct {
 	deny func() refusal
 }
 
-// provisioned is a Tenant that the operator has nothing to do for, and its children.
+// provisioned is a reconciled Tenant and its children.
 type provisioned struct {
 	tenant        *v1beta1.Tenant
 	namespaces    []*corev1.Namespace
@@ -31,14 +31,14 @@ type provisioned struct {
 	readerBinding *rbacv1.ClusterRoleBinding
 }
 
-// provision returns the objects of a Tenant that holds a-dev and what else it is given, after
-// edit has changed them.
+// provision returns the objects of a reconciled Tenant that owns a-dev, after the options
+// and edit have changed them.
 func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.Object {
-	t := tenant("a", append(with, holding("a-dev"))...)
+	t := tenant("a", append(with, owning("a-dev"))...)
 	t.Status.ObservedGeneration = 1
 	t.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: 1,
 		LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonReconciled, Message: "reconciled namespace a-dev"}}
-	m, name := childMarks(t), readerNamePrefix+t.Name
+	m, name := childMeta(t), readerNamePrefix+t.Name
 	meta := metav1.ObjectMeta{Name: name, UID: "uid-reader", Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}
 	p := &provisioned{
 		tenant: t, reader: &rbacv1.ClusterRole{ObjectMeta: *meta.DeepCopy(), Rules: readerRules(t)},
@@ -47,7 +47,7 @@ func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.
 	for _, held := range t.Status.Namespaces {
 		b := binding(held.Name, t)
 		b.RoleRef, b.Subjects = clusterRoleRef("admin"), subjects(t)
-		p.namespaces, p.bindings = append(p.namespaces, namespace(held.Name, markedBy(t))), append(p.bindings, b)
+		p.namespaces, p.bindings = append(p.namespaces, namespace(held.Name, ownedBy(t))), append(p.bindings, b)
 	}
 	if edit != nil {
 		edit(p)
@@ -62,7 +62,7 @@ func provision(edit func(*provisioned), with ...func(*v1beta1.Tenant)) []client.
 	return objects
 }
 
-// heldBack is a namespace or a binding that a finalizer of others keeps.
+// heldBack adds a finalizer of another controller.
 func heldBack(o client.Object) { o.SetFinalizers([]string{"example.com/held"}) }
 
 func (s scenario) with(o ...client.Object) scenario {
@@ -74,7 +74,7 @@ const always = -1
 
 type refusal = func(verb string, o client.Object) error
 
-// refusing answers so many creations of that kind with an error of the API server.
+// refusing fails the first creations of that kind with an error of the API server.
 func refusing(times int, kind string, reason error) func() refusal {
 	return func() refusal {
 		refused := 0
@@ -88,7 +88,7 @@ func refusing(times int, kind string, reason error) func() refusal {
 	}
 }
 
-// refusingRole is refuseRole of that role.
+// refusingRole returns refuseRole for a role.
 func refusingRole(name string) func() refusal {
 	return func() refusal { return refuseRole(name) }
 }
@@ -106,7 +106,7 @@ func everyKindOfAdmin(t *v1beta1.Tenant) {
 	}
 }
 
-// scenarios are by name.
+// scenarios returns the scenarios by name. Golden files contain the names.
 func scenarios() map[string]scenario {
 	role := func(name string) func(*Options) { return func(o *Options) { o.AdminClusterRole = name } }
 	view := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "view"}}
@@ -116,21 +116,21 @@ func scenarios() map[string]scenario {
 	sharing := tenant("b", prefix("a-"))
 	next := func(t *v1beta1.Tenant) { t.Generation = 2 }
 	all := map[string]scenario{
-		"created":                   {objects: []client.Object{tenant("a", fresh, asking("dev", "prod"), everyKindOfAdmin)}},
+		"created":                   {objects: []client.Object{tenant("a", fresh, naming("dev", "prod"), everyKindOfAdmin)}},
 		"created under Retain":      {objects: []client.Object{tenant("a", fresh, retaining)}},
 		"created without a level":   {objects: []client.Object{tenant("a", fresh)}, options: func(o *Options) { o.PodSecurityLevel = "" }},
 		"nothing to do":             {objects: provision(nil)},
-		"a name is added":           {objects: provision(nil, asking("dev", "prod"), next)},
-		"a name is dropped":         {objects: provision(nil, holding("a-old"), next)},
-		"a name is dropped, Retain": {objects: provision(nil, holding("a-old"), retaining, next)},
+		"a name is added":           {objects: provision(nil, naming("dev", "prod"), next)},
+		"a name is dropped":         {objects: provision(nil, owning("a-old"), next)},
+		"a name is dropped, Retain": {objects: provision(nil, owning("a-old"), retaining, next)},
 		"a name is dropped without marks, Retain": {objects: provision(func(p *provisioned) {
 			p.namespaces[0].ObjectMeta = metav1.ObjectMeta{Name: "a-old", UID: "uid-a-old"}
-		}, holding("a-old"), retaining, next)},
+		}, owning("a-old"), retaining, next)},
 		"Retain is asked for":       {objects: provision(func(p *provisioned) { retaining(p.tenant); p.tenant.Generation = 2 })},
 		"Delete is asked for":       {objects: provision(func(p *provisioned) { p.tenant.Spec.NamespaceDeletionPolicy = "Delete"; p.tenant.Generation = 2 }, retaining)},
 		"admins change":             {objects: provision(func(p *provisioned) { everyKindOfAdmin(p.tenant); p.tenant.Generation = 2 })},
-		"deleted":                   {objects: provision(nil, holding("a-old"), deleted)},
-		"deleted under Retain":      {objects: provision(func(p *provisioned) { heldBack(p.bindings[0]) }, holding("a-old"), retaining, deleted)},
+		"deleted":                   {objects: provision(nil, owning("a-old"), deleted)},
+		"deleted under Retain":      {objects: provision(func(p *provisioned) { heldBack(p.bindings[0]) }, owning("a-old"), retaining, deleted)},
 		"deleted with orphans":      {objects: provision(nil, deleted, orphaning)},
 		"deleted, orphaned already": {objects: provision(func(p *provisioned) { p.namespaces[0].OwnerReferences = nil }, deleted)},
 		"deleted, one is held back": {objects: provision(func(p *provisioned) {
@@ -144,13 +144,13 @@ func scenarios() map[string]scenario {
 		}, deleted)},
 		"deleted, false references elsewhere": scenario{objects: provision(nil, deleted)}.with(
 			namespace("x", plant), namespace("y", plant, func(ns *corev1.Namespace) { ns.OwnerReferences = append(ns.OwnerReferences, stranger...) }),
-			namespace("z", markedBy(tenant("a", retaining)))),
+			namespace("z", ownedBy(tenant("a", retaining)))),
 		"deleted, a stranger's namespace has a binding under our name": {objects: []client.Object{
 			tenant("a", deleted), namespace("a-dev"), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-dev", Name: adminBindingName, UID: "uid-stranger"}}}},
-		"a stranger's namespaces": scenario{objects: []client.Object{tenant("a", asking("a", "b", "c", "d", "e", "f", "dev"))}}.with(
-			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f", plant), namespace("a-dev", markedBy(restored))),
+		"a stranger's namespaces": scenario{objects: []client.Object{tenant("a", naming("a", "b", "c", "d", "e", "f", "dev"))}}.with(
+			namespace("a-a"), namespace("a-b"), namespace("a-c"), namespace("a-d"), namespace("a-e"), namespace("a-f", plant), namespace("a-dev", ownedBy(restored))),
 		"claimed by others": scenario{objects: provision(nil)}.with(
-			namespace("x", plant), namespace("y", markedBy(tenant("a", retaining))), binding("elsewhere", tenant("a"))),
+			namespace("x", plant), namespace("y", ownedBy(tenant("a", retaining))), binding("elsewhere", tenant("a"))),
 		"handed over": {objects: provision(func(p *provisioned) { p.namespaces[0].OwnerReferences = []metav1.OwnerReference{former} })},
 		"restored": {objects: provision(func(p *provisioned) {
 			for _, o := range []client.Object{p.reader, p.readerBinding, p.bindings[0]} {
@@ -158,7 +158,7 @@ func scenarios() map[string]scenario {
 				o.SetAnnotations(map[string]string{v1beta1.AnnotationTenantUID: "uid-former"})
 			}
 		})},
-		"names that are refused": {objects: provision(nil, asking("dev", "Bad"), holding("a-own")),
+		"names that are refused": {objects: provision(nil, naming("dev", "Bad"), owning("a-own")),
 			options: func(o *Options) { o.OperatorNamespace = "a-dev" }},
 		"the namespace has drifted": {objects: provision(func(p *provisioned) {
 			p.namespaces[0].Labels = map[string]string{"example.com/x": "y", labelPodSecurity: "privileged"}

@@ -27,37 +27,37 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// Options are what the operator's flags say about Tenants.
+// Options are the operator's flags for Tenants.
 type Options struct {
 	// AdminClusterRole is bound to the admins in each namespace. The operator
 	// needs the verb bind on it, by name.
 	AdminClusterRole string
 	// PodSecurityLevel is enforced in each namespace; "" sets none.
 	PodSecurityLevel string
-	// OperatorNamespace can never become a Tenant's.
+	// OperatorNamespace is refused as a namespace of a Tenant.
 	OperatorNamespace string
-	// MaxConcurrentReconciles is how many Tenants are worked on at once.
+	// MaxConcurrentReconciles is the number of workers.
 	MaxConcurrentReconciles int
-	// SyncPeriod is how often a Ready Tenant is looked at though nothing changed.
+	// SyncPeriod is the interval at which a Ready Tenant is reconciled without a change.
 	SyncPeriod time.Duration
-	// Ticks wake the periodic look; nil turns it off.
+	// Ticks trigger the periodic reconciles; nil disables them.
 	Ticks <-chan event.GenericEvent
-	// NewQueue makes the work queue, so that its progress can be watched; nil is
-	// the default queue.
+	// NewQueue creates the work queue; nil selects the default queue. The health check
+	// observes the progress of the queue.
 	NewQueue reconciler.NewQueue
-	// Clock is the time; nil is the real one.
+	// Clock is nil for the real clock.
 	Clock clock.PassiveClock
 }
 
-// WatchedObjects are what the controller watches; it knows the world only once
-// their informers have synced.
+// WatchedObjects returns the kinds that the controller watches. It must not reconcile
+// before their informers have synced.
 func WatchedObjects() []client.Object {
 	return []client.Object{
 		&v1beta1.Tenant{}, &corev1.Namespace{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
 	}
 }
 
-// New makes a Reconciler that works through the manager's client.
+// New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
 	if err != nil {
@@ -99,14 +99,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// deletion passes the end of an object.
+// deletion accepts only delete events.
 var deletion = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// finalizerLost lets a Tenant through that somebody took our finalizer off.
+// finalizerLost accepts updates that remove the operator's finalizer.
 var finalizerLost = predicate.Funcs{
 	CreateFunc:  func(event.CreateEvent) bool { return false },
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -117,33 +117,33 @@ var finalizerLost = predicate.Funcs{
 	},
 }
 
-// tenantsSharing returns the Tenants that ask for or hold a namespace of a Tenant that
-// is gone: its claims there do not count any more.
+// tenantsSharing returns the Tenants that name a namespace of a deleted Tenant, whose
+// claims do not count any more.
 func (r *Reconciler) tenantsSharing(ctx context.Context, o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
-	for _, name := range heldNames(o.(*v1beta1.Tenant)) {
-		requests = append(requests, r.tenantsHolding(ctx, name)...)
+	for _, name := range usedNames(o.(*v1beta1.Tenant)) {
+		requests = append(requests, r.tenantsUsing(ctx, name)...)
 	}
 	return requests
 }
 
-// tenantsOfNamespace: those that hold or ask for it, and those it claims.
+// tenantsOfNamespace returns the Tenants that name the namespace and those it claims.
 func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []reconcile.Request {
-	return append(r.tenantsHolding(ctx, o.GetName()), claimedNames(o)...)
+	return append(r.tenantsUsing(ctx, o.GetName()), claimedNames(o)...)
 }
 
-// tenantsOfBinding: those it claims, and, as its name is reserved for us there,
-// those that hold its namespace.
+// tenantsOfBinding returns the Tenants that the binding claims. For the reserved name it
+// also returns the Tenants that name the binding's namespace.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
 	requests := claimedNames(o)
 	if o.GetName() == adminBindingName {
-		requests = append(requests, r.tenantsHolding(ctx, o.GetNamespace())...)
+		requests = append(requests, r.tenantsUsing(ctx, o.GetNamespace())...)
 	}
 	return requests
 }
 
-// tenantsOfRole: the one whose admins it lets read, or all of them when it is
-// the role that all admins are bound to.
+// tenantsOfRole returns the Tenant of a reader role. For the role that all admins are
+// bound to it returns all Tenants.
 func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []reconcile.Request {
 	if _, isRole := o.(*rbacv1.ClusterRole); isRole && o.GetName() == r.Options.AdminClusterRole {
 		return r.list(ctx)
@@ -155,12 +155,12 @@ func (r *Reconciler) tenantsOfRole(ctx context.Context, o client.Object) []recon
 	return requests
 }
 
-// tenantsDue are the Ready Tenants whose periodic look is due.
+// tenantsDue returns the Ready Tenants whose periodic reconcile is due.
 func (r *Reconciler) tenantsDue(ctx context.Context, _ client.Object) []reconcile.Request {
 	var due []reconcile.Request
 	now := r.Clock.Now()
 	for _, t := range r.tenants(ctx, client.MatchingFields{indexReady: "True"}) {
-		last, known := r.looks.Load(t.Name)
+		last, known := r.lastReconciled.Load(t.Name)
 		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, t.UID).After(now) {
 			due = append(due, requestFor(t.Name))
 		}
@@ -168,8 +168,8 @@ func (r *Reconciler) tenantsDue(ctx context.Context, _ client.Object) []reconcil
 	return due
 }
 
-func (r *Reconciler) tenantsHolding(ctx context.Context, namespace string) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexHolds: namespace})
+func (r *Reconciler) tenantsUsing(ctx context.Context, namespace string) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexNamespaces: namespace})
 }
 
 func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reconcile.Request {
@@ -180,8 +180,8 @@ func (r *Reconciler) list(ctx context.Context, opts ...client.ListOption) []reco
 	return requests
 }
 
-// tenants lists from the cache. A map function cannot return an error, and the
-// cache fails only while it is being stopped.
+// tenants lists Tenants from the cache. It logs an error, since a map function cannot
+// return one. The cache fails only while the manager stops.
 func (r *Reconciler) tenants(ctx context.Context, opts ...client.ListOption) []v1beta1.Tenant {
 	var list v1beta1.TenantList
 	if err := r.Client.List(ctx, &list, opts...); err != nil {
@@ -190,8 +190,8 @@ func (r *Reconciler) tenants(ctx context.Context, opts ...client.ListOption) []v
 	return list.Items
 }
 
-// claimedNames are the Tenants an object names by label or owner reference.
-// Only names: whether the claim is true is decided on UIDs in the reconcile.
+// claimedNames returns the Tenants that an object names by label or owner reference. The
+// reconcile then compares UIDs.
 func claimedNames(o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	if name := o.GetLabels()[v1beta1.LabelTenant]; name != "" {

@@ -48,7 +48,7 @@ func TestTenantsDue(t *testing.T) {
 	now := testingclock.NewFakeClock(epoch)
 	r := mapping(t, now, tenant("seen", ready(metav1.ConditionTrue)), tenant("new", ready(metav1.ConditionTrue)),
 		tenant("failing", ready(metav1.ConditionFalse)), tenant("fresh"))
-	r.looks.Store("seen", epoch)
+	r.lastReconciled.Store("seen", epoch)
 	seen := reconciler.NextDue(epoch, 10*time.Minute, "uid-seen")
 	for _, step := range []struct {
 		after time.Duration
@@ -57,7 +57,7 @@ func TestTenantsDue(t *testing.T) {
 		{0, "[new]"},
 		{8 * time.Minute, "[new]"},
 		{seen.Sub(epoch) - 8*time.Minute - 1, "[new]"},
-		{1, "[new seen]"}, // exactly then
+		{1, "[new seen]"}, // exactly when the period ends
 	} {
 		now.Step(step.after)
 		if got := requested(r.tenantsDue(t.Context(), nil)); got != step.want {
@@ -66,8 +66,8 @@ func TestTenantsDue(t *testing.T) {
 	}
 }
 
-func TestWhoIsWokenByWhat(t *testing.T) {
-	a := tenant("a", holding("a-old"))
+func TestMapFuncs(t *testing.T) {
+	a := tenant("a", owning("a-old"))
 	r := mapping(t, testingclock.NewFakeClock(epoch), a, tenant("b"))
 	owned := []metav1.OwnerReference{*metav1.NewControllerRef(a, tenantKind)}
 	meta := func(namespace, name string, refs ...metav1.OwnerReference) metav1.ObjectMeta {
@@ -90,16 +90,16 @@ func TestWhoIsWokenByWhat(t *testing.T) {
 		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
 		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
 		"a role with the label of a Tenant":           {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
-		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), asking("dev", "old"))), "[a]"},
+		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), naming("dev", "old"))), "[a]"},
 		"a role that is nobody's":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
-			t.Errorf("%s wakes %s, want %s", reason, got, tc.want)
+			t.Errorf("%s: requests %s, want %s", reason, got, tc.want)
 		}
 	}
 }
 
-// managed is a manager as New needs it.
+// managed is a manager with the methods that New calls.
 type managed struct {
 	ctrl.Manager
 
@@ -126,7 +126,7 @@ func TestNew(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Client != m.client || r.Live != client.Reader(m.live) || r.Recorder == nil || m.reporter != "leasehold-tenant" {
-			t.Errorf("%s: the manager's client, its reader and a recorder for leasehold-tenant are wanted: %+v, %s", name, r, m.reporter)
+			t.Errorf("%s: New does not use the manager's client, reader and recorder: %+v, %s", name, r, m.reporter)
 		}
 		if !reflect.DeepEqual(r.Clock, tc.want) || r.Options.AdminClusterRole != "admin" {
 			t.Errorf("%s: clock %v and options %+v", name, r.Clock, r.Options)
@@ -137,12 +137,12 @@ func TestNew(t *testing.T) {
 func TestFinalizerLost(t *testing.T) {
 	with, without := tenant("a"), tenant("a", func(t *v1beta1.Tenant) { t.Finalizers = nil })
 	if !finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: without}) {
-		t.Error("a finalizer that was taken off must wake the controller")
+		t.Error("a removed finalizer does not trigger a reconcile")
 	}
 	if finalizerLost.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) || finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with}) {
-		t.Error("our own adding of it must not")
+		t.Error("an added finalizer triggers a reconcile")
 	}
 	if finalizerLost.Create(event.CreateEvent{Object: without}) || finalizerLost.Delete(event.DeleteEvent{Object: without}) || finalizerLost.Generic(event.GenericEvent{}) {
-		t.Error("other events are for the other predicate")
+		t.Error("events other than updates trigger a reconcile")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// intent is the status that is written before namespaces are created: their
-// names, so that whatever we die at, we know later that they may be ours.
+// intent returns the status to write before namespaces are created. It records their
+// names, so that after a crash the next reconcile can identify them as owned.
 func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantStatus {
 	status := *t.Status.DeepCopy()
 	status.ObservedGeneration = t.Generation
@@ -29,7 +29,8 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 	return status
 }
 
-// declared: every name is recorded already, without a UID, for this generation.
+// declared reports whether the status records every name without a UID for this
+// generation.
 func declared(t *v1beta1.Tenant, creates []string) bool {
 	for _, name := range creates {
 		if !slices.ContainsFunc(t.Status.Namespaces, func(ns v1beta1.TenantNamespace) bool { return ns.Name == name && ns.UID == "" }) {
@@ -39,8 +40,7 @@ func declared(t *v1beta1.Tenant, creates []string) bool {
 	return t.Status.ObservedGeneration == t.Generation
 }
 
-// summarize is the status after a reconcile. It is pure: from the Tenant as it was
-// read, what was decided and how it went.
+// summarize returns the status after a reconcile. It is pure.
 func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.TenantStatus {
 	t := o.tenant
 	status := *t.Status.DeepCopy()
@@ -69,9 +69,9 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	return status
 }
 
-// trouble is the order in which reasons are reported when several apply, what
-// each means to a person, and whether only a person can help.
-var trouble = []struct {
+// failureReasons lists the reasons in order of precedence. If several apply, the status
+// reports the first. A stalled reason requires a user's action.
+var failureReasons = []struct {
 	reason  string
 	stalled bool
 	message string // %s: the namespaces
@@ -86,7 +86,7 @@ var trouble = []struct {
 	{v1beta1.ReasonPending, false, "reconciling %s"},
 }
 
-// verdict is the Ready condition, and whether only a person can help.
+// verdict returns the Ready condition, and whether the Tenant is stalled.
 func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}
@@ -94,7 +94,7 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 	if len(p.invalid) > 0 {
 		return no(v1beta1.ReasonInvalidSpec, reporting.Bounded(p.invalid.ToAggregate().Error())), true
 	}
-	for _, kind := range trouble {
+	for _, kind := range failureReasons {
 		message, found := describe(kind.reason, kind.message, append(slices.Clone(res.outcomes), res.reader))
 		if !found {
 			continue
@@ -116,11 +116,11 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
-		Message: "reconciled " + namespacesText(namesHeld(res.outcomes))}, false
+		Message: "reconciled " + namespacesText(namesReported(res.outcomes))}, false
 }
 
-// describe puts the outcomes of one reason into a message; found is false if there are
-// none. Advice of an outcome takes the place of the general one.
+// describe returns the message for all outcomes of one reason; found is false if there are
+// none. The advice of an outcome replaces the general message.
 func describe(reason, general string, outcomes []outcome) (message string, found bool) {
 	var names, details, advice []string
 	for _, out := range outcomes {
@@ -147,13 +147,13 @@ func describe(reason, general string, outcomes []outcome) (message string, found
 	return strings.Join(advice, "; "), found
 }
 
-// about makes a note be about a namespace, beside the Tenant.
+// about adds a namespace to an event as the related object.
 func about(n reporting.PendingEvent, namespace string) reporting.PendingEvent {
 	return n.About(&corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: namespace})
 }
 
-// transitions are the events that the change from one status to the next is
-// worth. The same status again is worth none.
+// transitions returns the events for the change from one status to the next. An unchanged
+// status has none.
 func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.PendingEvent {
 	var list []reporting.PendingEvent
 	was := map[string]string{}
@@ -179,7 +179,7 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	return list
 }
 
-// failing tells trouble from progress.
+// failing reports whether the Ready condition describes a failure and not progress.
 func failing(ready metav1.Condition) bool {
 	switch ready.Reason {
 	case v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, "":
@@ -198,7 +198,7 @@ func setNamespace(status *v1beta1.TenantStatus, ns v1beta1.TenantNamespace) {
 	status.Namespaces = append(status.Namespaces, ns)
 }
 
-// namespacesText puts names into a sentence, naming at most five.
+// namespacesText joins at most five names for a message.
 func namespacesText(names []string) string {
 	const most = 5
 	noun := "namespace"
@@ -220,9 +220,8 @@ func namesOf(namespaces []*corev1.Namespace) []string {
 	return slices.Compact(names)
 }
 
-// namesHeld are the names that the Tenant goes on with: not those that can be
-// forgotten, which nobody has asked for.
-func namesHeld(outcomes []outcome) []string {
+// namesReported returns the names that the status lists after the reconcile.
+func namesReported(outcomes []outcome) []string {
 	var names []string
 	for _, out := range outcomes {
 		if out.reason != "" {

@@ -23,7 +23,7 @@ func ended(outcomes ...outcome) *result {
 }
 
 func TestVerdict(t *testing.T) {
-	a := tenant("a", asking("dev", "prod"))
+	a := tenant("a", naming("dev", "prod"))
 	dev := outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}
 	with := func(reason, detail string) *result {
 		return ended(dev, outcome{name: "a-prod", reason: reason, detail: detail})
@@ -78,17 +78,17 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// order is that in which reasons are reported: of two, the one that comes first hides the
-// other. Those that only a person can mend come before those that time mends.
+// order is the precedence of the reasons: the first of two hides the other. Reasons that
+// require a user's action precede those that a retry resolves.
 var order = []string{
 	v1beta1.ReasonNamespaceConflict, v1beta1.ReasonChildConflict, v1beta1.ReasonRBACForbidden,
 	v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded, v1beta1.ReasonReconcileFailed,
 	v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonPending, v1beta1.ReasonReconciled,
 }
 
-func TestPairsOfReasons(t *testing.T) {
-	if len(trouble) != len(order)-1 {
-		t.Fatalf("%d reasons are trouble, and %d are tested", len(trouble), len(order)-1)
+func TestReasonPrecedence(t *testing.T) {
+	if len(failureReasons) != len(order)-1 {
+		t.Fatalf("%d failure reasons, and %d are tested", len(failureReasons), len(order)-1)
 	}
 	a := tenant("a")
 	for _, deletingNow := range []bool{false, true} {
@@ -126,7 +126,7 @@ func TestPairsOfReasons(t *testing.T) {
 	}
 }
 
-func TestConflictAdvisesAHandoverWhereOneIsPossible(t *testing.T) {
+func TestConflictAdvisesHandover(t *testing.T) {
 	a := tenant("a")
 	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
 	ctrlBy := func(ref metav1.OwnerReference) func(*corev1.Namespace) {
@@ -138,12 +138,12 @@ func TestConflictAdvisesAHandoverWhereOneIsPossible(t *testing.T) {
 		advice bool
 	}{
 		"a stranger's":                          {namespace("a-dev"), false},
-		"a predecessor's":                       {namespace("a-dev", markedBy(former), ctrlBy(metav1.OwnerReference{})), true},
-		"a predecessor's, with owner reference": {namespace("a-dev", markedBy(former)), true},
-		"a predecessor's that is terminating":   {namespace("a-dev", markedBy(former), terminating), false},
-		"a predecessor's, controlled by another": {namespace("a-dev", markedBy(former),
+		"a predecessor's":                       {namespace("a-dev", ownedBy(former), ctrlBy(metav1.OwnerReference{})), true},
+		"a predecessor's, with owner reference": {namespace("a-dev", ownedBy(former)), true},
+		"a predecessor's that is terminating":   {namespace("a-dev", ownedBy(former), terminating), false},
+		"a predecessor's, controlled by another": {namespace("a-dev", ownedBy(former),
 			ctrlBy(*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace")))), false},
-		"another Tenant's": {namespace("a-dev", markedBy(tenant("b"))), false},
+		"another Tenant's": {namespace("a-dev", ownedBy(tenant("b"))), false},
 	} {
 		o := observed(a, tc.ns)
 		p := decide(o, "")
@@ -153,7 +153,7 @@ func TestConflictAdvisesAHandoverWhereOneIsPossible(t *testing.T) {
 			strings.Contains(ready.Message, "delete it") == tc.advice {
 			t.Errorf("%s: %s: %s", name, ready.Reason, ready.Message)
 		}
-		// What is advised must work.
+		// The advised command must resolve the conflict.
 		if handed := tc.ns.DeepCopy(); tc.advice {
 			handed.Annotations[v1beta1.AnnotationTenantUID] = string(a.UID)
 			if got := decide(observed(a, handed), "").steps[0].action; got != keep {
@@ -171,15 +171,15 @@ func TestSummarizeIsStable(t *testing.T) {
 	a.Status = first
 	second := summarize(o, plan{}, res, epoch.Add(time.Hour))
 	if diff := cmp.Diff(first, second); diff != "" {
-		t.Errorf("the same outcome an hour later must give the same status (-first +second):\n%s", diff)
+		t.Errorf("the same outcome an hour later changes the status (-first +second):\n%s", diff)
 	}
 	if first.ObservedGeneration != 1 || len(first.Conditions) != 1 || first.Conditions[0].ObservedGeneration != 1 {
-		t.Errorf("status %+v must carry the generation it is about", first)
+		t.Errorf("status %+v does not have the generation of the Tenant", first)
 	}
 }
 
-func TestSummarizeForgetsAndUnstalls(t *testing.T) {
-	a := tenant("a", holding("a-dev", "a-old"))
+func TestSummarizeDropsNamesAndStalled(t *testing.T) {
+	a := tenant("a", owning("a-dev", "a-old"))
 	o := observed(a)
 	a.Status = summarize(o, plan{}, ended(
 		outcome{name: "a-dev", reason: v1beta1.ReasonNamespaceConflict},
@@ -193,16 +193,16 @@ func TestSummarizeForgetsAndUnstalls(t *testing.T) {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
 	}
 	if meta.FindStatusCondition(got.Conditions, v1beta1.ConditionStalled) != nil {
-		t.Error("Stalled must be gone when a person is no longer needed")
+		t.Error("Stalled remains after the failure was resolved")
 	}
 }
 
-func TestNamesThatAreRefusedAreNotCreated(t *testing.T) {
+func TestRefusedNamesAreNotCreated(t *testing.T) {
 	var many []v1beta1.NamespaceSuffix
 	for i := range 64 {
 		many = append(many, v1beta1.NamespaceSuffix(fmt.Sprintf("n%d", i)))
 	}
-	a := tenant("a", asking(many...), prefix("kube-"))
+	a := tenant("a", naming(many...), prefix("kube-"))
 	o := observed(a)
 	p := decide(o, "")
 	var written []string
@@ -220,8 +220,8 @@ func TestNamesThatAreRefusedAreNotCreated(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreRefusedStayListedWhereTheyAreOurs(t *testing.T) {
-	a := tenant("a", asking("system"), prefix("kube-"), holding("kube-system"))
+func TestRefusedNamesStayListedIfOwned(t *testing.T) {
+	a := tenant("a", naming("system"), prefix("kube-"), owning("kube-system"))
 	o := observed(a, namespace("kube-system"))
 	r, _ := deniedWorld(t, func(string) error { return nil })
 	p := decide(o, "")
@@ -238,16 +238,15 @@ func TestForeignNamespaceCondition(t *testing.T) {
 	o.foreign = []*corev1.Namespace{namespace("victim")}
 	got := summarize(o, plan{}, ended(), epoch)
 	if c := meta.FindStatusCondition(got.Conditions, v1beta1.ConditionForeignNamespace); c == nil || !strings.Contains(c.Message, "victim") {
-		t.Errorf("condition %+v must name the namespace", c)
+		t.Errorf("condition %+v does not name the namespace", c)
 	}
 	if len(got.Namespaces) != 0 {
-		t.Errorf("a foreign namespace must not be listed: %+v", got.Namespaces)
+		t.Errorf("the status lists a foreign namespace: %+v", got.Namespaces)
 	}
 }
 
-// An event reports each namespace that falsely claims a Tenant, once, even if another
-// namespace claims it already.
-func TestEachForeignNamespaceIsReportedOnce(t *testing.T) {
+// An event reports each foreign namespace once, also if there is another one already.
+func TestForeignNamespaceIsReportedOnce(t *testing.T) {
 	a := tenant("a")
 	status := func(names ...string) v1beta1.TenantStatus {
 		o := observed(a)
@@ -273,8 +272,8 @@ func TestEachForeignNamespaceIsReportedOnce(t *testing.T) {
 				got = append(got, n.Message)
 			}
 		}
-		if told := strings.Join(got, "|"); (told == "") != (tc.want == "") || !strings.HasPrefix(told, tc.want) || len(got) > 1 {
-			t.Errorf("%s: told %q, want %q", name, told, tc.want)
+		if event := strings.Join(got, "|"); (event == "") != (tc.want == "") || !strings.HasPrefix(event, tc.want) || len(got) > 1 {
+			t.Errorf("%s: event %q, want %q", name, event, tc.want)
 		}
 	}
 }
@@ -327,10 +326,10 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-func TestIntentNamesWhatWillBeCreated(t *testing.T) {
-	a := tenant("a", asking("dev", "prod"), holding("a-dev"))
+func TestIntentDeclaresNames(t *testing.T) {
+	a := tenant("a", naming("dev", "prod"), owning("a-dev"))
 	if declared(a, []string{"a-prod"}) {
-		t.Error("a-prod is not declared yet")
+		t.Error("a-prod is declared before the intent")
 	}
 	a.Status = intent(a, []string{"a-prod"}, epoch)
 	want := []v1beta1.TenantNamespace{
@@ -340,10 +339,10 @@ func TestIntentNamesWhatWillBeCreated(t *testing.T) {
 		t.Errorf("intent (-want +got):\n%s", diff)
 	}
 	if !declared(a, []string{"a-prod"}) {
-		t.Error("a-prod is declared now")
+		t.Error("a-prod is not declared after the intent")
 	}
 	a.Generation++
 	if declared(a, []string{"a-prod"}) {
-		t.Error("a declaration is for one generation only")
+		t.Error("a declaration counts for another generation")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// eventsOf returns the events that were recorded since the last call and have this reason.
+// eventsOf returns the number of events with this reason since the last call.
 func (w *world) eventsOf(reason string) int {
 	n := 0
 	for len(w.recorder.Events) > 0 {
@@ -27,7 +27,7 @@ func (w *world) eventsOf(reason string) int {
 }
 
 // A failure is an event when its reason or its message is new. Progress never is.
-func TestEachFailureIsAnEventOnce(t *testing.T) {
+func TestFailureIsReportedOnce(t *testing.T) {
 	reasons := []string{
 		v1beta1.ReasonNamespaceConflict, v1beta1.ReasonReconcileFailed, v1beta1.ReasonInvalidSpec,
 		v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting,
@@ -53,7 +53,7 @@ func TestEachFailureIsAnEventOnce(t *testing.T) {
 	}
 }
 
-// What a namespace waits for is the first of its conditions that holds and says so.
+// remaining returns the message of the first deletion condition that is True.
 func TestRemaining(t *testing.T) {
 	condition := func(kind corev1.NamespaceConditionType, status corev1.ConditionStatus) corev1.NamespaceCondition {
 		return corev1.NamespaceCondition{Type: kind, Status: status, Message: string(kind)}
@@ -69,7 +69,7 @@ func TestRemaining(t *testing.T) {
 					want = string(kind)
 				}
 			}
-			// Each stands behind one that does not hold.
+			// A condition that is not True precedes each.
 			ns := namespace("a-dev", terminating, func(ns *corev1.Namespace) {
 				ns.Status.Conditions = []corev1.NamespaceCondition{
 					condition(corev1.NamespaceContentRemaining, corev1.ConditionFalse), condition(kind, status)}
@@ -81,8 +81,8 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// A binding that differs is called repaired only where it was right for this very spec.
-func TestARepairIsToldOnlyOfWhatWasRight(t *testing.T) {
+// A corrected binding is reported as repaired only if it was correct for this generation.
+func TestRepairIsReportedForCorrectBindingsOnly(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(*v1beta1.Tenant)
 		want   int
@@ -93,8 +93,8 @@ func TestARepairIsToldOnlyOfWhatWasRight(t *testing.T) {
 		"its namespace was not listed": {func(t *v1beta1.Tenant) { t.Status.Namespaces = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := tenant("a", holding("a-dev"), func(t *v1beta1.Tenant) { t.Status.ObservedGeneration = 1 }, tc.before)
-			w := newWorld(t, x, namespace("a-dev", markedBy(x)), bound(x, "mallory"))
+			x := tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) { t.Status.ObservedGeneration = 1 }, tc.before)
+			w := newWorld(t, x, namespace("a-dev", ownedBy(x)), bound(x, "mallory"))
 			w.must(w.reconcile())
 			if got := w.bindingText(); got != "admin ann" {
 				t.Fatalf("binding %q, want that of ann", got)
@@ -106,16 +106,16 @@ func TestARepairIsToldOnlyOfWhatWasRight(t *testing.T) {
 	}
 }
 
-// An admin may put a finalizer on the binding right before it is deleted. The namespace is
-// not released before the binding, which still grants rights, is gone. The second binding
-// names the Tenant as what it is not, so that no index finds it and only the release does.
-func TestNothingIsReleasedWhoseBindingIsHeld(t *testing.T) {
-	x := tenant("a", retaining, deleted, holding("a-dev"))
+// An admin may add a finalizer to the binding right before its deletion. The namespace is
+// released only after the binding, which still grants rights, is deleted. The forged
+// binding has a wrong owner kind, so no index finds it and only the release does.
+func TestReleaseWaitsForBindingWithFinalizer(t *testing.T) {
+	x := tenant("a", retaining, deleted, owning("a-dev"))
 	forged := binding("a-dev", x)
 	forged.Labels, forged.Annotations, forged.OwnerReferences[0].Kind = nil, nil, "ConfigMap"
 	for name, b := range map[string]*rbacv1.RoleBinding{"marked": bound(x, "mallory"), "forged": forged} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, x.DeepCopy(), namespace("a-dev", markedBy(x)), b)
+			w := newWorld(t, x.DeepCopy(), namespace("a-dev", ownedBy(x)), b)
 			held := 0
 			w.deny = func(verb string, o client.Object) error {
 				live := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName)
@@ -133,7 +133,7 @@ func TestNothingIsReleasedWhoseBindingIsHeld(t *testing.T) {
 				_ = w.reconcile() // a conflict is reconciled again
 				w.sync()
 				isBound := find[rbacv1.RoleBinding](w, "a-dev", adminBindingName) != nil
-				if isMarked := claimsOf(find[corev1.Namespace](w, "", "a-dev")).markUID == x.UID; isBound && !isMarked {
+				if isMarked := claimsOf(find[corev1.Namespace](w, "", "a-dev")).annotationUID == x.UID; isBound && !isMarked {
 					t.Fatal("the namespace is released and the binding still grants rights in it")
 				}
 			}
@@ -144,13 +144,13 @@ func TestNothingIsReleasedWhoseBindingIsHeld(t *testing.T) {
 	}
 }
 
-// The release removes every binding of the Tenant first, under any name. A binding that cannot
-// be deleted keeps the namespace marked and listed.
+// The release deletes every binding of the Tenant first, under any name. If a deletion
+// fails, the namespace retains its ownership labels and its place in the status.
 func TestReleaseWaitsForEveryBinding(t *testing.T) {
-	x := tenant("a", retaining, holding("a-dev"), asking("prod"))
+	x := tenant("a", retaining, owning("a-dev"), naming("prod"))
 	extra := binding("a-dev", x)
 	extra.Name = "extra"
-	w := newWorld(t, x, namespace("a-dev", markedBy(x)), extra)
+	w := newWorld(t, x, namespace("a-dev", ownedBy(x)), extra)
 	w.deny = func(verb string, o client.Object) error {
 		if verb == "delete" && o.GetName() == extra.Name {
 			return errors.New("boom")
@@ -160,7 +160,7 @@ func TestReleaseWaitsForEveryBinding(t *testing.T) {
 	if err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "deleting role binding a-dev/extra: boom") {
 		t.Errorf("reconcile() = %v, want the failure", err)
 	}
-	if claimsOf(find[corev1.Namespace](w, "", "a-dev")).markUID != x.UID || w.eventsOf(v1beta1.EventNamespaceRetained) != 0 {
+	if claimsOf(find[corev1.Namespace](w, "", "a-dev")).annotationUID != x.UID || w.eventsOf(v1beta1.EventNamespaceRetained) != 0 {
 		t.Error("the namespace is released and the binding still grants rights in it")
 	}
 	want := v1beta1.TenantNamespace{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonReconcileFailed}
@@ -169,8 +169,8 @@ func TestReleaseWaitsForEveryBinding(t *testing.T) {
 	}
 }
 
-// The periodic look is due a period after the last reconcile that succeeded.
-func TestOnlyAPassThatSucceedsIsALook(t *testing.T) {
+// The periodic reconcile is due one period after the last successful reconcile.
+func TestOnlySuccessfulReconcilesCount(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refuse error
 		want   bool
@@ -189,14 +189,14 @@ func TestOnlyAPassThatSucceedsIsALook(t *testing.T) {
 				return nil
 			}
 			_ = w.reconcile()
-			if at, known := w.r.looks.Load("a"); known != tc.want || known && at != w.r.Clock.Now() {
-				t.Errorf("the last look was at %v: %t, want %t", at, known, tc.want)
+			if at, known := w.r.lastReconciled.Load("a"); known != tc.want || known && at != w.r.Clock.Now() {
+				t.Errorf("last reconcile at %v recorded: %t, want %t", at, known, tc.want)
 			}
 		})
 	}
 }
 
-// A sentence names at most five namespaces.
+// A message names at most five namespaces.
 func TestNamespacesText(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for n, want := range []string{
@@ -209,8 +209,8 @@ func TestNamespacesText(t *testing.T) {
 	}
 }
 
-// A Tenant whose finalizer the operator never added, or took off, is not its own any more.
-func TestATenantThatGoesAndIsNotHeldIsLeftAlone(t *testing.T) {
+// The operator writes nothing for a terminating Tenant without its finalizer.
+func TestTerminatingTenantWithoutFinalizerIsIgnored(t *testing.T) {
 	w := newWorld(t, tenant("a", func(t *v1beta1.Tenant) {
 		t.DeletionTimestamp, t.Finalizers = new(metav1.Now()), []string{"example.com/another"}
 	}))

@@ -11,16 +11,16 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Whatever the operator puts right for a Tenant that is Ready is an event once. Where nothing
-// had to be written there is none.
-func TestEachCorrectionIsAnEventOnce(t *testing.T) {
+// Each correction for a Ready Tenant is reported by one event. Without a write there is no
+// event.
+func TestCorrectionIsReportedOnce(t *testing.T) {
 	former := metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "uid-former"}
 	for name, tc := range map[string]struct {
 		drift func(*world) error
 		want  int
 	}{
 		"nothing": {func(*world) error { return nil }, 0},
-		"a label of a namespace that is not ours": {func(w *world) error {
+		"a label of a foreign namespace": {func(w *world) error {
 			ns := find[corev1.Namespace](w, "", "a-dev")
 			ns.Labels["example.com/other"] = "x"
 			return w.live.Update(w.t.Context(), ns)
@@ -54,11 +54,11 @@ func TestEachCorrectionIsAnEventOnce(t *testing.T) {
 			b.Subjects = nil
 			return w.live.Update(w.t.Context(), b)
 		}, 1},
-		// Only an edit of the status by hand lists such a namespace without a new generation.
+		// Only a manual edit of the status adds a namespace without a new generation.
 		"a namespace that the spec does not name, released": {func(w *world) error {
 			x := find[v1beta1.Tenant](w, "", "a")
-			holding("a-old")(x)
-			return errors.Join(w.live.Create(w.t.Context(), namespace("a-old", markedBy(x))), w.live.Status().Update(w.t.Context(), x))
+			owning("a-old")(x)
+			return errors.Join(w.live.Create(w.t.Context(), namespace("a-old", ownedBy(x))), w.live.Status().Update(w.t.Context(), x))
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,15 +17,15 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// A dead operator must never keep anything from being deleted: the webhook for
-// DELETE, which only warns, is therefore one of its own that may fail.
+// An operator that is down must not block deletions. The webhook for DELETE only warns, so
+// it is registered separately with failurePolicy=ignore.
 //
 // +kubebuilder:webhook:path=/mutate-leasehold-dev-v1beta1-tenant,mutating=true,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=create,versions=v1beta1,name=mtenant.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-tenant,mutating=false,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=create;update,versions=v1beta1,name=vtenant.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-tenant,mutating=false,failurePolicy=ignore,sideEffects=None,groups=leasehold.dev,resources=tenants,verbs=delete,versions=v1beta1,name=vtenant-delete.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 
-// SetupWebhookWithManager adds the defaulting and validating webhooks. They
-// answer on every replica and say only what the CRD's own rules cannot.
+// SetupWebhookWithManager adds the defaulting and validating webhooks. Every replica serves
+// them. They check only what the CRD's rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 	w := &Webhook{Reader: mgr.GetCache(), OperatorNamespace: o.OperatorNamespace}
 	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).Complete()
@@ -47,25 +47,25 @@ var (
 	_ admission.Validator[*v1beta1.Tenant] = &Webhook{}
 )
 
-// Default sets the namespace prefix from the Tenant's name. It is called on
-// creation only: a default that is derived must not change later.
+// Default sets the namespace prefix from the Tenant's name. It runs on creation only,
+// since a derived default must not change later.
 func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
-	// With generateName there is no name yet; the reconciler derives the same.
+	// With generateName the name is still empty. The reconciler derives the same prefix.
 	if t.Spec.NamespacePrefix == "" && t.Name != "" {
 		t.Spec.NamespacePrefix = prefixOf(t)
 	}
 	return nil
 }
 
-// ValidateCreate refuses names that are reserved or held, and warns of those
-// that exist and so cannot be taken over.
+// ValidateCreate refuses names that are reserved or in use by another Tenant. It warns of
+// existing namespaces, which the operator does not adopt.
 func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	return w.validate(ctx, t, nil)
 }
 
-// ValidateUpdate judges the names only where the update changes them, so that a Tenant which
-// a newer rule would refuse can still be changed in other ways. It warns of
-// each namespace that the update removes.
+// ValidateUpdate checks the names only if the update changes them. A Tenant that a newer
+// rule would refuse can thus still be changed in other ways. It warns of each namespace
+// that the update removes.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -78,10 +78,10 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 		}
 	}
 	warnings, err := w.validate(ctx, t, namespaceNames(old))
-	return append(leaving(dropped, policyOf(t)), warnings...), err
+	return append(removalWarnings(dropped, policyOf(t)), warnings...), err
 }
 
-// ValidateDelete refuses nothing; it warns of what the deletion removes.
+// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing.
 func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -93,10 +93,10 @@ func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admissio
 		}
 	}
 	slices.Sort(owned)
-	return leaving(owned, policyOf(t)), nil
+	return removalWarnings(owned, policyOf(t)), nil
 }
 
-// validate judges the names that are not among those allowed before.
+// validate checks the names that are not in before, the names of the old object.
 func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []string) (admission.Warnings, error) {
 	var warnings admission.Warnings
 	var errs field.ErrorList
@@ -109,13 +109,13 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		if slices.Contains(before, name) {
 			continue
 		}
-		holder, err := w.holder(ctx, name, t.Name)
+		other, err := w.otherTenant(ctx, name, t.Name)
 		if err != nil {
 			return nil, err
 		}
-		if holder != "" {
+		if other != "" {
 			errs = append(errs, field.Invalid(path.Index(i), string(t.Spec.Namespaces[i]), fmt.Sprintf(
-				"namespace %s is in use by Tenant %s; choose another name or prefix", name, holder)))
+				"namespace %s is in use by Tenant %s; choose another name or prefix", name, other)))
 			continue
 		}
 		taken, err := w.taken(ctx, t, name)
@@ -133,12 +133,12 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 	return warnings, nil
 }
 
-// holder is the name of another Tenant that asks for or holds the namespace.
-// It looks into the cache, so two Tenants that are created in the same instant
-// may both pass; the reconciler then lets exactly one of them have it.
-func (w *Webhook) holder(ctx context.Context, namespace, self string) (string, error) {
+// otherTenant returns the names of other Tenants that use the namespace, or "". It reads
+// from the cache, so two Tenants created at the same time may both pass. The reconciler
+// then gives the namespace to exactly one of them.
+func (w *Webhook) otherTenant(ctx context.Context, namespace, self string) (string, error) {
 	var list v1beta1.TenantList
-	if err := w.Reader.List(ctx, &list, client.MatchingFields{indexHolds: namespace}); err != nil {
+	if err := w.Reader.List(ctx, &list, client.MatchingFields{indexNamespaces: namespace}); err != nil {
 		return "", fmt.Errorf("listing tenants that hold namespace %s: %w", namespace, err)
 	}
 	var names []string
@@ -151,7 +151,7 @@ func (w *Webhook) holder(ctx context.Context, namespace, self string) (string, e
 	return strings.Join(names, ", "), nil
 }
 
-// taken reports whether the namespace exists and is not the Tenant's.
+// taken reports whether the namespace exists and the Tenant does not own it.
 func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bool, error) {
 	ns, err := reconciler.Get(ctx, w.Reader, client.ObjectKey{Name: name}, &corev1.Namespace{})
 	if err != nil {
@@ -160,8 +160,8 @@ func (w *Webhook) taken(ctx context.Context, t *v1beta1.Tenant, name string) (bo
 	return ns != nil && !ownsNamespace(t, map[string]bool{name: true}, ns), nil
 }
 
-// leaving warns of each namespace that leaves its Tenant.
-func leaving(names []string, policy v1beta1.NamespaceDeletionPolicy) admission.Warnings {
+// removalWarnings returns a warning for each namespace that is removed from its Tenant.
+func removalWarnings(names []string, policy v1beta1.NamespaceDeletionPolicy) admission.Warnings {
 	var warnings admission.Warnings
 	for _, name := range names {
 		if policy == v1beta1.NamespaceRetain {

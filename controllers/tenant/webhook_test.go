@@ -23,7 +23,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// scheme is made once: that takes longer than most tests.
+// scheme is built once, since that takes longer than most tests.
 var scheme = sync.OnceValue(func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1beta1.AddToScheme, corev1.AddToScheme, rbacv1.AddToScheme} {
@@ -32,12 +32,12 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return scheme
 })
 
-// converters are those that a fake client makes for itself otherwise, each time.
+// converters are shared, since each fake client would build its own.
 var converters = sync.OnceValue(func() []managedfields.TypeConverter {
 	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), managedfields.NewDeducedTypeConverter()}
 })
 
-// indexes are added to a store as they are to the cache.
+// indexes adds the cache's field indexes to a fake client.
 type indexes struct{ of *fake.ClientBuilder }
 
 // IndexField implements client.FieldIndexer.
@@ -46,7 +46,7 @@ func (i indexes) IndexField(_ context.Context, o client.Object, field string, ke
 	return nil
 }
 
-// fakeBuilder is a store with these objects and the indexes of this package.
+// fakeBuilder returns a builder with these objects and the indexes of this package.
 func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	t.Helper()
 	builder := fake.NewClientBuilder().WithScheme(scheme()).WithTypeConverters(converters()...).WithObjects(objects...)
@@ -80,22 +80,22 @@ func TestDefaultSetsThePrefixFromTheName(t *testing.T) {
 }
 
 func TestValidateCreate(t *testing.T) {
-	holder := tenant("team-a", asking("x"), prefix("team-a-"))
-	leavingOne := tenant("b", holding("b-old"))
-	ending := tenant("ending", asking("end"), deleted, retaining)
+	holder := tenant("team-a", naming("x"), prefix("team-a-"))
+	leavingOne := tenant("b", owning("b-old"))
+	ending := tenant("ending", naming("end"), deleted, retaining)
 	for reason, tc := range map[string]struct {
 		tenant  *v1beta1.Tenant
 		err     string
 		warning string
 	}{
 		"free names":                        {tenant: tenant("c")},
-		"a name another asks for":           {tenant: tenant("team", asking("a-x"), prefix("team-")), err: "namespace team-a-x is in use by Tenant team-a"},
-		"a name another still holds":        {tenant: tenant("d", asking("old"), prefix("b-")), err: "namespace b-old is in use by Tenant b"},
-		"a name of one being deleted":       {tenant: tenant("f", asking("end"), prefix("ending-")), err: "namespace ending-end is in use by Tenant ending"},
-		"the operator's own":                {tenant: tenant("d", asking("system"), prefix("leasehold-")), err: "the operator's own"},
-		"reserved, should the CRD be older": {tenant: tenant("d", asking("system"), prefix("kube-")), err: "reserved"},
-		"a namespace that exists":           {tenant: tenant("e", asking("taken")), warning: "namespace e-taken exists and does not belong"},
-		"all errors at once": {tenant: tenant("team", asking("a-x", "b"), prefix("team-"), func(x *v1beta1.Tenant) {
+		"a name another asks for":           {tenant: tenant("team", naming("a-x"), prefix("team-")), err: "namespace team-a-x is in use by Tenant team-a"},
+		"a name another still holds":        {tenant: tenant("d", naming("old"), prefix("b-")), err: "namespace b-old is in use by Tenant b"},
+		"a name of one being deleted":       {tenant: tenant("f", naming("end"), prefix("ending-")), err: "namespace ending-end is in use by Tenant ending"},
+		"the operator's own":                {tenant: tenant("d", naming("system"), prefix("leasehold-")), err: "the operator's own"},
+		"reserved, should the CRD be older": {tenant: tenant("d", naming("system"), prefix("kube-")), err: "reserved"},
+		"a namespace that exists":           {tenant: tenant("e", naming("taken")), warning: "namespace e-taken exists and does not belong"},
+		"all errors at once": {tenant: tenant("team", naming("a-x", "b"), prefix("team-"), func(x *v1beta1.Tenant) {
 			x.Spec.Namespaces = append(x.Spec.Namespaces, "Bad")
 		}), err: "in use by Tenant team-a"},
 	} {
@@ -105,38 +105,38 @@ func TestValidateCreate(t *testing.T) {
 		case tc.err == "" && err != nil:
 			t.Errorf("%s: refused: %v", reason, err)
 		case tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || !apierrors.IsInvalid(err)):
-			t.Errorf("%s: error %v, want an Invalid one that says %q", reason, err, tc.err)
+			t.Errorf("%s: error %v, want an Invalid error with %q", reason, err, tc.err)
 		}
 		if got := strings.Join(warnings, "\n"); !strings.Contains(got, tc.warning) || (tc.warning == "" && got != "") {
 			t.Errorf("%s: warnings %q, want %q", reason, got, tc.warning)
 		}
 	}
-	_, err := webhook(t, holder).ValidateCreate(t.Context(), tenant("team", asking("a-x", "Bad"), prefix("team-")))
+	_, err := webhook(t, holder).ValidateCreate(t.Context(), tenant("team", naming("a-x", "Bad"), prefix("team-")))
 	if err == nil || !strings.Contains(err.Error(), "in use by") || !strings.Contains(err.Error(), "team-Bad") {
-		t.Errorf("both mistakes must be named at once, got %v", err)
+		t.Errorf("error %v, want both mistakes in it", err)
 	}
 }
 
 func TestValidateUpdate(t *testing.T) {
-	old := tenant("a", asking("dev", "prod"))
+	old := tenant("a", naming("dev", "prod"))
 	for reason, tc := range map[string]struct {
 		old, tenant *v1beta1.Tenant
 		err         string
 		warnings    []string
 	}{
 		"no change":       {old: old, tenant: old.DeepCopy()},
-		"a suffix more":   {old: old, tenant: tenant("a", asking("dev", "prod", "test"))},
-		"dropped, Delete": {old: old, tenant: tenant("a", asking("dev")), warnings: []string{"namespace a-prod will be deleted with everything in it"}},
-		"dropped, Retain": {old: old, tenant: tenant("a", asking("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
-		"dropped, with a change to Delete": {old: tenant("a", asking("dev", "prod"), retaining), tenant: tenant("a", asking("dev")),
+		"a suffix more":   {old: old, tenant: tenant("a", naming("dev", "prod", "test"))},
+		"dropped, Delete": {old: old, tenant: tenant("a", naming("dev")), warnings: []string{"namespace a-prod will be deleted with everything in it"}},
+		"dropped, Retain": {old: old, tenant: tenant("a", naming("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
+		"dropped, with a change to Delete": {old: tenant("a", naming("dev", "prod"), retaining), tenant: tenant("a", naming("dev")),
 			warnings: []string{"namespace a-prod will be deleted with everything in it"}},
-		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", asking("dev", "a-x"), prefix("team-")),
+		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", naming("dev", "a-x"), prefix("team-")),
 			err: "in use by Tenant team-a"},
-		"an old sin is not judged again": {old: tenant("a", asking("a-x"), prefix("team-")),
-			tenant: tenant("a", asking("a-x"), prefix("team-"), func(t *v1beta1.Tenant) { t.Labels = map[string]string{"x": "y"} })},
-		"a Tenant on its way out is let go": {old: old, tenant: tenant("a", deleted, asking("system"), prefix("kube-"))},
+		"an old sin is not judged again": {old: tenant("a", naming("a-x"), prefix("team-")),
+			tenant: tenant("a", naming("a-x"), prefix("team-"), func(t *v1beta1.Tenant) { t.Labels = map[string]string{"x": "y"} })},
+		"a terminating Tenant is accepted": {old: old, tenant: tenant("a", deleted, naming("system"), prefix("kube-"))},
 	} {
-		w := webhook(t, tenant("team-a", asking("x"), prefix("team-a-")))
+		w := webhook(t, tenant("team-a", naming("x"), prefix("team-a-")))
 		warnings, err := w.ValidateUpdate(t.Context(), tc.old, tc.tenant)
 		if (tc.err == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
@@ -147,22 +147,22 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
-func TestValidateDeleteWarnsOfEachNamespaceAndRefusesNothing(t *testing.T) {
-	held := tenant("a", holding("a-prod", "a-dev"), func(x *v1beta1.Tenant) {
+func TestValidateDelete(t *testing.T) {
+	held := tenant("a", owning("a-prod", "a-dev"), func(x *v1beta1.Tenant) {
 		x.Status.Namespaces = append(x.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-conflict", Reason: v1beta1.ReasonNamespaceConflict})
 	})
 	warnings, err := webhook(t).ValidateDelete(t.Context(), held)
 	want := "namespace a-dev will be deleted with everything in it|namespace a-prod will be deleted with everything in it"
 	if err != nil || strings.Join(warnings, "|") != want {
-		t.Errorf("got %q, %v; want %q: a namespace that is not ours is not removed", warnings, err, want)
+		t.Errorf("got %q, %v; want %q: a foreign namespace is not removed", warnings, err, want)
 	}
-	warnings, err = webhook(t).ValidateDelete(t.Context(), tenant("a", retaining, holding("a-dev")))
+	warnings, err = webhook(t).ValidateDelete(t.Context(), tenant("a", retaining, owning("a-dev")))
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "kept") {
 		t.Errorf("under Retain: %q, %v", warnings, err)
 	}
 }
 
-func TestValidateFailsClosedWhenItCannotLook(t *testing.T) {
+func TestValidateFailsClosedOnReadError(t *testing.T) {
 	boom := errors.New("boom")
 	reader := fakeBuilder(t).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return boom },

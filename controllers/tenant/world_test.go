@@ -28,24 +28,24 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// world is a Reconciler on an API server in memory, and on a cache that is as old as the
-// test wants. What the real API server does with each write is pinned by integration specs.
+// world is a Reconciler with an in-memory API server and a cache that a test can keep
+// stale. Integration specs test the writes with a real API server.
 type world struct {
 	t        testing.TB
 	live     client.WithWatch
 	cache    client.Client
 	r        *Reconciler
 	recorder *events.FakeRecorder
-	// deny, unless nil, may refuse a write before it is carried out.
+	// deny, unless nil, returns the error for a write, or nil to execute it.
 	deny func(verb string, o client.Object) error
 }
 
-// kinds are the lists of all that a world holds.
+// kinds returns a list of each kind in a world.
 func kinds() []client.ObjectList {
 	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
 }
 
-// newWorld is a world with these objects, which the cache shows.
+// newWorld returns a world with these objects, also in the cache.
 func newWorld(t testing.TB, objects ...client.Object) *world {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
@@ -62,7 +62,7 @@ func newWorld(t testing.TB, objects ...client.Object) *world {
 	return w
 }
 
-// sync has the cache show what the API server has.
+// sync updates the cache with all objects of the API server.
 func (w *world) sync() {
 	w.t.Helper()
 	var objects []client.Object
@@ -73,7 +73,7 @@ func (w *world) sync() {
 	w.cache = fakeBuilder(w.t, objects...).WithStatusSubresource(&v1beta1.Tenant{}).Build()
 }
 
-// syncTenants has the cache show the Tenants that the API server has, and all else as before.
+// syncTenants updates only the Tenants of the cache.
 func (w *world) syncTenants() {
 	w.t.Helper()
 	var objects []client.Object
@@ -94,7 +94,7 @@ func (w *world) reconcile() error {
 	return err
 }
 
-// client reads from the cache, writes to the API server, and applies as that does.
+// client returns a client that reads from the cache and writes to the API server.
 func (w *world) client() client.Client {
 	return interceptor.NewClient(w.live, interceptor.Funcs{
 		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -134,7 +134,7 @@ func (w *world) denied(verb string, o client.Object) error {
 	return w.deny(verb, o)
 }
 
-// apply is server-side apply with force, for what Tenants need of it.
+// apply implements the part of server-side apply with force that the controller uses.
 func (w *world) apply(ctx context.Context, c client.Client, config runtime.ApplyConfiguration) error {
 	var desired, stored client.Object
 	switch config.(type) {
@@ -147,7 +147,7 @@ func (w *world) apply(ctx context.Context, c client.Client, config runtime.Apply
 	case *rbacv1ac.ClusterRoleBindingApplyConfiguration:
 		desired, stored = &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBinding{}
 	default:
-		return fmt.Errorf("applying %T: not known here", config)
+		return fmt.Errorf("applying %T: not implemented", config)
 	}
 	data, err := json.Marshal(config)
 	w.must(err)
@@ -180,7 +180,7 @@ func (w *world) apply(ctx context.Context, c client.Client, config runtime.Apply
 	return c.Update(ctx, stored)
 }
 
-// merge adds to the stored metadata and replaces all else.
+// merge adds the desired metadata to the stored one, and replaces all other fields.
 func merge(stored, desired client.Object) error {
 	labels, annotations, owners := stored.GetLabels(), stored.GetAnnotations(), stored.GetOwnerReferences()
 	for k, v := range desired.GetLabels() {
@@ -221,7 +221,7 @@ func merge(stored, desired client.Object) error {
 	return nil
 }
 
-// items are the objects of a list.
+// items returns the objects of a list.
 func items(t testing.TB, list client.ObjectList) []client.Object {
 	t.Helper()
 	found, err := meta.ExtractList(list)
@@ -242,7 +242,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// find reads an object of the API server's; nil if there is none.
+// find returns an object of the API server, or nil if it does not exist.
 func find[T any, P interface {
 	*T
 	client.Object

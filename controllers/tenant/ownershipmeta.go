@@ -1,0 +1,127 @@
+package tenant
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"leasehold.dev/api/v1beta1"
+)
+
+// labelPodSecurity selects the Pod Security Standard that a namespace enforces.
+const labelPodSecurity = "pod-security.kubernetes.io/enforce"
+
+// ownershipMeta is the metadata by which an object belongs to a Tenant.
+type ownershipMeta struct {
+	labels      map[string]string
+	annotations map[string]string
+	// owner is nil for an object that must outlive the Tenant.
+	owner *metav1.OwnerReference
+}
+
+// childMeta returns the ownership metadata of all children except namespaces.
+func childMeta(t *v1beta1.Tenant) ownershipMeta {
+	return ownershipMeta{
+		labels: map[string]string{
+			v1beta1.LabelTenant:    t.Name,
+			v1beta1.LabelManagedBy: v1beta1.ManagedByValue,
+		},
+		annotations: map[string]string{v1beta1.AnnotationTenantUID: string(t.UID)},
+		owner:       metav1.NewControllerRef(t, tenantKind),
+	}
+}
+
+// namespaceMeta returns the ownership metadata of a namespace. Under Retain it has no
+// owner reference. In a foreground deletion the garbage collector deletes all dependents,
+// and the Tenant's finalizer does not prevent that.
+func namespaceMeta(t *v1beta1.Tenant, podSecurityLevel string) ownershipMeta {
+	m := childMeta(t)
+	if policyOf(t) == v1beta1.NamespaceRetain {
+		m.owner = nil
+	}
+	if podSecurityLevel != "" {
+		m.labels[labelPodSecurity] = podSecurityLevel
+	}
+	return m
+}
+
+// isSetOn reports whether the object carries all the metadata.
+func (m ownershipMeta) isSetOn(o metav1.Object) bool {
+	for k, v := range m.labels {
+		if o.GetLabels()[k] != v {
+			return false
+		}
+	}
+	for k, v := range m.annotations {
+		if o.GetAnnotations()[k] != v {
+			return false
+		}
+	}
+	return m.owner == nil || slices.ContainsFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
+		return equality.Semantic.DeepEqual(ref, *m.owner)
+	})
+}
+
+func (m ownershipMeta) ownerConfig() []*metav1ac.OwnerReferenceApplyConfiguration {
+	if m.owner == nil {
+		return nil
+	}
+	return []*metav1ac.OwnerReferenceApplyConfiguration{metav1ac.OwnerReference().
+		WithAPIVersion(m.owner.APIVersion).WithKind(m.owner.Kind).WithName(m.owner.Name).WithUID(m.owner.UID).
+		WithController(*m.owner.Controller).WithBlockOwnerDeletion(*m.owner.BlockOwnerDeletion)}
+}
+
+func namespaceConfig(name string, m ownershipMeta) *corev1ac.NamespaceApplyConfiguration {
+	return corev1ac.Namespace(name).
+		WithLabels(m.labels).WithAnnotations(m.annotations).WithOwnerReferences(m.ownerConfig()...)
+}
+
+// removeOwnershipMeta removes the Tenant's ownership metadata, and owner references to its
+// predecessors, from a namespace in memory. It reports whether there was any. It retains
+// the pod-security level, since a removal would weaken the restrictions on pods.
+func removeOwnershipMeta(t *v1beta1.Tenant, ns *corev1.Namespace) bool {
+	had := removeOwners(ns, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID || isPredecessor(t, ref) })
+	if ns.Labels[v1beta1.LabelTenant] == t.Name {
+		delete(ns.Labels, v1beta1.LabelTenant)
+		had = true
+	}
+	if ns.Labels[v1beta1.LabelManagedBy] == v1beta1.ManagedByValue {
+		delete(ns.Labels, v1beta1.LabelManagedBy)
+		had = true
+	}
+	if ns.Annotations[v1beta1.AnnotationTenantUID] == string(t.UID) {
+		delete(ns.Annotations, v1beta1.AnnotationTenantUID)
+		had = true
+	}
+	return had
+}
+
+// disown removes owner references to the Tenant from an object in memory, and reports
+// whether there were any.
+func disown(t *v1beta1.Tenant, o metav1.Object) bool {
+	return removeOwners(o, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
+}
+
+// removeOwners removes the matching owner references from an object in memory, and
+// reports whether there were any.
+func removeOwners(o metav1.Object, matches func(metav1.OwnerReference) bool) bool {
+	refs := o.GetOwnerReferences()
+	kept := slices.DeleteFunc(slices.Clone(refs), matches)
+	if len(kept) == len(refs) {
+		return false
+	}
+	if len(kept) == 0 {
+		kept = nil
+	}
+	o.SetOwnerReferences(kept)
+	return true
+}
+
+// ownerIndex returns the index of the first owner reference to the Tenant, or -1.
+func ownerIndex(t *v1beta1.Tenant, o metav1.Object) int {
+	return slices.IndexFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
+}
