@@ -58,7 +58,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	return o, nil
 }
 
-func mutants(ctx context.Context, args []string, output io.Writer) error {
+func mutants(ctx context.Context, args []string, output io.Writer) (err error) {
 	o, err := parse(args, output)
 	if err != nil {
 		return err
@@ -71,6 +71,11 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	if len(wanted) == 0 {
 		return fmt.Errorf("choosing mutants: none of %d has %s in its name", len(all), o.match)
 	}
+	clientLog, err := program.LogTo(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// Control planes are started long after the beginning, by when the library wants to
 	// have been told where its log goes.
 	log.SetLogger(logr.Discard())

@@ -87,7 +87,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	return o, nil
 }
 
-func prove(ctx context.Context, args []string, output io.Writer) error {
+func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	o, err := parse(args, output)
 	if err != nil {
 		return err
@@ -108,6 +108,11 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 	if err := report.Clear(o.dir); err != nil {
 		return err
 	}
+	clientLog, err := program.LogTo(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// What envtest has to say is not for who reads about a sweep.
 	log.SetLogger(logr.Discard())
 	sw := newSweep(o, s.Promises, output)

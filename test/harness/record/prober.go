@@ -52,7 +52,7 @@ type Figures struct {
 // ControllerRuntime are the names that controller-runtime gives to what it counts.
 var ControllerRuntime = Figures{
 	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Unfinished: "workqueue_unfinished_work_seconds",
-	Finished: "controller_runtime_reconcile_total",
+	Finished:   "controller_runtime_reconcile_total",
 	Goroutines: "go_goroutines", Files: "process_open_fds",
 	// The goal of the next collection follows from what the last one has left. The heap
 	// itself also has what is garbage by now.

@@ -124,6 +124,9 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	for _, f := range r.Faults {
 		fmt.Fprintf(w, "fault: %s (happened %d times)\n", f.Detail, f.Happened)
 	}
+	for _, rejection := range r.History.Rejections {
+		fmt.Fprintf(w, "rejection: %s\n", rejection)
+	}
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)
 	}
