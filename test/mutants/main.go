@@ -59,7 +59,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	return o, nil
 }
 
-func mutants(ctx context.Context, args []string, output io.Writer) error {
+func mutants(ctx context.Context, args []string, output io.Writer) (err error) {
 	o, err := parse(args, output)
 	if err != nil {
 		return err
@@ -72,6 +72,11 @@ func mutants(ctx context.Context, args []string, output io.Writer) error {
 	if len(wanted) == 0 {
 		return fmt.Errorf("choosing mutants: none of %d has %s in its name", len(all), o.match)
 	}
+	clientLog, err := program.LogTo(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// controller-runtime warns 30 s after the start if no logger is set.
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)

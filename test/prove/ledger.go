@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept := &report.Run{
 		Outcome: report.Outcome{
 			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
-			Must: r.reference.Scenario.Must,
+			Must: invariant.Necessary(o.History, r.reference.Scenario.Must),
 		},
 		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
@@ -94,10 +95,11 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	return kept
 }
 
-// tell says what did not hold, and keeps it.
+// tell reports what did not hold, and why a run is inconclusive, and keeps it.
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
-		if v.Result == invariant.Broken && v.Excepted == "" {
+		broken := v.Result == invariant.Broken && v.Excepted == ""
+		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result && slices.Contains(r.Must, v.Invariant) {
 			fmt.Fprintf(l.output, "%s\n", v)
 		}
 	}
@@ -105,6 +107,9 @@ func (l *ledger) tell(r *report.Run) error {
 		for _, f := range r.Faults {
 			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
 		}
+	}
+	for _, rejection := range r.History.Rejections {
+		fmt.Fprintf(l.output, "    rejection: %s\n", rejection)
 	}
 	if r.Result == invariant.Held && !l.options.keep {
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,6 +35,9 @@ func after(t *testing.T, r run.Result, id string) ran {
 			Scenario: "tenant-life", Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
 			Took: 20 * time.Second, AuditLog: []byte("{}\n"),
 		},
+	}
+	if r == run.Inconclusive {
+		over.outcome.Verdicts[0].Doubts = []string{"it has no record"}
 	}
 	if id != "" {
 		p := plan(t, id)
@@ -109,6 +113,7 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("in doubt: it has no record"), "why it is inconclusive")
 	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='-scenario=tenant-life -clean=1'"))
 	l.expect(1)
 	wait()
@@ -122,4 +127,21 @@ func TestLedger_NoRunsAreNoError(t *testing.T) {
 	l, said, _ := opened(t, options{})
 	g.Expect(l.close()).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("0 plans, 0 an hour"))
+}
+
+// A rejected step is in the output and in the files of a run that proves nothing because of it.
+func TestLedger_ReportsRejections(t *testing.T) {
+	g := NewWithT(t)
+	l, said, wait := opened(t, options{})
+	l.expect(1)
+	wait()
+	denied := after(t, run.Inconclusive, planID)
+	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme", Message: "denied"}}
+	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Must = "O3", nil
+	g.Expect(l.add(denied)).To(Succeed())
+	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
+	g.Expect(said.String()).To(And(ContainSubstring(rejection), ContainSubstring("in doubt: it has no record")))
+	found, err := report.Find(l.options.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
 }

@@ -110,7 +110,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	return o, nil
 }
 
-func prove(ctx context.Context, args []string, output io.Writer) error {
+func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	if len(args) > 0 && args[0] == "init" {
 		return describe(ctx, args[1:], output)
 	}
@@ -140,6 +140,11 @@ func prove(ctx context.Context, args []string, output io.Writer) error {
 	if err := report.Clear(o.dir); err != nil {
 		return err
 	}
+	clientLog, err := program.LogTo(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
 	// What envtest has to say is not for who reads about a sweep.
 	log.SetLogger(logr.Discard())
 	if o.explore > 0 {

@@ -30,6 +30,7 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
 	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })
 	slices.SortStableFunc(h.Followed, func(a, b Following) int { return a.Asked.Compare(b.Asked) })
+	slices.SortStableFunc(h.Rejections, func(a, b Rejection) int { return a.At.Compare(b.At) })
 	slices.SortStableFunc(h.Decisions, func(a, b Decision) int { return a.At.Compare(b.At) })
 }
 

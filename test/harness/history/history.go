@@ -1,6 +1,8 @@
 package history
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +44,9 @@ type History struct {
 	Followed    []Following       `json:"followed,omitempty"`
 	// Decisions are answers of admission and authorization that the scenario expects.
 	Decisions []Decision `json:"decisions,omitempty"`
+	// Rejections are steps that the API server did not accept, and that the scenario does not
+	// expect it to refuse.
+	Rejections []Rejection `json:"rejections,omitempty"`
 	// Hostile are the namespaces of the scenario's attackers, with or without an attack in this
 	// run.
 	Hostile []string `json:"hostile,omitempty"`
@@ -91,6 +96,21 @@ type Decision struct {
 	At      time.Time `json:"at"`
 }
 
+// Rejection is a request of a scenario's user that the API server did not accept, as when an
+// admission webhook denies it.
+type Rejection struct {
+	// Step is the number and the name of the step; "" in the cleanup after the run.
+	Step    string    `json:"step,omitempty"`
+	Object  string    `json:"object"`
+	Message string    `json:"message"`
+	At      time.Time `json:"at"`
+}
+
+// String names the step and gives the API server's message.
+func (r Rejection) String() string {
+	return fmt.Sprintf("%s of %s was rejected: %s", cmp.Or(r.Step, "the cleanup"), r.Object, r.Message)
+}
+
 // Void returns the faults that did not happen. A run with any proves nothing.
 func (h *History) Void() []Fault {
 	return slices.DeleteFunc(slices.Clone(h.Faults), func(f Fault) bool { return f.Happened > 0 })
@@ -101,9 +121,11 @@ func (h *History) Void() []Fault {
 type Checkpoint struct {
 	Name string `json:"name"`
 	// Converged means that the scenario's conditions were met.
-	Converged bool      `json:"converged"`
-	Began     time.Time `json:"began"`
-	Ended     time.Time `json:"ended"`
+	Converged bool `json:"converged"`
+	// Unmet are the conditions that were not met.
+	Unmet []string  `json:"unmet,omitempty"`
+	Began time.Time `json:"began"`
+	Ended time.Time `json:"ended"`
 	// Acted is the time of the users' last action before, and Reached the time of convergence
 	// after it. Zero means that it did not happen or is not known.
 	Acted   time.Time `json:"acted,omitzero"`

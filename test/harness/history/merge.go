@@ -30,6 +30,7 @@ func (h *History) Merge(o *History) {
 	h.Probes = append(h.Probes, o.Probes...)
 	h.Followed = append(h.Followed, o.Followed...)
 	h.Decisions = append(h.Decisions, o.Decisions...)
+	h.Rejections = append(h.Rejections, o.Rejections...)
 	h.Hostile = append(h.Hostile, o.Hostile...)
 	h.mergeVersions(o.Versions)
 	h.Sort()

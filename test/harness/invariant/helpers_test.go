@@ -183,6 +183,14 @@ func finds(things ...history.ExternalThing) step {
 	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}
 }
 
+// rejected is a step that the API server did not accept; "" is the cleanup.
+func rejected(name string) step {
+	return step{func(s *story) {
+		s.tick()
+		s.Rejections = append(s.Rejections, history.Rejection{Step: name, Object: "Thing t", Message: "denied", At: s.now})
+	}}
+}
+
 func changes(f func(*story)) step { return step{f} }
 
 func without(sources ...history.Source) step {

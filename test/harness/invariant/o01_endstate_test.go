@@ -39,12 +39,16 @@ func TestEndState(t *testing.T) {
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
 	madeUp := []*history.History{run(part("p-c", "p1", generated), part("p-d", "p2", generated)), run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
 	check(t, invariant.EndState, map[string]row{
-		"Same":          {history: run(thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held, says: []string{"2 checked"}},
-		"OtherUIDs":     {history: run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9"))), references: usual(), want: invariant.Held},
-		"OtherTimes":    {history: run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
-		"OtherPath":     {history: run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
-		"WrongValue":    {history: run(thing(held, ready), part("p", "p1", data("x", "2"))), references: usual(), want: invariant.Broken, says: []string{`configmaps ns/p (UID p1 at resourceVersion 103): data.x is "2", in clean runs "1"`, `at "end"`}},
-		"NotThere":      {history: run(thing(held, ready)), references: usual(), want: invariant.Broken, says: []string{"configmaps ns/p is not there"}},
+		"Same":       {history: run(thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held, says: []string{"2 checked"}},
+		"OtherUIDs":  {history: run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9"))), references: usual(), want: invariant.Held},
+		"OtherTimes": {history: run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
+		"OtherPath":  {history: run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
+		"WrongValue": {history: run(thing(held, ready), part("p", "p1", data("x", "2"))), references: usual(), want: invariant.Broken, says: []string{`configmaps ns/p (UID p1 at resourceVersion 103): data.x is "2", in clean runs "1"`, `at "end"`}},
+		"NotThere":   {history: run(thing(held, ready)), references: usual(), want: invariant.Broken, says: []string{"configmaps ns/p is not there"}},
+		"Rejected": {history: tell(writes("a", thing(held, ready)), rejected("step 1 make"), rests("end")), references: usual(), want: invariant.Inconclusive,
+			says: []string{`at "end" the state is not comparable with clean runs: step 1 make of Thing t was rejected: denied`}},
+		"RejectedAlways": {history: tell(rejected("step 1 make"), writes("a", thing()), rests("end")), want: invariant.Broken,
+			references: []*history.History{tell(rejected("step 1 make"), rests("end")), tell(rejected("step 1 make"), rests("end"))}},
 		"TooMuch":       {history: run(thing(held, ready), part("p", "p1", data("x", "1")), part("q", "q1")), references: usual(), want: invariant.Broken, says: []string{"configmaps ns/q (UID q1 at resourceVersion 104) is there, and is in no clean run"}},
 		"Condition":     {history: run(thing(held, says("False", "Down", 1, "01")), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Broken, says: []string{`status.conditions[Ready].status is "False"`}},
 		"Behind":        {history: run(thing(held, ready, generation(2)), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Broken, says: []string{`status.observedGeneration is "(current: false)"`}},

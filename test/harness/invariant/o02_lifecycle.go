@@ -32,6 +32,10 @@ func judgeLifecycle(b *judgement) {
 		b.addDoubt("there is no clean run to compare with")
 		return
 	}
+	if rejected := b.rejectedOnlyHere(); len(rejected) > 0 {
+		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
+		return
+	}
 	counted := count(b.History, b.Operator)
 	references := make([]map[string]comings, len(clean))
 	keys := map[string]bool{}

@@ -28,6 +28,7 @@ func TestLifecycle(t *testing.T) {
 	with := func(more ...step) *history.History { return tell(append(append([]step{}, base...), more...)...) }
 	clean := []*history.History{with(), with()}
 	check(t, invariant.Lifecycle, map[string]row{
+		"Rejected":             {history: tell(rejected("step 1 make")), references: []*history.History{tell(writes("a", thing()))}, want: invariant.Inconclusive, says: []string{"step 1 make of Thing t was rejected"}},
 		"AsEver":               {history: with(), references: clean, want: invariant.Held, says: []string{"2 checked"}},
 		"OtherUIDs":            {history: tell(writes("alice", thing(named("t", "u5"))), writes("a", part("p", "p7"))), references: clean, want: invariant.Held},
 		"WrittenOften":         {history: with(writes("a", part("p", "p1")), writes("a", thing(ready))), references: clean, want: invariant.Held},

@@ -1,6 +1,11 @@
 package invariant
 
-import "leasehold.dev/test/harness/history"
+import (
+	"fmt"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+)
 
 // Settled asks whether what is desired was reached, and stayed.
 var Settled = Invariant{
@@ -16,10 +21,17 @@ func judgeSettled(b *judgement) {
 	if len(b.History.Checkpoints) == 0 {
 		b.addDoubt("the history has no mark: nobody waited for all to be at rest")
 	}
+	if len(b.History.Faults) == 0 {
+		for _, r := range b.History.Rejections {
+			if r.Step != "" {
+				b.addDoubt("%s, which the scenario does not expect", r)
+			}
+		}
+	}
 	for _, m := range b.History.Checkpoints {
 		b.checked++
 		if !m.Converged {
-			b.addViolation("at %q what is desired had not been reached in time", m.Name).checkpoint(m)
+			b.judgeUnreached(m)
 			continue
 		}
 		for _, k := range b.Operator.Kinds {
@@ -33,6 +45,20 @@ func judgeSettled(b *judgement) {
 			}
 		}
 	}
+}
+
+// judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API server
+// rejected, the operator may not be able to meet them.
+func (b *judgement) judgeUnreached(m history.Checkpoint) {
+	text := fmt.Sprintf("at %q what is desired had not been reached in time", m.Name)
+	if len(m.Unmet) > 0 {
+		text += ": " + strings.Join(m.Unmet, ", ")
+	}
+	if rejected := b.rejectedBefore(m); len(rejected) > 0 {
+		b.addDoubt("%s; %s", text, rejected[0])
+		return
+	}
+	b.addViolation("%s", text).checkpoint(m)
 }
 
 // judgeSteady looks at one object at one mark.

@@ -220,6 +220,10 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 		if !m.Converged {
 			continue
 		}
+		if rejected := b.rejectedOnlyHere(); len(rejected) > 0 && !rejected[0].At.After(m.Ended) {
+			b.addDoubt("at %q the state is not comparable with clean runs: %s", m.Name, rejected[0])
+			continue
+		}
 		got := stateAt(b.History, b.Operator, m.Name, of)
 		var clean []state
 		for _, h := range b.References {
@@ -234,6 +238,23 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 		}
 		judge(m, got, differences(got, clean))
 	}
+}
+
+// rejectedBefore returns the steps before a checkpoint that the API server rejected.
+func (b *judgement) rejectedBefore(m history.Checkpoint) []history.Rejection {
+	return slices.DeleteFunc(slices.Clone(b.History.Rejections), func(r history.Rejection) bool {
+		return r.Step == "" || r.At.After(m.Ended)
+	})
+}
+
+// rejectedOnlyHere returns the steps that the API server rejected, except those that it rejected in
+// all clean runs as well.
+func (b *judgement) rejectedOnlyHere() []history.Rejection {
+	return slices.DeleteFunc(slices.Clone(b.History.Rejections), func(r history.Rejection) bool {
+		return r.Step == "" || !slices.ContainsFunc(b.References, func(h *history.History) bool {
+			return !slices.ContainsFunc(h.Rejections, func(o history.Rejection) bool { return o.Step == r.Step })
+		})
+	})
 }
 
 // complete adds objects of other makers to a clean run's state if a fault of the judged run

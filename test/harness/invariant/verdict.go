@@ -185,13 +185,23 @@ func Judge(c Case) []Verdict {
 	return verdicts
 }
 
-// Sum returns the result of a run. Excepted promises do not count. A broken promise outweighs
-// everything else. An inconclusive one
-// counts if it is in must. After an attack, O19 is in must.
-func Sum(h *history.History, verdicts []Verdict, must []string) Result {
+// Necessary returns the IDs of the invariants without which a run is inconclusive: must, after an
+// attack O19, and after a rejected step O1 and O3.
+func Necessary(h *history.History, must []string) []string {
+	must = slices.Clone(must)
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
-		must = append(slices.Clone(must), Isolation.ID)
+		must = append(must, Isolation.ID)
 	}
+	if slices.ContainsFunc(h.Rejections, func(r history.Rejection) bool { return r.Step != "" }) {
+		must = append(must, EndState.ID, Settled.ID)
+	}
+	return must
+}
+
+// Sum returns the result of a run. Excepted promises do not count. A broken promise outweighs
+// everything else. An inconclusive one counts if it is necessary.
+func Sum(h *history.History, verdicts []Verdict, must []string) Result {
+	must = Necessary(h, must)
 	result := Held
 	if len(h.Void()) > 0 {
 		result = Void

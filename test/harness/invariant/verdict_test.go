@@ -25,11 +25,16 @@ func TestSum(t *testing.T) {
 		"BrokenAndUndecided":  {happened, verdicts(invariant.Inconclusive, invariant.Broken), invariant.Broken},
 		"CostUndecided":       {attack, append(verdicts(invariant.Held, invariant.Held), invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Inconclusive},
 		"NoAttack":            {happened, append(verdicts(invariant.Held, invariant.Held), invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Held},
+		"RejectedStep":        {happened, []invariant.Verdict{{Invariant: "O3", Result: invariant.Inconclusive}}, invariant.Inconclusive},
+		"RejectedCleanup":     {happened, []invariant.Verdict{{Invariant: "O3", Result: invariant.Inconclusive}}, invariant.Held},
 		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
 		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
 		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Broken},
 	} {
 		h := &history.History{Faults: []history.Fault{tc.fault}}
+		if name == "RejectedStep" || name == "RejectedCleanup" {
+			h.Rejections = []history.Rejection{{Step: map[string]string{"RejectedStep": "step 1"}[name]}}
+		}
 		if got := invariant.Sum(h, tc.verdicts, []string{"O1"}); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}

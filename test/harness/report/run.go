@@ -128,6 +128,9 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "finding: %s\n", f)
 	}
+	for _, rejection := range r.History.Rejections {
+		fmt.Fprintf(w, "rejection: %s\n", rejection)
+	}
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)
 	}

@@ -61,7 +61,7 @@ Findings:
 1. O5: things t, in 1 plan
 
    - O5: two wrote
-   - again: `+"`make prove`"+`
+   - again: ` + "`make prove`" + `
    - [life:P2:PATCH:/<a>:1](2/timeline.html)
 
 What proves nothing:

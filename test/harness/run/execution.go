@@ -38,6 +38,8 @@ type execution struct {
 	// far.
 	expectations []scenario.Step
 	decisions    []history.Decision
+	// rejections are requests of steps and of the cleanup that the API server did not accept.
+	rejections []history.Rejection
 	// blackHoles are those that the scenario's values name.
 	blackHoles blackHoles
 	// hostileNamespaces are the namespaces of attackers.
@@ -114,7 +116,9 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces})
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))
-	return t, h, t.cleanUp(ctx)
+	err = t.cleanUp(ctx)
+	h.Merge(&history.History{Rejections: t.rejections})
+	return t, h, err
 }
 
 // collectHistory merges the audit log and the watches of the run.
@@ -163,11 +167,16 @@ func (t *execution) hashOfSecrets() record.Hash {
 
 // cleanUp deletes the objects of the scenario's users, the last one first because it may need an
 // earlier one. It does not wait for ever: the invariants have judged already what cannot be
-// deleted.
+// deleted. An object whose deletion is rejected stays, because the next run has names of its own.
 func (t *execution) cleanUp(ctx context.Context) error {
 	end := t.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range slices.Backward(t.created) {
-		if err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))); err != nil {
+		err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref)))
+		if isAnswer(err) {
+			t.reject("", ref.String(), err)
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("clearing up after a run: %w", err)
 		}
 		if _, err := t.waitFor(ctx, end.Sub(t.prover.clock.Now()), scenario.Wait{Object: ref, Gone: true}); err != nil {

@@ -32,6 +32,11 @@ func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce
 	if mark.Converged, mark.Reached, err = t.waitForRest(ctx, q); err != nil {
 		return mark, err
 	}
+	if !mark.Converged {
+		if mark.Unmet, err = t.unmet(ctx, q.Until); err != nil {
+			return mark, err
+		}
+	}
 	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
 		return mark, err
 	}

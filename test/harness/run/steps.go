@@ -58,7 +58,7 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 				err = t.attack(ctx, step)
 			}
 		default:
-			err = t.checkRefusal(step, t.perform(ctx, step))
+			err = t.recordOutcome(fmt.Sprintf("step %d %s", i+1, step.Name), step, t.perform(ctx, step))
 		}
 		if err != nil {
 			return marks, fmt.Errorf("doing step %d %s of scenario %s: %w", i+1, step.Name, s.Name, err)
@@ -98,14 +98,19 @@ func (t *execution) perform(ctx context.Context, step scenario.Step) error {
 	return t.retryStep(ctx, c, step)
 }
 
-// retryStep retries a step: while replicas die, admission webhooks may not answer.
+// retryStep retries a step: while replicas die, admission webhooks may not answer. It returns the last
+// answer of the API server, if there was one.
 func (t *execution) retryStep(ctx context.Context, c client.Client, step scenario.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
 	var last error
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		last = t.tryStep(ctx, c, step)
-		if isRefusal(last) {
+		err := t.tryStep(ctx, c, step)
+		if ctx.Err() == nil || !isAnswer(last) {
+			last = err
+		}
+		// What was rejected before is not there, and will not be.
+		if isRefusal(last) || apierrors.IsNotFound(last) && len(t.rejections) > 0 {
 			return false, last // it will not become right
 		}
 		return last == nil, nil
@@ -169,6 +174,21 @@ func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...s
 		return false, nil // the time is up
 	}
 	return false, err
+}
+
+// unmet returns the conditions that are not met.
+func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, error) {
+	var texts []string
+	for _, w := range all {
+		met, err := t.isMet(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		if !met {
+			texts = append(texts, w.String())
+		}
+	}
+	return texts, nil
 }
 
 func (t *execution) isMet(ctx context.Context, w scenario.Wait) (bool, error) {

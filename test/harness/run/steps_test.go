@@ -8,6 +8,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -54,12 +55,76 @@ func TestRunSteps(t *testing.T) {
 
 func TestRunSteps_NamesTheFailedStep(t *testing.T) {
 	g := NewWithT(t)
-	run := newExecution(t, interceptor.Funcs{})
-	nameless := scenario.Step{Name: "wrong", Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap"}}
+	run := newExecution(t, interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			return errors.New("connection refused")
+		},
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{nameless}})
-	g.Expect(err).To(MatchError(ContainSubstring("doing step 1 wrong of scenario s")))
+	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "wrong", Apply: applied("a")}}})
+	g.Expect(err).To(MatchError(And(ContainSubstring("doing step 1 wrong of scenario s"), ContainSubstring("connection refused"))))
+}
+
+// denial is what the API server answers when a webhook denies a request with a code.
+func denial(code int32) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Message: `admission webhook "v.example.com" denied the request: not today`,
+	}}
+}
+
+// What a webhook denies is the step's outcome, and the scenario goes on.
+func TestRunSteps_RecordsRejections(t *testing.T) {
+	for name, code := range map[string]int32{"Forbidden": 403, "Conflict": 409, "InternalError": 500} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newExecution(t, interceptor.Funcs{
+				Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+					return denial(code)
+				},
+			})
+			ref := refTo("a")
+			began := time.Now()
+			_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{
+				{Name: "create", Apply: applied("a")},
+				{Name: "change", Patch: &scenario.Patch{Object: ref, Merge: map[string]any{"data": map[string]any{"y": "2"}}}},
+				{Name: "delete", Delete: &ref},
+			}})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(run.rejections).To(HaveExactElements(
+				And(HaveField("Step", "step 1 create"), HaveField("Object", "ConfigMap ns/a"), HaveField("Message", ContainSubstring("not today"))),
+				And(HaveField("Step", "step 2 change"), HaveField("Message", ContainSubstring("not found"))),
+			))
+			g.Expect(time.Since(began)).To(BeNumerically("<", defaultTimeout), "it was not tried again")
+		})
+	}
+}
+
+func TestCleanUp_RecordsRejections(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+		if o.GetName() == "b" {
+			return denial(403)
+		}
+		return c.Delete(ctx, o, opts...)
+	}})
+	for _, name := range []string{"a", "b"} {
+		g.Expect(run.perform(t.Context(), scenario.Step{Apply: applied(name)})).To(Succeed())
+	}
+	g.Expect(run.cleanUp(t.Context())).To(Succeed())
+	g.Expect(run.rejections).To(HaveExactElements(And(HaveField("Step", ""), HaveField("Object", "ConfigMap ns/b"))))
+	gone, err := run.isMet(t.Context(), scenario.Wait{Object: refTo("a"), Gone: true})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(gone).To(BeTrue())
+}
+
+func TestUnmet(t *testing.T) {
+	g := NewWithT(t)
+	run := newExecution(t, interceptor.Funcs{})
+	g.Expect(run.perform(t.Context(), scenario.Step{Apply: applied("a")})).To(Succeed())
+	g.Expect(run.unmet(t.Context(), []scenario.Wait{
+		{Object: refTo("a"), Gone: true}, {Object: refTo("b"), Gone: true}, {Object: refTo("a"), Condition: "Ready"},
+	})).To(HaveExactElements("ConfigMap ns/a to be gone", "ConfigMap ns/a to have Ready=True"))
 }
 
 func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -145,16 +146,36 @@ func (t *execution) recheckAccess(ctx context.Context, during string) error {
 	return errors.Join(errs...)
 }
 
-// isRefusal reports whether the API server refused a request for good.
+// isRefusal reports whether the API server refused a request for good. A webhook may deny it with any
+// code.
 func isRefusal(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
+		isAnswer(err) && strings.Contains(err.Error(), "admission webhook") && strings.Contains(err.Error(), "denied the request")
 }
 
-// checkRefusal records whether a step that must be refused was. A refusal that the scenario allows
-// is no error.
-func (t *execution) checkRefusal(step scenario.Step, err error) error {
-	if step.Refused == "" || err != nil && !isRefusal(err) {
-		return err
+// isAnswer reports whether an error is an answer of the API server, and not the harness's own.
+func isAnswer(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer)
+}
+
+// reject records a request that the API server did not accept.
+func (t *execution) reject(step, object string, err error) {
+	t.rejections = append(t.rejections, history.Rejection{Step: step, Object: object, Message: err.Error(), At: t.prover.clock.Now()})
+}
+
+// recordOutcome records whether a step that must be refused was, and a rejection that the scenario
+// does not expect. An error is the harness's own.
+func (t *execution) recordOutcome(name string, step scenario.Step, err error) error {
+	if err != nil && !(step.Refused != "" && isRefusal(err)) {
+		if !isAnswer(err) {
+			return err
+		}
+		t.reject(name, objectNameOf(step), err)
+		return nil
+	}
+	if step.Refused == "" {
+		return nil
 	}
 	if step.Refused == scenario.MustRefuse {
 		t.decisions = append(t.decisions, history.Decision{
@@ -164,16 +185,29 @@ func (t *execution) checkRefusal(step scenario.Step, err error) error {
 	return nil
 }
 
-// actionOf describes a step and its user.
-func actionOf(step scenario.Step) string {
-	who := cmp.Or(step.As, "an administrator")
+// objectNameOf returns the object of a step.
+func objectNameOf(step scenario.Step) string {
 	switch {
 	case step.Patch != nil:
-		return fmt.Sprintf("%s may patch %s", who, step.Patch.Object)
+		return step.Patch.Object.String()
 	case step.Scale != nil:
-		return fmt.Sprintf("%s may scale %s", who, step.Scale.Object)
+		return step.Scale.Object.String()
 	case step.Delete != nil:
-		return fmt.Sprintf("%s may delete %s", who, step.Delete)
+		return step.Delete.String()
 	}
-	return fmt.Sprintf("%s may apply %s", who, refOf(&unstructured.Unstructured{Object: step.Apply}))
+	return refOf(&unstructured.Unstructured{Object: step.Apply}).String()
+}
+
+// actionOf describes a step and its user.
+func actionOf(step scenario.Step) string {
+	who, verb := cmp.Or(step.As, "an administrator"), "apply"
+	switch {
+	case step.Patch != nil:
+		verb = "patch"
+	case step.Scale != nil:
+		verb = "scale"
+	case step.Delete != nil:
+		verb = "delete"
+	}
+	return fmt.Sprintf("%s may %s %s", who, verb, objectNameOf(step))
 }
