@@ -11,6 +11,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -23,7 +24,7 @@ import (
 	"leasehold.dev/test/harness/env"
 )
 
-// Who the operator is, and where.
+// The identity of the operator.
 const (
 	Namespace = "leasehold-system"
 	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
@@ -144,6 +145,24 @@ func (s *Environment) AwaitReady(ctx context.Context) error {
 	})
 }
 
+// TenantsReady returns an error unless there are at least n Tenants and all are Ready.
+func (s *Environment) TenantsReady(ctx context.Context, n int) error {
+	var list v1beta1.TenantList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return fmt.Errorf("listing Tenants: %w", err)
+	}
+	ready := 0
+	for i := range list.Items {
+		if meta.IsStatusConditionTrue(list.Items[i].Status.Conditions, v1beta1.ConditionReady) {
+			ready++
+		}
+	}
+	if ready < max(n, len(list.Items)) {
+		return fmt.Errorf("%d of %d Tenants are Ready, want %d", ready, len(list.Items), n)
+	}
+	return nil
+}
+
 // Leader returns the running replica that the Lease names, or nil if it names none.
 func (s *Environment) Leader(ctx context.Context) (*env.Replica, error) {
 	var lease coordinationv1.Lease
@@ -190,13 +209,13 @@ func (s *Environment) Stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// within asks until there is no error, for as long as anything here may take.
+// within calls Await with the period and the limit of all that is started here.
 func within(ctx context.Context, what string, ask func(context.Context) error) error {
 	return Await(ctx, poll, patience, what, ask)
 }
 
-// Await asks every so often until there is no error, for at most the limit. The error
-// says what was waited for, and what was wrong the last time.
+// Await calls ask periodically until it returns no error, for at most the limit. The error names
+// what was waited for and has the last error.
 func Await(ctx context.Context, every, limit time.Duration, what string, ask func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {

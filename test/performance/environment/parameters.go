@@ -10,7 +10,7 @@ type Parameters struct {
 	Checkout Checkout
 	// Seed is the seed of all random choices.
 	Seed uint64
-	// Quick asks for as little as shows that the measurement works: few runs of small sizes.
+	// Quick measures as little as shows that the measurement works: few runs of small sizes.
 	Quick bool
 	// Clock measures time.
 	Clock clock.WithTicker

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -113,20 +112,7 @@ func (p *pair) populate(ctx context.Context, n int) error {
 		return fmt.Errorf("making Tenants: %w", err)
 	}
 	return environment.Await(ctx, poll, patience, "all Tenants to be Ready", func(ctx context.Context) error {
-		var list v1beta1.TenantList
-		if err := p.environment.Client.List(ctx, &list); err != nil {
-			return err
-		}
-		ready := 0
-		for _, t := range list.Items {
-			if meta.IsStatusConditionTrue(t.Status.Conditions, v1beta1.ConditionReady) {
-				ready++
-			}
-		}
-		if ready < n {
-			return fmt.Errorf("%d of %d are", ready, n)
-		}
-		return nil
+		return p.environment.TenantsReady(ctx, n)
 	})
 }
 

@@ -37,10 +37,10 @@ func measureContention(ctx context.Context, b environment.Parameters, n int, las
 		return r, err
 	}
 	defer f.close(ctx, &err)
-	if _, err := f.swarm(ctx, fleetEdited, n); err != nil {
+	if _, err := f.create(ctx, fleetEdited, n); err != nil {
 		return r, err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.awaitTenants(ctx, n); err != nil {
 		return r, err
 	}
 	from, err := f.bookmark()

@@ -1,5 +1,4 @@
-// Package scale measures what becomes of the operator when there is much: how
-// long fleets of Tenants take beside the same writes by a client that does nothing
-// else, what each costs in memory, and how thousands of StorageBuckets share
-// the workers and the time.
+// Package scale measures the operator with many Tenants: how long fleets of them take beside the
+// same writes by a client that does nothing else, what each costs in memory, and how many writes
+// conflict with those of editors.
 package scale

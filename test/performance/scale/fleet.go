@@ -10,6 +10,9 @@ import (
 	"leasehold.dev/test/performance/environment"
 )
 
+// warmUp is the number of Tenants of the first practice, which is not measured.
+const warmUp = 10
+
 // Names of fleets, all as long as that of the model.
 const (
 	fleetCold   = "fleet" // the operator finds it when it begins to lead
@@ -19,12 +22,10 @@ const (
 	fleetAfter  = "after"
 )
 
-// fleet is what became of one fleet of Tenants.
+// fleet is the result for one fleet of Tenants.
 type fleet struct {
 	n int
-	// members is how many Tenants were made in all, with those that we wrote for.
-	members int
-	// before and after are how fast we wrote.
+	// before and after are how fast this package wrote.
 	before, after pace
 	// took is from the election of the leader to the last Tenant's Ready.
 	took  time.Duration
@@ -36,15 +37,20 @@ type fleet struct {
 	empty, worked, known footprint
 }
 
-// ratio is how many times as long the operator took as we would have for what
-// has to be written; the time of one write is the mean of before and after.
+// heapEach is the growth of the heap for each Tenant. The namespaces and bindings that practise
+// writes stay when its Tenants are deleted, so those Tenants count too.
+func (r fleet) heapEach() float64 {
+	return (r.known.heap - r.empty.heap) / float64(r.n+warmUp+2*sample(r.n))
+}
+
+// ratio is the operator's time over the time of the same writes alone. The time of one write is the
+// mean of before and after.
 func (r fleet) ratio(writesEach int) float64 {
 	write := (r.before.each() + r.after.each()) / 2
 	return r.took.Seconds() / (float64(r.n*writesEach) * write.Seconds())
 }
 
-// sample is for how many Tenants we write to learn how fast that goes: enough to take
-// seconds, and few beside a fleet.
+// sample is the number of Tenants of a practice: enough to take seconds, and few beside a fleet.
 func sample(n int) int { return min(max(n/4, 10), 250) }
 
 // measureFleet has the operator make a fleet that is there when it begins to lead, between
@@ -57,20 +63,14 @@ func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int)
 		return r, err
 	}
 	defer f.close(ctx, &err)
-	r.n, r.members = n, n+10+2*sample(n)
+	r.n = n
 	if r.empty, err = f.footprint(ctx); err != nil {
 		return r, err
 	}
-	eye, err := f.look(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer eye.close()
-
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	if _, err := f.practise(ctx, s, fleetWarm, 10); err != nil {
+	if _, err := f.practise(ctx, s, fleetWarm, warmUp); err != nil {
 		return r, err
 	}
 	if r.before, err = f.practise(ctx, s, fleetBefore, sample(n)); err != nil {
@@ -80,7 +80,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int)
 	if _, err := f.create(ctx, fleetCold, n); err != nil {
 		return r, err
 	}
-	if err := f.converge(ctx, eye, s, &r); err != nil {
+	if err := f.converge(ctx, &r); err != nil {
 		return r, err
 	}
 	b.Say("%d Tenants: all Ready after %.1f s; looking at the memory", n, r.took.Seconds())
@@ -107,7 +107,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int)
 	return r, err
 }
 
-// practise writes for a fleet that nobody reconciles, and has it go away.
+// practise writes for a fleet that is not reconciled, and deletes the fleet.
 func (f *testbed) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
 	uids, err := f.create(ctx, fleet, n)
 	if err != nil {
@@ -120,8 +120,9 @@ func (f *testbed) practise(ctx context.Context, s shape, fleet string, n int) (p
 	return p, f.drop(ctx, fleet, n)
 }
 
-// converge lets the replica lead and waits until the fleet is Ready.
-func (f *testbed) converge(ctx context.Context, eye *watcher, s shape, r *fleet) error {
+// converge lets the replica lead and waits until the fleet is Ready. The last write that is not
+// an event is the status by which the last Tenant is Ready.
+func (f *testbed) converge(ctx context.Context, r *fleet) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
@@ -132,36 +133,31 @@ func (f *testbed) converge(ctx context.Context, eye *watcher, s shape, r *fleet)
 	if err := f.lead(ctx); err != nil {
 		return err
 	}
-	times, err := eye.await(ctx, fleetCold, r.n)
-	if err != nil {
+	if err := f.awaitTenants(ctx, r.n); err != nil {
 		return err
 	}
 	began, err := f.led(ctx)
 	if err != nil {
 		return err
 	}
-	r.took = times[len(times)-1].Sub(began)
-	r.spent, err = f.costOf(ctx, from, r.n*len(s))
-	r.first = r.spent.first.Sub(began)
+	r.spent, err = f.costSince(from)
+	r.first, r.took = r.spent.first.Sub(began), r.spent.last.Sub(began)
 	return err
 }
 
-// swarm creates a fleet before the operator's eyes.
-func (f *testbed) swarm(ctx context.Context, fleet string, n int) (time.Duration, error) {
-	eye, err := f.look(ctx)
+// awaitTenants returns when nothing happens any more, with at least n Tenants, all Ready. Events
+// are sent beside all other work and may be late.
+func (f *testbed) awaitTenants(ctx context.Context, n int) error {
+	err := environment.Await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
+		if err := f.settle(ctx); err != nil {
+			return err
+		}
+		return f.TenantsReady(ctx, n)
+	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	defer eye.close()
-	began := f.bench.Clock.Now()
-	if _, err := f.create(ctx, fleet, n); err != nil {
-		return 0, err
-	}
-	times, err := eye.await(ctx, fleet, n)
-	if err != nil {
-		return 0, err
-	}
-	return times[n-1].Sub(began), nil
+	return f.settleFor(ctx, tries*calm)
 }
 
 // limited is what users get at the limits that ship.
@@ -182,8 +178,20 @@ func measureLimit(ctx context.Context, b environment.Parameters, n int) (s shape
 	if s, err = f.model(ctx); err != nil {
 		return nil, r, err
 	}
+	from, err := f.bookmark()
+	if err != nil {
+		return nil, r, err
+	}
 	r.n = n
-	r.took, err = f.swarm(ctx, fleetOnline, n)
+	began := b.Clock.Now()
+	if _, err := f.create(ctx, fleetOnline, n); err != nil {
+		return nil, r, err
+	}
+	if err := f.awaitTenants(ctx, n); err != nil {
+		return nil, r, err
+	}
+	spent, err := f.costSince(from)
+	r.took = spent.last.Sub(began)
 	return s, r, err
 }
 
@@ -196,20 +204,11 @@ func (f *testbed) model(ctx context.Context) (shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	eye, err := f.look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer eye.close()
 	t := newTenant(modelName)
 	if err := f.Client.Create(ctx, t); err != nil {
 		return nil, fmt.Errorf("creating Tenant %s: %w", t.Name, err)
 	}
-	if _, err := eye.await(ctx, "shape", 1); err != nil {
-		return nil, err
-	}
-	// An event that was missed here would be missing from all that follows.
-	if err := f.settleFor(ctx, tries*calm); err != nil {
+	if err := f.awaitTenants(ctx, 1); err != nil {
 		return nil, err
 	}
 	events, err := f.eventsSince(from)

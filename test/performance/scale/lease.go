@@ -2,6 +2,7 @@ package scale
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,16 +15,16 @@ import (
 	"leasehold.dev/test/performance/environment"
 )
 
-// nobody ends the identity under which the Lease is held for no process.
-const nobody = "_nobody"
+// noProcess ends the identity of a holder that is no process.
+const noProcess = "_no-process"
 
-// rest has the replica run without leading: its caches fill, its webhooks answer,
-// and whoever uses its token passes the fence, since the Lease names its Pod.
+// rest restarts the replica as a standby. Its caches fill and its webhooks answer. A client with its
+// token passes the fence, because the Lease names its Pod.
 func (f *testbed) rest(ctx context.Context, r *env.Replica) error {
 	if _, err := r.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the leader: %w", err)
 	}
-	if err := f.hand(ctx, r.Name()+nobody); err != nil {
+	if err := f.hand(ctx, r.Name()+noProcess); err != nil {
 		return err
 	}
 	if err := r.Restart(); err != nil {
@@ -35,7 +36,7 @@ func (f *testbed) rest(ctx context.Context, r *env.Replica) error {
 // lead lets the replica lead. It returns at once.
 func (f *testbed) lead(ctx context.Context) error { return f.hand(ctx, "") }
 
-// hand gives the Lease to a holder, or to whoever asks first.
+// hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
 func (f *testbed) hand(ctx context.Context, holder string) error {
 	lease, err := f.lease(ctx)
 	if err != nil {
@@ -58,7 +59,7 @@ func (f *testbed) led(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.Spec.AcquireTime == nil {
-		return time.Time{}, fmt.Errorf("nobody leads")
+		return time.Time{}, errors.New("no replica leads")
 	}
 	return lease.Spec.AcquireTime.Time, nil
 }

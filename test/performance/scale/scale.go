@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"leasehold.dev/test/harness/figures"
@@ -21,70 +20,36 @@ type sizes struct {
 	// edited is how many Tenants are edited at a time, and editing for how long.
 	edited  int
 	editing time.Duration
-	// buckets are how many StorageBuckets, each probed once a period.
-	buckets int
-	period  time.Duration
 }
 
 var (
-	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, edited: 50, editing: 5 * time.Second, buckets: 10_000, period: time.Minute}
-	quick = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second, buckets: 100, period: 10 * time.Second}
+	full  = sizes{limited: 100, fleets: []int{1000, 250, 5000, 1000, 1000}, edited: 50, editing: 5 * time.Second}
+	quick = sizes{limited: 10, fleets: []int{20, 40}, edited: 5, editing: time.Second}
 )
 
-// Measure has fleets of Tenants and of StorageBuckets looked after, each on a control
-// plane of its own. With an error it returns the figures that there are.
+// Measure has fleets of Tenants reconciled, each on a control plane of its own. With an error it
+// returns the figures that there are.
 func Measure(ctx context.Context, b environment.Parameters) (figures.Section, error) {
-	began := b.Clock.Now()
 	z := full
 	if b.Quick {
 		z = quick
 	}
-	found, err := measure(ctx, b, z)
-	section := found.section()
-	section.Took = b.Clock.Since(began)
-	if err != nil {
-		section.Failure = err.Error()
-	}
-	return section, err
+	var found findings
+	err := found.measure(ctx, b, z)
+	return found.section(), err
 }
 
 // findings are all that was measured.
 type findings struct {
-	shape       shape
-	limited     *limited
-	fleets      []fleet
-	bucketFleet *bucketFleet
-	// contention is nil where it was not measured, as the others are.
+	shape   shape
+	limited *limited
+	fleets  []fleet
+	// contention is nil where it was not measured, as limited is.
 	contention *contention
 }
 
-// measure goes on with what does not depend on a part that has failed. StorageBuckets
-// mostly wait, so where figures say nothing they do so beside the Tenants.
-func measure(ctx context.Context, b environment.Parameters, z sizes) (findings, error) {
-	var found findings
-	var buckets, tenants error
-	if b.Quick {
-		var beside sync.WaitGroup
-		beside.Go(func() { buckets = found.takeBuckets(ctx, b, z) })
-		tenants = found.takeTenants(ctx, b, z)
-		beside.Wait()
-	} else {
-		tenants = found.takeTenants(ctx, b, z)
-		buckets = found.takeBuckets(ctx, b, z)
-	}
-	return found, errors.Join(tenants, buckets)
-}
-
-func (f *findings) takeBuckets(ctx context.Context, b environment.Parameters, z sizes) error {
-	h, err := measureBuckets(ctx, b, z.buckets, z.period)
-	if err != nil {
-		return fmt.Errorf("measuring %d StorageBuckets: %w", z.buckets, err)
-	}
-	f.bucketFleet = &h
-	return nil
-}
-
-func (f *findings) takeTenants(ctx context.Context, b environment.Parameters, z sizes) error {
+// measure goes on with what does not depend on a part that has failed.
+func (f *findings) measure(ctx context.Context, b environment.Parameters, z sizes) error {
 	s, l, err := measureLimit(ctx, b, z.limited)
 	if err != nil {
 		// Without the shape there is nothing to compare with.

@@ -29,11 +29,11 @@ func TestQuickHasAllFigures(t *testing.T) {
 		g.Expect(f.Verdict()).NotTo(Equal(figures.Absent), f.ID)
 	}
 	for _, id := range []string{
-		"W4.tenants.20", "W4.tenants.40", "F5.40", "W4.limited", "M1.tenant", "M1.resident.40", "W5", "B1.rate", "B1.restart.peak",
+		"W4.tenants.20", "W4.tenants.40", "F5.40", "W4.limited", "M1.heap", "M1.resident.40", "W5",
 	} {
 		g.Expect(byID).To(HaveKey(id))
 	}
-	for _, id := range []string{"W4.reads.20", "W4.reads.40", "B1.early"} {
+	for _, id := range []string{"W4.reads.20", "W4.reads.40"} {
 		g.Expect(byID[id].Verdict()).To(Equal(figures.Met), id)
 	}
 	for _, id := range []string{"W4.writes.20", "W4.writes.40"} {

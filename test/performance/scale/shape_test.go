@@ -29,7 +29,7 @@ func request(second int64, verb, uri, group, resource, body string) auditv1.Even
 
 func TestShapeIsWhatWasWrittenInOrderForAnother(t *testing.T) {
 	stranger := request(0, "create", "/x", "", "namespaces", `{}`)
-	stranger.User.Username = "somebody"
+	stranger.User.Username = "another"
 	s, err := shapeOf([]auditv1.Event{
 		stranger,
 		request(3, "create", "/apis/events.k8s.io/v1/namespaces/default/events", "events.k8s.io", "events",

@@ -40,8 +40,7 @@ func (f *testbed) create(ctx context.Context, fleet string, n int) ([]types.UID,
 	return uids, err
 }
 
-// drop makes a fleet that nobody reconciles go away; what was made for its
-// members stays, and is nobody's.
+// drop deletes a fleet that is not reconciled. What was made for its members stays.
 func (f *testbed) drop(ctx context.Context, fleet string, n int) error {
 	return each(ctx, n, func(ctx context.Context, i int) error {
 		t := newTenant(member(fleet, i))

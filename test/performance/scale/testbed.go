@@ -24,14 +24,15 @@ const (
 	// workers is the operator's --max-concurrent-reconciles, and how many are at
 	// work wherever this package itself writes much.
 	workers = 4
-	// patience is how long anything may take that does not grow with the fleet.
-	patience = time.Minute
+	// patience is how long anything may take that does not grow with the fleet, slowest what each
+	// Tenant may add, and longest how long the audit log may grow.
+	patience, slowest, longest = 2 * time.Minute, 250 * time.Millisecond, 30 * time.Minute
 	// glance is the pause between two looks at something that costs nothing to see.
 	glance = 50 * time.Millisecond
 	// calm is for how long nothing may be recorded for all to be at rest; the renewals
 	// of the Lease are not recorded.
 	calm = time.Second
-	// tries is how often what is still to come is waited for once more.
+	// tries is for how many times calm nothing may be recorded before events are counted.
 	tries = 5
 )
 
@@ -113,7 +114,7 @@ func (f *testbed) settle(ctx context.Context) error { return f.settleFor(ctx, ca
 
 func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), f.bench.Clock.Now()
-	err := wait.PollUntilContextTimeout(ctx, glance, patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, glance, longest, true, func(context.Context) (bool, error) {
 		info, err := os.Stat(f.Plane.AuditLog())
 		if err != nil {
 			return false, fmt.Errorf("measuring the audit log: %w", err)
@@ -132,11 +133,12 @@ func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
 // bookmark is where the audit log ends now.
 func (f *testbed) bookmark() (record.Bookmark, error) { return record.End(f.Plane.AuditLog()) }
 
-// cost is what the operator asked of the API server.
+// cost counts the operator's requests to the API server.
 type cost struct {
 	writes, reads, conflicts int
-	// first is when it received the first of the writes; zero if there is none.
-	first time.Time
+	// first is when the API server received the first of the writes, and last when it had stored
+	// the last one that is not an event. Both are zero if there is none.
+	first, last time.Time
 }
 
 // eventsSince is what the audit log has after the bookmark.
@@ -160,22 +162,11 @@ func (f *testbed) costSince(from record.Bookmark) (cost, error) {
 		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
 			c.first = at
 		}
+		if at := e.StageTimestamp.Time; e.ObjectRef.Resource != "events" && at.After(c.last) {
+			c.last = at
+		}
 	}
 	c.conflicts = len(record.Select(mine, record.Conflicted))
-	return c, nil
-}
-
-// costOf is the same when at least so many writes have been recorded, or nothing has been
-// for some seconds: events are sent beside all else, and may come late.
-func (f *testbed) costOf(ctx context.Context, from record.Bookmark, writes int) (c cost, err error) {
-	for range tries {
-		if err := f.settle(ctx); err != nil {
-			return c, err
-		}
-		if c, err = f.costSince(from); err != nil || c.writes >= writes {
-			return c, err
-		}
-	}
 	return c, nil
 }
 

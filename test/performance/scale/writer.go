@@ -24,7 +24,7 @@ func (p pace) each() time.Duration { return p.took / time.Duration(max(p.writes,
 func (p pace) rate() float64 { return float64(p.writes) / p.took.Seconds() }
 
 // write writes what the operator would for a fleet of Tenants that are there and
-// that nobody reconciles: as the operator's ServiceAccount, by as many workers, each
+// that are not reconciled: as the operator's ServiceAccount, by as many workers, each
 // with one Tenant at a time and the events beside it. It neither reads nor decides,
 // and does not look into answers. All that was written has been answered when
 // it returns.
