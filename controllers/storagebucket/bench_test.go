@@ -108,7 +108,7 @@ func BenchmarkSummarize(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, good, now)
-		worthWriting(bucket.Status, after)
+		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}
 }
@@ -123,7 +123,7 @@ func BenchmarkSummarizeFailure(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, result, now)
-		worthWriting(bucket.Status, after)
+		needsWrite(bucket.Status, after)
 		transitions(bucket.Status, after)
 	}
 }

@@ -1,9 +1,9 @@
-// Package storagebucket is the StorageBucket kind. What it watches
-// lies outside the cluster, so it is time that brings most of its work.
+// Package storagebucket implements the controller of the StorageBucket kind. Buckets are
+// outside the cluster and send no watch events, so most reconciles are periodic.
 //
-// A reconcile goes: guard, due (is it time), observe (ask the bucket), decide
-// (pure), act (create or remove), report (one status write, events on
-// transitions).
+// A reconcile runs these steps in order: guard, due (skip unless a probe is due), observe
+// (probe the bucket), decide (pure), act (create or remove), report (one status write,
+// events on transitions).
 package storagebucket
 
 import (
@@ -23,33 +23,32 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// removalPeriod is the longest pause between two tries to remove a bucket.
+// removalPeriod bounds the pause between two attempts to remove a bucket.
 const removalPeriod = 30 * time.Second
 
-// Reconciler keeps an eye on buckets. Make it with New.
+// Reconciler reconciles StorageBuckets. New returns a valid one.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache: Secrets and ConfigMaps are read one at a time
-	// and never kept.
+	// Live reads from the API server. Secrets and ConfigMaps are never cached.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
-	// Rules say which addresses may be dialled.
+	// Rules returns the addresses that may be dialled.
 	Rules func(context.Context) (s3.Rules, error)
-	// RemovalGrace is how long buckets may keep a namespace from being deleted.
+	// RemovalGrace bounds the time for which buckets delay the deletion of a namespace.
 	RemovalGrace time.Duration
 
 	metrics *metrics
 	states  probeStates
 	limiter *endpointLimiter
-	// own are this process's writes to StorageBuckets.
+	// own holds the resource versions of this process's writes to StorageBuckets.
 	own reconciler.State
 }
 
-// Reconcile reconciles one StorageBucket.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.limiter.Granted(req) {
-		defer r.limiter.Return(req) // in case there is nothing to probe any more
+		defer r.limiter.Return(req) // in case no probe is due any more
 	}
 	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
 		r.states.forget(req.NamespacedName)
@@ -83,12 +82,12 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 	return ctrl.Result{}, r.report(ctx, b, state)
 }
 
-// acquire takes a slot at the endpoint of a bucket, which has to be released.
+// acquire acquires a slot at the endpoint of a bucket. The caller must release it.
 func (r *Reconciler) acquire(b *v1beta1.StorageBucket) bool {
 	return r.limiter.Acquire(requestFor(b), b.Spec.Endpoint, r.states.of(b, r.Clock.Now()).last == outcomePrompt)
 }
 
-// release returns the slot, and records how fast the endpoint answered.
+// release releases the slot, and records how fast the endpoint responded.
 func (r *Reconciler) release(b *v1beta1.StorageBucket, shown outcome) {
 	if shown != outcomeUnknown {
 		state := r.states.of(b, r.Clock.Now())
@@ -98,7 +97,7 @@ func (r *Reconciler) release(b *v1beta1.StorageBucket, shown outcome) {
 	r.limiter.Release(requestFor(b), shown)
 }
 
-// visit probes the bucket, does what follows from the result, and releases the slot.
+// visit probes the bucket, acts on the result, and releases the slot.
 func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found observation, acted action, err error) {
 	defer func() { r.release(b, shownBy(found, judge(found, acted))) }()
 	if err := r.guard(ctx, b); err != nil {
@@ -117,8 +116,8 @@ func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found
 	return found, acted, err
 }
 
-// guard sees to the finalizer of a managed bucket before anything is asked of
-// the endpoint. What is only observed has nothing to finalize.
+// guard adds the finalizer of a managed bucket before any request to the endpoint. A
+// bucket that is only observed needs no finalizer.
 func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error {
 	if b.Spec.ManagementPolicy != v1beta1.BucketManage || controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
 		return nil
@@ -131,9 +130,8 @@ func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error 
 	return nil
 }
 
-// report writes what the last probe found, if that was not written yet and is
-// worth a write, and records events. Where the write fails, the next reconcile writes
-// and does not ask the bucket again.
+// report writes the result of the last probe if the status needs it, and records events.
+// If the write fails, the next reconcile writes the same result without another probe.
 func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, state probeState) error {
 	if state.unwritten == nil {
 		return nil
@@ -141,7 +139,7 @@ func (r *Reconciler) report(ctx context.Context, b *v1beta1.StorageBucket, state
 	found, acted := state.unwritten.found, state.unwritten.acted
 	before := b.DeepCopy()
 	b.Status = summarize(b, state, found, acted, judge(found, acted), r.Clock.Now())
-	if worthWriting(before.Status, b.Status) {
+	if needsWrite(before.Status, b.Status) {
 		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return fmt.Errorf("writing status: %w", err)
 		}

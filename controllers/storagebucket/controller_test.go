@@ -219,7 +219,7 @@ func TestAClockThatWasWrongStopsNothing(t *testing.T) {
 		}
 		after := *b.Status.DeepCopy()
 		after.LastProbeTime = new(metav1.NewTime(epoch))
-		if ahead >= refresh && !worthWriting(b.Status, after) {
+		if ahead >= refresh && !needsWrite(b.Status, after) {
 			t.Errorf("probed %s in the future: the status keeps saying so", ahead)
 		}
 	}

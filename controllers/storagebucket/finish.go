@@ -13,24 +13,24 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// ending is how far the removal of a managed bucket has come.
+// ending is the result of an attempt to remove a managed bucket.
 type ending struct {
-	// aside: there is no place at the endpoint now.
-	aside bool
-	// waiting is why the bucket cannot be removed yet; nil when it is done with.
+	// parked is true if the request got no slot at the endpoint.
+	parked bool
+	// waiting is the reason why the bucket cannot be removed yet; nil after the removal.
 	waiting *s3.Verdict
-	// lost: a Secret or ConfigMap that does not exist is what waiting is about.
+	// lost is true if waiting reports a Secret or ConfigMap that does not exist.
 	lost bool
-	// removed are the events about a removed bucket, whatever becomes of the rest.
+	// removed are events about a removed bucket. They are recorded even if the rest fails.
 	removed []reporting.PendingEvent
-	// events are recorded once the StorageBucket is released.
+	// events are recorded after the finalizer is removed.
 	events []reporting.PendingEvent
-	// kept is the reason why the bucket is kept although deletionPolicy is Delete.
+	// kept is the reason why the bucket is retained although deletionPolicy is Delete.
 	kept string
 }
 
-// finish releases a StorageBucket that is being deleted, once its bucket is
-// removed or kept.
+// finish removes the finalizer of a terminating StorageBucket after its bucket was removed
+// or retained.
 func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
 		return ctrl.Result{}, nil
@@ -45,7 +45,7 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	}
 	end = ns.settle(end, b, r.Clock.Now())
 	again := ctrl.Result{RequeueAfter: min(removalPeriod, period(b))}
-	if end.aside {
+	if end.parked {
 		return again, nil
 	}
 	ns.emit(r.Recorder, b, end.removed)
@@ -67,21 +67,21 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 		Message: "waiting to remove the bucket: " + end.waiting.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket" + ns.note(),
 	})
 	b.Status.ObservedGeneration = b.Generation
-	if worthWriting(before.Status, b.Status) {
+	if needsWrite(before.Status, b.Status) {
 		if err := r.own.PatchStatus(ctx, r.Client, b, before); err != nil {
 			return ctrl.Result{}, fmt.Errorf("writing status: %w", err)
 		}
 	}
-	// One event at the end is enough in namespace default.
+	// In a terminating namespace events go to the namespace default, which gets only the
+	// final one.
 	if ns.namespace == nil {
 		reporting.Flush(r.Recorder, b, transitions(before.Status, b.Status))
 	}
 	return again, nil
 }
 
-// end removes the bucket if that is asked for, and says whether the
-// StorageBucket may go. Nothing is asked of the endpoint under Retain, nor where
-// no bucket was ever meant to be created.
+// end removes the bucket if the policy is Delete. It sends no request to the endpoint under
+// Retain, or if no creation was ever declared.
 func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending, error) {
 	switch {
 	case b.Status.Provisioning == "":
@@ -90,7 +90,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
 	}
 	if !r.acquire(b) {
-		return ending{aside: true}, nil
+		return ending{parked: true}, nil
 	}
 	shown := outcomeUnknown
 	defer func() { r.release(b, shown) }()
@@ -112,7 +112,7 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	return end, canceled(ctx)
 }
 
-// remove removes the bucket if it carries our mark.
+// remove removes the bucket if its owner tag has the UID of this StorageBucket.
 func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending {
 	whoseIs, _, problem := whose(ctx, c, b)
 	switch {

@@ -105,6 +105,6 @@ func TestRemovalWithoutAPlaceIsTriedAgain(t *testing.T) {
 	}
 	acquireAll(w.limiter, "other", maxUnproven, same(b.Spec.Endpoint), false)
 	if result, b := w.reconcile(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 || w.asked.Load() > 0 {
-		t.Errorf("%+v, finalizers %q, asked %d times, want it aside", result, b.Finalizers, w.asked.Load())
+		t.Errorf("%+v, finalizers %q, asked %d times, want it parked", result, b.Finalizers, w.asked.Load())
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// handover is what an administrator decided about a bucket with the mark of another StorageBucket.
+// handover is an administrator's decision about a bucket of another StorageBucket.
 type handover int
 
 const (
 	handoverNone handover = iota
-	// handoverGiven: the bucket is this StorageBucket's from now on.
+	// handoverGiven means that this StorageBucket becomes the owner.
 	handoverGiven
-	// handoverVoid: the StorageBucket that owns the bucket exists, so the annotation has no effect.
+	// handoverVoid means that the owner still exists, so the annotation has no effect.
 	handoverVoid
 )
 
-// handover reads whether an administrator handed the bucket with that mark over. The decision is an
-// annotation of the Namespace: who may edit StorageBuckets, or everything in a namespace, may not
-// change the Namespace itself. It is read past the cache, which holds no annotations of others.
+// handover reads whether an administrator handed over the bucket with that owner tag. The
+// decision is an annotation of the Namespace, which users of the namespace cannot change.
+// It is read from the API server, since the cache drops annotations of other components.
 func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mark string) (handover, error) {
 	if mark == "" {
 		return handoverNone, nil
@@ -51,8 +51,8 @@ func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mar
 	return handoverGiven, nil
 }
 
-// contend takes over a bucket with the mark of another StorageBucket where an administrator handed
-// it over, and leaves it alone otherwise.
+// contend takes over a bucket with the owner tag of another StorageBucket if an
+// administrator handed it over. Otherwise it reports a conflict.
 func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client, mark string) (action, error) {
 	decision, err := r.handover(ctx, b, mark)
 	switch {
@@ -77,8 +77,9 @@ func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s
 	}}, nil
 }
 
-// conflicting is the verdict on a bucket without our mark. The command in it is safe to be copied:
-// a mark that is not the name of an annotation is left out.
+// conflicting returns the action for a bucket that the operator does not own. The message
+// has a command to copy. It omits an owner tag that is not a valid annotation name, since
+// that could inject shell code.
 func conflicting(b *v1beta1.StorageBucket, mark string) action {
 	key := v1beta1.AnnotationBucketHandoverPrefix + mark
 	if len(validation.IsQualifiedName(key)) > 0 {

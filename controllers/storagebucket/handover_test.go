@@ -120,7 +120,8 @@ func TestHandoverNeedsTheNamespaceAndTheList(t *testing.T) {
 	}
 }
 
-// The intent is stored before the mark changes: a StorageBucket without it would not remove its bucket.
+// The intent must be stored before the owner tag changes. A StorageBucket without it would
+// not remove its bucket.
 func TestHandoverIsDeclaredFirst(t *testing.T) {
 	var requests []string
 	var declared v1beta1.BucketProvisioning

@@ -10,8 +10,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting/reportingtest"
 )
 
-// reportedStatuses returns the StorageBucket with each status that the operator reports in the scenarios,
-// and after a probe with each result.
+// reportedStatuses returns the StorageBucket with each status that the operator writes in the
+// scenarios and after failed writes.
 func reportedStatuses(t *testing.T) []client.Object {
 	t.Helper()
 	var all []client.Object

@@ -9,58 +9,58 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// maxUnproven is how many workers a namespace may have at endpoints that are not
-// known to answer, and how many such workers one endpoint may have.
+// maxUnproven bounds the workers of one namespace on unproven endpoints, and the workers
+// on one unproven endpoint.
 const maxUnproven = 2
 
-// outcome is what the use of a slot has shown of the endpoint.
+// outcome classifies the endpoint's response time while a slot was in use.
 type outcome int
 
 const (
-	outcomeUnknown outcome = iota // nothing was sent
-	outcomePrompt                 // it answered soon
-	outcomeSlow                   // it answered late or not at all
+	outcomeUnknown outcome = iota // no request was sent
+	outcomePrompt                 // a response arrived within soon
+	outcomeSlow                   // a late response or none
 )
 
-// endpointLimiter bounds how many workers wait for endpoints, so that what one
-// namespace or one endpoint does not answer never occupies all of them. A request
-// has to hold a slot before it causes any request to an endpoint or to the API
-// server.
+// endpointLimiter bounds the workers that wait for endpoints, so that one slow namespace or
+// endpoint never occupies all of them. A reconcile request must acquire a slot before it
+// sends a request to an endpoint or to the API server.
 //
-// A request is proven if its endpoint has answered soon. There are slots for:
+// A request is proven if its endpoint's last response was prompt. There are slots for:
 //
 //   - all requests: one for each worker;
 //   - those that are not proven: share in all, and maxUnproven for each namespace;
 //   - each namespace: share;
 //   - each endpoint: share, or maxUnproven while it is not proven.
 //
-// A request that gets no slot is parked. A slot that becomes free is granted to the
-// next parked request that may have it: namespaces take turns, and within each
-// namespace its endpoints do. At no time could a parked request have a slot.
+// A request that gets no slot is parked. A free slot is granted to the next parked request
+// that the bounds admit: round-robin over namespaces, then over the endpoints of each
+// namespace. Invariant: the bounds admit no parked request.
 type endpointLimiter struct {
 	workers int
-	// share leaves maxUnproven workers to the others.
+	// share is workers-maxUnproven, at least one. The other workers remain for other
+	// namespaces and endpoints.
 	share int
-	// wake puts a request back into the queue.
+	// wake adds a request to the work queue.
 	wake func(reconcile.Request)
 
 	mu         sync.Mutex
 	slots      map[reconcile.Request]*slot
 	parked     map[reconcile.Request]place
-	endpoints  map[string]*endpointState  // those with slots or parked requests
-	namespaces map[string]*namespaceState // likewise
+	endpoints  map[string]*endpointState  // only those with slots or parked requests
+	namespaces map[string]*namespaceState // as endpoints
 	turns      []string                   // namespaces with parked requests, the next one first
 	unproven   int
 }
 
-// slot is the permission to use an endpoint. It is granted to a parked request
-// before a worker has the request again, which then acquires it.
+// slot is the permission to use an endpoint. It may be granted to a parked request before a
+// worker gets the request and acquires it.
 type slot struct {
 	endpoint         string
 	proven, acquired bool
 }
 
-// endpointState is one host and port.
+// endpointState is the state of one host and port.
 type endpointState struct {
 	slots  int
 	last   outcome
@@ -75,8 +75,8 @@ func newEndpointLimiter(workers int) *endpointLimiter {
 	}
 }
 
-// Acquire takes a slot, which has to be released, or parks the request. proven is
-// whether the endpoint answered the last request for the same bucket soon.
+// Acquire acquires a slot, which the caller must release, or parks the request and returns
+// false. proven is true if the last response for the same bucket was prompt.
 func (l *endpointLimiter) Acquire(req reconcile.Request, endpoint string, proven bool) bool {
 	endpoint = hostPort(endpoint)
 	if l.grantedElsewhere(req, endpoint) {
@@ -104,7 +104,7 @@ func (l *endpointLimiter) Acquire(req reconcile.Request, endpoint string, proven
 	return acquired
 }
 
-// Release returns a slot, with what its use has shown of the endpoint.
+// Release releases a slot, and records the endpoint's outcome.
 func (l *endpointLimiter) Release(req reconcile.Request, shown outcome) {
 	l.mu.Lock()
 	l.show(l.slots[req].endpoint, shown)
@@ -121,7 +121,7 @@ func (l *endpointLimiter) grantedElsewhere(req reconcile.Request, endpoint strin
 	return granted && s.endpoint != endpoint
 }
 
-// Granted reports whether a request has a slot that it has not acquired yet.
+// Granted reports whether a request was granted a slot that it has not acquired yet.
 func (l *endpointLimiter) Granted(req reconcile.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,14 +129,14 @@ func (l *endpointLimiter) Granted(req reconcile.Request) bool {
 	return granted && !s.acquired
 }
 
-// Return returns a slot that was granted and turned out not to be needed.
+// Return releases a granted slot that the request does not need.
 func (l *endpointLimiter) Return(req reconcile.Request) {
 	if l.Granted(req) {
 		l.Release(req, outcomeUnknown)
 	}
 }
 
-// Pending reports whether a request is parked or has a slot. It needs no tick.
+// Pending reports whether a request is parked or has a slot. Ticks must not queue it again.
 func (l *endpointLimiter) Pending(req reconcile.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *endpointLimiter) wakeAll(granted []reconcile.Request) {
 	}
 }
 
-// proven is what is known of an endpoint, or else what the bucket knows.
+// proven returns the limiter's knowledge of an endpoint, or else the bucket's.
 func (l *endpointLimiter) proven(at place) bool {
 	if e, known := l.endpoints[at.endpoint]; known && e.last != outcomeUnknown {
 		return e.last == outcomePrompt
@@ -159,7 +159,7 @@ func (l *endpointLimiter) proven(at place) bool {
 	return at.proven
 }
 
-// admits reports whether there is a slot for a request.
+// admits reports whether the bounds admit a request.
 func (l *endpointLimiter) admits(req reconcile.Request, at place) bool {
 	n, known := l.namespaces[req.Namespace]
 	if !known {
@@ -168,19 +168,19 @@ func (l *endpointLimiter) admits(req reconcile.Request, at place) bool {
 	return l.admitsTo(n, l.proven(at)) && l.admitsAt(at)
 }
 
-// admitsTo reports whether a namespace may have another slot.
+// admitsTo reports whether the bounds of a namespace admit another slot.
 func (l *endpointLimiter) admitsTo(n *namespaceState, proven bool) bool {
 	return len(l.slots) < l.workers && n.slots < l.share &&
 		(proven || l.unproven < l.share && n.unproven < maxUnproven)
 }
 
-// admitsAt reports whether an endpoint may have another slot.
+// admitsAt reports whether the bounds of an endpoint admit another slot.
 func (l *endpointLimiter) admitsAt(at place) bool {
 	e, known := l.endpoints[at.endpoint]
 	return !known || e.slots < l.share && (l.proven(at) || e.slots < maxUnproven)
 }
 
-// take gives a request a slot.
+// take assigns a slot to a request.
 func (l *endpointLimiter) take(req reconcile.Request, at place) *slot {
 	s := &slot{endpoint: at.endpoint, proven: l.proven(at)}
 	l.slots[req] = s
@@ -188,7 +188,7 @@ func (l *endpointLimiter) take(req reconcile.Request, at place) *slot {
 	return s
 }
 
-// free takes the slot of a request away.
+// free removes the slot of a request.
 func (l *endpointLimiter) free(req reconcile.Request) {
 	s := l.slots[req]
 	delete(l.slots, req)
@@ -220,7 +220,7 @@ func (l *endpointLimiter) endpoint(name string) *endpointState {
 	return l.endpoints[name]
 }
 
-// tidy forgets what is not in use.
+// tidy deletes the state of an unused namespace and endpoint, which bounds the memory.
 func (l *endpointLimiter) tidy(namespace, endpoint string) {
 	if n := l.namespaces[namespace]; n.slots == 0 && n.idle() {
 		delete(l.namespaces, namespace)
@@ -230,7 +230,7 @@ func (l *endpointLimiter) tidy(namespace, endpoint string) {
 	}
 }
 
-// hostPort is the host and port of an endpoint, which can be spelled in many ways.
+// hostPort returns the canonical host and port of an endpoint URL.
 func hostPort(endpoint string) string {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Hostname() == "" {

@@ -8,8 +8,8 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// metrics of this kind. Their names are part of the product. What changes with
-// every probe is here and not in the status.
+// metrics of this kind. Their names are an interface for dashboards and alerts. Values that
+// change with every probe are metrics, since a status write for each would be too expensive.
 type metrics struct {
 	probes   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -17,15 +17,15 @@ type metrics struct {
 	retained *prometheus.CounterVec
 }
 
-// retainReasons are the reasons for which a bucket can be kept although
-// deletionPolicy is Delete.
+// retainReasons lists the reasons for which a bucket is retained although deletionPolicy
+// is Delete.
 var retainReasons = []string{
 	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials,
 	v1beta1.ReasonAccessDenied, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonEndpointUnreachable,
 	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
 }
 
-// newMetrics makes the metrics and registers them.
+// newMetrics registers the metrics.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		probes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -59,14 +59,15 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	if m.retained, err = reporting.RegisterMetric(registry, m.retained); err != nil {
 		return nil, err
 	}
-	// A counter that begins at its first increment hides it from increase().
+	// Each counter must exist with the value zero before its first increment, which
+	// increase() would not count otherwise.
 	for _, reason := range retainReasons {
 		m.retained.WithLabelValues(reason)
 	}
 	return m, nil
 }
 
-// saw counts a probe and how it went.
+// saw counts a probe by its result.
 func (m *metrics) saw(b *v1beta1.StorageBucket, found observation, result s3.Verdict) {
 	m.probes.WithLabelValues(result.Reason).Inc()
 	if found.took > 0 {

@@ -16,32 +16,32 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// observation is all that one reconcile knows of the bucket.
+// observation is the result of one probe and the only input of the decision.
 type observation struct {
 	verdict s3.Verdict
-	// secretVersion is the version of the Secret that was used; "" if none was.
+	// secretVersion is the resource version of the Secret, or "" without a Secret.
 	secretVersion string
-	// owner tells whose a managed bucket is; it is asked where there is one.
+	// owner is read from the tags of a managed bucket that exists.
 	owner owner
 	// mark is the UID on the bucket of another StorageBucket; "" if it has none.
 	mark string
-	// took is how long the probe took; zero where nothing was sent.
+	// took is the duration of the probe, or zero if no request was sent.
 	took time.Duration
-	// lacking is that a Secret or a ConfigMap, or what it should have, is not there.
+	// lacking is true if a Secret or a ConfigMap, or a key in it, does not exist.
 	lacking bool
 }
 
-// connection is the way to a bucket, or the reason why there is none.
+// connection is a client for a bucket, or the verdict that prevents one.
 type connection struct {
-	client        *s3.Client // nil if there is no way
+	client        *s3.Client // nil if verdict prevents a connection
 	secretVersion string
-	verdict       s3.Verdict // why not
-	// lost: a Secret or ConfigMap that the spec refers to does not exist.
+	verdict       s3.Verdict // the reason if client is nil
+	// lost is true if a Secret or ConfigMap of the spec does not exist.
 	lost    bool
 	lacking bool // see observation
 }
 
-// lacks is the connection that is missing something that the spec refers to.
+// lacks returns a connection without an object or key of the spec.
 func lacks(secretVersion, reason, message string) *connection {
 	return &connection{secretVersion: secretVersion, verdict: s3.Verdict{Reason: reason, Message: message}, lacking: true}
 }
@@ -52,9 +52,9 @@ func (c *connection) close() {
 	}
 }
 
-// connect reads what the spec refers to, in the StorageBucket's own namespace
-// and past the cache, so that a rotation is used at once and no Secret is ever
-// kept.
+// connect reads the Secret and the ConfigMap of the spec from the StorageBucket's own
+// namespace. It reads from the API server, so rotated credentials take effect at once and
+// no Secret is cached.
 func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*connection, error) {
 	name := b.Spec.CredentialsSecretRef.Name
 	secret, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: name}, &corev1.Secret{})
@@ -93,14 +93,14 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 		Roots:       roots,
 	}, credentials, rules)
 	if err != nil {
-		// Only a spec that the CRD's rules refuse comes here.
+		// Only a spec that the CRD's rules refuse reaches this branch.
 		way.verdict = s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden, Message: "spec.endpoint is not a URL"}
 	}
 	return way, nil
 }
 
-// credentialsIn are the credentials in a Secret, or the key that is missing. A
-// line break at the end comes from how Secrets are often written, never from S3.
+// credentialsIn returns the credentials in a Secret, or the key that is missing. It trims
+// a final line break, which many tools add to Secrets and S3 keys never contain.
 func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 	value := func(key string) string { return strings.TrimSpace(string(secret.Data[key])) }
 	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey} {
@@ -109,7 +109,7 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 		}
 	}
 	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken} {
-		// Such a value cannot be sent.
+		// An HTTP header cannot contain control characters.
 		if strings.ContainsFunc(value(key), unicode.IsControl) {
 			return s3.Credentials{}, key
 		}
@@ -121,8 +121,8 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 	}, ""
 }
 
-// roots are the certificates that the spec refers to, nil if it refers to none,
-// or what is wrong with them, and whether that is that the ConfigMap is lost.
+// roots returns the CA certificates of the spec, or nil if it has none. problem describes
+// invalid certificates; lost is true if the ConfigMap does not exist.
 func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, lost bool, err error) {
 	ref := b.Spec.CABundleRef
 	if ref == nil {
@@ -142,7 +142,7 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots
 	return roots, "", false, nil
 }
 
-// observe probes the bucket and, where it is managed, asks whose it is.
+// observe probes the bucket and reads the owner of a managed bucket from its tags.
 func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way *connection) observation {
 	found := observation{verdict: way.verdict, secretVersion: way.secretVersion, lacking: way.lacking}
 	if way.client == nil {
@@ -163,12 +163,12 @@ func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way 
 	return found
 }
 
-// timeout is how long one group of requests may take.
+// timeout returns the time limit for one group of requests.
 func timeout(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.TimeoutSeconds) * time.Second
 }
 
-// period is how long after one probe the next is due.
+// period returns the interval between two probes.
 func period(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.PeriodSeconds) * time.Second
 }

@@ -6,21 +6,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// place is where a request is parked. proven is what its bucket knows of the
-// endpoint, in case the limiter knows nothing.
+// place identifies the queue of a parked request. proven is the bucket's knowledge of the
+// endpoint, which counts if the limiter has none.
 type place struct {
 	endpoint string
 	proven   bool
 }
 
-// namespaceState is one namespace.
+// namespaceState is the state of one namespace.
 type namespaceState struct {
 	slots, unproven int
 	parked          map[place][]reconcile.Request
-	// turns are the places with parked requests, the next one first: those that are
-	// not proven, and those that are. A bound on the former skips all of them at once.
+	// turns are the places with parked requests, the next one first. The unproven ones are
+	// in turns[0], the proven ones in turns[1]. A bound on unproven requests thus skips all
+	// of them at once.
 	turns [2][]place
-	// last is the one of both whose turn was last.
+	// last is the index of the turns that was served last.
 	last int
 }
 
@@ -71,8 +72,8 @@ func without[T comparable](list []T, one T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// show records what an endpoint has shown, and lets the requests that are parked for
-// it wait among those that are proven, or not.
+// show records the outcome of an endpoint, and moves its parked requests to the proven or
+// the unproven turns.
 func (l *endpointLimiter) show(endpoint string, shown outcome) {
 	e := l.endpoints[endpoint]
 	if shown == outcomeUnknown || shown == e.last {
@@ -90,7 +91,7 @@ func (l *endpointLimiter) show(endpoint string, shown outcome) {
 	e.last = shown
 }
 
-// grant gives the free slots to parked requests and returns these.
+// grant grants the free slots to parked requests, and returns these requests.
 func (l *endpointLimiter) grant() []reconcile.Request {
 	var granted []reconcile.Request
 	for {
@@ -104,9 +105,9 @@ func (l *endpointLimiter) grant() []reconcile.Request {
 	}
 }
 
-// next returns the next parked request that there is a slot for. The turns of its
-// namespace and of its place are over. A full namespace, kind or place is skipped
-// without a look at what is parked there, and few of them can be full.
+// next returns the next parked request that the bounds admit, and ends the turns of its
+// namespace and place. It skips a full namespace, kind or place without visiting its parked
+// requests. Few of them can be full, which bounds the cost.
 func (l *endpointLimiter) next() (reconcile.Request, bool) {
 	for i, name := range l.turns {
 		n := l.namespaces[name]

@@ -17,58 +17,59 @@ import (
 )
 
 const (
-	// refresh is how old a status may grow though nothing happened. It bounds the
-	// writes of a healthy bucket to twelve an hour, and shows the next leader when
-	// the bucket was probed, not to the second but well enough.
+	// refresh is the maximum age of an unchanged status. It bounds the writes of a healthy
+	// bucket to twelve per hour. The next leader reads the time of the last probe from the
+	// status.
 	refresh = 5 * time.Minute
-	// firstRetry is the pause after the first probe that lacked a Secret or a
-	// ConfigMap. It doubles with each further one, up to the period.
+	// firstRetry is the pause after the first probe that lacked a Secret or a ConfigMap. It
+	// doubles with each consecutive one, up to the period.
 	firstRetry = 5 * time.Second
-	// maxPause is the longest pause between two probes that time out, unless the
-	// period is longer.
+	// maxPause bounds the pause between two probes that time out, unless the period is
+	// longer.
 	maxPause = 10 * time.Minute
-	// soon is how fast an endpoint answers that may occupy more than a few workers.
+	// soon is the maximum response time of a proven endpoint, which may occupy more than
+	// maxUnproven workers.
 	soon = 2 * time.Second
 )
 
-// perhapsLacking are the reasons of the probes that lacked something, and of some
-// others. The status does not tell them apart.
+// perhapsLacking lists the reasons of probes that lacked a Secret or a ConfigMap. Other
+// failures have these reasons too, so the status alone does not prove it.
 var perhapsLacking = []string{v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonTLSVerificationFailed}
 
-// probeState is what this process knows of a bucket beyond its status, which is not
-// written at each probe.
+// probeState is this process's state of a bucket. It is more recent than the status, which
+// is not written at each probe.
 type probeState struct {
 	uid types.UID
-	// generation is that of the last probe.
+	// generation is the generation of the spec that was probed last.
 	generation int64
-	// probed is when the last probe of this process ended; zero if there was none.
+	// probed is the end of the last probe of this process; zero if there was none.
 	probed    time.Time
 	succeeded time.Time
 	failures  int32
-	// timeouts and lacking count the last probes in a row that timed out, and those
-	// that lacked something that the spec refers to.
+	// timeouts and lacking count the last consecutive probes that timed out, and those that
+	// lacked a Secret or a ConfigMap.
 	timeouts, lacking int32
-	// last is how fast the endpoint answered the last request.
+	// last is the endpoint's outcome for the last request.
 	last outcome
-	// seen is when this process first came across the bucket.
+	// seen is the time of this process's first reconcile of the bucket.
 	seen time.Time
-	// unwritten is the report of the last probe while its status could not be
-	// written; nil if there is none. It is written before anything is sent again.
+	// unwritten is the report of the last probe if its status write failed; nil otherwise.
+	// It is written before the next request to the endpoint.
 	unwritten *report
-	// failed is when a failure of our own last prevented a probe; zero after a probe.
+	// failed is the time of the last internal error that prevented a probe; zero after a
+	// probe.
 	failed time.Time
 }
 
-// report is what a reconcile has found and done.
+// report is the result of a probe and of the actions after it.
 type report struct {
 	found observation
 	acted action
 }
 
-// due is when the bucket has to be probed next. A bucket or a spec that was never
-// probed is due at once. What came due while the operator was down or changed its
-// leader is spread over a period, or over refresh where that is shorter: a restart
-// is no reason to probe everything in one instant.
+// due returns the time of the next probe. A bucket or a spec that was never probed is due
+// at once. Probes that became due while no leader ran are spread over the period or over
+// refresh, whichever is shorter. Otherwise a restart would probe all buckets at once.
 func (s probeState) due(b *v1beta1.StorageBucket) time.Time {
 	pause := s.pause(b)
 	switch {
@@ -77,8 +78,8 @@ func (s probeState) due(b *v1beta1.StorageBucket) time.Time {
 	case b.Status.LastProbeTime == nil || b.Status.ObservedGeneration != b.Generation:
 		return time.Time{}
 	}
-	// The status has whole seconds, rounded down. A time in the future comes from a
-	// wrong clock or from an edit, and means nothing.
+	// The status has whole seconds, rounded down. A time in the future is ignored, since a
+	// wrong clock or an edit caused it.
 	last := b.Status.LastProbeTime.Add(time.Second)
 	if next := reconciler.NextDue(last, pause, b.UID); next.After(s.seen) && !last.After(s.seen.Add(period(b))) {
 		return next
@@ -86,9 +87,9 @@ func (s probeState) due(b *v1beta1.StorageBucket) time.Time {
 	return s.seen.Add(reconciler.Offset(min(pause, refresh), b.UID))
 }
 
-// pause is how long after one probe the next is due: the period, unless the last
-// probes lacked a Secret or a ConfigMap, which may exist soon, or an endpoint goes
-// on timing out beyond the failure threshold.
+// pause returns the time between the last probe and the next. It is shorter than the period
+// if a Secret or a ConfigMap is missing, and longer if the endpoint still times out beyond
+// the failure threshold.
 func (s probeState) pause(b *v1beta1.StorageBucket) time.Duration {
 	every := period(b)
 	if s.lacking > 0 {
@@ -97,15 +98,15 @@ func (s probeState) pause(b *v1beta1.StorageBucket) time.Duration {
 	return max(every, min(maxPause, doubled(every, s.timeouts-b.Spec.Probe.FailureThreshold)))
 }
 
-// doubled is a duration, doubled so many times.
+// doubled returns d, doubled the given number of times.
 func doubled(d time.Duration, times int32) time.Duration {
-	return d << min(max(times, 0), 10) // a period of 24 h has room for that
+	return d << min(max(times, 0), 10) // 2^10 times a period of 24 h does not overflow
 }
 
-// after is the state after a probe that ended now.
+// after returns the state after a probe that ended now.
 func (s probeState) after(found observation, result s3.Verdict, generation int64, now time.Time) probeState {
 	if s.generation != generation {
-		s.failures, s.timeouts, s.lacking = 0, 0, 0 // they were about another spec
+		s.failures, s.timeouts, s.lacking = 0, 0, 0 // they counted probes of another spec
 	}
 	s.probed, s.generation, s.failed = now, generation, time.Time{}
 	if result.OK() {
@@ -117,7 +118,7 @@ func (s probeState) after(found observation, result s3.Verdict, generation int64
 	return s
 }
 
-// counted is the length of a run of probes with something in common.
+// counted returns before+1 if the property occurred again, and zero otherwise.
 func counted(before int32, again bool) int32 {
 	switch {
 	case !again:
@@ -128,7 +129,7 @@ func counted(before int32, again bool) int32 {
 	return before + 1
 }
 
-// shownBy is what a probe has shown of the endpoint.
+// shownBy returns the endpoint's outcome for a probe.
 func shownBy(found observation, result s3.Verdict) outcome {
 	switch {
 	case found.took == 0:
@@ -145,8 +146,7 @@ type probeStates struct {
 	known map[client.ObjectKey]probeState
 }
 
-// of returns what is known of the bucket. What is met for the first time begins
-// with what its status says.
+// of returns the state of the bucket. The initial state is derived from the status.
 func (p *probeStates) of(b *v1beta1.StorageBucket, now time.Time) probeState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *probeStates) of(b *v1beta1.StorageBucket, now time.Time) probeState {
 	return first
 }
 
-// when is when a bucket that was met already is due.
+// when returns the time at which the bucket is due; met is false for an unknown bucket.
 func (p *probeStates) when(b *v1beta1.StorageBucket) (due time.Time, met bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,7 @@ func (p *probeStates) when(b *v1beta1.StorageBucket) (due time.Time, met bool) {
 		return time.Time{}, false
 	}
 	due = known.due(b)
-	// The queue tries again, later each time; a tick must not be faster.
+	// The queue retries with exponential backoff. A tick must not bypass it.
 	if again := known.failed.Add(period(b)); !known.failed.IsZero() && again.After(due) {
 		due = again
 	}

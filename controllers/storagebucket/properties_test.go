@@ -153,7 +153,7 @@ func TestStatusSettles(t *testing.T) {
 		if c.failures < c.threshold && is.Status != metav1.ConditionFalse {
 			return "" // the threshold is reached since, which is news
 		}
-		if worthWriting(first, second) {
+		if needsWrite(first, second) {
 			return "the same probe is written twice"
 		}
 		if _, _, events := again.probe(); len(events) != 0 {

@@ -13,31 +13,31 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// owner tells whose a bucket is.
+// owner classifies the owner of a bucket by its tags.
 type owner int
 
 const (
 	ownerUnknown owner = iota
-	// ownerSelf: it carries the UID of this StorageBucket.
+	// ownerSelf means that the tag has the UID of this StorageBucket.
 	ownerSelf
-	// ownerOther: it carries other tags, or those of another StorageBucket.
+	// ownerOther means that the bucket has other tags or another StorageBucket's UID.
 	ownerOther
-	// ownerNone: it carries no tag at all.
+	// ownerNone means that the bucket has no tags.
 	ownerNone
 )
 
-// move is what is to be done about a managed bucket.
+// move is the decision about a managed bucket.
 type move int
 
 const (
-	wait     move = iota // nothing can be done now
-	create               // there is none
-	keep                 // it is ours
-	conflict             // it is not ours
+	wait     move = iota // the probe failed, so no action is possible
+	create               // the bucket does not exist
+	keep                 // the bucket is owned
+	conflict             // the bucket is not owned
 )
 
-// decide says what to do about a managed bucket. It is pure. A bucket is ours by
-// its mark alone: that we meant to create one is no proof that this is the one.
+// decide returns the decision about a managed bucket. It is pure. Only the tag proves the
+// ownership: a declared creation does not prove that the operator created this bucket.
 func decide(found observation) move {
 	switch {
 	case found.verdict.Missing():
@@ -50,16 +50,16 @@ func decide(found observation) move {
 	return conflict
 }
 
-// action is what was done about a managed bucket. The zero action is nothing.
+// action is the result of the decision about a managed bucket; zero for no change.
 type action struct {
-	// verdict replaces that of the probe, where something was done since.
+	// verdict replaces the verdict of the probe after a change; nil otherwise.
 	verdict *s3.Verdict
-	// provisioning is how far it has come; "" leaves it as it is.
+	// provisioning is the new status.provisioning; "" leaves it unchanged.
 	provisioning v1beta1.BucketProvisioning
 	events       []reporting.PendingEvent
 }
 
-// provision does what there is to do about a managed bucket.
+// provision executes the decision about a managed bucket.
 func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, way *connection, found observation) (action, error) {
 	if b.Spec.ManagementPolicy != v1beta1.BucketManage {
 		return action{}, nil
@@ -79,9 +79,8 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 	}
 }
 
-// declare records that there may soon be a bucket of ours. It makes sure of the
-// StorageBucket itself, so that nothing is created for one that has gone or
-// changed.
+// declare records in the status that the operator is about to create a bucket. The write
+// fails if the StorageBucket was changed or deleted since it was read.
 func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, message string) error {
 	if b.Status.Provisioning != "" {
 		return reconciler.VerifyUnchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
@@ -97,8 +96,8 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, mess
 	return nil
 }
 
-// create creates the bucket, which was just seen to be missing, with our mark.
-// What the server answers is believed only as far as the mark can be seen.
+// create creates the missing bucket with the owner tag. It reads the tag afterwards, since
+// a successful response alone does not prove that the operator created the bucket.
 func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) (action, error) {
 	within, cancel := context.WithTimeout(ctx, timeout(b))
 	defer cancel()
@@ -109,8 +108,8 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	}
 	whoseIs, mark, problem := whose(within, c, b)
 	if made && whoseIs == ownerNone {
-		// The server does not know tags in this request. It said that the bucket
-		// is new, and it was not there a moment ago.
+		// The server ignores tags in this request. It reported a new bucket, and the probe
+		// right before reported that none existed.
 		if err := c.SetTag(within, v1beta1.BucketTagOwner, string(b.UID)); err != nil {
 			return failing(ctx, err)
 		}
@@ -123,14 +122,14 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 			done.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
 		}
 		return done, nil
-	case problem != nil && !others: // of another account's bucket nothing can be told
+	case problem != nil && !others: // the tags of another account's bucket are never readable
 		return action{verdict: problem}, canceled(ctx)
 	}
 	return conflicting(b, mark), canceled(ctx)
 }
 
-// canceled is the error of a context that ended because we stop: what was broken
-// off so says nothing about the bucket. Time that ran out is the endpoint's doing.
+// canceled returns the error of a context that was canceled because the operator stops. A
+// canceled request proves nothing about the bucket; a timeout is the endpoint's failure.
 func canceled(ctx context.Context) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
@@ -138,7 +137,7 @@ func canceled(ctx context.Context) error {
 	return nil
 }
 
-// failing is the action that did not succeed.
+// failing returns the action for a failed request.
 func failing(ctx context.Context, err error) (action, error) {
 	verdict := s3.VerdictOf(err)
 	if stopped := canceled(ctx); stopped != nil || verdict == nil {
@@ -147,8 +146,8 @@ func failing(ctx context.Context, err error) (action, error) {
 	return action{verdict: verdict}, nil
 }
 
-// whose reads the mark of a bucket. mark is that of another StorageBucket, "" if there is none.
-// problem is why the mark could not be read.
+// whose reads the owner tag of a bucket. mark is the UID of another StorageBucket, or "".
+// problem is the verdict if the tags could not be read.
 func whose(ctx context.Context, c *s3.Client, b *v1beta1.StorageBucket) (is owner, mark string, problem *s3.Verdict) {
 	uid, tagged, err := c.Tag(ctx, v1beta1.BucketTagOwner)
 	switch {

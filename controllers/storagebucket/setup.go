@@ -27,39 +27,39 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// Options are what the operator's flags say about StorageBuckets.
+// Options are the operator's flags for StorageBuckets.
 type Options struct {
-	// MaxConcurrentReconciles is how many buckets are probed at once.
+	// MaxConcurrentReconciles is the number of workers, and so of concurrent probes.
 	MaxConcurrentReconciles int
-	// AllowCIDRs may be dialled although they are forbidden otherwise.
+	// AllowCIDRs may be dialled although the default rules forbid them.
 	AllowCIDRs []netip.Prefix
-	// DenyCIDRs may not be dialled, whatever AllowCIDRs says.
+	// DenyCIDRs must not be dialled. They override AllowCIDRs.
 	DenyCIDRs []netip.Prefix
-	// ServiceCIDRs are the cluster's Service ranges; without them the API server
-	// lists them.
+	// ServiceCIDRs are the cluster's Service ranges. If empty, they are listed from the API
+	// server.
 	ServiceCIDRs []netip.Prefix
-	// RemovalGrace is how long buckets may keep a namespace from being deleted.
+	// RemovalGrace bounds the time for which buckets delay the deletion of a namespace.
 	RemovalGrace time.Duration
-	// Ticks wake the look at what is due. Without them only what is new or has
-	// changed is probed.
+	// Ticks trigger the search for due probes. Without them only new and changed
+	// StorageBuckets are probed.
 	Ticks <-chan event.GenericEvent
-	// NewQueue makes the work queue, so that its progress can be watched; nil is
-	// the default queue.
+	// NewQueue creates the work queue; nil selects the default queue. The health check
+	// observes the progress of the queue.
 	NewQueue reconciler.NewQueue
 	// Guard wraps the transport of each S3 client, so that only the leader calls S3; nil
 	// guards nothing.
 	Guard func(*http.Transport) http.RoundTripper
-	// Clock is the time; nil is the real one.
+	// Clock is nil for the real clock.
 	Clock clock.PassiveClock
 }
 
-// WatchedObjects are what the controller reads from the cache; it knows the world
-// only once their informers have synced.
+// WatchedObjects returns the kinds that the controller reads from the cache. It must not
+// reconcile before their informers have synced.
 func WatchedObjects() []client.Object {
 	return []client.Object{&v1beta1.StorageBucket{}, &corev1.Namespace{}}
 }
 
-// New makes a Reconciler that works through the manager's client.
+// New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
 	if err != nil {
@@ -86,7 +86,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
-	// A change of labels or of the status is no reason to ask a bucket.
+	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	b = b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -102,15 +102,15 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// due returns the buckets whose probe is due. One that was not met yet is queued for
-// its first reconcile anyway.
+// due returns the buckets whose probe is due. It omits new ones, whose create event has
+// already queued their first reconcile.
 func (r *Reconciler) due(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.StorageBucketList
-	// Nothing is changed here, and a copy of all of them each tick would cost more
-	// than all the rest.
+	// The list is read only. Deep copies of all StorageBuckets at each tick would cost more
+	// than the rest of this function.
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		// A map function cannot return an error, and the cache fails only while
-		// it is being stopped.
+		// A map function cannot return an error. The cache fails only while the manager
+		// stops.
 		log.FromContext(ctx).Error(err, "listing storage buckets")
 	}
 	var requests []reconcile.Request

@@ -14,21 +14,21 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// certain are the reasons that do not wait for the failure threshold: another
-// look would find the same.
+// certain lists the reasons that ignore the failure threshold, since another probe would
+// have the same result.
 var certain = []string{
 	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
 }
 
-// stalling are the reasons that only a person can cure.
+// stalling lists the reasons that require a user's action.
 var stalling = []string{
 	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
 }
 
-// maxConditions is what the schema allows.
+// maxConditions is the limit of the CRD's schema.
 const maxConditions = 8
 
-// judge is the verdict of a reconcile: on what was done, or else on what was found.
+// judge returns the verdict of a reconcile: that of the action if any, else of the probe.
 func judge(found observation, acted action) s3.Verdict {
 	if acted.verdict != nil {
 		return *acted.verdict
@@ -36,7 +36,7 @@ func judge(found observation, acted action) s3.Verdict {
 	return found.verdict
 }
 
-// summarize is the status after a reconcile. It is pure.
+// summarize returns the status after a reconcile. It is pure.
 func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()
 	status.LastProbeTime = new(metav1.NewTime(s.probed))
@@ -48,7 +48,7 @@ func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted 
 	if acted.provisioning != "" {
 		status.Provisioning = acted.provisioning
 	}
-	// Conditions that others have put there may leave no room for ours.
+	// Conditions of other clients are dropped if they leave no room for the operator's.
 	if len(status.Conditions) > maxConditions-2 {
 		status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
 			return c.Type != v1beta1.ConditionReady && c.Type != v1beta1.ConditionStalled
@@ -59,9 +59,9 @@ func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted 
 	return status
 }
 
-// ready is the Ready condition after a probe. Below the threshold a failure
-// changes its message only; a spec that was never seen to work is not Ready
-// because the one before it was.
+// ready returns the Ready condition after a probe. Below the failure threshold a failure
+// changes only the message. This tolerance does not apply to a generation whose probes have
+// never succeeded.
 func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.Condition {
 	if result.OK() {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: result.Reason, Message: result.Message}
@@ -78,7 +78,7 @@ func ready(b *v1beta1.StorageBucket, failures int32, result s3.Verdict) metav1.C
 	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: v1beta1.ReasonProbePending, Message: counted}
 }
 
-// setReady sets the Ready condition, and Stalled by its reason.
+// setReady sets the Ready condition, and sets or removes Stalled by its reason.
 func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Time, c metav1.Condition) {
 	c.Type, c.Message = v1beta1.ConditionReady, reporting.Bounded(c.Message)
 	reporting.SetCondition(&status.Conditions, generation, now, c)
@@ -90,9 +90,9 @@ func setReady(status *v1beta1.StorageBucketStatus, generation int64, now time.Ti
 	reporting.SetCondition(&status.Conditions, generation, now, c)
 }
 
-// worthWriting reports whether a status says something new, or is so old that it
-// is to be refreshed. Counts and times alone are not new.
-func worthWriting(before, after v1beta1.StorageBucketStatus) bool {
+// needsWrite reports whether a status differs in more than counts and times, or is older
+// than refresh.
+func needsWrite(before, after v1beta1.StorageBucketStatus) bool {
 	if before.LastProbeTime == nil || after.LastProbeTime == nil ||
 		after.LastProbeTime.Sub(before.LastProbeTime.Time).Abs() >= refresh {
 		return !equality.Semantic.DeepEqual(before, after)
@@ -102,8 +102,8 @@ func worthWriting(before, after v1beta1.StorageBucketStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// transitions are the events that the change from one status to the next is
-// worth. The same status again is worth none.
+// transitions returns the events for the change from one status to the next. An unchanged
+// status has none.
 func transitions(before, after v1beta1.StorageBucketStatus) []reporting.PendingEvent {
 	was := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady)
 	is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
@@ -114,13 +114,13 @@ func transitions(before, after v1beta1.StorageBucketStatus) []reporting.PendingE
 	case metav1.ConditionTrue:
 		return []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketHealthy, "Probe", "%s", is.Message)}
 	case metav1.ConditionFalse:
-		return []reporting.PendingEvent{reporting.Warning(trouble(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
+		return []reporting.PendingEvent{reporting.Warning(failureEvent(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
 	}
 	return nil
 }
 
-// trouble is the reason of the event about a bucket that cannot be used.
-func trouble(reason string) string {
+// failureEvent returns the event reason for a bucket that cannot be used.
+func failureEvent(reason string) string {
 	switch reason {
 	case v1beta1.ReasonInvalidCredentials, v1beta1.ReasonCredentialsNotFound:
 		return v1beta1.EventCredentialsRejected

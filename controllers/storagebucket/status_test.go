@@ -50,7 +50,7 @@ func (s *story) probe(result s3.Verdict) metav1.Condition {
 	s.l = s.l.after(observation{}, result, s.b.Generation, s.now)
 	before := s.b.Status
 	after := summarize(s.b, s.l, observation{secretVersion: "7"}, action{}, result, s.now)
-	if worthWriting(before, after) {
+	if needsWrite(before, after) {
 		s.b.Status = after
 		s.writes++
 	}
@@ -188,12 +188,12 @@ func TestRotationIsNews(t *testing.T) {
 	s := newStory()
 	s.probe(good)
 	after := summarize(s.b, s.l, observation{secretVersion: "8"}, action{}, good, s.now)
-	if !worthWriting(s.b.Status, after) || after.ObservedSecretResourceVersion != "8" {
+	if !needsWrite(s.b.Status, after) || after.ObservedSecretResourceVersion != "8" {
 		t.Error("the version of the Secret that was used is not written")
 	}
 	s.b.Status = after
 	after = summarize(s.b, s.l, observation{}, action{}, noSecret, s.now)
-	if !worthWriting(s.b.Status, after) || after.ObservedSecretResourceVersion != "" {
+	if !needsWrite(s.b.Status, after) || after.ObservedSecretResourceVersion != "" {
 		t.Errorf("a Secret that is gone was used at version %q", after.ObservedSecretResourceVersion)
 	}
 }

@@ -14,28 +14,27 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// terminating is the namespace of a StorageBucket as far as it matters for the
-// removal of its bucket. config/credentials keeps the Secret there until the
-// StorageBucket is gone, so the namespace waits for the endpoint. That wait is
-// bounded: a dead or hostile endpoint must not keep a namespace for ever.
+// terminating is the state of a namespace that is being deleted. config/credentials retains
+// the Secret until the StorageBucket is deleted, so the namespace waits for the endpoint.
+// A deadline bounds this wait, so that a dead or hostile endpoint cannot block it forever.
 type terminating struct {
-	// namespace is being deleted; nil if it is not.
+	// namespace is nil unless it is being deleted.
 	namespace *corev1.Namespace
-	// deadline is when a bucket that cannot be removed is kept.
+	// deadline is the time after which a bucket that cannot be removed is retained.
 	deadline time.Time
 	grace    time.Duration
 }
 
-// terminating reads whether the namespace is being deleted. The grace begins when
-// that was asked for, or when this process first saw the StorageBucket: an
-// operator that was down tries before it gives up.
+// terminating reads whether the namespace is being deleted. The grace period begins at the
+// deletion or at this process's first reconcile, whichever is later. So an operator that
+// was down still attempts the removal.
 func (r *Reconciler) terminating(ctx context.Context, b *v1beta1.StorageBucket) (terminating, error) {
 	ns, err := reconciler.Get(ctx, r.Client, client.ObjectKey{Name: b.Namespace}, &corev1.Namespace{})
 	if err != nil {
 		return terminating{}, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
 	}
 	if ns == nil {
-		// It was removed without its contents.
+		// The namespace was deleted before its contents.
 		ns = &corev1.Namespace{}
 		ns.Name, ns.DeletionTimestamp = b.Namespace, b.DeletionTimestamp
 	}
@@ -49,14 +48,14 @@ func (r *Reconciler) terminating(ctx context.Context, b *v1beta1.StorageBucket) 
 	return terminating{namespace: ns, deadline: since.Add(r.RemovalGrace), grace: r.RemovalGrace}, nil
 }
 
-// settle keeps the bucket where waiting cannot help or has lasted too long.
+// settle retains the bucket if waiting cannot help, or after the deadline.
 func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time) ending {
 	switch {
-	case t.namespace == nil, end.waiting == nil && !end.aside:
+	case t.namespace == nil, end.waiting == nil && !end.parked:
 		return end
-	case end.aside:
-		// Nothing is known of the bucket: it was this endpoint's others that took
-		// all the time. It waits twice as long.
+	case end.parked:
+		// Other requests to this endpoint used the time, and this bucket was never
+		// requested. It gets the grace period twice.
 		if now.Before(t.deadline.Add(t.grace)) {
 			return end
 		}
@@ -69,13 +68,13 @@ func (t terminating) settle(end ending, b *v1beta1.StorageBucket, now time.Time)
 	return kept(b, end.waiting.Reason, end.waiting.Message)
 }
 
-// kept releases the StorageBucket without its bucket.
+// kept returns the result that removes the finalizer and retains the bucket.
 func kept(b *v1beta1.StorageBucket, reason, message string) ending {
 	return ending{kept: reason, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
 		"kept bucket %s, which could not be removed before its namespace: %s: %s; remove it at the endpoint if it is not needed", b.Spec.BucketName, reason, message)}}
 }
 
-// note is what a status adds while the namespace waits.
+// note returns the addition to the status message while the namespace waits.
 func (t terminating) note() string {
 	if t.namespace == nil {
 		return ""
@@ -83,8 +82,8 @@ func (t terminating) note() string {
 	return fmt.Sprintf(". The namespace is being deleted: the operator keeps the bucket if it cannot remove it before %s", t.deadline.UTC().Format(time.RFC3339))
 }
 
-// emit records events about a StorageBucket. A namespace that is being deleted
-// accepts none, so they regard the Namespace there: that puts them into default.
+// emit records events about a StorageBucket. A terminating namespace accepts no events. In
+// that case they regard the Namespace, which puts them into the namespace default.
 func (t terminating) emit(recorder events.EventRecorder, b *v1beta1.StorageBucket, list []reporting.PendingEvent) {
 	if t.namespace == nil {
 		reporting.Flush(recorder, b, list)

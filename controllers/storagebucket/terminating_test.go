@@ -23,7 +23,7 @@ func TestSettle(t *testing.T) {
 	dead := ending{waiting: &s3.Verdict{Reason: v1beta1.ReasonEndpointUnreachable, Message: "no connection"}}
 	missing := ending{waiting: &s3.Verdict{Reason: v1beta1.ReasonCredentialsNotFound, Message: "no Secret"}, lost: true}
 	removed := ending{removed: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed")}}
-	parked := ending{aside: true}
+	parked := ending{parked: true}
 	going := terminating{namespace: &corev1.Namespace{}, deadline: deadline, grace: grace}
 	for name, tc := range map[string]struct {
 		namespace terminating
@@ -48,12 +48,12 @@ func TestSettle(t *testing.T) {
 				t.Fatalf("kept for %q, want %q", got.kept, tc.kept)
 			}
 			if tc.kept == "" {
-				if got.aside != tc.end.aside || got.waiting != tc.end.waiting || len(got.events) != len(tc.end.events) {
+				if got.parked != tc.end.parked || got.waiting != tc.end.waiting || len(got.events) != len(tc.end.events) {
 					t.Errorf("%+v, want it unchanged: %+v", got, tc.end)
 				}
 				return
 			}
-			if got.waiting != nil || got.aside || len(got.events) != 1 || got.events[0].Type != corev1.EventTypeWarning ||
+			if got.waiting != nil || got.parked || len(got.events) != 1 || got.events[0].Type != corev1.EventTypeWarning ||
 				got.events[0].Reason != v1beta1.EventBucketRetained {
 				t.Errorf("%+v, want the StorageBucket released with one Warning", got)
 			}
