@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -121,7 +122,7 @@ func newObjectNames(c Case) *objectNames {
 		if life := index.Lifetime(r.UID); life != nil && r.UID != "" {
 			r.Key = collapsed(life)
 		}
-		r.Key.Namespace, r.Key.Name = normal.Replace(r.Namespace), normal.Replace(r.Name)
+		r.Namespace, r.Name = normal.Replace(r.Namespace), normal.Replace(r.Name)
 		n.byRequest[r.ID] = r
 	}
 	for _, call := range c.History.Calls {
@@ -181,9 +182,7 @@ func newSigner(h *history.History) signer {
 			aliases[life.Name] = h.Normalizer().Replace(last.Object.GetGenerateName()) + "*"
 		}
 	}
-	for name, alias := range h.Aliases {
-		aliases[name] = alias
-	}
+	maps.Copy(aliases, h.Aliases)
 	return signer{(&history.History{Aliases: aliases}).Normalizer()}
 }
 

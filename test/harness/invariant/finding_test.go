@@ -100,6 +100,21 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g.Expect(missing[0].Invariants).To(Equal([]string{"O1", "O2"}))
 }
 
+// A child that is left is found by O1, O2 and O8.
+func TestFindings_ChildThatIsLeft(t *testing.T) {
+	g := NewWithT(t)
+	run := func(alias string, steps ...step) *history.History {
+		all := []step{writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving))}
+		return tell(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}), rests("end"))...)
+	}
+	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
+	c := invariant.Case{History: run("r-3-c"), References: clean, Operator: operator()}
+	findings := invariant.Findings(c, []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
+	g.Expect(findings).To(HaveLen(1))
+	g.Expect(findings[0].Invariants).To(Equal([]string{"O1", "O2", "O8"}))
+	g.Expect(findings[0].Objects).To(Equal([]string{"namespaces {room}", "things.example.com ns/t"}))
+}
+
 // In another run the same violation has other names, versions and times.
 func TestSignature(t *testing.T) {
 	g := NewWithT(t)

@@ -109,7 +109,8 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 			b.checked++
 			switch {
 			case child.End == nil, h.released.Before(child.End.RevisionRange):
-				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID).revision(*h.released)
+				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID).
+					revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
 			case !child.End.Before(*h.released):
 				b.addDoubt("%s (UID %s): its finalizer was removed %s, and whether %s was gone by then (%s) cannot be told",
 					life.Key, life.UID, *h.released, child.Key, child.End.RevisionRange)
