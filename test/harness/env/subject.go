@@ -175,7 +175,7 @@ func (i *Installation) Replicas() []*Replica {
 // ends the routing. Applied objects stay.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
-	errs := make([]error, len(replicas)+1)
+	errs := make([]error, len(replicas))
 	var all sync.WaitGroup
 	for n, r := range replicas {
 		if r.Running() {
@@ -183,11 +183,11 @@ func (i *Installation) Stop(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	for _, r := range replicas {
-		errs = append(errs, r.Close())
+	for n, r := range replicas {
+		errs[n] = errors.Join(errs[n], r.Close())
 	}
 	if i.forwarder != nil {
-		errs[len(replicas)] = i.forwarder.Stop()
+		return errors.Join(errors.Join(errs...), i.forwarder.Stop())
 	}
 	return errors.Join(errs...)
 }
