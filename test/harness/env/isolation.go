@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +55,7 @@ func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (
 		return nil, err
 	}
 	folder := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.%s", r.options.Namespace, r.options.Name, r.identity.PodUID))
-	mounts, err := r.files(ctx, cp, folder, token)
+	volumes, mounts, err := r.files(ctx, cp, folder, token)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +69,8 @@ func (r *Replica) isolate(ctx context.Context, cp *ControlPlane, token string) (
 	if err != nil {
 		return nil, err
 	}
+	ctx, r.endUpdates = context.WithCancel(context.WithoutCancel(ctx)) // they last as long as the Pod
+	r.updates.Go(func() { volumes.update(ctx) })
 	if err := r.connect(api); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -85,44 +87,46 @@ func (r *Replica) connect(api *url.URL) error {
 		return err
 	}
 	inside := r.options.Isolation.Ports
-	for port, outside := range map[int]*int{
-		inside.Probe: &r.ports.Probe, inside.Metrics: &r.ports.Metrics, inside.Webhook: &r.ports.Webhook,
-	} {
-		address, err := r.sandbox.Publish(port)
+	for _, p := range []struct {
+		inside  int
+		outside *int
+	}{{inside.Probe, &r.ports.Probe}, {inside.Metrics, &r.ports.Metrics}, {inside.Webhook, &r.ports.Webhook}} {
+		address, err := r.sandbox.Publish(p.inside)
 		if err != nil {
 			return err
 		}
-		_, text, _ := net.SplitHostPort(address)
-		if *outside, err = strconv.Atoi(text); err != nil {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil {
 			return err
 		}
+		*p.outside = int(at.Port())
 	}
 	return nil
 }
 
 // files prepares the files of the ServiceAccount, the volumes and /etc/hosts.
-func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token string) ([]sandbox.Mount, error) {
+func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token string) (*podVolumes, []sandbox.Mount, error) {
 	authority, err := authorityOf(r.config)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	account := filepath.Join(folder, "serviceaccount")
 	if err := os.MkdirAll(account, 0o755); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files := map[string]string{"token": token, "ca.crt": authority, "namespace": r.options.Namespace}
 	if err := writeContent(account, files); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hosts := filepath.Join(folder, "hosts")
 	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost "+r.options.Name+"\n"), 0o600); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}}
 	if r.options.Isolation.Template == nil {
-		return append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true}), nil
+		return &podVolumes{}, append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true}), nil
 	}
-	v := podVolumes{
+	v := &podVolumes{
 		template: *r.options.Isolation.Template, pod: r.identity.Pod, uid: r.identity.PodUID, client: cp.client,
 		authority: authority, token: func(ctx context.Context, audience string) (string, error) {
 			return cp.requestToken(ctx, r.options, r.identity.PodUID, audience)
@@ -130,14 +134,12 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token str
 	}
 	mounted, err := v.mounts(ctx, filepath.Join(folder, "volumes"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if v.mountsAccount() {
 		mounts = append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true})
 	}
-	ctx, r.endUpdates = context.WithCancel(context.WithoutCancel(ctx)) // they last as long as the Pod
-	r.updates.Go(func() { v.update(ctx) })
-	return slices.Concat(mounts, mounted), nil
+	return v, slices.Concat(mounts, mounted), nil
 }
 
 // authorityOf returns the certificate by which a client verifies the API server.
@@ -166,9 +168,7 @@ func (r *Replica) Close() error {
 	if r.sandbox == nil {
 		return nil
 	}
-	if r.endUpdates != nil {
-		r.endUpdates()
-	}
+	r.endUpdates()
 	r.updates.Wait()
 	return r.sandbox.Close()
 }

@@ -61,7 +61,7 @@ func TestIsolatedReplicas(t *testing.T) {
 	var replicas []*Replica
 	for _, name := range []string{"first", "second"} {
 		r, err := startSmallOperator(ctx, shared, ns, name, func(o *ReplicaOptions) {
-			o.Isolation = &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}}
+			o.Isolation = &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8081, Webhook: 9443}}
 		})
 		g.Expect(err).NotTo(HaveOccurred())
 		replicas = append(replicas, r)
@@ -69,6 +69,7 @@ func TestIsolatedReplicas(t *testing.T) {
 	for _, r := range replicas {
 		g.Eventually(r.Ready, eventually).WithContext(ctx).Should(Succeed(), r.LogTail(20))
 		g.Expect(r.Ports().Probe).NotTo(Equal(8081))
+		g.Expect(r.Ports().Metrics).To(Equal(r.Ports().Probe), "one port may have both")
 		g.Expect(audited(g, ns, r.Name()+"-"+wroteMarker)).To(HaveLen(1), "it acts as its Pod")
 		g.Expect(r.Pause(ctx)).To(Succeed())
 		g.Expect(r.Ready(ctx)).NotTo(Succeed())

@@ -161,7 +161,7 @@ func (i *Installation) Replicas() []*Replica {
 // ends the routing. Applied objects stay.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
-	errs := make([]error, len(replicas)+1)
+	errs := make([]error, len(replicas))
 	var all sync.WaitGroup
 	for n, r := range replicas {
 		if r.Running() {
@@ -169,8 +169,8 @@ func (i *Installation) Stop(ctx context.Context) error {
 		}
 	}
 	all.Wait()
-	for _, r := range replicas {
-		errs = append(errs, r.Close())
+	for n, r := range replicas {
+		errs[n] = errors.Join(errs[n], r.Close())
 	}
 	errs[len(replicas)] = i.stopRouting()
 	return errors.Join(errs...)

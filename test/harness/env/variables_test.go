@@ -40,9 +40,9 @@ func fromResource(name, divisor string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{ResourceFieldRef: ref}
 }
 
-func fromSecret(name, key string, optional bool) *corev1.EnvVarSource {
+func fromSecret(name string, optional bool) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: key, Optional: &optional,
+		LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: "password", Optional: &optional,
 	}}
 }
 
@@ -88,7 +88,7 @@ func TestContainerVariables(t *testing.T) {
 		fromResource("limits.memory", "1Mi"):                  "128",
 		fromResource("requests.cpu", ""):                      "1",
 		fromResource("requests.memory", "1Mi"):                "128",
-		fromSecret("login", "password", false):                "open sesame",
+		fromSecret("login", false):                            "open sesame",
 		fromConfigMap("settings", "level"):                    "7",
 		fromConfigMap("settings", "raw"):                      "bytes",
 	} {
@@ -118,8 +118,8 @@ func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
 		"no limit":         {fromResource("limits.ephemeral-storage", ""), "container operator has no limits.ephemeral-storage", true},
 		"no such resource": {fromResource("cpu", ""), "no resource cpu", true},
 		"no source":        {&corev1.EnvVarSource{}, "its source is", true},
-		"no Secret":        {fromSecret("absent", "password", false), "reading Secret system/absent", false},
-		"no key":           {fromSecret("login", "password", false), "Secret login has no key password", false},
+		"no Secret":        {fromSecret("absent", false), "reading Secret system/absent", false},
+		"no key":           {fromSecret("login", false), "Secret login has no key password", false},
 		"no ConfigMap":     {fromConfigMap("absent", "level"), "reading ConfigMap system/absent", false},
 	} {
 		v := variablesOf(corev1.EnvVar{Name: "GIVEN", ValueFrom: tc.source}, corev1.EnvVar{Name: "X", ValueFrom: tc.source})
@@ -145,7 +145,7 @@ func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "settings"}, Data: map[string]string{"a": "1", "b": "2"},
 	}).Build()
 	v := variablesOf(
-		corev1.EnvVar{Name: "ABSENT", ValueFrom: fromSecret("absent", "password", true)},
+		corev1.EnvVar{Name: "ABSENT", ValueFrom: fromSecret("absent", true)},
 		corev1.EnvVar{Name: "REPLACED", ValueFrom: fromField("status.phase")},
 		corev1.EnvVar{Name: "URL", Value: "http://$(S_a)/$$(S_a)/$(LATER)"},
 		corev1.EnvVar{Name: "LATER", Value: "x"},

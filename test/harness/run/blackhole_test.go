@@ -8,6 +8,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/env"
 )
 
 func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
@@ -34,4 +36,16 @@ func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
 	g.Expect(err).NotTo(MatchError(ContainSubstring("timeout")))
 	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", address)
 	g.Expect(err).To(MatchError(ContainSubstring("refused")))
+}
+
+func TestBlackHoles_AreOutOfReachOfIsolatedReplicas(t *testing.T) {
+	g := NewWithT(t)
+	p := &Prover{}
+	g.Expect(p.checkBlackHoles()).To(Succeed())
+	p.subject.Operator.Isolated = true
+	if env.CheckIsolation() != nil {
+		g.Expect(p.checkBlackHoles()).To(Succeed(), "no replica is isolated here")
+		return
+	}
+	g.Expect(p.checkBlackHoles()).To(MatchError(ContainSubstring("`isolated: false`")))
 }

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,4 +90,18 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 		{Method: http.MethodPut, Path: "/{thing}"},
 		{Method: http.MethodPut, Path: "/{thing}", Changed: true, Answered: true},
 	}))
+}
+
+// An isolated replica reaches only what it is connected to.
+func TestStartEnvironment_ConnectsReplicasToTheExternalSystem(t *testing.T) {
+	g := NewWithT(t)
+	s := newTestbed(t, http.StatusOK)
+	store := newExternalStore(t, s, http.StatusOK)
+	s.subject.External = func(context.Context, clock.Clock, func(client, server string) string) (External, error) {
+		return store, nil
+	}
+	g.Expect(s.startEnvironment(t.Context())).To(Succeed())
+	for _, process := range s.processes {
+		g.Expect("http://" + strings.TrimPrefix(process.recordedActions()[0], "reaches ")).To(Equal(store.proxy.URL()))
+	}
 }

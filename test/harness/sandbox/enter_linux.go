@@ -39,8 +39,8 @@ func Enter() (code int, done bool, err error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	if err := cmd.Start(); err != nil {
-		return 0, false, nil //nolint:nilerr // Check returns what is missing
+	if cmd.Start() != nil { // Check returns the reason
+		return 0, false, nil
 	}
 	go func() {
 		for s := range signals {

@@ -32,7 +32,7 @@ type Sandbox struct {
 	namespaces *namespaces
 
 	mu     sync.Mutex
-	relays map[string]*relay // by the address that they listen on, with the side
+	relays map[string]*relay // by the side and the address that they connect
 	closed bool
 }
 
@@ -54,51 +54,51 @@ func (s *Sandbox) Start(cmd *exec.Cmd) error {
 }
 
 // Publish returns an address of the machine at which a port of the sandbox's loopback interface is
-// reached. Connections are reset while nothing listens inside.
+// reached. Connections are reset while nothing listens inside. Repeated calls return the same
+// address.
 func (s *Sandbox) Publish(port int) (string, error) {
 	inside := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+	r, err := s.relay("published "+inside, listen, func() (c net.Conn, err error) {
+		err = s.namespaces.inNetwork(func() error { c, err = net.Dial("tcp", inside); return err })
+		return c, err
+	})
 	if err != nil {
 		return "", fmt.Errorf("publishing port %d of a sandbox: %w", port, err)
 	}
-	return listener.Addr().String(), s.add("published "+inside, newRelay(listener, func() (c net.Conn, err error) {
-		err = s.namespaces.inNetwork(func() (err error) {
-			c, err = net.Dial("tcp", inside)
-			return err
-		})
-		return c, err
-	}))
+	return r.listener.Addr().String(), nil
 }
 
 // Reach makes an address of the machine's loopback interface, such as 127.0.0.1:6443, reachable
 // inside at the same address. Repeated calls change nothing.
 func (s *Sandbox) Reach(address string) error {
-	s.mu.Lock()
-	_, exists := s.relays["reached "+address]
-	s.mu.Unlock()
-	if exists {
-		return nil
+	listen := func() (l net.Listener, err error) {
+		err = s.namespaces.inNetwork(func() error { l, err = net.Listen("tcp", address); return err })
+		return l, err
 	}
-	var listener net.Listener
-	err := s.namespaces.inNetwork(func() (err error) {
-		listener, err = net.Listen("tcp", address)
-		return err
-	})
+	_, err := s.relay("reached "+address, listen, func() (net.Conn, error) { return net.Dial("tcp", address) })
 	if err != nil {
 		return fmt.Errorf("making %s reachable in a sandbox: %w", address, err)
 	}
-	return s.add("reached "+address, newRelay(listener, func() (net.Conn, error) { return net.Dial("tcp", address) }))
+	return nil
 }
 
-func (s *Sandbox) add(name string, r *relay) error {
+// relay returns the relay of that name, and starts it if there is none.
+func (s *Sandbox) relay(name string, listen func() (net.Listener, error), dial func() (net.Conn, error)) (*relay, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.relays[name] != nil {
-		r.stop()
-		return fmt.Errorf("adding a relay to a sandbox: %s: it exists, or the sandbox is closed", name)
+	if s.closed {
+		return nil, errClosed
 	}
-	s.relays[name] = r
-	return nil
+	if r := s.relays[name]; r != nil {
+		return r, nil
+	}
+	listener, err := listen()
+	if err != nil {
+		return nil, err
+	}
+	s.relays[name] = newRelay(listener, dial)
+	return s.relays[name], nil
 }
 
 // Owns reports whether a process of the sandbox has an open connection that reaches the machine

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -53,6 +54,7 @@ func serve(address string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
 	defer stop()
 	mux := http.NewServeMux()
+	var dialed sync.Map
 	mux.HandleFunc("/hostname", func(w http.ResponseWriter, _ *http.Request) {
 		name, err := os.Hostname()
 		fmt.Fprint(w, name, err)
@@ -65,7 +67,8 @@ func serve(address string) {
 		fmt.Fprint(w, os.WriteFile(r.FormValue("path"), []byte("written"), 0o600))
 	})
 	mux.HandleFunc("/dial", func(w http.ResponseWriter, r *http.Request) {
-		_, err := net.Dial("tcp", r.FormValue("address"))
+		connection, err := net.Dial("tcp", r.FormValue("address"))
+		dialed.Store(connection, true) // it stays open
 		fmt.Fprint(w, err)
 	})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
@@ -80,7 +83,6 @@ func serve(address string) {
 	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: eventually}
 	context.AfterFunc(ctx, func() { os.Exit(7) })
 	fmt.Fprintln(os.Stderr, server.ListenAndServe())
-	os.Exit(1)
 }
 
 // create returns a sandbox. It skips the test only if the machine does not allow any.
@@ -143,6 +145,7 @@ func TestTwoProcessesListenOnOnePort(t *testing.T) {
 		start(t, s, ":9443")
 		address, err := s.Publish(9443)
 		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(s.Publish(9443)).To(Equal(address), "again")
 		addresses[name] = address
 	}
 	for name, address := range addresses {
@@ -193,7 +196,8 @@ func TestOwns(t *testing.T) {
 	start(t, caller, ":80")
 	address, err := caller.Publish(80)
 	g.Expect(err).NotTo(HaveOccurred())
-	go ask(t, address, "/dial?address="+target)
+	said := make(chan string, 1)
+	go func() { said <- ask(t, address, "/dial?address="+target) }()
 	accepted, err := outside.Accept()
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = accepted.Close() })
@@ -201,6 +205,7 @@ func TestOwns(t *testing.T) {
 	g.Expect(caller.Owns(from, target)).To(BeTrue())
 	g.Expect(caller.Owns(from, "127.0.0.1:1")).To(BeFalse())
 	g.Expect(other.Owns(from, target)).To(BeFalse())
+	g.Eventually(said, eventually).Should(Receive(Equal("<nil>")))
 }
 
 // The program is the started process itself, and may be started again.
