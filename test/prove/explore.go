@@ -50,7 +50,7 @@ func exploredKinds(s *subject.Subject, output io.Writer) []*explored {
 			continue
 		}
 		x.Sample, _ = x.object["spec"].(map[string]any)
-		x.Explorer.Kind, x.Changes = kind.Resource.String(), explore.Generate(*schema, x.Sample)
+		x.Explorer.Kind, x.Changes = kind.String(), explore.Generate(*schema, x.Sample)
 		all = append(all, x)
 	}
 	return all
@@ -109,7 +109,7 @@ func exploreAll(ctx context.Context, o options, s *subject.Subject, output io.Wr
 	for _, x := range kinds {
 		fmt.Fprintf(output, "%s\n", x.Coverage())
 	}
-	if err = errors.Join(append(e.undone, err, fleet.Stop(ctx))...); err != nil {
+	if err := errors.Join(append(e.undone, err, fleet.Stop(ctx))...); err != nil {
 		return err
 	}
 	if e.findings > 0 {

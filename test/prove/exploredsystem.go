@@ -138,7 +138,7 @@ func (s *exploredSystem) applied(h *history.History) []history.Request {
 	var all []history.Request
 	for _, r := range h.Requests {
 		final := r.Code < http.StatusMultipleChoices || slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity}, r.Code)
-		if r.Resource == s.Kind.Resource && r.Verb == "patch" && r.Subresource == "" && final && !slices.Contains(s.promises.Users, r.User) &&
+		if r.Resource == s.Resource && r.Verb == "patch" && r.Subresource == "" && final && !slices.Contains(s.promises.Users, r.User) &&
 			r.Namespace == ref.Namespace && normal.Replace(r.Name) == ref.Name {
 			all = append(all, r)
 		}

@@ -13,13 +13,14 @@ import (
 type Oracle string
 
 const (
-	// Differential: a changed object and one that was created so have the same state.
+	// Differential means that a changed object has another state than one that was created so.
 	Differential Oracle = "differential"
-	// Restore: changing back restores the state.
+	// Restore means that changing back does not restore the state.
 	Restore Oracle = "restore"
-	// Rejected: a rejected change changes nothing, and what the schema forbids is rejected.
+	// Rejected means that a rejected change has an effect, or that the API server accepts what the
+	// schema forbids.
 	Rejected Oracle = "rejected"
-	// Corrected: correcting the spec ends an error state.
+	// Corrected means that correcting the spec does not end an error state.
 	Corrected Oracle = "corrected"
 )
 
@@ -71,7 +72,7 @@ const crash = "crash"
 // Parse reads a sequence of these changes.
 func Parse(line string, changes []Change) (Sequence, error) {
 	var s Sequence
-	for _, id := range strings.Fields(line) {
+	for id := range strings.FieldsSeq(line) {
 		if id == crash {
 			s.Crash = true
 			continue

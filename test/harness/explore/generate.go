@@ -216,7 +216,7 @@ func lists(s *apiextensionsv1.JSONSchemaProps, list []any) []candidate {
 		return all
 	}
 	grown := func(n int) []any {
-		longer := runtime.DeepCopyJSONValue(list).([]any) //nolint:errcheck,forcetypeassert // a copy has the type of the original
+		longer := runtime.DeepCopyJSONValue(list).([]any)
 		for i := len(list); i < n; i++ {
 			longer = append(longer, varied(of, s.XListMapKeys, list[len(list)-1], i))
 		}

@@ -38,7 +38,7 @@ func parse(t *testing.T, text string) map[string]any {
 func TestGenerateGolden(t *testing.T) {
 	for kind, sample := range samples {
 		t.Run(kind, func(t *testing.T) {
-			body, err := os.ReadFile(filepath.Join("../../../config/crd/bases", "leasehold.dev_"+kind+".yaml"))
+			body, err := os.ReadFile("../../../config/crd/bases/leasehold.dev_" + kind + ".yaml")
 			if err != nil {
 				t.Fatal(err)
 			}

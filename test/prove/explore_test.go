@@ -1,0 +1,70 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
+)
+
+func newExplored() *explored {
+	x := &explored{
+		Kind: invariant.Kind{Resource: history.Resource{Group: "example.com", Resource: "things"}, Ready: "Ready"},
+		object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"namespace": "default", "name": "{thing}"},
+			"spec": map[string]any{"a": "1"},
+		},
+		prefix: []scenario.Step{{Name: "before", Delete: &scenario.Ref{APIVersion: "v1", Kind: "Secret", Name: "s"}}},
+	}
+	x.Explorer.Kind, x.Sample = "things.example.com", map[string]any{"a": "1"}
+	return x
+}
+
+func TestExploredScenario(t *testing.T) {
+	g := NewWithT(t)
+	s := &exploredSystem{explored: newExplored()}
+	got := s.scenario([]map[string]any{{"a": "1"}, {"b": "2"}})
+	g.Expect(got.Validate()).To(Succeed())
+	g.Expect(got.Steps).To(HaveLen(5))
+	g.Expect(got.Steps[1].Apply).To(HaveKeyWithValue("spec", map[string]any{"a": "1"}))
+	g.Expect(got.Steps[3].Patch.Merge).To(Equal(map[string]any{"spec": map[string]any{"a": nil, "b": "2"}}))
+}
+
+// Of three changes the second is rejected, and the operator writes after it.
+func TestExploredRests(t *testing.T) {
+	g := NewWithT(t)
+	s := &exploredSystem{explored: newExplored(), promises: invariant.Operator{Users: []string{"operator"}}}
+	thing := history.Key{Resource: s.Resource, Namespace: "default", Name: "thing-7"}
+	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	request := func(user, verb string, seconds, code int, effect history.Effect) history.Request {
+		return history.Request{User: user, Verb: verb, Key: thing, Received: at(seconds), Answered: at(seconds), Code: code, Effect: effect}
+	}
+	h := &history.History{
+		Aliases: map[string]string{"thing-7": "{thing}"},
+		Requests: []history.Request{
+			request("admin", "patch", 0, 500, history.Unknown), // it was repeated
+			request("admin", "patch", 1, 201, history.Stored),
+			request("operator", "patch", 2, 200, history.Stored),
+			request("admin", "patch", 10, 422, history.Refused),
+			request("operator", "patch", 11, 200, history.Stored),
+			request("admin", "patch", 20, 200, history.Stored),
+		},
+	}
+	for i := range 3 {
+		h.Checkpoints = append(h.Checkpoints, history.Checkpoint{Name: checkpoint(i), Converged: i != 2, Began: at(10*i + 5), Ended: at(10*i + 6)})
+	}
+	rests, err := s.rests(h, 3)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect([]bool{rests[0].Ready, rests[1].Ready, rests[2].Ready}).To(Equal([]bool{true, true, false}))
+	g.Expect([]string{rests[0].Rejected, rests[2].Rejected}).To(Equal([]string{"", ""}))
+	g.Expect(rests[1].Rejected).To(ContainSubstring("422"))
+	g.Expect(rests[1].Writes).To(HaveLen(1))
+	g.Expect(rests[0].Writes).To(BeEmpty())
+
+	g.Expect(s.rests(h, 4)).Error().To(MatchError(ContainSubstring("3 of 4 changes")))
+}
