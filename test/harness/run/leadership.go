@@ -31,6 +31,15 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
+// holder returns the identity that holds the Lease, or "" if there is none.
+func (p *Prover) holder(ctx context.Context) string {
+	lease, err := p.readLease(ctx)
+	if err != nil {
+		return "" // an operator without an election
+	}
+	return holderOf(lease)
+}
+
 // lastRenewer returns the replica that renewed the Lease last, or nil.
 func (p *Prover) lastRenewer() *replica {
 	var last *replica

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,7 +19,12 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	kubetesting "k8s.io/client-go/testing"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -181,4 +187,43 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	g.Expect(run.hasWork(time.Now())).To(BeTrue(), "work may have come since")
 	r.prober.Restart()
 	g.Expect(run.hasWork(time.Now())).To(BeFalse(), "of the next process it is not known")
+}
+
+// The first writes of a leader that no fault made belong to no checkpoint.
+func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
+	for name, tc := range map[string]struct {
+		elections, observations int
+	}{"None": {0, 1}, "One": {1, 2}, "Always": {100, maxObservations}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			s := newElection(t)
+			s.auditLog = filepath.Join(t.TempDir(), "audit.log")
+			g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
+			stored, ok := s.client.(client.WithWatch)
+			g.Expect(ok).To(BeTrue())
+			var leader, reads atomic.Int64
+			s.client = interceptor.NewClient(stored, interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					s.renewLease(t, c, int(leader.Load()))
+					return c.Get(ctx, key, o, opts...)
+				},
+			})
+			// An observation reads the version of the store at its beginning and at its end.
+			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
+			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {
+				read := reads.Add(1)
+				if observation := (read + 1) / 2; read%2 == 0 && observation <= int64(tc.elections) {
+					leader.Store(observation % 2)
+				}
+				list := &unstructured.UnstructuredList{}
+				list.SetResourceVersion(strconv.FormatInt(read, 10))
+				return true, list, nil
+			})
+			s.dynamic = fake
+			mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{For: metav1.Duration{Duration: time.Millisecond}})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(mark.From).To(BeEquivalentTo(2*tc.observations-1), "the last observation counts")
+			g.Expect(reads.Load()).To(BeEquivalentTo(2 * tc.observations))
+		})
+	}
 }
