@@ -241,7 +241,7 @@ func TestVulncheck(t *testing.T) {
 	}
 }
 
-// One suite that fails fails the run, and all suites run and show what they printed.
+// The run fails with one of its suites. All suites run, and their output is shown.
 func TestIntegration(t *testing.T) {
 	artifacts := t.TempDir()
 	ginkgo := filepath.Join(t.TempDir(), "ginkgo")

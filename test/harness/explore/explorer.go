@@ -108,12 +108,16 @@ type Explorer struct {
 	// Changes are all changes.
 	Changes []Change
 
-	mu      sync.Mutex
-	outcome map[string]string // by the ID of a change: accepted, error state or rejected
+	mu       sync.Mutex
+	outcome  map[string]string // by the ID of a change: accepted, error state or rejected
+	volatile volatile          // nil before learn
 }
 
 // Check runs a sequence and returns its findings, shrunk to the shortest sequence that fails.
 func (e *Explorer) Check(ctx context.Context, on System, s Sequence) ([]Finding, error) {
+	if err := e.learn(ctx, on); err != nil {
+		return nil, err
+	}
 	found, err := e.run(ctx, on, s)
 	for i, f := range found {
 		if err == nil {
@@ -121,6 +125,26 @@ func (e *Explorer) Check(ctx context.Context, on System, s Sequence) ([]Finding,
 		}
 	}
 	return found, err
+}
+
+// learn creates the sample twice, once for all sequences: fields that differ, such as addresses
+// and hashes of names, are not compared.
+func (e *Explorer) learn(ctx context.Context, on System) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.volatile != nil {
+		return nil
+	}
+	var states [2]State
+	for i := range states {
+		rests, err := on.Run(ctx, []map[string]any{e.Sample}, false)
+		if err != nil {
+			return fmt.Errorf("creating the sample of %s: %w", e.Kind, err)
+		}
+		states[i] = rests[0].State
+	}
+	e.volatile = volatileFields(states[0], states[1])
+	return nil
 }
 
 // run runs a sequence once and judges it.
@@ -143,34 +167,34 @@ func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, e
 	}
 	var found []Finding
 	for i, c := range s.Changes {
-		oracle, details := Rejected, judgeRejection(c, rests[i], rests[i+1])
+		oracle, details := Rejected, e.judgeRejection(c, rests[i], rests[i+1])
 		if rests[i+1].Rejected == "" && len(details) == 0 {
 			created, err := on.Run(ctx, []map[string]any{specs[i+1], e.Sample}, false)
 			if err != nil {
 				return found, fmt.Errorf("creating %s with %s: %w", e.Kind, c.ID(), err)
 			}
-			oracle, details = Differential, judgeChange(created[0], rests[i+1])
+			oracle, details = Differential, e.judgeChange(created[0], rests[i+1])
 		}
 		e.note(c, rests[i+1])
 		if len(details) > 0 {
 			found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: i + 1})
 		}
 	}
-	if oracle, details := judgeReturn(rests); len(details) > 0 {
+	if oracle, details := e.judgeReturn(rests); len(details) > 0 {
 		found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: len(s.Changes)})
 	}
 	return found, nil
 }
 
 // judgeRejection judges a change that was rejected, or should have been.
-func judgeRejection(c Change, before, after Rest) []string {
+func (e *Explorer) judgeRejection(c Change, before, after Rest) []string {
 	if after.Rejected == "" {
 		if c.Invalid {
 			return []string{"the schema forbids the change, and the API server accepted it"}
 		}
 		return nil
 	}
-	details := Differences(before.State, after.State)
+	details := differences(before.State, after.State, e.volatile)
 	for _, write := range after.Writes {
 		details = append(details, "after the rejection there was "+write)
 	}
@@ -179,29 +203,29 @@ func judgeRejection(c Change, before, after Rest) []string {
 
 // judgeChange compares a changed object with one that was created with the same spec. An error
 // state may keep what there was before, so only whether there is one is compared.
-func judgeChange(created, changed Rest) []string {
+func (e *Explorer) judgeChange(created, changed Rest) []string {
 	switch {
 	case created.Rejected != "":
 		return []string{"the API server accepts the change and rejects the creation: " + created.Rejected}
 	case created.Ready != changed.Ready:
-		return append([]string{fmt.Sprintf("ready is %t after the change and %t after the creation", changed.Ready, created.Ready)}, Differences(created.State, changed.State)...)
+		return append([]string{fmt.Sprintf("ready is %t after the change and %t after the creation", changed.Ready, created.Ready)}, differences(created.State, changed.State, e.volatile)...)
 	case !created.Ready:
 		return nil
 	}
-	return Differences(created.State, changed.State)
+	return differences(created.State, changed.State, e.volatile)
 }
 
 // judgeReturn judges the return to the first spec.
-func judgeReturn(rests []Rest) (Oracle, []string) {
+func (e *Explorer) judgeReturn(rests []Rest) (Oracle, []string) {
 	first, last := rests[0], rests[len(rests)-1]
 	erroneous := slices.ContainsFunc(rests[:len(rests)-1], func(r Rest) bool { return !r.Ready })
 	switch {
 	case last.Rejected != "":
 		return Restore, []string{"the API server rejects the way back: " + last.Rejected}
 	case !last.Ready && erroneous:
-		return Corrected, append([]string{"the object is not ready with a correct spec"}, Differences(first.State, last.State)...)
+		return Corrected, append([]string{"the object is not ready with a correct spec"}, differences(first.State, last.State, e.volatile)...)
 	}
-	return Restore, Differences(first.State, last.State)
+	return Restore, differences(first.State, last.State, e.volatile)
 }
 
 // shrink returns the finding for the shortest sequence that still leads to it. It removes the

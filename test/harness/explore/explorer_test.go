@@ -58,7 +58,9 @@ func (f *fakeOperator) Run(_ context.Context, specs []map[string]any, crash bool
 		if crash && i == 1 && f.onCrash != nil {
 			f.onCrash(children)
 		}
-		r.Ready, r.State = ready, State{"child": maps.Clone(children)}
+		now := maps.Clone(children)
+		now["address"] = fmt.Sprint(f.runs) // another one in each run
+		r.Ready, r.State = ready, State{"child": now}
 		rests = append(rests, r)
 	}
 	return rests, nil

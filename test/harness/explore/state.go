@@ -34,8 +34,29 @@ func unordered(fields map[string]string) map[string][]string {
 	return all
 }
 
-// Differences returns how a state differs from the wanted one, apart from the order of lists.
-func Differences(want, got State) []string {
+// volatile has the paths of fields by object, whose values differ from run to run.
+type volatile map[string]map[string]bool
+
+// volatileFields returns the fields that differ between two runs with the same specs.
+func volatileFields(a, b State) volatile {
+	found := volatile{}
+	for name, fields := range a {
+		first, second := unordered(fields), unordered(b[name])
+		for _, path := range keysOfBoth(first, second) {
+			if !slices.Equal(first[path], second[path]) {
+				if found[name] == nil {
+					found[name] = map[string]bool{}
+				}
+				found[name][path] = true
+			}
+		}
+	}
+	return found
+}
+
+// differences returns how a state differs from the wanted one, apart from the order of lists and
+// from volatile fields.
+func differences(want, got State, ignored volatile) []string {
 	var found []string
 	for _, name := range keysOfBoth(want, got) {
 		wanted, in := want[name]
@@ -50,7 +71,7 @@ func Differences(want, got State) []string {
 		}
 		a, b := unordered(wanted), unordered(have)
 		for _, path := range keysOfBoth(a, b) {
-			if !slices.Equal(a[path], b[path]) {
+			if !ignored[name][path] && !slices.Equal(a[path], b[path]) {
 				found = append(found, fmt.Sprintf("%s: %s is %s, want %s", name, strings.TrimPrefix(path, "."), list(b[path]), list(a[path])))
 			}
 		}

@@ -30,7 +30,15 @@ func TestDifferences(t *testing.T) {
 		"Objects": {State{"a": want["a"], "c": {}}, []string{"b is missing", "c is there and should not be"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			NewWithT(t).Expect(Differences(want, tc.got)).To(Equal(tc.want))
+			NewWithT(t).Expect(differences(want, tc.got, nil)).To(Equal(tc.want))
 		})
 	}
+}
+
+func TestVolatileFields(t *testing.T) {
+	g := NewWithT(t)
+	state := func(ip, port string) State { return State{"a": {".ips[0]": ip, ".port": port}} }
+	ignored := volatileFields(state("10.0.0.1", "80"), state("10.0.0.2", "80"))
+	g.Expect(differences(state("10.0.0.3", "80"), state("10.0.0.4", "80"), ignored)).To(BeEmpty())
+	g.Expect(differences(state("10.0.0.3", "80"), state("10.0.0.4", "81"), ignored)).To(Equal([]string{`a: port is "81", want "80"`}))
 }

@@ -167,7 +167,7 @@ func (t *execution) reject(step, object string, err error) {
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario
 // does not expect. An error is the harness's own.
 func (t *execution) recordOutcome(name string, step scenario.Step, err error) error {
-	if err != nil && !(step.Refused != "" && isRefusal(err)) {
+	if err != nil && (step.Refused == "" || !isRefusal(err)) {
 		if !isAnswer(err) {
 			return err
 		}
