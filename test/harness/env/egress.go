@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,7 +100,7 @@ func (e *egress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := "200 OK"
 	if err != nil {
-		answer = "502 " + err.Error()
+		answer = "502 " + strings.Join(strings.Fields(err.Error()), " ") // on one line
 	}
 	if _, writeErr := fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", answer); err != nil || writeErr != nil {
 		_ = conn.Close() // the API server has its answer, or is gone
