@@ -121,7 +121,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.draft.Leases, err = waitForLease(ctx, c, before); err != nil {
+	if l.draft.Leases, err = waitForLease(ctx, c, before, replica.Running); err != nil {
 		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
 			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, replica.LogTail(logLines))
 	}
@@ -134,11 +134,14 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	return err
 }
 
-// waitForLease returns the Leases that the operator has taken.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key) (taken []history.Key, err error) {
+// waitForLease returns the Leases that the operator has taken while it ran.
+func waitForLease(ctx context.Context, c client.Client, before []history.Key, running func() bool) (taken []history.Key, err error) {
 	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
 		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
+		if err == nil && len(taken) == 0 && !running() {
+			return false, errors.New("the program ended")
+		}
 		return len(taken) > 0, err
 	})
 	if err != nil {
