@@ -172,6 +172,5 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
-	errs[len(replicas)] = i.stopRouting()
-	return errors.Join(errs...)
+	return errors.Join(errors.Join(errs...), i.stopRouting())
 }
