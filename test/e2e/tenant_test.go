@@ -93,7 +93,7 @@ func TestTenant(t *testing.T) {
 			}
 			g.Expect(robots[one.Name].Get(ctx, client.ObjectKeyFromObject(other), &v1beta1.Tenant{})).To(forbidden())
 		})).
-		Assess("puts its marks back when somebody has stripped them", step(one.restoresMarks)).
+		Assess("restores its ownership metadata when a user has removed it", step(one.restoresMarks)).
 		Assess("takes the rights of those who are admins no more", step(one.takesRights)).
 		Feature())
 }

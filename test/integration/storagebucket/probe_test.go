@@ -127,7 +127,7 @@ var _ = Describe("Probing a bucket", func() {
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(2*time.Minute))
 
-	It("tells a server that is not there from one that has no such bucket, and from a name that nobody has", func(ctx SpecContext) {
+	It("tells a server that is not there from one that has no such bucket, and from a name that does not resolve", func(ctx SpecContext) {
 		namespace := place(ctx)
 		gone := through(fault.Options{})
 		Expect(gone.Close()).To(Succeed())
