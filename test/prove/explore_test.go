@@ -6,6 +6,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
+	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/scenario"
@@ -67,4 +68,16 @@ func TestExploredRests(t *testing.T) {
 	g.Expect(rests[0].Writes).To(BeEmpty())
 
 	g.Expect(s.rests(h, 4)).Error().To(MatchError(ContainSubstring("3 of 4 changes")))
+}
+
+func TestExploredStateHasNoSpec(t *testing.T) {
+	s := &exploredSystem{explored: newExplored()}
+	got := s.withoutSpec(explore.State{
+		"things.example.com default/{thing}": {".spec.prefix": "a-", ".status.ready": "true"},
+		"configmaps default/{thing}":         {".spec.kept": "1"},
+	})
+	NewWithT(t).Expect(got).To(Equal(explore.State{
+		"things.example.com default/{thing}": {".status.ready": "true"},
+		"configmaps default/{thing}":         {".spec.kept": "1"},
+	}))
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,7 +123,7 @@ func (s *exploredSystem) rests(h *history.History, n int) ([]explore.Rest, error
 	rests := make([]explore.Rest, n)
 	for i, request := range applied {
 		at := slices.IndexFunc(h.Checkpoints, func(c history.Checkpoint) bool { return c.Name == checkpoint(i) })
-		r := explore.Rest{Ready: h.Checkpoints[at].Converged, State: invariant.StateAt(h, s.promises, checkpoint(i))}
+		r := explore.Rest{Ready: h.Checkpoints[at].Converged, State: s.withoutSpec(invariant.StateAt(h, s.promises, checkpoint(i)))}
 		if request.Code >= http.StatusBadRequest {
 			r.Rejected = fmt.Sprintf("%d %s", request.Code, request.Reason)
 			r.Writes = s.writes(h, request.Answered, h.Checkpoints[at].Ended)
@@ -129,6 +131,15 @@ func (s *exploredSystem) rests(h *history.History, n int) ([]explore.Rest, error
 		rests[i] = r
 	}
 	return rests, nil
+}
+
+// withoutSpec removes the spec of the explored object from a state. It is the user's input, and a
+// default that admission sets only on creation is no difference of the operator's doing.
+func (s *exploredSystem) withoutSpec(state explore.State) explore.State {
+	ref := s.reference()
+	own := history.Key{Resource: s.Resource, Namespace: ref.Namespace, Name: ref.Name}.String()
+	maps.DeleteFunc(state[own], func(path, _ string) bool { return strings.HasPrefix(path, ".spec.") })
+	return state
 }
 
 // applied returns the user's writes of the object that the API server accepted or rejected for
