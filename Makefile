@@ -77,9 +77,9 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 
 # The integration suites, those that take longest first, and how many run at a time.
 SUITES       ?= storagebucket tenant manager markdownview memory counts continuity viewer
-LANES        ?= 4
+LANES        ?= 2
 # Ginkgo's parallel processes in each suite. Specs mostly wait, so more than there are cores.
-PROCS        ?= 6
+PROCS        ?= 4
 # More flags for either, for example UNIT_FLAGS='-run Golden' or GINKGO_FLAGS='--focus=Retain'.
 UNIT_FLAGS   ?=
 GINKGO_FLAGS ?=
