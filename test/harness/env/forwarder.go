@@ -227,7 +227,8 @@ func pass(to, from net.Conn) {
 		_ = from.Close()
 		return
 	}
-	if half, ok := to.(*net.TCPConn); ok {
+	// TCP and Unix sockets have this: the API server's connections are Unix sockets.
+	if half, ok := to.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -145,4 +146,34 @@ func TestForwarderStopEndsOpenConnections(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 	_, err = conn.Read(make([]byte, 1))
 	g.Expect(err).To(HaveOccurred())
+}
+
+// The API server's connections are Unix sockets. It has to learn that a replica has closed one, or
+// it sends its next requests there.
+func TestForward_EndsWithTheBackend(t *testing.T) {
+	g := NewWithT(t)
+	backend, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = backend.Close() })
+	ready := func(context.Context) error { return nil }
+	f, err := StartForwarder(t.Context(), time.Hour, Backend{Address: backend.Addr().String(), Ready: ready})
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(f.Stop()).To(Succeed()) })
+	front, err := net.Listen("unix", filepath.Join(t.TempDir(), "front"))
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = front.Close() })
+	go func() {
+		if conn, err := front.Accept(); err == nil {
+			f.Forward(conn)
+		}
+	}()
+	client, err := net.Dial("unix", front.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = client.Close() })
+	server, err := backend.Accept()
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.Close()).To(Succeed())
+	g.Expect(client.SetReadDeadline(time.Now().Add(5 * time.Second))).To(Succeed())
+	_, err = client.Read(make([]byte, 1))
+	g.Expect(err).To(MatchError(io.EOF))
 }
