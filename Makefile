@@ -79,7 +79,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 SUITES       ?= storagebucket tenant manager markdownview memory counts continuity viewer
 LANES        ?= 2
 # Ginkgo's parallel processes in each suite. Specs mostly wait, so more than there are cores.
-PROCS        ?= 4
+PROCS        ?= 3
 # More flags for either, for example UNIT_FLAGS='-run Golden' or GINKGO_FLAGS='--focus=Retain'.
 UNIT_FLAGS   ?=
 GINKGO_FLAGS ?=
