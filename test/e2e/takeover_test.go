@@ -173,6 +173,7 @@ func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
 
 // judge reads the audit log, for the report and for who wrote what.
 func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
+	ticks := int(time.Since(f.began) / admissionEvery)
 	asked, failures := f.admission.stop()
 	f.admission = nil
 	events, leadership := f.leadership(ctx, g)
@@ -209,7 +210,8 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	if to.expires > 0 {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
 	}
-	g.Expect(asked).To(BeNumerically(">", 10))
+	// A busy machine drops ticks.
+	g.Expect(asked).To(BeNumerically(">", ticks/2), "it sent requests all the time")
 	until := f.lost.Add(to.refusedFor)
 	if ends := f.woken.Add(crashNoticed); ends.After(until) {
 		until = ends
