@@ -43,8 +43,6 @@ type Options struct {
 	Replicas int
 	// Args follow the arguments that ship.
 	Args []string
-	// Env follows the environment that ships.
-	Env []string
 	// Connect changes how the replicas reach the API server, as through a proxy.
 	Connect func(*rest.Config)
 	// Plane is how the control plane is started; the CRDs of the checkout are added.
@@ -82,7 +80,6 @@ func Start(ctx context.Context, c Checkout, o Options) (_ *Environment, err erro
 	s.Installation, err = s.Plane.Install(ctx, env.Subject{
 		Manifests: filepath.Join(c.Dir, "config", "default"),
 		Binary:    c.Manager,
-		Env:       o.Env,
 		Connect:   o.Connect,
 		Args:      func(p env.ReplicaPorts) []string { return append(Args(p), o.Args...) },
 	})
@@ -165,14 +162,23 @@ func (s *Environment) TenantsReady(ctx context.Context, n int) error {
 
 // Leader returns the running replica that the Lease names, or nil if it names none.
 func (s *Environment) Leader(ctx context.Context) (*env.Replica, error) {
-	var lease coordinationv1.Lease
-	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, &lease); err != nil {
-		return nil, fmt.Errorf("reading the election Lease: %w", err)
+	lease, err := s.ElectionLease(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if r := s.Holder(&lease); r != nil && r.Running() {
+	if r := s.Holder(lease); r != nil && r.Running() {
 		return r, nil
 	}
 	return nil, nil
+}
+
+// ElectionLease reads the Lease of the leader election.
+func (s *Environment) ElectionLease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, lease); err != nil {
+		return nil, fmt.Errorf("reading the election Lease: %w", err)
+	}
+	return lease, nil
 }
 
 // Holder returns the replica that a Lease names, or nil if it names none.

@@ -22,10 +22,12 @@ type group struct {
 	subject subject
 	pairs   []*pair
 	losses  []way
+	planned int // pauses
 
 	mu        sync.Mutex
 	rates     []electionRates
 	handovers map[way][]handover
+	pauses    []pauseResult
 	failures  []error
 }
 
@@ -39,55 +41,61 @@ type measurement struct {
 // Measure loses the leader in each way, of the checkout and of its peer, and returns
 // how long it took and who wrote meanwhile. A trial without a new leader is an error,
 // which says what the replicas had to say; the others count all the same.
-func Measure(ctx context.Context, b environment.Parameters) (section figures.Section, err error) {
+func Measure(ctx context.Context, b environment.Parameters) (figures.Section, error) {
 	m := &measurement{Parameters: b, plan: full()}
 	if b.Quick {
 		m.plan = quick()
 	}
-	began := b.Clock.Now()
-	defer func() {
-		section = m.section()
-		section.Took = b.Clock.Since(began)
-		if err != nil {
-			section.Failure = err.Error()
+	err := m.run(ctx, (*pair).populate, func(ctx context.Context) error {
+		if err := m.rest(ctx); err != nil {
+			return err
 		}
-	}()
-	b.Say("building the peer, the same operator with the election of controller-runtime")
-	peer, remove, err := buildPeer(ctx, b.Checkout)
+		return m.lose(ctx)
+	})
+	return m.section(), err
+}
+
+// prepare makes what the operator works on in a pair's control plane.
+type prepare func(*pair, context.Context, plan) error
+
+// run starts the pairs of the checkout and of its peer, and works with them.
+func (m *measurement) run(ctx context.Context, prepare prepare, work func(context.Context) error) (err error) {
+	m.Say("building the peer, the same operator with the election of controller-runtime")
+	peer, remove, err := buildPeer(ctx, m.Checkout)
 	if err != nil {
-		return section, err
+		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	subjects := []subject{{name: "ours", checkout: b.Checkout}, {name: "the peer", suffix: ".peer", checkout: peer}}
+	random := rand.New(rand.NewPCG(m.Seed, 0))
+	losses := m.plan.losses(random)
+	m.groups = []*group{
+		{subject: subject{name: "ours", checkout: m.Checkout}, planned: m.plan.pauses},
+		{subject: subject{name: "the peer", suffix: ".peer", checkout: peer}, planned: m.plan.peerPauses},
+	}
+	for _, g := range m.groups {
+		g.losses, g.handovers = losses, map[way][]handover{}
+	}
 	defer func() { err = errors.Join(err, m.stop(context.WithoutCancel(ctx))) }()
-	if err := m.start(ctx, subjects); err != nil {
-		return section, err
+	if err := m.start(ctx, random, prepare); err != nil {
+		return err
 	}
-	if err := m.rest(ctx); err != nil {
-		return section, err
-	}
-	return section, m.lose(ctx)
+	return work(ctx)
 }
 
 // start starts all pairs, those of the subjects by turns.
-func (m *measurement) start(ctx context.Context, subjects []subject) error {
-	random := rand.New(rand.NewPCG(m.Seed, 0))
+func (m *measurement) start(ctx context.Context, random *rand.Rand, prepare prepare) error {
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(starting)
-	losses := m.plan.losses(random)
-	for _, s := range subjects {
-		m.groups = append(m.groups, &group{subject: s, losses: losses, handovers: map[way][]handover{}})
-	}
 	for range m.plan.pairs {
 		for _, g := range m.groups {
 			own := rand.New(rand.NewPCG(m.Seed, random.Uint64()))
-			all.Go(func() error { return m.startPair(ctx, g, own) })
+			all.Go(func() error { return m.startPair(ctx, g, own, prepare) })
 		}
 	}
 	return all.Wait()
 }
 
-func (m *measurement) startPair(ctx context.Context, g *group, random *rand.Rand) error {
+func (m *measurement) startPair(ctx context.Context, g *group, random *rand.Rand, prepare prepare) error {
 	began := m.Clock.Now()
 	p, err := startPair(ctx, g.subject, m.plan.setting, m.Clock, random)
 	if err != nil {
@@ -96,11 +104,11 @@ func (m *measurement) startPair(ctx context.Context, g *group, random *rand.Rand
 	g.mu.Lock()
 	g.pairs = append(g.pairs, p)
 	g.mu.Unlock()
-	m.Say("a control plane for %s is there after %.0f s, making Tenants", g.subject.name, m.Clock.Since(began).Seconds())
-	if err := p.populate(ctx, m.plan.tenants); err != nil {
+	m.Say("a control plane for %s is there after %.0f s, filling it", g.subject.name, m.Clock.Since(began).Seconds())
+	if err := prepare(p, ctx, m.plan); err != nil {
 		return fmt.Errorf("filling the control plane of %s: %w\n%s", g.subject.name, err, p.logs())
 	}
-	m.Say("two replicas of %s and %d Tenants are there after %.0f s", g.subject.name, m.plan.tenants, m.Clock.Since(began).Seconds())
+	m.Say("two replicas of %s and their objects are there after %.0f s", g.subject.name, m.Clock.Since(began).Seconds())
 	return nil
 }
 

@@ -35,23 +35,20 @@ type outside struct {
 	proxy  *fault.Proxy
 }
 
-// startOutside starts the server and makes the StorageBuckets that refer to it.
-func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
+// startOutside starts the server and makes the StorageBuckets that refer to it. The pair stops
+// the server.
+func (p *pair) startOutside(ctx context.Context, _ plan) (err error) {
 	o := &outside{}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("giving the replicas an S3 server to call: %w", err), o.stop())
-		}
-	}()
+	p.outside = o
 	if o.server, err = env.StartS3(ctx, env.S3Options{}); err != nil {
-		return nil, err
+		return err
 	}
 	if err := o.server.Client().MakeBucket(ctx, bucketName, minio.MakeBucketOptions{}); err != nil {
-		return nil, fmt.Errorf("making a bucket: %w", err)
+		return fmt.Errorf("making a bucket: %w", err)
 	}
 	o.proxy, err = fault.NewProxy(fault.Options{Upstream: o.server.Endpoint(), Clock: p.clock, Peer: p.owner})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o.proxy.Inject(fault.Rule{Name: "slow", Fault: fault.Delay{At: fault.AfterAnswer, For: latency}})
 	account := o.server.Account()
@@ -60,7 +57,7 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey},
 	}
 	if err := p.environment.Client.Create(ctx, keys); err != nil {
-		return nil, fmt.Errorf("creating Secret %s: %w", secretName, err)
+		return fmt.Errorf("creating Secret %s: %w", secretName, err)
 	}
 	for i := range observed {
 		b := &v1beta1.StorageBucket{
@@ -72,10 +69,10 @@ func (p *pair) startOutside(ctx context.Context) (_ *outside, err error) {
 			},
 		}
 		if err := p.environment.Client.Create(ctx, b); err != nil {
-			return nil, fmt.Errorf("creating StorageBucket %s: %w", b.Name, err)
+			return fmt.Errorf("creating StorageBucket %s: %w", b.Name, err)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // owner is the name of the replica that opened the connection between these addresses; "" if

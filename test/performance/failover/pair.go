@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -38,6 +37,7 @@ type pair struct {
 	environment *environment.Environment
 	proxies     []*fault.Proxy // of the replicas, in their order
 	load        *load
+	outside     *outside // nil unless the leader calls an S3 server
 	clock       clock.WithTicker
 	random      *rand.Rand
 	// lost is who was lost on purpose and has not been started again, and gaveUp how
@@ -82,6 +82,9 @@ func newProxy(config *rest.Config, c clock.Clock) (*fault.Proxy, error) {
 
 func (p *pair) stop(ctx context.Context) error {
 	var errs []error
+	if p.outside != nil {
+		errs = append(errs, p.outside.stop())
+	}
 	if p.environment != nil {
 		errs = append(errs, p.environment.Stop(ctx))
 	}
@@ -92,7 +95,8 @@ func (p *pair) stop(ctx context.Context) error {
 }
 
 // populate makes Tenants and waits until all of them are Ready.
-func (p *pair) populate(ctx context.Context, n int) error {
+func (p *pair) populate(ctx context.Context, with plan) error {
+	n := with.tenants
 	p.load = &load{client: p.environment.Client, clock: p.clock}
 	var all errgroup.Group
 	all.SetLimit(writers)
@@ -159,16 +163,16 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 		if err != nil {
 			return err
 		}
-		version, err := p.leaseVersion(ctx)
+		lease, err := p.environment.ElectionLease(ctx)
 		switch {
 		case err != nil:
 			return err
 		case now == nil:
 			return errors.New("nobody leads")
 		case now != leader:
-			leader, before = now, version
+			leader, before = now, lease.ResourceVersion
 		}
-		if version == before {
+		if lease.ResourceVersion == before {
 			return errors.New("the Lease is as it was")
 		}
 		return nil
@@ -187,14 +191,6 @@ func (p *pair) revive(r *env.Replica) error {
 	}
 	p.lost = nil
 	return r.Restart()
-}
-
-func (p *pair) leaseVersion(ctx context.Context) (string, error) {
-	var lease coordinationv1.Lease
-	if err := p.environment.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, &lease); err != nil {
-		return "", fmt.Errorf("reading the election Lease: %w", err)
-	}
-	return lease.ResourceVersion, nil
 }
 
 // proxyOf is what a replica reaches the API server through.

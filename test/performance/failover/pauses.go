@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
@@ -31,95 +26,57 @@ type pauseResult struct {
 	exit  time.Duration // from SIGCONT to the end of the process
 }
 
-// pauser is all pauses of one subject.
-type pauser struct {
-	subject subject
-	planned int
-
-	mu     sync.Mutex
-	begun  int
-	pauses []pauseResult
-}
-
-// pairsPaused is how many control planes each subject has.
-const pairsPaused = 2
-
 // MeasurePauses pauses a leader that calls S3 all the time until another one leads, and counts
 // what still arrives from it. The peer shows that there would be something to count.
-func MeasurePauses(ctx context.Context, b environment.Parameters) (section figures.Section, err error) {
-	ours := &pauser{planned: 100}
-	peer := &pauser{planned: 20}
+func MeasurePauses(ctx context.Context, b environment.Parameters) (figures.Section, error) {
+	m := &measurement{Parameters: b, plan: fullPauses()}
 	if b.Quick {
-		ours.planned, peer.planned = 2, 1
+		m.plan = quickPauses()
 	}
-	began := b.Clock.Now()
-	defer func() {
-		section = figures.Section{ID: "pauses", Title: "A leader that is paused past its Lease", Text: pausesText}
-		section.Figures = append(ours.figures(), peer.figures()...)
-		section.Took = b.Clock.Since(began)
-		if err != nil {
-			section.Failure = err.Error()
-		}
-	}()
-	b.Say("building the peer, the same operator with the election of controller-runtime")
-	checkout, remove, err := buildPeer(ctx, b.Checkout)
-	if err != nil {
-		return section, err
+	err := m.run(ctx, (*pair).startOutside, m.pause)
+	section := figures.Section{ID: "pauses", Title: "A leader that is paused past its Lease", Text: pausesText}
+	for _, g := range m.groups {
+		section.Figures = append(section.Figures, g.pauseFigures()...)
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	ours.subject = subject{name: "ours", checkout: b.Checkout}
-	peer.subject = subject{name: "the peer", suffix: ".peer", checkout: checkout}
-	random := rand.New(rand.NewPCG(b.Seed, 1))
-	var all errgroup.Group
-	for _, s := range []*pauser{ours, peer} {
-		for range min(pairsPaused, s.planned) {
-			own := rand.New(rand.NewPCG(b.Seed, random.Uint64()))
-			all.Go(func() error { return s.run(ctx, b, own) })
-		}
-	}
-	return section, all.Wait()
+	return section, err
 }
 
-// run pauses the leader of one control plane until all pauses of the subject are begun.
-func (s *pauser) run(ctx context.Context, b environment.Parameters, random *rand.Rand) (err error) {
-	p, err := startPair(ctx, s.subject, short, b.Clock, random)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.stop(context.WithoutCancel(ctx))) }()
-	o, err := p.startOutside(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, o.stop()) }()
-	var errs []error
-	for s.begin() && ctx.Err() == nil {
-		one, err := p.pauseOnce(ctx, o)
-		if err != nil {
-			// The next pause starts again what has ended.
-			errs = append(errs, fmt.Errorf("pausing the leader of %s: %w\n%s", s.subject.name, err, p.logs()))
-			continue
+// pause makes the pauses of each subject, in equal parts on its control planes. One that fails does
+// not stop the others: the next one starts again what has ended.
+func (m *measurement) pause(ctx context.Context) error {
+	errs := []error{m.each(func(g *group, p *pair) error {
+		for range g.planned / m.plan.pairs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			g.pause(ctx, p, m.Say)
 		}
-		s.mu.Lock()
-		s.pauses = append(s.pauses, one)
-		n := len(s.pauses)
-		s.mu.Unlock()
-		b.Say("%s, pause %d of %d: %d requests under way, %d calls after the term, exit after %s",
-			s.subject.name, n, s.planned, one.underWay, one.calls, one.exit.Round(time.Millisecond))
+		return nil
+	})}
+	for _, g := range m.groups {
+		errs = append(errs, g.failures...)
 	}
-	return errors.Join(append(errs, ctx.Err())...)
+	return errors.Join(errs...)
 }
 
-func (s *pauser) begin() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun++
-	return s.begun <= s.planned
+// pause makes one pause of the group, and keeps its result or its failure.
+func (g *group) pause(ctx context.Context, p *pair, say func(string, ...any)) {
+	one, err := p.pauseOnce(ctx)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.failures = append(g.failures, fmt.Errorf("pausing the leader of %s: %w\n%s", g.subject.name, err, p.logs()))
+		return
+	}
+	g.pauses = append(g.pauses, one)
+	say("%s, pause %d of %d: %d requests under way, %d calls after the term, exit after %s",
+		g.subject.name, len(g.pauses), g.planned, one.underWay, one.calls, one.exit.Round(time.Millisecond))
 }
 
 // pauseOnce pauses the leader, in the middle of requests to S3, and wakes it when another
 // replica leads.
-func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err error) {
+func (p *pair) pauseOnce(ctx context.Context) (one pauseResult, err error) {
+	proxy := p.outside.proxy
 	leader, err := p.settle(ctx)
 	if err != nil {
 		return one, err
@@ -128,7 +85,7 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 		return one, err
 	}
 	err = environment.Await(ctx, time.Millisecond, patience, "requests to S3", func(context.Context) error {
-		if n := o.proxy.Open(fault.Match{}); n < busy {
+		if n := proxy.Open(fault.Match{}); n < busy {
 			return fmt.Errorf("%d are under way", n)
 		}
 		return nil
@@ -138,29 +95,25 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 	}
 	p.lost = leader
 	over := p.ending(ctx, leader)
-	o.proxy.Forget()
+	proxy.Forget()
 	if err := leader.Pause(ctx); err != nil {
 		return one, errors.Join(err, leader.Resume())
 	}
-	one.underWay = o.proxy.Open(fault.Match{})
+	one.underWay = proxy.Open(fault.Match{})
 	end, successor, err := p.awaitExpiry(ctx, leader)
 	woken := p.clock.Now()
 	if err := errors.Join(err, leader.Resume()); err != nil {
 		return one, err
 	}
-	limited, cancel := context.WithTimeout(ctx, p.setting.renew+patience/4)
-	defer cancel()
-	select {
-	case ended := <-over:
-		one.exit = ended.Sub(woken)
-	case <-limited.Done():
-		leader.Kill() // so that the next pause begins like others
-		return one, fmt.Errorf("waiting for the old leader's end, and killing it: %w", limited.Err())
+	ended, err := awaitEnd(ctx, over, leader, p.setting.renew+patience/4)
+	if err != nil {
+		return one, err
 	}
+	one.exit = ended.Sub(woken)
 	if err := p.pass(ctx, trailing); err != nil {
 		return one, err
 	}
-	one.calls = callsAfter(o.proxy.Journal(), end, successor.Name())
+	one.calls = callsAfter(proxy.Journal(), end, successor.Name())
 	return one, nil
 }
 
@@ -168,11 +121,11 @@ func (p *pair) pauseOnce(ctx context.Context, o *outside) (one pauseResult, err 
 // The leader's term ended one lease duration after the last renewal that it had sent.
 func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
 	err = environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
-		var lease coordinationv1.Lease
-		if err := p.environment.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, &lease); err != nil {
-			return fmt.Errorf("reading the election Lease: %w", err)
+		lease, err := p.environment.ElectionLease(ctx)
+		if err != nil {
+			return err
 		}
-		successor = p.environment.Holder(&lease)
+		successor = p.environment.Holder(lease)
 		switch successor {
 		case leader:
 			end = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
@@ -200,12 +153,11 @@ func callsAfter(j fault.Journal, end time.Time, successor string) int {
 	return n
 }
 
-// figures are those of one subject.
-func (s *pauser) figures() []figures.Figure {
-	g := &group{subject: s.subject}
+// pauseFigures are those of one subject.
+func (g *group) pauseFigures() []figures.Figure {
 	runs := func(value func(pauseResult) float64) []float64 {
 		var all []float64
-		for _, one := range s.pauses {
+		for _, one := range g.pauses {
 			all = append(all, value(one))
 		}
 		return all

@@ -5,28 +5,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/fault"
-	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/performance/environment"
 )
-
-func TestMeasurePauses(t *testing.T) {
-	t.Parallel()
-	g, ctx := NewWithT(t), t.Context()
-	checkout, err := environment.Build(ctx, root, t.TempDir())
-	g.Expect(err).NotTo(HaveOccurred())
-	section, err := MeasurePauses(ctx, environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, f := range section.Figures {
-		t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())
-		g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
-		if f.ID == "F8.calls" {
-			g.Expect(f.Verdict()).To(Equal(figures.Met))
-		}
-	}
-}
 
 // Requests from a process that could not be found count against the leader that was paused.
 func TestCallsAfter(t *testing.T) {

@@ -55,6 +55,9 @@ type plan struct {
 	pairs int
 	// tenants are how many are there, on each control plane.
 	tenants int
+	// pauses and peerPauses are how often the leader of ours and of the peer is paused while it
+	// calls an S3 server.
+	pauses, peerPauses int
 	// idle is for how long requests are counted while nothing happens.
 	idle time.Duration
 }
@@ -66,6 +69,16 @@ func full() plan {
 
 func quick() plan {
 	return plan{setting: short, trials: 1, pairs: 1, tenants: 10, idle: 4 * time.Second}
+}
+
+// fullPauses takes about 10 minutes. The peer needs fewer pauses to show that there is
+// something to count.
+func fullPauses() plan {
+	return plan{setting: short, pairs: 2, pauses: 100, peerPauses: 20}
+}
+
+func quickPauses() plan {
+	return plan{setting: short, pairs: 1, pauses: 2, peerPauses: 1}
 }
 
 // losses are the ways of all trials of one subject, in an order of

@@ -122,14 +122,21 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, recording *
 	}
 	// Who was paused tries to renew for as long as the deadline says, and who was cut off
 	// did that before.
-	limited, cancel := context.WithTimeout(ctx, p.setting.lease+p.setting.renew+patience/4)
+	l.ended, err = awaitEnd(ctx, over, leader, p.setting.lease+p.setting.renew+patience/4)
+	return l, err
+}
+
+// awaitEnd waits for the end of a leader's process, for as long as the limit. It kills a process
+// that goes on, so that the next trial begins like others.
+func awaitEnd(ctx context.Context, over <-chan time.Time, leader *env.Replica, limit time.Duration) (time.Time, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	select {
-	case l.ended = <-over:
-		return l, nil
+	case ended := <-over:
+		return ended, nil
 	case <-limited.Done():
-		leader.Kill() // so that the next trial begins like others
-		return l, fmt.Errorf("waiting for the old leader's end, and killing it: %w", limited.Err())
+		leader.Kill()
+		return time.Time{}, fmt.Errorf("waiting for the old leader's end, and killing it: %w", limited.Err())
 	}
 }
 

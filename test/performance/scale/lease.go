@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
-	"leasehold.dev/test/performance/environment"
 )
 
 // noProcess ends the identity of a holder that is no process.
@@ -38,7 +35,7 @@ func (f *testbed) lead(ctx context.Context) error { return f.hand(ctx, "") }
 
 // hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
 func (f *testbed) hand(ctx context.Context, holder string) error {
-	lease, err := f.lease(ctx)
+	lease, err := f.ElectionLease(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,7 +51,7 @@ func (f *testbed) hand(ctx context.Context, holder string) error {
 
 // led is when the leader of now began to lead.
 func (f *testbed) led(ctx context.Context) (time.Time, error) {
-	lease, err := f.lease(ctx)
+	lease, err := f.ElectionLease(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -62,12 +59,4 @@ func (f *testbed) led(ctx context.Context) (time.Time, error) {
 		return time.Time{}, errors.New("no replica leads")
 	}
 	return lease.Spec.AcquireTime.Time, nil
-}
-
-func (f *testbed) lease(ctx context.Context) (*coordinationv1.Lease, error) {
-	lease := &coordinationv1.Lease{}
-	if err := f.Client.Get(ctx, client.ObjectKey{Namespace: environment.Namespace, Name: environment.Lease}, lease); err != nil {
-		return nil, fmt.Errorf("reading the election Lease: %w", err)
-	}
-	return lease, nil
 }
