@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -53,6 +54,7 @@ func (i *Installation) shareServices(ctx context.Context, objects []*unstructure
 	}
 	ctx = context.WithoutCancel(ctx) // they last as long as the Installation
 	for _, w := range i.workloads() {
+		own := w.ports(services)
 		for _, s := range services {
 			to := i.workloadOf(&s)
 			if to == nil {
@@ -60,21 +62,44 @@ func (i *Installation) shareServices(ctx context.Context, objects []*unstructure
 			}
 			shared := IsolatedService{Names: namesOfService(s.Name, s.Namespace, w.shipped.Namespace), Ports: map[int]func() (net.Conn, error){}}
 			for _, p := range s.Spec.Ports {
-				shared.Ports[int(p.Port)] = func() (net.Conn, error) {
-					f, err := to.forwarder(ctx, &s, p)
-					if err != nil {
-						return nil, err
-					}
-					if len(f.Ready()) == 0 {
-						return nil, errors.New("no Pod is ready")
-					}
-					return net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.Port()))
+				if !slices.Contains(own, int(p.Port)) {
+					shared.Ports[int(p.Port)] = func() (net.Conn, error) { return to.dial(ctx, &s, p) }
 				}
 			}
 			w.services = append(w.services, shared)
 		}
 	}
 	return nil
+}
+
+// ports are those that the Pods are known to listen on. There a Service of the same port would
+// prevent a program from listening on all addresses.
+func (w *workload) ports(services []corev1.Service) []int {
+	isolation := isolationOf(w.shipped.Spec.Template)
+	ports := []int{isolation.Ports.Probe, isolation.Ports.Metrics, isolation.Ports.Webhook}
+	for _, c := range w.shipped.Spec.Template.Spec.Containers[0].Ports {
+		ports = append(ports, int(c.ContainerPort))
+	}
+	for _, s := range services {
+		for _, p := range s.Spec.Ports {
+			if port, err := w.targetPort(&s, p); err == nil && w.selects(&s) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}
+
+// dial connects to a Pod behind a port of a Service.
+func (w *workload) dial(ctx context.Context, s *corev1.Service, p corev1.ServicePort) (net.Conn, error) {
+	f, err := w.forwarder(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Ready()) == 0 {
+		return nil, errors.New("no Pod is ready")
+	}
+	return net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", f.Port()))
 }
 
 // namesOfService are those by which a Pod of a namespace resolves a Service in a cluster with the
