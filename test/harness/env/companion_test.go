@@ -112,6 +112,8 @@ func TestCompanionsRunBesideTheSubject(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(r.Ready, eventually).WithContext(ctx).Should(Succeed(), r.LogTail(20))
 	g.Expect(i.Replicas()).To(HaveLen(1), "a companion is no replica of the subject")
+	g.Expect(i.IsCompanion("second-0")).To(BeTrue())
+	g.Expect(i.IsCompanion("first-0")).To(BeFalse())
 
 	t.Log("it is started again when it ends, and its log is reported")
 	beside, err := i.companions[0].get()

@@ -154,6 +154,11 @@ func (i *Installation) CompanionsReady(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// IsCompanion reports whether a Pod is a companion's.
+func (i *Installation) IsCompanion(pod string) bool {
+	return slices.ContainsFunc(i.companions, func(c *companion) bool { return c.podName(0) == pod })
+}
+
 // Shipped is the Deployment that the replicas stand in for.
 func (i *Installation) Shipped() *appsv1.Deployment { return i.subject.shipped.DeepCopy() }
 

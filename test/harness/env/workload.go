@@ -27,10 +27,13 @@ type workload struct {
 	router   router
 }
 
+// podName is the name of the n-th Pod.
+func (w *workload) podName(n int) string { return fmt.Sprintf("%s-%d", w.shipped.Name, n) }
+
 // options describe the n-th Pod of the Deployment.
 func (w *workload) options(n int) ReplicaOptions {
 	pod := w.shipped.Spec.Template
-	name := fmt.Sprintf("%s-%d", w.shipped.Name, n)
+	name := w.podName(n)
 	variables := w.variables()
 	var isolation *Isolation
 	if w.isolated && CheckIsolation() == nil {
