@@ -189,6 +189,26 @@ func TestWebhooksOfDeploymentsThatDoNotRunAreErrors(t *testing.T) {
 		"and that does not run: write its program under companions: in the subject"))
 }
 
+// A companion may be ready before it has injected the CA of the webhooks.
+func TestCompanionsInjectAuthorities(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	i := withCompanion(t, ns)
+	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
+	configuration := refusing(key, unique("unsigned"), nil)
+	apply(t, object(t, configuration))
+	i.unsigned = []*unstructured.Unstructured{object(t, configuration)}
+	want := "the webhooks of ValidatingWebhookConfiguration " + configuration.Name + " have no CA: no companion has set caBundle"
+	g.Expect(i.CompanionsReady(ctx)).To(MatchError(ContainSubstring(want)))
+	ca, _ := startRefusing(t, key.Name+"."+ns+".svc")
+	signed := object(t, refusing(key, configuration.Name, ca))
+	g.Expect(shared.Apply(ctx, signed)).To(Succeed())
+	g.Expect(i.checkAuthorities(ctx)).To(Succeed())
+	g.Expect(shared.Apply(ctx, object(t, configuration))).To(Succeed())
+	g.Expect(i.checkAuthorities(ctx)).To(Succeed(), "what changes it later may be a fault")
+}
+
 // A program that listens on all addresses must not meet a Service on its port.
 func TestServicesLeaveAPodItsPorts(t *testing.T) {
 	t.Parallel()

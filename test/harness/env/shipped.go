@@ -1,7 +1,9 @@
 package env
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -97,6 +99,24 @@ func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedNa
 
 // serviceRefs are the Services that an object's webhooks are called through.
 func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
+	configs, err := clientConfigs(o)
+	if err != nil {
+		return nil, err
+	}
+	var refs []types.NamespacedName
+	for _, config := range configs {
+		// The API server reports fields of another type.
+		name, _, _ := unstructured.NestedString(config, "service", "name")
+		namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+		if name != "" {
+			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return refs, nil
+}
+
+// clientConfigs are how an object's webhooks are called.
+func clientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
 	var configs []map[string]any
 	switch o.GetKind() {
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
@@ -109,26 +129,29 @@ func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
 			if !ok {
 				return nil, errors.New("a webhook is not an object")
 			}
-			config, _, err := unstructured.NestedMap(fields, "clientConfig", "service")
+			config, _, err := unstructured.NestedMap(fields, "clientConfig")
 			if err != nil {
 				return nil, err
 			}
 			configs = append(configs, config)
 		}
 	case "CustomResourceDefinition":
-		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig")
 		if err != nil {
 			return nil, err
 		}
 		configs = append(configs, config)
 	}
-	var refs []types.NamespacedName
-	for _, config := range configs {
-		name, _, _ := unstructured.NestedString(config, "name") // the API server reports another type
-		namespace, _, _ := unstructured.NestedString(config, "namespace")
-		if name != "" {
-			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
-		}
-	}
-	return refs, nil
+	return configs, nil
+}
+
+// lacksAuthority reports whether a webhook of the object that is called through a Service has no CA
+// yet. Each call of it would fail.
+func lacksAuthority(o *unstructured.Unstructured) bool {
+	configs, err := clientConfigs(o)
+	return err == nil && slices.ContainsFunc(configs, func(config map[string]any) bool {
+		bundle, _, _ := unstructured.NestedString(config, "caBundle") // another type is another's error
+		text, err := base64.StdEncoding.DecodeString(bundle)
+		return config["service"] != nil && err == nil && len(bytes.TrimSpace(text)) == 0
+	})
 }

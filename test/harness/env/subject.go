@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // routeInterval is the period of the forwarder's readiness probes.
@@ -58,6 +59,10 @@ type Installation struct {
 	objects    int
 	webhooks   bool // are shipped, and served by the subject
 
+	// unsigned are the objects with webhooks that had no CA when they were last read. A companion
+	// injects it.
+	unsigned []*unstructured.Unstructured
+
 	cancel  context.CancelFunc // ends the supervision of companions
 	running sync.WaitGroup
 
@@ -85,6 +90,7 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
 	}
 	i.objects = len(objects)
+	i.unsigned = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !lacksAuthority(o) })
 	i.startCompanions(ctx)
 	return i, nil
 }
@@ -144,13 +150,36 @@ func (i *Installation) startCompanions(ctx context.Context) {
 	}
 }
 
-// CompanionsReady returns nil if all companions are ready, or an error with the ends of the logs of
-// those that are not.
+// CompanionsReady returns nil if all companions are ready and all shipped webhooks have once had a
+// CA. Its error has the ends of the logs of those that are not ready.
 func (i *Installation) CompanionsReady(ctx context.Context) error {
 	var errs []error
 	for _, c := range i.companions {
 		errs = append(errs, c.ready(ctx))
 	}
+	if len(i.companions) > 0 {
+		errs = append(errs, i.checkAuthorities(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAuthorities returns an error that names the webhooks that a companion has to give a CA.
+func (i *Installation) checkAuthorities(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var errs []error
+	i.unsigned = slices.DeleteFunc(i.unsigned, func(o *unstructured.Unstructured) bool {
+		now := o.DeepCopy()
+		if err := i.cp.client.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+			errs = append(errs, fmt.Errorf("reading %s %s: %w", o.GetKind(), o.GetName(), err))
+			return false
+		}
+		if lacksAuthority(now) {
+			errs = append(errs, fmt.Errorf("the webhooks of %s %s have no CA: no companion has set caBundle", o.GetKind(), o.GetName()))
+			return false
+		}
+		return true
+	})
 	return errors.Join(errs...)
 }
 
