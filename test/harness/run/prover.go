@@ -204,9 +204,14 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 	before := ""
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var version string
-		if last = p.checkReady(ctx); last == nil {
-			version, last = p.leaseVersion(ctx)
+		now := p.checkReady(ctx)
+		if now == nil {
+			version, now = p.leaseVersion(ctx)
 		}
+		if ctx.Err() != nil {
+			return false, nil // the requests that it ended have no reason to show
+		}
+		last = now
 		renewed := last == nil && before != "" && before != version
 		if last == nil {
 			before = version
