@@ -149,7 +149,7 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	}
 	deployment, err := env.TheDeployment(objects, "")
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation", o.manifests, err)
+		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation of one Deployment", o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {

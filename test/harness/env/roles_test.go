@@ -97,6 +97,7 @@ func visit(probe string, urls []string) error {
 			_ = response.Body.Close()
 			if response.StatusCode != http.StatusOK {
 				http.Error(w, url+": "+response.Status, http.StatusServiceUnavailable)
+				return
 			}
 		}
 	}))

@@ -121,7 +121,7 @@ func (c *ControlPlane) newInstallation(ctx context.Context, s Subject, objects [
 	}
 	for _, w := range i.workloads() {
 		if err := w.variables().check(); err != nil {
-			return nil, fmt.Errorf("Deployment %s: %w", w.shipped.Name, err)
+			return nil, fmt.Errorf("checking Deployment %s: %w", w.shipped.Name, err)
 		}
 	}
 	return i, i.shareServices(ctx, objects)

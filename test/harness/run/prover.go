@@ -208,12 +208,11 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 		if now == nil {
 			version, now = p.leaseVersion(ctx)
 		}
-		if ctx.Err() != nil {
-			return false, nil // the requests that it ended have no reason to show
+		if ctx.Err() == nil { // a request that the end of ctx ended shows no reason
+			last = now
 		}
-		last = now
-		renewed := last == nil && before != "" && before != version
-		if last == nil {
+		renewed := now == nil && before != "" && before != version
+		if now == nil {
 			before = version
 		}
 		return renewed, nil

@@ -3,7 +3,6 @@ package subject
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -200,5 +199,5 @@ func checkPlaceholders(args []string, variables map[string]string) []error {
 	for _, value := range variables {
 		errs = append(errs, known(value, "namespace"))
 	}
-	return []error{errors.Join(errs...)}
+	return errs
 }

@@ -34,8 +34,9 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: small-system}]
 `, account, kind, names, map[string]string{"Role": "small-system"}[kind])
 	}
 	return home(t, map[string]string{
-		"subject.yaml": small + fields,
-		"bin/other":    "#!/bin/sh\n",
+		"subject.yaml":  small + fields,
+		"bin/other":     "#!/bin/sh\n",
+		"source/go.mod": "module example.com/injector\n", "source/main.go": "package main\n\nfunc main() {}\n",
 		"config/deployment.yaml": strings.Join([]string{
 			deployment, named("webhook", "webhook"), named("injector", "injector"),
 			role("operator", "Role", "leader"), role("webhook", "ClusterRole", "another"),
@@ -104,7 +105,7 @@ func TestLoad_Companions(t *testing.T) {
 	path := severalDeployments(t, `
 companions:
   webhook: {binary: bin/other, args: ["--port={webhook}"], env: {WHERE: "{namespace}"}}
-  injector: {binary: bin/other}
+  injector: {binary: bin/built, build: {dir: source, package: .}}
 `)
 	s, err := Load(t.Context(), path, "")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -113,6 +114,7 @@ companions:
 	g.Expect(webhook.Binary).To(Equal(filepath.Join(filepath.Dir(path), "bin", "other")))
 	g.Expect(webhook.Args(env.ReplicaPorts{Webhook: 3})).To(Equal([]string{"--port=3"}))
 	g.Expect(webhook.Env).To(Equal([]string{"WHERE=small-system"}))
+	g.Expect(s.Operator.Companions["injector"].Binary).To(BeARegularFile(), "it has been built")
 }
 
 func TestLoad_ReportsErrorsOfDeployments(t *testing.T) {
