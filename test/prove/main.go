@@ -125,6 +125,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	for _, note := range s.Notes {
 		fmt.Fprintln(output, note)
 	}
+	output = reportCompanions(s, output)
 	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (t *execution) collectHistory(ctx context.Context) (*history.History, error
 	if err := t.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
+	events, end, err := t.prover.readAuditLog(t.bookmark)
 	if err != nil {
 		return nil, err
 	}

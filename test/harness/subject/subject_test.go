@@ -198,7 +198,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"NoProgram":       {with("bin/manager", "config"), "is no program"},
 		"DoesNotBuild":    {with("name: small", "name: small\nbuild: {package: ./none}"), "building the subject small: running go"},
 		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
-		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there are 0 Deployments, want one"},
+		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there is no Deployment"},
 		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"), "manifests: https://example.org/install.yaml is remote"},
 		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"), "elsewhere: github.com/team/operator//config is remote"},
 		"RemoteCRDs":      {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"), "crds: https://example.org/crds.yaml is remote"},
@@ -266,7 +266,7 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(s.Notes).To(Equal([]string{"the chart's hooks are not run: ConfigMap late (post-install)"}))
 			objects, _, err := s.Operator.Render(t.Context(), "")
 			g.Expect(err).NotTo(HaveOccurred())
-			d, err := env.TheDeployment(objects)
+			d, err := env.TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
 			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))
