@@ -43,6 +43,7 @@ func (a *activeFault) killWith(r *replica, held *fault.Held) {
 	a.killed = append(a.killed, killedRequest{r, held.Request.ID})
 	a.mu.Unlock()
 	a.healInjections() // the next leader sends the same request and must survive it
+	a.beginRecovery()
 }
 
 // wasKilled reports whether the fault killed the replica at this request.

@@ -104,7 +104,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 	marks, err := t.runSteps(ctx, filled)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
-		faults = append(faults, t.activeFault.result())
+		faults = t.activeFault.results()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, t.cleanUp(ctx))
@@ -194,9 +194,27 @@ func (t *execution) observed(h *history.History) scenario.Observed {
 	}
 }
 
+// arrival is a write of a replica, and when it reached the proxy.
+type arrival struct {
+	at      time.Time
+	replica *replica
+	scenario.Write
+}
+
 // writes returns the operator's writes to the run's own objects, in the order in which they
-// reached the proxies. A request without an answer is left out, because its effect is unknown.
+// reached the proxies.
 func (t *execution) writes(h *history.History) []scenario.Write {
+	arrivals := t.arrivals(h)
+	writes := make([]scenario.Write, len(arrivals))
+	for i, w := range arrivals {
+		writes[i] = w.Write
+	}
+	return writes
+}
+
+// arrivals returns the writes with their replicas. A request without an answer is left out, because
+// its effect is unknown.
+func (t *execution) arrivals(h *history.History) []arrival {
 	promises, normal := t.prover.subject.Promises, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
@@ -205,11 +223,7 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 	reconciled := func(r history.Resource) bool {
 		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
 	}
-	type arrived struct {
-		at time.Time
-		scenario.Write
-	}
-	var all []arrived
+	var all []arrival
 	for i, replica := range t.prover.replicas {
 		for _, asked := range replica.proxy.Journal().Requests[t.journalOffsets[i]:] {
 			r, answered := known[asked.AuditID]
@@ -218,18 +232,13 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 				continue
 			}
-			all = append(all, arrived{asked.Received, scenario.Write{
-				Method: asked.Method, Path: normal.Replace(asked.Path), Effective: r.Done(),
-				Made: r.Made && !reconciled(r.Resource),
+			all = append(all, arrival{asked.Received, replica, scenario.Write{
+				// A name at the end of a path stands there as it is; a slash does not matter.
+				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
+				Effective: r.Done(), Made: r.Made && !reconciled(r.Resource),
 			}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b arrived) int { return a.at.Compare(b.at) })
-	writes := make([]scenario.Write, len(all))
-	for i, w := range all {
-		writes[i] = w.Write
-		// A name at the end of a path stands there as it is; a slash does not matter.
-		writes[i].Path = strings.TrimSuffix(w.Path, "/")
-	}
-	return writes
+	slices.SortStableFunc(all, func(a, b arrival) int { return a.at.Compare(b.at) })
+	return all
 }

@@ -53,6 +53,8 @@ type Outcome struct {
 	History  *history.History    `json:"-"`
 	// AuditLog is the API server's audit log of the run.
 	AuditLog []byte `json:"-"`
+	// Recovery are the writes between a fault that kills replicas and the next checkpoint.
+	Recovery []scenario.Write `json:"-"`
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
@@ -109,7 +111,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Pla
 		return Outcome{}, err
 	}
 	outcome := p.judge(ref, h)
-	outcome.Took, outcome.AuditLog = p.clock.Since(began), t.auditLog
+	outcome.Took, outcome.AuditLog, outcome.Recovery = p.clock.Since(began), t.auditLog, t.recoveryWrites(h)
 	return outcome, nil
 }
 

@@ -59,6 +59,7 @@ func (t *execution) observe(ctx context.Context, name string, q scenario.Quiesce
 			return mark, false, err
 		}
 	}
+	t.activeFault.endRecovery()
 	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
 		return mark, false, err
 	}
