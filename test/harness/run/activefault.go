@@ -32,8 +32,8 @@ func (a *activeFault) waitUntilDone(ctx context.Context, r *replica, id int) (fa
 // leader is not known before.
 type activeFault struct {
 	prover   *Prover
-	plan     scenario.Plan // of one fault
-	name     string        // in the journals and in the history
+	plan     scenario.Plan     // of one fault
+	name     string            // in the journals and in the history
 	names    map[string]string // of the run's objects
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
