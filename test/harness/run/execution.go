@@ -40,6 +40,8 @@ type execution struct {
 	decisions    []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
+	// spans are the phases so far; the last one has not ended.
+	spans []span
 	// blackHoles are those that the scenario's values name.
 	blackHoles blackHoles
 	// hostileNamespaces are the namespaces of attackers.
@@ -50,6 +52,7 @@ type execution struct {
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
 	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
+	t.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {
 		return nil, err
@@ -102,6 +105,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 		t.activeFault.execution = t
 	}
 	marks, err := t.runSteps(ctx, filled)
+	t.enter(phaseJudging)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
 		faults = t.activeFault.results()
@@ -169,6 +173,8 @@ func (t *execution) hashOfSecrets() record.Hash {
 // earlier one. It does not wait for ever: the invariants have judged already what cannot be
 // deleted. An object whose deletion is rejected stays, because the next run has names of its own.
 func (t *execution) cleanUp(ctx context.Context) error {
+	t.enter(phaseCleanup)
+	defer t.enter(phaseJudging)
 	end := t.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range slices.Backward(t.created) {
 		err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref)))
