@@ -99,6 +99,10 @@ func (l *ledger) report(r ran, name string) *report.Run {
 		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
+	for _, p := range o.Phases {
+		kept.Phases = append(kept.Phases, report.Phase(p))
+	}
+	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Describe()
@@ -124,6 +128,9 @@ func (l *ledger) tell(r *report.Run) error {
 	}
 	for _, rejection := range r.History.Rejections {
 		fmt.Fprintf(l.output, "    rejection: %s\n", rejection)
+	}
+	for _, release := range r.History.Releases {
+		fmt.Fprintf(l.output, "    release: %s\n", release)
 	}
 	if r.Result == invariant.Held && !l.options.keep {
 		return nil

@@ -114,9 +114,10 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	if err := table(w, "promises", names, promises, results[:3]); err != nil {
 		return err
 	}
-	if err := s.listPairs(w); err != nil {
+	if err := errors.Join(s.listPairs(w), s.writePhases(w)); err != nil {
 		return err
 	}
+	s.listReleases(w)
 	s.listExceptions(w)
 	s.listFindings(w)
 	s.listUnproven(w)

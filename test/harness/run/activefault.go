@@ -65,6 +65,7 @@ type activeFault struct {
 	begun       int
 	injections  []*fault.Injection
 	killed      []killedRequest
+	releases    []history.LeaseRelease
 	occurrences []history.Fault
 	voidReason  string // why it did not happen, if something came close
 	err         error  // of the harness's own

@@ -50,6 +50,7 @@ func (s staleStart) inject(ctx context.Context, a *activeFault) error {
 				s.restart(ctx, a, r, refusal, before)
 			}
 			a.beginRecovery()
+			a.releaseLease(ctx)
 		})
 	})
 }
