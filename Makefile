@@ -147,13 +147,16 @@ PLAN        ?=
 # place of plans. CHANGE is that of a line that such a run has printed.
 EXPLORE     ?= 0
 CHANGE      ?=
+# PAIRS=30m injects a second fault into the recoveries from crashes and stale starts, for that long,
+# in place of plans.
+PAIRS       ?= 0
 # More flags, for example PROVE_FLAGS=-smoke for one plan of each perturbation.
 PROVE_FLAGS ?=
 
 .PHONY: prove
 prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' $(PROVE_FLAGS)
+	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' -pairs '$(PAIRS)' $(PROVE_FLAGS)
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
 MANIFESTS  ?=

@@ -52,6 +52,9 @@ type Subject struct {
 	Unelected []string
 	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
+	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits
+	// for a long Lease to expire.
+	ReleaseLease bool
 	// Changes are possible changes of the installation at run time.
 	Changes []Change
 }

@@ -46,6 +46,9 @@ type File struct {
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected. Left out, nothing is tried with one that does.
 	Unelected []string `json:"unelected,omitempty"`
+	// ReleaseLease releases the Lease for processes that a fault has killed: see run.Subject. It is
+	// for operators whose Lease cannot be shortened.
+	ReleaseLease bool `json:"releaseLease,omitempty"`
 	// Previous is the program of an older version, from which is upgraded. Left out,
 	// an upgrade is one to the same program.
 	Previous string `json:"previous,omitempty"`

@@ -166,6 +166,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	s := &Subject{Name: f.Name, Notes: notes}
 	s.Replicas, s.Promises = f.Replicas, f.Promises
 	s.Promises.Watched, s.Promises.Except = f.Watched, f.Except
+	s.ReleaseLease = f.ReleaseLease
 	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
 	if len(s.Promises.Users) == 0 {
 		s.Promises.Users = []string{userOf(deployment)}

@@ -113,7 +113,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: O14, reason: it has no probe}]\ncrds: [others]\n" +
-		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
+		"releaseLease: true\nunelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text, "others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -125,6 +125,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
+	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
 	g.Expect(s.Changes).To(Equal([]run.Change{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Figures.Queued).To(Equal("depth"))
