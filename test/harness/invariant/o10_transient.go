@@ -41,7 +41,8 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	for i := range life.Versions {
 		v := &life.Versions[i]
 		found, _ := conditions(v.Object)
-		isReady := k.Ready != "" && found[k.Ready].status == "True"
+		isTrue := k.Ready != "" && found[k.Ready].status == "True"
+		isReady := isTrue && saysReady(k, v) // for this generation
 		if before != nil && before.Object.GetGeneration() != v.Object.GetGeneration() {
 			before, given = nil, nil
 		}
@@ -52,7 +53,7 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 			before, given = v, nil
 		case isReady:
 			before, given = v, nil
-		case before != nil && given == nil:
+		case !isTrue && before != nil && given == nil:
 			given = v
 		}
 	}

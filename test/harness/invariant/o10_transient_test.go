@@ -51,6 +51,7 @@ func TestReadyDoesNotFlip(t *testing.T) {
 		"CallFailed":     {history: run(calls(history.Look, "bucket", "u1", history.Failed)), want: invariant.Held},
 		"CallSucceeded":  {history: run(calls(history.Look, "bucket", "u1", history.Done)), want: invariant.Broken},
 		"NewSpec":        {history: tell(writes("a", thing(up)), writes("a", thing(down)), writes("alice", thing(generation(2), down)), writes("a", thing(generation(2), says("True", "Fine", 2, "01")))), want: invariant.Held},
+		"OldSpec":        {history: tell(writes("a", thing(up)), writes("alice", thing(generation(2), up)), writes("a", thing(generation(2), up)), writes("a", thing(generation(2), says("False", "Down", 2, "01"))), writes("a", thing(generation(2), says("True", "Fine", 2, "01")))), want: invariant.Held},
 		"NotYet":         {history: tell(writes("a", thing(down)), writes("a", thing(up))), want: invariant.Held},
 		"StaysDown":      {history: tell(writes("a", thing(up)), writes("a", thing(down))), want: invariant.Held},
 		"AfterAFault":    {history: tell(changes(func(s *story) { s.Faults = []history.Fault{{Name: "f", Happened: 1}} }), writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up))), want: invariant.Held},
