@@ -47,6 +47,8 @@ func TestReadyDoesNotFlip(t *testing.T) {
 		"OwnWrites":      {history: run(writes("a", part("p", "p1"))), want: invariant.Broken, says: []string{flips}},
 		"Longer":         {history: run(writes("a", thing(down)), writes("a", thing(down))), want: invariant.Broken, says: []string{flips}},
 		"OthersWrote":    {history: run(writes("alice", other)), want: invariant.Held},
+		"SeenLate":       {history: tell(writes("a", thing(up)), rests("end"), writes("alice", other), writes("a", thing(up, held)), writes("a", thing(down)), writes("a", thing(up))), want: invariant.Held},
+		"LongAgo":        {history: tell(writes("a", thing(up)), writes("alice", other), rests("end"), writes("a", thing(up, held)), writes("a", thing(down)), writes("a", thing(up))), want: invariant.Broken},
 		"OthersRefused":  {history: run(asks("alice", "patch", other, history.Refused, 403)), want: invariant.Broken},
 		"CallFailed":     {history: run(calls(history.Look, "bucket", "u1", history.Failed)), want: invariant.Held},
 		"CallSucceeded":  {history: run(calls(history.Look, "bucket", "u1", history.Done)), want: invariant.Broken},
