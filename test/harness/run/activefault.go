@@ -107,7 +107,12 @@ func (a *activeFault) ruleName() string {
 // target matches the plan's request, with the names of the run.
 func (a *activeFault) target() fault.Match {
 	t := a.plan.Target
-	return fault.Match{Methods: []string{t.Method}, Path: scenario.Fill(t.Path, a.names), From: t.Nth, To: t.Nth}
+	match := fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
+	path := scenario.Fill(t.Path, a.names)
+	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
+		match.Path = path
+	}
+	return match
 }
 
 // inject makes requests of a replica meet a fault, under the plan's name.

@@ -118,6 +118,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
 	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
+	h.AliasGenerated(p.subject.Promises.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))
 	err = t.cleanUp(ctx)
