@@ -178,6 +178,15 @@ else
 	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-smoke -seed 1 -smoke -workers 4
 endif
 
+# Only the operators whose name has this regular expression in it; empty proves all.
+OTHERS ?=
+
+.PHONY: prove-others
+prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
+	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(GO) build -o $(TOOLS)/others ./test/prove/others
+	@$(TOOLS)/others -prover $(TOOLS)/prove -dir $(ARTIFACTS)/prove-others -run '$(OTHERS)'
+
 # The plan that is done again and again, and how many clean runs are looked at.
 BENCH_PLAN  ?= tenant-life:P1:PATCH:/api/v1/namespaces/{acme}-dev:1
 BENCH_CLEAN ?= 200
