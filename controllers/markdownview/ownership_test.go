@@ -45,7 +45,8 @@ func TestOwnerOf(t *testing.T) {
 		}
 	}
 	unsaved := view(func(v *v1beta1.MarkdownView) { v.UID = "" })
-	forged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{ref("", "book", yes)}}}
+	forged := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{ref("",
+		"book", yes)}}}
 	if got := ownerOf(unsaved, forged); got != foreign {
 		t.Errorf("a view without a UID owns nothing, got %s", got)
 	}
