@@ -93,7 +93,8 @@ func TestReconcile_one_child_fails(t *testing.T) {
 		errors.New("namespace is being terminated"))
 	leaving.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "x", errors.New("changed"))
-	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a " +
+		"does not hold the Lease"
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New(message))
 	denied.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
 	for reason, tc := range map[string]struct {

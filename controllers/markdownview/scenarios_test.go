@@ -89,7 +89,8 @@ func deniedWrites() map[string]error {
 		err.ErrStatus.Message, err.ErrStatus.Details.Causes = message, causes
 		return err
 	}
-	fence := "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	fence := "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does " +
+		"not hold the Lease"
 	return map[string]error{
 		"the API server fails": apierrors.NewInternalError(errors.New("etcd")),
 		"a right is missing": forbidden(

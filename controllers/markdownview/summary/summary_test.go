@@ -157,12 +157,14 @@ func TestCheck(t *testing.T) {
 	}{
 		"Good": {
 			reason: "each file is listed, each link leads to one; SUMMARY.md needs no link, and may have one",
-			files:  map[string]string{FileName: "- [S](SUMMARY.md)\n- [A](./a.md#top)\n- [Later]()\n- [Site](https://example.com/x.md)", "a.md": ""},
+			files: map[string]string{FileName: "- [S](SUMMARY.md)\n- [A](./a.md#top)\n- [Later]()\n- " +
+				"[Site](https://example.com/x.md)", "a.md": ""},
 		},
 		"Missing": {
 			reason: "in the order of the links, each once, and what can never be there too",
-			files:  map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- [Out](../c.md)"},
-			want:   Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
+			files: map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- " +
+				"[Out](../c.md)"},
+			want: Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
 		},
 		"Unlisted": {
 			reason: "sorted; a link from another page does not count",

@@ -15,8 +15,9 @@ import (
 // omits the names of the style sheet and the icon, which contain hashes.
 func TestResponsesGolden(t *testing.T) {
 	nested := newMount(t, map[string]string{
-		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n          - [5](5.md)\n",
-		"0.md":       "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
+		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n      " +
+			"    - [5](5.md)\n",
+		"0.md": "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
 	})
 	book, empty := newHandler(t, newMount(t, sample()).dir), newHandler(t, t.TempDir())
 	titled := (&site{books: &bookCache{dir: nested.dir},

@@ -74,11 +74,12 @@ func must(t *testing.T, err error) {
 // sample returns the files of a small book.
 func sample() map[string]string {
 	return map[string]string{
-		"SUMMARY.md": "# The book\n\n- [One](one.md)\n  - [Two](two.md#part)\n- [Later]()\n- [Gone](gone.md)\n\n---\n\n# More\n\n- [Three](three.md)\n- [One again](one.md)\n",
-		"one.md":     "# First page\n\n[two](two.md)\n",
-		"two.md":     "# Second page\n",
-		"three.md":   "# Third page\n",
-		"extra.md":   "# Not listed\n",
+		"SUMMARY.md": "# The book\n\n- [One](one.md)\n  - [Two](two.md#part)\n- [Later]()\n- [Gone](gone.md)\n\n---\n\n# " +
+			"More\n\n- [Three](three.md)\n- [One again](one.md)\n",
+		"one.md":   "# First page\n\n[two](two.md)\n",
+		"two.md":   "# Second page\n",
+		"three.md": "# Third page\n",
+		"extra.md": "# Not listed\n",
 	}
 }
 
