@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"leasehold.dev/test/harness/history"
@@ -15,6 +16,7 @@ type recovery struct {
 	second *activeFault
 	inject func() error
 
+	once  sync.Once
 	began time.Time // guarded by activeFault.mu, as ended is
 	ended time.Time
 }
@@ -29,21 +31,19 @@ func (a *activeFault) prepareSecond(ctx context.Context, plan scenario.Plan) {
 	a.recovery.inject = func() error { return perturbations[t.Perturbation].inject(ctx, second) }
 }
 
-// beginRecovery notes that the fault has killed the replicas that it kills, and injects the second
-// fault. Requests are counted from here on.
+// beginRecovery injects the second fault, as the first has killed the replicas that it kills, and
+// notes that. Requests are counted from here on.
 func (a *activeFault) beginRecovery() {
-	a.mu.Lock()
-	again := !a.recovery.began.IsZero()
-	if !again {
+	a.recovery.once.Do(func() {
+		if a.recovery.second != nil {
+			if err := a.recovery.inject(); err != nil {
+				a.addError(err)
+			}
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
 		a.recovery.began = a.now()
-	}
-	a.mu.Unlock()
-	if again || a.recovery.second == nil {
-		return
-	}
-	if err := a.recovery.inject(); err != nil {
-		a.addError(err)
-	}
+	})
 }
 
 // endRecovery notes that a checkpoint begins, and heals what has not happened by then. A nil
