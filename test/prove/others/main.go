@@ -131,7 +131,6 @@ func (op operator) sweep(ctx context.Context, prover, dir string, output io.Writ
 		return fmt.Errorf("removing the former report: %w", err)
 	}
 	args := append([]string{"-subject", op.file("subject.yaml"), "-dir", dir, "-seed", strconv.Itoa(1)}, op.known.Flags...)
-	//nolint:gosec // the program of this repository, with the flags of its files
 	command := exec.CommandContext(ctx, prover, args...)
 	command.Stdout, command.Stderr = output, output
 	err := command.Run()

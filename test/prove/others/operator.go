@@ -93,7 +93,6 @@ func (op operator) build(ctx context.Context, bin string, output io.Writer) (str
 
 // goTool runs the go command in the operator's folder, and returns what it prints.
 func (op operator) goTool(ctx context.Context, args ...string) ([]byte, error) {
-	//nolint:gosec // the go command with the arguments of this file
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Dir = op.folder
 	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
