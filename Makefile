@@ -147,13 +147,16 @@ PLAN        ?=
 # place of plans. CHANGE is that of a line that such a run has printed.
 EXPLORE     ?= 0
 CHANGE      ?=
+# PAIRS=30m injects a second fault into the recoveries from crashes and stale starts, for that long,
+# in place of plans.
+PAIRS       ?= 0
 # More flags, for example PROVE_FLAGS=-smoke for one plan of each perturbation.
 PROVE_FLAGS ?=
 
 .PHONY: prove
 prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' $(PROVE_FLAGS)
+	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' -pairs '$(PAIRS)' $(PROVE_FLAGS)
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
 MANIFESTS  ?=
@@ -177,6 +180,15 @@ else
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-smoke -seed 1 -smoke -workers 4
 endif
+
+# Only the operators whose name has this regular expression in it; empty proves all.
+OTHERS ?=
+
+.PHONY: prove-others
+prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
+	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(GO) build -o $(TOOLS)/others ./test/prove/others
+	@$(TOOLS)/others -prover $(TOOLS)/prove -dir $(ARTIFACTS)/prove-others -run '$(OTHERS)'
 
 # The plan that is done again and again, and how many clean runs are looked at.
 BENCH_PLAN  ?= tenant-life:P1:PATCH:/api/v1/namespaces/{acme}-dev:1

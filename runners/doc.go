@@ -1,3 +1,3 @@
-// Package runners holds what the manager runs beside its controllers and
-// webhook server. Each runnable states whether only the leader runs it.
+// Package runners contains what the manager runs beside its controllers and webhook server. Each
+// runnable states whether only the leader runs it.
 package runners

@@ -24,16 +24,16 @@ var (
 	_ prometheus.Collector           = (*Inventory)(nil)
 )
 
-// InventorySource counts the objects of one kind by the status of their Ready
-// condition: "True", "False" or "Unknown".
+// InventorySource counts the objects of one kind by the status of their Ready condition: "True",
+// "False" or "Unknown".
 type InventorySource struct {
 	Kind  string
 	Count func(ctx context.Context, reader client.Reader) (map[string]int, error)
 }
 
-// CountByReady is the source for a kind with conditions. An object without a Ready
-// condition counts as Unknown. All three series are always there, so that an
-// alert on one of them can tell zero from nothing.
+// CountByReady returns the source for a kind with conditions. An object without a Ready condition
+// counts as Unknown. All three series always exist, so that an alert can distinguish zero from
+// missing data.
 func CountByReady[T client.Object](
 	kind string, newList func() client.ObjectList, conditionsOf func(T) []metav1.Condition,
 ) InventorySource {
@@ -57,9 +57,8 @@ func CountByReady[T client.Object](
 	}}
 }
 
-// Inventory publishes how many objects there are as the gauge
-// leasehold_objects{kind,ready}. It reads the cache only, and runs on every
-// replica, so that the figures outlive a change of leader.
+// Inventory exposes the numbers of objects as the gauge leasehold_objects{kind,ready}. It reads
+// only the cache, and runs on every replica, so the series continue after a change of the leader.
 type Inventory struct {
 	reader   client.Reader
 	interval time.Duration
@@ -68,11 +67,11 @@ type Inventory struct {
 	gauge    *prometheus.Desc
 
 	mu     sync.Mutex
-	counts map[string]map[string]int // by kind and ready; replaced, never changed
+	counts map[string]map[string]int // by kind and ready; replaced and never modified
 }
 
-// NewInventory registers the gauge with registerer and returns the runnable that
-// fills it at once and then each interval. It is an error to register it twice.
+// NewInventory registers the gauge with registerer. It returns the runnable that counts at its
+// start and then once each interval. A second registration is an error.
 func NewInventory(
 	registerer prometheus.Registerer, reader client.Reader,
 	interval time.Duration, c clock.WithTicker, sources ...InventorySource,
@@ -95,8 +94,8 @@ func NewInventory(
 // NeedLeaderElection reports false: every replica counts.
 func (i *Inventory) NeedLeaderElection() bool { return false }
 
-// Start counts until ctx is done. A kind that cannot be counted is logged and
-// has no series until it can be: no figure is better than an old one.
+// Start counts until ctx is done. If a kind cannot be counted, Start logs the error and removes its
+// series until a count succeeds: no number is better than an old one.
 func (i *Inventory) Start(ctx context.Context) error {
 	ticker := i.clock.NewTicker(i.interval)
 	defer ticker.Stop()
@@ -131,8 +130,7 @@ func (i *Inventory) count(ctx context.Context) {
 // Describe implements prometheus.Collector.
 func (i *Inventory) Describe(descs chan<- *prometheus.Desc) { descs <- i.gauge }
 
-// Collect implements prometheus.Collector. A scrape sees one count or the next,
-// never a mixture.
+// Collect implements prometheus.Collector. A scrape returns the numbers of exactly one count.
 func (i *Inventory) Collect(metrics chan<- prometheus.Metric) {
 	i.mu.Lock()
 	counts := i.counts

@@ -24,7 +24,7 @@ import (
 	"leasehold.dev/runners"
 )
 
-// shelf is a source whose content and error a test sets.
+// shelf is a source whose content and error are set by a test.
 type shelf struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -58,7 +58,7 @@ func expectGauge(t *testing.T, registry *prometheus.Registry, reason string, ser
 	}
 }
 
-func TestInventoryPublishesWhatIsThere(t *testing.T) {
+func TestInventory_counts_objects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logged []string
 		ctx, cancel := context.WithCancel(log.IntoContext(t.Context(), funcr.New(func(name, args string) {
@@ -115,19 +115,20 @@ func TestInventoryPublishesWhatIsThere(t *testing.T) {
 	})
 }
 
-func TestInventoryKeepsItsFiguresWhileStopping(t *testing.T) {
+func TestInventory_keeps_counts_while_stopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		registry := prometheus.NewRegistry()
 		first := true
-		source := runners.InventorySource{Kind: "Tenant", Count: func(ctx context.Context, _ client.Reader) (map[string]int, error) {
-			if first {
-				first = false
-				return map[string]int{"True": 1}, nil
-			}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}}
+		source := runners.InventorySource{Kind: "Tenant",
+			Count: func(ctx context.Context, _ client.Reader) (map[string]int, error) {
+				if first {
+					first = false
+					return map[string]int{"True": 1}, nil
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}
 		inventory, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{}, source)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +146,7 @@ func TestInventoryKeepsItsFiguresWhileStopping(t *testing.T) {
 	})
 }
 
-func TestInventoryRefusesToRegisterTwice(t *testing.T) {
+func TestNewInventory_rejects_second_registration(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	if _, err := runners.NewInventory(registry, nil, time.Minute, clock.RealClock{}); err != nil {
 		t.Fatal(err)
@@ -190,7 +191,8 @@ func TestCountByReady(t *testing.T) {
 		"None": {nil, map[string]int{"True": 0, "False": 0, "Unknown": 0}},
 		"Some": {[]client.Object{
 			tenant("a", ready(metav1.ConditionTrue)),
-			tenant("b", metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue}, ready(metav1.ConditionFalse)),
+			tenant("b", metav1.Condition{Type: v1beta1.ConditionStalled, Status: metav1.ConditionTrue},
+				ready(metav1.ConditionFalse)),
 			tenant("c", ready(metav1.ConditionTrue)),
 			tenant("d", ready(metav1.ConditionUnknown)),
 			tenant("e"),

@@ -9,14 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Ticks returns a runnable that sends an event each interval, which must be positive, and
-// the channel for a source.Channel that receives them. A controller looks by it from time
-// to time at things no watch reports. The events are empty: what is due is the reader's
-// decision. The channel is never closed: a reader leaves with its own context.
+// Ticks returns a runnable that sends an event each interval, and the channel of these events for a
+// source.Channel. The interval must be positive. Controllers use it for checks without a watch. The
+// events are empty: the receiver decides what is due. The channel is never closed; receivers end
+// with their own context.
 //
-// Only the leader ticks: the manager starts a function with the leader's runnables.
+// It runs only on the leader, because the manager runs functions with the leader's runnables.
 func Ticks(interval time.Duration, c clock.WithTicker) (manager.RunnableFunc, <-chan event.GenericEvent) {
-	// Room for one: a tick that no reader has taken yet also stands for those after it.
+	// The capacity is one: a tick that was not received yet also stands for later ones.
 	events := make(chan event.GenericEvent, 1)
 	return func(ctx context.Context) error {
 		ticker := c.NewTicker(interval)
@@ -26,7 +26,7 @@ func Ticks(interval time.Duration, c clock.WithTicker) (manager.RunnableFunc, <-
 			case <-ctx.Done():
 				return nil
 			case <-ticker.C():
-				// Waiting for a reader would hold up the shutdown.
+				// Blocking here would delay the shutdown.
 				select {
 				case events <- event.GenericEvent{}:
 				default:

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTicksComeOnceAnInterval(t *testing.T) {
+func TestTicksOncePerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		run, ticks := runners.Ticks(10*time.Second, clock.RealClock{})
@@ -36,7 +36,7 @@ func TestTicksComeOnceAnInterval(t *testing.T) {
 	})
 }
 
-func TestTicksMergeWithoutAReader(t *testing.T) {
+func TestTicksMergeWithoutReceiver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -57,7 +57,7 @@ func TestTicksMergeWithoutAReader(t *testing.T) {
 	})
 }
 
-func TestTicksStopWithAFullChannel(t *testing.T) {
+func TestTicksStopWithFullChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		run, ticks := runners.Ticks(time.Second, clock.RealClock{})
@@ -80,8 +80,8 @@ func TestTicksStopWithAFullChannel(t *testing.T) {
 	})
 }
 
-// The manager runs what has no choice of its own on the leader only.
-func TestTicksLeaveTheChoiceToTheManager(t *testing.T) {
+// The manager runs runnables without a choice of their own only on the leader.
+func TestTicksRunOnlyOnTheLeader(t *testing.T) {
 	run, _ := runners.Ticks(time.Second, clock.RealClock{})
 	if _, chooses := any(run).(manager.LeaderElectionRunnable); chooses {
 		t.Error("the runnable chooses where it runs, want the manager's default")

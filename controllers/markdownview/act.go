@@ -22,52 +22,52 @@ import (
 
 var errStale = errors.New("the cache is stale")
 
-// outcome is how the step for one child ended.
+// outcome is the result of the step for one child.
 type outcome string
 
 const (
-	inPlace  outcome = "in place" // as it is to be, and nothing had to be done
-	created  outcome = "created"
-	changed  outcome = "changed"
-	awaited  outcome = "awaited"  // on its way out
-	withheld outcome = "withheld" // not ours, or not safe without another
-	failed   outcome = "failed"
+	unchanged outcome = "unchanged" // correct before this reconcile
+	created   outcome = "created"
+	changed   outcome = "changed"
+	waiting   outcome = "waiting"  // terminating; it is created again after its deletion
+	withheld  outcome = "withheld" // foreign, or not safe to write before another child is correct
+	failed    outcome = "failed"
 )
 
-// result is how a reconcile ended.
+// result is the result of a reconcile.
 type result struct {
-	// outcomes by child. There are none where the spec is wrong.
+	// outcomes has an entry for each child. It is empty if the spec is invalid.
 	outcomes map[kind]outcome
-	// foreign are the steps at whose names there is something that is not ours.
+	// foreign are the steps whose names are taken by objects that the view does not own.
 	foreign []step
-	// errs are the failures that a retry may cure.
+	// errs are the errors that a retry may resolve.
 	errs []error
-	// retry is the Conflict or the denial by the fence for which the reconcile is to
-	// be made again; nil if there was none.
+	// retry is a Conflict or a denial by the fence, after which the reconcile runs again. It is nil
+	// if there was none.
 	retry error
-	// leaving: the namespace is on its way out, and the view with it.
-	leaving bool
+	// terminating is true if the namespace, and the view in it, is being deleted.
+	terminating bool
 }
 
-// blocked: something is in the way that no watch will tell the end of.
+// blocked reports whether an object prevents a step and no watch event reports its deletion.
 func (res *result) blocked() bool {
 	for _, out := range res.outcomes {
-		if in(out, awaited, withheld) {
+		if oneOf(out, waiting, withheld) {
 			return true
 		}
 	}
 	return false
 }
 
-// act carries the plan out. One child that fails does not stop the others, but
-// for this: no viewer is made or changed while the content is not ours, as it
-// would show a stranger's.
+// act executes the plan. An error of one child does not stop the others, with one exception: the
+// Deployment is not written while the ConfigMap is not owned, because its Pods would serve foreign
+// content.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want children) *result {
 	res := &result{outcomes: map[kind]outcome{}}
 	for _, s := range p.steps {
-		if s.kind == deployment && !in(res.outcomes[configMap], inPlace, created, changed) {
+		if s.kind == deployment && !oneOf(res.outcomes[configMap], unchanged, created, changed) {
 			res.outcomes[s.kind] = withheld
-			if s.verb == conflict {
+			if s.action == conflict {
 				res.foreign = append(res.foreign, s)
 			}
 			continue
@@ -75,13 +75,13 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want child
 		out, err := r.actOn(ctx, o, s, want)
 		res.outcomes[s.kind] = out
 		switch {
-		case s.verb == conflict:
+		case s.action == conflict:
 			res.foreign = append(res.foreign, s)
 		case err == nil:
 		case apierrors.IsConflict(err), denial.ByFence(err):
 			res.retry = err
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			res.leaving = true
+			res.terminating = true
 		default:
 			res.errs = append(res.errs, fmt.Errorf("writing %s %s: %w", s.kind, s.name, err))
 		}
@@ -89,13 +89,13 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan, want child
 	return res
 }
 
-// actOn carries out one step.
+// actOn executes one step.
 func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, want children) (outcome, error) {
-	switch s.verb {
+	switch s.action {
 	case keep:
-		return inPlace, nil
+		return unchanged, nil
 	case wait:
-		return awaited, nil
+		return waiting, nil
 	case conflict:
 		return withheld, nil
 	}
@@ -110,39 +110,39 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, want chi
 				if err != nil {
 					return nil, err
 				}
-				return bareConfigMap(live, owned.Data, want.configMap.Data), nil
+				return prunedConfigMap(live, owned.Data, want.configMap.Data), nil
 			})
 	case deployment:
 		wrote, err = write(ctx, r, &r.own.deployments, s, o.deployment, &appsv1.Deployment{}, want.deployment,
 			func() *metav1ac.ObjectMetaApplyConfiguration { return want.deployment.ObjectMetaApplyConfiguration },
 			func(live *appsv1.Deployment) (*appsv1.Deployment, error) {
-				return bareDeployment(live, want.deployment, s.differs), nil
+				return prunedDeployment(live, want.deployment, s.differs), nil
 			})
 	default: // service
 		wrote, err = write(ctx, r, &r.own.services, s, o.service, &corev1.Service{}, want.service,
 			func() *metav1ac.ObjectMetaApplyConfiguration { return want.service.ObjectMetaApplyConfiguration },
-			func(live *corev1.Service) (*corev1.Service, error) { return bareService(live, want.service), nil })
+			func(live *corev1.Service) (*corev1.Service, error) { return prunedService(live, want.service), nil })
 	}
 	switch {
 	case err != nil:
 		return failed, err
-	case s.verb == create:
+	case s.action == create:
 		return created, nil
 	case wrote:
 		return changed, nil
 	default:
-		return inPlace, nil
+		return unchanged, nil
 	}
 }
 
-// write makes the child where there is none, and else changes exactly the one
-// that was judged. An apply that changes nothing is none: an admission webhook of
-// others may put back its own value each time.
+// write creates the child if there is none, and otherwise updates exactly the version that decide
+// compared. An apply that changes nothing does not count as a write: a foreign admission webhook
+// may restore its own value each time.
 func write[D apply.Configuration[D], L interface {
 	client.Object
 	comparable
 }](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, s step, live, into L, desired D,
-	stored func() *metav1ac.ObjectMetaApplyConfiguration, bareOf func(L) (L, error),
+	stored func() *metav1ac.ObjectMetaApplyConfiguration, prunedOf func(L) (L, error),
 ) (wrote bool, err error) {
 	var none L
 	before := ""
@@ -150,7 +150,7 @@ func write[D apply.Configuration[D], L interface {
 		before = live.GetResourceVersion()
 	}
 	if s.foreign {
-		if live, err = prune(ctx, r, own, live, into, bareOf); err != nil {
+		if live, err = prune(ctx, r, own, live, into, prunedOf); err != nil {
 			return false, err
 		}
 	}
@@ -171,28 +171,29 @@ func write[D apply.Configuration[D], L interface {
 	return *is.ResourceVersion != before, nil
 }
 
-// prune takes what is of others out of the child that was judged, and returns the child as
-// it is then. It reads the child in full, as the cache does not hold its contents.
+// prune removes the foreign entries from the child that decide compared, and returns the child
+// after that. It reads the whole child, because the cache does not have its contents.
 func prune[L interface {
 	client.Object
 	comparable
-}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, judged, into L, bareOf func(L) (L, error)) (L, error) {
+}](ctx context.Context, r *Reconciler, own *reconciler.ReadYourWrites, judged, into L,
+	prunedOf func(L) (L, error)) (L, error) {
 	var none L
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(judged), into); err != nil && !apierrors.IsNotFound(err) {
-		return none, fmt.Errorf("reading it in full: %w", err)
+		return none, fmt.Errorf("reading the whole child: %w", err)
 	}
 	if into.GetUID() != judged.GetUID() || into.GetResourceVersion() != judged.GetResourceVersion() {
 		return none, apierrors.NewConflict(schema.GroupResource{}, judged.GetName(), errStale)
 	}
-	bare, err := bareOf(into)
-	if err != nil || bare == none {
+	pruned, err := prunedOf(into)
+	if err != nil || pruned == none {
 		return into, err
 	}
-	if err := apply.Patch(ctx, r.Client, bare, into); err != nil {
+	if err := apply.Patch(ctx, r.Client, pruned, into); err != nil {
 		return none, err
 	}
-	own.Observe(bare)
-	return bare, nil
+	own.Observe(pruned)
+	return pruned, nil
 }
 
-func in[T comparable](one T, of ...T) bool { return slices.Contains(of, one) }
+func oneOf[T comparable](one T, of ...T) bool { return slices.Contains(of, one) }

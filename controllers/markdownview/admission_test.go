@@ -12,7 +12,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestAdmissionGolden records the exact answers of the webhooks to creations.
+// TestAdmissionGolden compares the webhooks' responses to creations with testdata/admission.txt.
 func TestAdmissionGolden(t *testing.T) {
 	many, odd := files{"SUMMARY.md": ""}, files{"SUMMARY.md": ""}
 	for i := range 6 {
@@ -22,7 +22,7 @@ func TestAdmissionGolden(t *testing.T) {
 	delete(odd, "5.md")
 	delete(odd, "4.md")
 	cases := map[string]func(*v1beta1.MarkdownView){
-		"all is well":       func(*v1beta1.MarkdownView) {},
+		"valid":             func(*v1beta1.MarkdownView) {},
 		"no files":          showing(nil),
 		"no SUMMARY.md":     showing(files{"a.md": ""}),
 		"a folder":          showing(files{"SUMMARY.md": "", "a/b.md": ""}),

@@ -13,10 +13,10 @@ import (
 	"leasehold.dev/controllers/internal/slimcache"
 )
 
-// CacheByObject has the cache keep of views and of their children what a reconcile that
-// changes nothing reads: metadata, status and a digest, some 2 KiB each, whatever users put
-// into them. Of the children's kinds it keeps only objects that carry our label. The
-// options are part of the digest of a view.
+// CacheByObject limits what the cache stores of views and their children to the fields that a
+// reconcile reads when it changes nothing: metadata, status and a digest. That is about 2 KiB each,
+// whatever users write into them. Of the children's kinds it stores only objects with the
+// operator's label. The options are part of the digest of a view.
 func CacheByObject(o Options) map[client.Object]cache.ByObject {
 	labelled := labels.SelectorFromSet(labels.Set{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})
 	return map[client.Object]cache.ByObject{
@@ -30,7 +30,7 @@ func CacheByObject(o Options) map[client.Object]cache.ByObject {
 func slimView(in any, defaultImage string) (any, error) {
 	v, ok := in.(*v1beta1.MarkdownView)
 	if !ok {
-		return in, nil // a tombstone, whose object is slim
+		return in, nil // a tombstone, whose object has been transformed before
 	}
 	d, err := desiredBy(v, defaultImage)
 	if err != nil {
@@ -91,8 +91,8 @@ func slimService(in any) (any, error) {
 	return slim, setDigest(slim, d)
 }
 
-// slimMeta is the metadata that is read of views and children. Nothing else of it is ever
-// written: a status has a patch of its own, and a child is applied.
+// slimMeta returns the metadata that reconciles read of views and children. It is never written
+// back: the status has a patch of its own, and children are applied.
 func slimMeta(o metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),

@@ -20,12 +20,12 @@ import (
 	"leasehold.dev/controllers/internal/apply"
 )
 
-// cached is an observation as the cache of the manager would give it.
-func cached(t testing.TB, o *observation) *observation {
+// cachedObservation returns an observation with the objects as the manager's cache stores them.
+func cachedObservation(t testing.TB, o *observation) *observation {
 	t.Helper()
 	out := *o
 	out.view = slim(t, o.view)
-	out.want = asked(t, out.view)
+	out.want = desiredOf(t, out.view)
 	if o.configMap != nil {
 		out.configMap = slim(t, o.configMap)
 	}
@@ -38,7 +38,7 @@ func cached(t testing.TB, o *observation) *observation {
 	return &out
 }
 
-// slim applies the transform of the cache, twice: a reflector does so with what it streams.
+// slim applies the cache's transform twice, as a reflector does with streamed objects.
 func slim[T client.Object](t testing.TB, o T) T {
 	t.Helper()
 	for kind, by := range CacheByObject(Options{DefaultViewerImage: defaultImage}) {
@@ -58,18 +58,20 @@ func slim[T client.Object](t testing.TB, o T) T {
 	return o
 }
 
-// The largest objects that an API server stores, with everything in them that a user
-// chooses, are a few KiB in the cache.
-func TestCacheKeepsNoContents(t *testing.T) {
+// The cache stores a few KiB of the largest objects that an API server accepts, whatever users
+// write into them.
+func TestCacheHasNoContents(t *testing.T) {
 	long := strings.Repeat("x", 256<<10)
 	stuffed := func(o metav1.Object) {
 		o.SetAnnotations(map[string]string{"example.com/a": long, v1beta1.AnnotationTenantUID: long})
 		o.SetFinalizers([]string{"example.com/" + long})
 		var owners []metav1.OwnerReference
 		for i := range 1000 {
-			owners = append(owners, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "MarkdownView", Name: fmt.Sprint(i, long[:100])})
+			owners = append(owners, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "MarkdownView",
+				Name: fmt.Sprint(i, long[:100])})
 		}
-		o.SetOwnerReferences(append(owners, metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: "u", Controller: new(true)}))
+		o.SetOwnerReferences(append(owners,
+			metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: "u", Controller: new(true)}))
 		for i := range 200 {
 			all := maps.Clone(o.GetLabels())
 			if all == nil {
@@ -79,7 +81,7 @@ func TestCacheKeepsNoContents(t *testing.T) {
 			o.SetLabels(all)
 		}
 	}
-	o := applied(t, view(showing(ofSize(v1beta1.MaxMarkdownBytes)), func(v *v1beta1.MarkdownView) {
+	o := appliedObservation(t, view(showing(ofSize(v1beta1.MaxMarkdownBytes)), func(v *v1beta1.MarkdownView) {
 		v.Spec.ViewerArgs = slices.Repeat([]v1beta1.ViewerArg{v1beta1.ViewerArg(long[:1024])}, 32)
 	}))
 	o.configMap.BinaryData = map[string][]byte{"b": []byte(long)}
@@ -90,7 +92,7 @@ func TestCacheKeepsNoContents(t *testing.T) {
 	for _, object := range []client.Object{o.view, o.configMap, o.deployment, o.service} {
 		stuffed(object)
 	}
-	c := cached(t, o)
+	c := cachedObservation(t, o)
 	for _, object := range []client.Object{c.view, c.configMap, c.deployment, c.service} {
 		text, err := json.Marshal(object)
 		if err != nil {
@@ -105,8 +107,8 @@ func TestCacheKeepsNoContents(t *testing.T) {
 	}
 }
 
-// What is decided from the cache is what would be decided from the objects in full.
-func TestCacheGivesTheSameDecision(t *testing.T) {
+// A decision from cached objects equals the decision from complete objects.
+func TestDecide_equal_from_cache_and_live_objects(t *testing.T) {
 	now := metav1.Now()
 	for reason, change := range map[string]func(*observation){
 		"nothing":           func(*observation) {},
@@ -116,8 +118,8 @@ func TestCacheGivesTheSameDecision(t *testing.T) {
 		"a binary added":    func(o *observation) { o.configMap.BinaryData = map[string][]byte{"b": nil} },
 		"a label":           func(o *observation) { takenOver(o.service, "f:app.kubernetes.io/part-of") },
 		"an owner":          func(o *observation) { o.configMap.OwnerReferences = nil },
-		"a former view's":   func(o *observation) { o.deployment.OwnerReferences[0].UID = "former" },
-		"on its way out":    func(o *observation) { o.service.DeletionTimestamp = &now },
+		"a predecessor's":   func(o *observation) { o.deployment.OwnerReferences[0].UID = "former" },
+		"terminating":       func(o *observation) { o.service.DeletionTimestamp = &now },
 		"no field owners":   func(o *observation) { o.deployment.ManagedFields = nil },
 		"a forged digest":   func(o *observation) { o.configMap.ManagedFields = nil; o.configMap.Data["a.md"] = "forged" },
 		"a container added": func(o *observation) { addContainer(o.deployment) },
@@ -129,36 +131,37 @@ func TestCacheGivesTheSameDecision(t *testing.T) {
 		},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			o := applied(t, view())
+			o := appliedObservation(t, view())
 			change(o)
-			full, fromCache := decided(t, o), decided(t, cached(t, o))
-			if verbs(full) != verbs(fromCache) {
-				t.Errorf("from the cache %v, in full %v", verbs(fromCache), verbs(full))
+			full, fromCache := decided(t, o), decided(t, cachedObservation(t, o))
+			if actions(full) != actions(fromCache) {
+				t.Errorf("from the cache %v, from the objects %v", actions(fromCache), actions(full))
 			}
 		})
 	}
 }
 
-// A default of the operator, such as one with a security fix, reaches views that are stored,
-// and leaves alone what users have set.
-func TestAnotherDefaultImageReachesViews(t *testing.T) {
-	for image, want := range map[string][3]verb{"": {keep, update, keep}, "own:1": {keep, keep, keep}} {
-		o := applied(t, view(func(v *v1beta1.MarkdownView) { v.Spec.ViewerImage = image }))
+// A new default image, such as one with a security fix, reaches existing views. It does not replace
+// an image that a user has set.
+func TestDefaultImage_changes_existing_views(t *testing.T) {
+	for image, want := range map[string][3]action{"": {keep, update, keep}, "own:1": {keep, keep, keep}} {
+		o := appliedObservation(t, view(func(v *v1beta1.MarkdownView) { v.Spec.ViewerImage = image }))
 		var err error
 		if o.want, err = desiredBy(o.view, "leasehold-viewer:fixed"); err != nil {
 			t.Fatal(err)
 		}
-		if got := verbs(decided(t, o)); got != want {
+		if got := actions(decided(t, o)); got != want {
 			t.Errorf("image %q: got %v, want %v", image, got, want)
 		}
 	}
 }
 
-// takenOver has others own a field that we applied.
+// takenOver transfers an applied field to another field manager.
 func takenOver(o client.Object, path string) {
 	fields := o.GetManagedFields()
 	text := fields[0].FieldsV1.GetRawString()
-	fields[0].FieldsV1.SetRawString(strings.Replace(strings.Replace(text, `"`+path+`":{},`, "", 1), `,"`+path+`":{}`, "", 1))
+	fields[0].FieldsV1.SetRawString(strings.Replace(strings.Replace(text, `"`+path+`":{},`, "", 1),
+		`,"`+path+`":{}`, "", 1))
 	o.SetManagedFields(fields)
 }
 
@@ -166,48 +169,54 @@ func addContainer(d *appsv1.Deployment) {
 	d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "miner"})
 }
 
-// Fields that are recorded as this operator's may be so by a forged field manager, or be
-// anything: the decision must not fail on them.
-func TestDigestOfForgedFieldOwners(t *testing.T) {
+// Any user can forge this operator's field manager, with any fields. The decision must not fail
+// because of that.
+func TestDigest_forged_field_managers(t *testing.T) {
 	forged := func(o client.Object, fields string) {
 		o.SetManagedFields([]metav1.ManagedFieldsEntry{{
-			Manager: string(apply.FieldOwner), Operation: metav1.ManagedFieldsOperationApply, APIVersion: o.GetObjectKind().GroupVersionKind().GroupVersion().String(),
+			Manager: string(apply.FieldOwner), Operation: metav1.ManagedFieldsOperationApply,
+			APIVersion: o.GetObjectKind().GroupVersionKind().GroupVersion().String(),
 			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}})
 	}
-	o := applied(t, view())
+	o := appliedObservation(t, view())
 	addContainer(o.deployment)
 	o.deployment.APIVersion, o.service.APIVersion, o.configMap.APIVersion = "apps/v1", "v1", "v1"
-	forged(o.deployment, `{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"viewer\"}":{"f:ports":{"k:{\"containerPort\":3000,\"protocol\":\"TCP\"}":{}}}}}}}}`)
+	forged(o.deployment,
+		`{"f:spec":{"f:template":{"f:spec":{"f:containers":{"k:{\"name\":\"viewer\"}":{"f:ports":{"k:{\"containerPort\":3000,\"protocol\":\"TCP\"}":{}}}}}}}}`)
 	forged(o.service, `{"f:spec":{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{}}}}`)
 	forged(o.configMap, `{"f:data":{}}`)
-	if got := verbs(decided(t, cached(t, o))); got != [3]verb{update, update, update} {
-		t.Errorf("got %v, want all put right", got)
+	if got := actions(decided(t, cachedObservation(t, o))); got != [3]action{update, update, update} {
+		t.Errorf("got %v, want all corrected", got)
 	}
-	for _, fields := range []string{`{"f:spec":{}}`, `{"f:spec":{"f:template":{}}}`, `{"f:spec":{"f:template":{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}}}`} {
+	for _, fields := range []string{`{"f:spec":{}}`, `{"f:spec":{"f:template":{}}}`,
+		`{"f:spec":{"f:template":{"f:metadata":{"f:labels":{"f:app.kubernetes.io/name":{}}}}}}`} {
 		forged(o.deployment, fields)
-		if got := verbs(decided(t, cached(t, o))); got != [3]verb{update, update, update} {
-			t.Errorf("fields %s: got %v, want all put right", fields, got)
+		if got := actions(decided(t, cachedObservation(t, o))); got != [3]action{update, update, update} {
+			t.Errorf("fields %s: got %v, want all corrected", fields, got)
 		}
 	}
 }
 
-// What the status of a view reports of its Deployment passes the cache unchanged.
-func TestCacheKeepsTheRollout(t *testing.T) {
-	d := applied(t, view()).deployment
-	progressing := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "R", Message: "M"}
+// The cache keeps all fields of the Deployment that the status of a view reports.
+func TestCacheKeepsRolloutStatus(t *testing.T) {
+	d := appliedObservation(t, view()).deployment
+	progressing := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse,
+		Reason: "R", Message: "M"}
 	want := appsv1.DeploymentStatus{
-		ObservedGeneration: 7, Replicas: 6, UpdatedReplicas: 5, AvailableReplicas: 4, Conditions: []appsv1.DeploymentCondition{progressing},
+		ObservedGeneration: 7, Replicas: 6, UpdatedReplicas: 5, AvailableReplicas: 4,
+		Conditions: []appsv1.DeploymentCondition{progressing},
 	}
 	d.Status = *want.DeepCopy()
 	d.Status.ReadyReplicas, d.Status.UnavailableReplicas = 3, 2
-	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}, progressing}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue},
+		progressing}
 	if diff := cmp.Diff(want, slim(t, d).Status); diff != "" {
 		t.Errorf("the status in the cache (-want +got):\n%s", diff)
 	}
 }
 
-func TestCacheHoldsTheChildren(t *testing.T) {
-	o := applied(t, view())
+func TestCacheSelectsChildren(t *testing.T) {
+	o := appliedObservation(t, view())
 	selected := 0
 	for object, by := range CacheByObject(Options{}) {
 		var child client.Object
@@ -231,7 +240,7 @@ func TestCacheHoldsTheChildren(t *testing.T) {
 	}
 	for _, transform := range []func(any) (any, error){slimConfigMap, slimDeployment, slimService} {
 		if same, err := transform("a tombstone"); err != nil || same != "a tombstone" {
-			t.Errorf("got %v, %v, want what is no object as it is", same, err)
+			t.Errorf("got %v, %v, want the same value", same, err)
 		}
 	}
 	var _ runtime.Object = o.view

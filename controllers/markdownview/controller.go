@@ -1,9 +1,9 @@
-// Package markdownview is the MarkdownView kind: its controller and
-// webhooks. Its package viewer is the page server.
+// Package markdownview implements the controller and the webhook of the MarkdownView kind. Its
+// package viewer is the web server of the pages.
 //
-// A reconcile goes: observe (read into one struct), decide (pure), act (apply),
-// report (one status write, events on transitions). There is no finalizer: what
-// a MarkdownView owns is the garbage collector's to remove, by owner reference.
+// A reconcile runs these steps in order: observe (read into one struct), decide (pure), act
+// (apply), report (one status write, events on transitions). There is no finalizer: the garbage
+// collector deletes the children of a MarkdownView by their owner references.
 package markdownview
 
 import (
@@ -29,47 +29,47 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// askAgain is how often it is asked whether what is in the way has gone. No
-// watch tells: the cache holds only what carries our label.
-const askAgain = 30 * time.Second
+// blockedPeriod bounds the pause before a blocked view is reconciled again. The cache holds only
+// objects with the operator's label, so no watch event reports the deletion of a foreign one.
+const blockedPeriod = 30 * time.Second
 
-// maxContents is how many reconciles may hold the content of a view at once, each of them
-// several copies of it. The others wait.
+// maxContents bounds the reconciles that hold the content of a view at the same time. Each of them
+// has several copies of it. The others wait.
 const maxContents = 2
 
-// Reconciler makes the world agree with a MarkdownView. Make it with New.
+// Reconciler reconciles MarkdownViews. New returns a valid one.
 type Reconciler struct {
 	Client client.Client
-	// Live reads past the cache, which does not hold what is not ours.
+	// Live reads from the API server. The cache does not hold foreign objects and contents.
 	Live     client.Reader
 	Recorder events.EventRecorder
 	Options  Options
 	Clock    clock.PassiveClock
 
 	available *prometheus.GaugeVec
-	// contents has a place for each reconcile that holds the content of a view.
+	// contents has one slot for each reconcile that may hold the content of a view.
 	contents *semaphore.Weighted
-	// looks holds when each view, by key, was last reconciled by this process.
-	looks sync.Map
-	// own are this process's last writes, by kind.
+	// lastReconciled maps the key of a view to the time.Time of its last reconcile in this process.
+	lastReconciled sync.Map
+	// own holds the resource versions of this process's writes, by kind.
 	own struct {
 		views                             reconciler.State
 		configMaps, deployments, services reconciler.ReadYourWrites
 	}
 }
 
-// Reconcile reconciles one MarkdownView.
+// Reconcile implements reconcile.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own.views, req.NamespacedName, &v1beta1.MarkdownView{},
 		func() { r.forget(req.NamespacedName) },
 		func(ctx context.Context, v *v1beta1.MarkdownView) (ctrl.Result, error) {
-			// What it owns goes with it. Making that anew would only keep it from going.
+			// The garbage collector deletes the children. Creating them again would block it.
 			if !v.DeletionTimestamp.IsZero() {
 				return ctrl.Result{}, nil
 			}
 			result, err := r.reconcile(ctx, v)
 			if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-				r.looks.Store(req.NamespacedName, r.Clock.Now())
+				r.lastReconciled.Store(req.NamespacedName, r.Clock.Now())
 			}
 			return result, err
 		})
@@ -89,12 +89,11 @@ func (r *Reconciler) reconcile(ctx context.Context, v *v1beta1.MarkdownView) (ct
 		return ctrl.Result{}, err
 	}
 	reporting.Flush(r.Recorder, v, corrections(o, p, res))
-	if res.leaving {
+	if res.terminating {
 		return ctrl.Result{}, nil
 	}
-	// What was refused because it had changed meanwhile, or because another
-	// replica leads, says nothing about the view; the reconcile that follows at once
-	// will have seen the change.
+	// A Conflict or a denial by the fence is no failure of the view, so the status does not report
+	// it. The next reconcile follows at once and reads the change.
 	if res.retry != nil {
 		return ctrl.Result{}, res.retry
 	}
@@ -105,13 +104,13 @@ func (r *Reconciler) reconcile(ctx context.Context, v *v1beta1.MarkdownView) (ct
 		return ctrl.Result{}, kerrors.NewAggregate(res.errs)
 	}
 	if res.blocked() {
-		return ctrl.Result{RequeueAfter: min(askAgain, r.Options.SyncPeriod)}, nil
+		return ctrl.Result{RequeueAfter: min(blockedPeriod, r.Options.SyncPeriod)}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// carryOut reads what the view shows, which the cache does not hold, and acts on the plan.
-// A plan that changes nothing needs no contents.
+// carryOut reads the content of the view, which the cache does not hold, and executes the plan. A
+// plan that writes nothing needs no content.
 func (r *Reconciler) carryOut(ctx context.Context, o *observation, p plan) (*result, error) {
 	if !p.writes() {
 		return r.act(ctx, o, p, children{}), nil
@@ -120,28 +119,29 @@ func (r *Reconciler) carryOut(ctx context.Context, o *observation, p plan) (*res
 		return nil, fmt.Errorf("waiting to read the content: %w", err)
 	}
 	defer r.contents.Release(1)
-	live, err := r.stillWanted(ctx, o.view)
+	live, err := r.readUnchanged(ctx, o.view)
 	if err != nil {
 		return nil, err
 	}
 	return r.act(ctx, o, p, render(live, r.Options.DefaultViewerImage)), nil
 }
 
-// stillWanted makes sure of the view before something is made or changed for it, and returns
-// it in full. A cache that is late would have us put back what the garbage collector
-// removes, or roll out what the view showed before.
-func (r *Reconciler) stillWanted(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
+// readUnchanged reads the whole view before a child is written, and returns a Conflict if the view
+// has changed since the cached state. With a stale cache the operator would create again what the
+// garbage collector deletes, or roll out an old content.
+func (r *Reconciler) readUnchanged(ctx context.Context, v *v1beta1.MarkdownView) (*v1beta1.MarkdownView, error) {
 	live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(v), &v1beta1.MarkdownView{})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading markdownview: %w", err)
 	case live == nil || live.UID != v.UID || live.Generation != v.Generation || !live.DeletionTimestamp.IsZero():
-		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(), v.Name, errStale)
+		return nil, apierrors.NewConflict(v1beta1.GroupVersion.WithResource("markdownviews").GroupResource(),
+			v.Name, errStale)
 	}
 	return live, nil
 }
 
-// report writes the status if it changed, and then records what that was worth.
+// report writes the status if it changed, and records events for the transitions.
 func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *result) error {
 	v := o.view
 	before := v.DeepCopy()
@@ -160,9 +160,9 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	return nil
 }
 
-// forget drops all that is known of a view that is gone.
+// forget drops the state of a deleted view.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.looks.Delete(key)
+	r.lastReconciled.Delete(key)
 	r.own.configMaps.Forget(types.NamespacedName{Namespace: key.Namespace, Name: contentPrefix + key.Name})
 	r.own.deployments.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})
 	r.own.services.Forget(types.NamespacedName{Namespace: key.Namespace, Name: viewerPrefix + key.Name})

@@ -32,48 +32,52 @@ import (
 
 var request = ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "book"}}
 
-// world is a Reconciler on a fake API server that has an answer for each apply
-// by the kind of the child, and what was asked of it.
-type world struct {
+// fixture is a Reconciler on a fake API server. It returns answers for applies by the child's kind,
+// and records the writes.
+type fixture struct {
 	*Reconciler
 	client  client.WithWatch
 	answers map[string]error
 	writes  []string
 }
 
-func newWorld(t *testing.T, objects ...client.Object) *world {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
-	w := &world{answers: map[string]error{}}
-	w.client = fakeBuilder(t, objects...).WithStatusSubresource(&v1beta1.MarkdownView{}).WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			kind := *o.(interface{ GetKind() *string }).GetKind()
-			w.writes = append(w.writes, kind)
-			if err := w.answers[kind]; err != nil {
-				return err
-			}
-			return c.Apply(ctx, o, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			w.writes = append(w.writes, sub)
-			if err := w.answers[sub]; err != nil {
-				return err
-			}
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
-		},
-	}).Build()
+	w := &fixture{answers: map[string]error{}}
+	w.client = fakeBuilder(t, objects...).WithStatusSubresource(&v1beta1.MarkdownView{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+				opts ...client.ApplyOption) error {
+				kind := *o.(interface{ GetKind() *string }).GetKind()
+				w.writes = append(w.writes, kind)
+				if err := w.answers[kind]; err != nil {
+					return err
+				}
+				return c.Apply(ctx, o, opts...)
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
+				w.writes = append(w.writes, sub)
+				if err := w.answers[sub]; err != nil {
+					return err
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
 	available, err := newAvailable(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{
 		Client: w.client, Live: w.client, Recorder: events.NewFakeRecorder(100), available: available,
-		Options: Options{DefaultViewerImage: defaultImage, SyncPeriod: time.Minute}, Clock: testingclock.NewFakePassiveClock(epoch),
+		Options:  Options{DefaultViewerImage: defaultImage, SyncPeriod: time.Minute},
+		Clock:    testingclock.NewFakePassiveClock(epoch),
 		contents: semaphore.NewWeighted(maxContents),
 	}
 	return w
 }
 
-func (w *world) status(t *testing.T) v1beta1.MarkdownViewStatus {
+func (w *fixture) status(t *testing.T) v1beta1.MarkdownViewStatus {
 	t.Helper()
 	v := &v1beta1.MarkdownView{}
 	if err := w.client.Get(t.Context(), request.NamespacedName, v); err != nil {
@@ -82,13 +86,15 @@ func (w *world) status(t *testing.T) v1beta1.MarkdownViewStatus {
 	return v.Status
 }
 
-// What a child that fails does to the others is told by which were tried.
-func TestOneChildThatFails(t *testing.T) {
+// The recorded writes show which children an error of one child affects.
+func TestReconcile_one_child_fails(t *testing.T) {
 	refused := apierrors.NewInternalError(errors.New("etcd"))
-	leaving := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New("namespace is being terminated"))
+	leaving := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x",
+		errors.New("namespace is being terminated"))
 	leaving.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "x", errors.New("changed"))
-	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a " +
+		"does not hold the Lease"
 	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "x", errors.New(message))
 	denied.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
 	for reason, tc := range map[string]struct {
@@ -98,19 +104,21 @@ func TestOneChildThatFails(t *testing.T) {
 		fails   bool
 		ready   string
 	}{
-		"the content: no viewer without it, but its address": {map[string]error{"ConfigMap": refused, "Service": refused},
+		"the ConfigMap: no Deployment without it, but the Service": {map[string]error{"ConfigMap": refused,
+			"Service": refused},
 			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{}, true, v1beta1.ReasonReconcileFailed},
-		"the content, by a conflict: look again": {map[string]error{"ConfigMap": conflict, "Service": refused},
+		"the ConfigMap, by a Conflict: reconcile again": {map[string]error{"ConfigMap": conflict, "Service": refused},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
-		"all, by the fence, as another replica leads: nothing is said": {map[string]error{"ConfigMap": denied, "Service": denied},
+		"all, by the fence, as another replica leads: no report": {map[string]error{"ConfigMap": denied, "Service": denied},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
-		"the status, by the fence: it is written with the next reconcile": {map[string]error{"ConfigMap": refused, "Service": refused, "status": denied},
+		"the status, by the fence: it is written with the next reconcile": {map[string]error{"ConfigMap": refused,
+			"Service": refused, "status": denied},
 			[]string{"ConfigMap", "Service", "status"}, ctrl.Result{RequeueAfter: reconciler.RetryAfterConflict}, false, ""},
-		"all, since the namespace goes: nothing is said": {map[string]error{"ConfigMap": leaving, "Service": leaving},
+		"all, as the namespace terminates: no report": {map[string]error{"ConfigMap": leaving, "Service": leaving},
 			[]string{"ConfigMap", "Service"}, ctrl.Result{}, false, ""},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			w := newWorld(t, view())
+			w := newFixture(t, view())
 			w.answers = tc.answers
 			result, err := w.Reconcile(t.Context(), request)
 			if result != tc.result || (err != nil) != tc.fails {
@@ -121,10 +129,11 @@ func TestOneChildThatFails(t *testing.T) {
 			}
 			ready := ""
 			if conditions := w.status(t).Conditions; len(conditions) > 0 {
-				ready = conditions[slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == v1beta1.ConditionReady })].Reason
+				ready = conditions[slices.IndexFunc(conditions,
+					func(c metav1.Condition) bool { return c.Type == v1beta1.ConditionReady })].Reason
 			}
 			if ready != tc.ready {
-				t.Errorf("Ready because of %q, want %q", ready, tc.ready)
+				t.Errorf("the reason of Ready is %q, want %q", ready, tc.ready)
 			}
 			if told := len(w.Recorder.(*events.FakeRecorder).Events); (told > 0) != (tc.ready != "") {
 				t.Errorf("%d events, want some only where a status was written", told)
@@ -133,18 +142,19 @@ func TestOneChildThatFails(t *testing.T) {
 	}
 }
 
-// A new view costs one live read, of its content.
-func TestLiveReadsOfANewView(t *testing.T) {
-	w := newWorld(t, view())
+// The one live read of a new view is for its content.
+func TestNewViewNeedsOneLiveRead(t *testing.T) {
+	w := newFixture(t, view())
 	var reads []string
 	w.Live = interceptor.NewClient(w.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+			opts ...client.GetOption) error {
 			reads = append(reads, fmt.Sprintf("%T", into))
 			return c.Get(ctx, key, into, opts...)
 		},
 	})
 	if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) {
-		t.Fatalf("got %v, %v, want no other reconcile: watches tell what happens next", result, err)
+		t.Fatalf("got %v, %v, want no requeue: watch events follow", result, err)
 	}
 	if diff := cmp.Diff([]string{"*v1beta1.MarkdownView"}, reads); diff != "" {
 		t.Errorf("live reads (-want +got):\n%s", diff)
@@ -154,19 +164,20 @@ func TestLiveReadsOfANewView(t *testing.T) {
 	}
 }
 
-// No watch shows the end of what is in the way, so a blocked view is reconciled again soon,
-// and not after the sync period.
-func TestABlockedViewIsReconciledAgainSoon(t *testing.T) {
+// No watch event reports the deletion of a foreign object. So a blocked view is reconciled again
+// before the sync period ends.
+func TestBlockedViewIsRequeued(t *testing.T) {
 	stranger := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: viewerPrefix + "book"}}
 	known := func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 }
-	for period, want := range map[time.Duration]time.Duration{10 * time.Minute: 30 * time.Second, 5 * time.Second: 5 * time.Second} {
-		w := newWorld(t, view(known), stranger.DeepCopy())
+	for period, want := range map[time.Duration]time.Duration{10 * time.Minute: 30 * time.Second,
+		5 * time.Second: 5 * time.Second} {
+		w := newFixture(t, view(known), stranger.DeepCopy())
 		w.Options.SyncPeriod = period
 		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != want {
-			t.Errorf("with a period of %s: got %v, %v, want another look after %s", period, result, err, want)
+			t.Errorf("with a period of %s: got %v, %v, want a requeue after %s", period, result, err, want)
 		}
-		if got := told(w.status(t)); got["Stalled"] != "True ChildConflict" {
-			t.Errorf("it must be blocked: %v", got)
+		if got := conditionsOf(w.status(t)); got["Stalled"] != "True ChildConflict" {
+			t.Errorf("got %v, want a blocked view", got)
 		}
 	}
 }
@@ -176,19 +187,20 @@ func TestABlockedViewIsReconciledAgainSoon(t *testing.T) {
 func TestBlockedViewNamesEveryForeignChild(t *testing.T) {
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 	known := func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 }
-	w := newWorld(t, view(known), &corev1.ConfigMap{ObjectMeta: meta("markdowns-book")},
+	w := newFixture(t, view(known), &corev1.ConfigMap{ObjectMeta: meta("markdowns-book")},
 		&appsv1.Deployment{ObjectMeta: meta("viewer-book")}, &corev1.Service{ObjectMeta: meta("viewer-book")})
 	if _, err := w.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	const want = "configmap markdowns-book, deployment viewer-book, service viewer-book exists and does not belong"
-	if ready := reporting.FindCondition(w.status(t).Conditions, v1beta1.ConditionReady); !strings.Contains(ready.Message, want) {
+	if ready := reporting.FindCondition(w.status(t).Conditions,
+		v1beta1.ConditionReady); !strings.Contains(ready.Message, want) {
 		t.Errorf("message %q, want %q in it", ready.Message, want)
 	}
 }
 
-// What was refused because the cache of a child is late is not sent again on its word.
-func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
+// After a Conflict because of a stale cache, the next reconcile does not decide from the cache.
+func TestChildrenAreReadLiveAfterConflict(t *testing.T) {
 	content := func(version string) *corev1.ConfigMap {
 		v := view()
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
@@ -196,9 +208,10 @@ func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(v, v1beta1.GroupVersion.WithKind("MarkdownView"))},
 		}}
 	}
-	w := newWorld(t, view(), content("5"))
+	w := newFixture(t, view(), content("5"))
 	w.Live = fakeBuilder(t, view(), content("7")).Build()
-	w.answers["ConfigMap"] = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, content("").Name, errors.New("changed"))
+	w.answers["ConfigMap"] = apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, content("").Name,
+		errors.New("changed"))
 	for i, want := range []string{"5", "7"} {
 		o, err := w.observe(t.Context(), view())
 		if err != nil {
@@ -213,9 +226,9 @@ func TestAfterAConflictChildrenAreReadPastTheCache(t *testing.T) {
 	}
 }
 
-// A Deployment that the cache does not hold yet is read past it. When the cache comes to hold
-// it as it was before that, the page that is served is not reported as not served.
-func TestACacheDoesNotGoBackBehindALiveRead(t *testing.T) {
+// A Deployment that is not in the cache yet is read live. Later the cache has an older version of
+// it, from before its viewers were available. The status must not change back.
+func TestCacheIsNotOlderThanLiveRead(t *testing.T) {
 	started := view(func(v *v1beta1.MarkdownView) { v.Status.ObservedGeneration = 1 })
 	child := func(version string, available int32) *appsv1.Deployment {
 		return &appsv1.Deployment{
@@ -223,7 +236,7 @@ func TestACacheDoesNotGoBackBehindALiveRead(t *testing.T) {
 			Status:     appsv1.DeploymentStatus{AvailableReplicas: available},
 		}
 	}
-	w := newWorld(t, started)
+	w := newFixture(t, started)
 	w.Live = fakeBuilder(t, started, child("7", 1)).Build()
 	for i, cached := range []client.Object{nil, child("5", 0), child("7", 1), child("8", 0)} {
 		objects := []client.Object{started}
@@ -245,107 +258,110 @@ func TestACacheDoesNotGoBackBehindALiveRead(t *testing.T) {
 	}
 }
 
-func TestAViewThatGoes(t *testing.T) {
-	t.Run("is left alone", func(t *testing.T) {
-		w := newWorld(t, view(func(v *v1beta1.MarkdownView) {
+func TestDeletedView(t *testing.T) {
+	t.Run("is not changed", func(t *testing.T) {
+		w := newFixture(t, view(func(v *v1beta1.MarkdownView) {
 			v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{metav1.FinalizerDeleteDependents}
 		}))
 		if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) || len(w.writes) > 0 {
 			t.Errorf("got %v, %v and the writes %v, want nothing", result, err, w.writes)
 		}
 	})
-	t.Run("is forgotten when it is gone", func(t *testing.T) {
-		w := newWorld(t)
+	t.Run("is dropped after its deletion", func(t *testing.T) {
+		w := newFixture(t)
 		w.available.WithLabelValues("ns", "book").Set(1)
 		w.available.WithLabelValues("ns", "other").Set(1)
-		w.looks.Store(request.NamespacedName, epoch)
+		w.lastReconciled.Store(request.NamespacedName, epoch)
 		if result, err := w.Reconcile(t.Context(), request); err != nil || result != (ctrl.Result{}) {
 			t.Errorf("got %v, %v, want nothing", result, err)
 		}
 		if n := testutil.CollectAndCount(w.available); n != 1 {
 			t.Errorf("%d series are left, want that of the other", n)
 		}
-		if _, known := w.looks.Load(request.NamespacedName); known {
-			t.Error("its last look is still known")
+		if _, known := w.lastReconciled.Load(request.NamespacedName); known {
+			t.Error("the time of its last reconcile was not dropped")
 		}
 	})
-	t.Run("behind the cache gets nothing new", func(t *testing.T) {
-		w := newWorld(t, view())
-		w.Live = newWorld(t).client
+	t.Run("that the cache still holds gets no new children", func(t *testing.T) {
+		w := newFixture(t, view())
+		w.Live = newFixture(t).client
 		result, err := w.Reconcile(t.Context(), request)
 		if err != nil || result.RequeueAfter != reconciler.RetryAfterConflict || len(w.writes) > 0 {
-			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
+			t.Errorf("got %v, %v and the writes %v, want a requeue and no write", result, err, w.writes)
 		}
 	})
-	t.Run("that shows something else by now is not put back", func(t *testing.T) {
-		w := newWorld(t, view())
+	t.Run("that has changed since is not reverted", func(t *testing.T) {
+		w := newFixture(t, view())
 		if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) == 0 {
 			t.Fatalf("%v and the writes %v, want all that it needs", err, w.writes)
 		}
 		var cm corev1.ConfigMap
-		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: contentPrefix + "book"}, &cm); err != nil {
+		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: contentPrefix + "book"},
+			&cm); err != nil {
 			t.Fatal(err)
 		}
-		cm.Data = map[string]string{"new.md": "# New\n"} // as another replica has made it since
+		cm.Data = map[string]string{"new.md": "# New\n"} // as another replica has written it since
 		if err := w.client.Update(t.Context(), &cm); err != nil {
 			t.Fatal(err)
 		}
-		w.Live, w.writes = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.Generation++ })).client, nil
-		if result, err := w.Reconcile(t.Context(), request); err != nil || result.RequeueAfter != reconciler.RetryAfterConflict || len(w.writes) > 0 {
-			t.Errorf("got %v, %v and the writes %v, want another look and no write", result, err, w.writes)
+		w.Live, w.writes = newFixture(t, view(func(v *v1beta1.MarkdownView) { v.Generation++ })).client, nil
+		if result, err := w.Reconcile(t.Context(), request); err != nil ||
+			result.RequeueAfter != reconciler.RetryAfterConflict || len(w.writes) > 0 {
+			t.Errorf("got %v, %v and the writes %v, want a requeue and no write", result, err, w.writes)
 		}
 	})
-	t.Run("and came back under its name gets nothing of the first's", func(t *testing.T) {
-		w := newWorld(t, view())
-		w.Live = newWorld(t, view(func(v *v1beta1.MarkdownView) { v.UID = "second" })).client
+	t.Run("and created again gets no children of the first", func(t *testing.T) {
+		w := newFixture(t, view())
+		w.Live = newFixture(t, view(func(v *v1beta1.MarkdownView) { v.UID = "second" })).client
 		if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) > 0 {
 			t.Errorf("%v and the writes %v, want none", err, w.writes)
 		}
 	})
 }
 
-// Before children are written the API server has to show the very view that was judged. A
-// label or a status is no other view.
-func TestOnlyTheViewThatWasJudgedGetsChildren(t *testing.T) {
+// Before children are written, a live read must return the same view as the cache. A label or a
+// status does not count as a difference.
+func TestChildrenAreWrittenOnlyForUnchangedView(t *testing.T) {
 	for live, tc := range map[string]struct {
 		is     func(*v1beta1.MarkdownView)
 		wanted bool
 	}{
-		"the same":                 {func(*v1beta1.MarkdownView) {}, true},
+		"unchanged":                {func(*v1beta1.MarkdownView) {}, true},
 		"with a label":             {func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, true},
 		"with a status":            {func(v *v1beta1.MarkdownView) { v.Status.URL = "http://x" }, true},
 		"of the next generation":   {func(v *v1beta1.MarkdownView) { v.Generation++ }, false},
 		"of the generation before": {func(v *v1beta1.MarkdownView) { v.Generation-- }, false},
-		"made anew":                {func(v *v1beta1.MarkdownView) { v.UID = "second" }, false},
-		"on its way out": {func(v *v1beta1.MarkdownView) {
+		"created again":            {func(v *v1beta1.MarkdownView) { v.UID = "second" }, false},
+		"terminating": {func(v *v1beta1.MarkdownView) {
 			v.DeletionTimestamp, v.Finalizers = new(metav1.Now()), []string{metav1.FinalizerDeleteDependents}
 		}, false},
-		"gone": {nil, false},
+		"deleted": {nil, false},
 	} {
 		t.Run(live, func(t *testing.T) {
-			w := newWorld(t, view())
+			w := newFixture(t, view())
 			if tc.is == nil {
-				w.Live = newWorld(t).client
+				w.Live = newFixture(t).client
 			} else {
-				w.Live = newWorld(t, view(tc.is)).client
+				w.Live = newFixture(t, view(tc.is)).client
 			}
 			result, err := w.Reconcile(t.Context(), request)
-			if err != nil || (len(w.writes) > 0) != tc.wanted || (result.RequeueAfter == reconciler.RetryAfterConflict) == tc.wanted {
+			if err != nil || (len(w.writes) > 0) != tc.wanted ||
+				(result.RequeueAfter == reconciler.RetryAfterConflict) == tc.wanted {
 				t.Errorf("got %v, %v and the writes %v, want children: %t", result, err, w.writes, tc.wanted)
 			}
 		})
 	}
 }
 
-func TestWhatIsWrongIsSaidAndNothingDone(t *testing.T) {
-	w := newWorld(t, view(showing(nil)))
+func TestInvalidSpecIsReportedAndWritesNothing(t *testing.T) {
+	w := newFixture(t, view(showing(nil)))
 	if _, err := w.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"status"}, w.writes); diff != "" {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
-	if got := told(w.status(t)); got["Ready"] != "False InvalidSpec" || got["Stalled"] != "True InvalidSpec" {
+	if got := conditionsOf(w.status(t)); got["Ready"] != "False InvalidSpec" || got["Stalled"] != "True InvalidSpec" {
 		t.Errorf("got %v", got)
 	}
 	if n := testutil.ToFloat64(w.available.WithLabelValues("ns", "book")); n != 0 {
@@ -356,6 +372,6 @@ func TestWhatIsWrongIsSaidAndNothingDone(t *testing.T) {
 		t.Errorf("event %q", first)
 	}
 	if _, err := w.Reconcile(t.Context(), request); err != nil || len(w.writes) != 1 {
-		t.Errorf("looking again: %v and the writes %v, want no other", err, w.writes)
+		t.Errorf("the second reconcile: %v and the writes %v, want no other", err, w.writes)
 	}
 }

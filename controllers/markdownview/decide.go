@@ -19,45 +19,46 @@ const (
 	service    kind = "Service"
 )
 
-// verb is what is to be done with one child.
-type verb string
+// action is what a reconcile does with one child.
+type action string
 
 const (
-	create   verb = "create"   // does not exist
-	keep     verb = "keep"     // ours, and as it is to be
-	update   verb = "update"   // ours, and not as it is to be
-	wait     verb = "wait"     // on its way out; another is made when it is gone
-	conflict verb = "conflict" // exists, and is not ours
+	create   action = "create"   // does not exist
+	keep     action = "keep"     // owned and correct
+	update   action = "update"   // owned and different
+	wait     action = "wait"     // terminating; created again after its deletion
+	conflict action = "conflict" // exists, and is not owned
 )
 
 // step is the decision about one child.
 type step struct {
-	kind kind
-	name string
-	verb verb
-	// differs: a field that we apply is not as it is to be.
+	kind   kind
+	name   string
+	action action
+	// differs is true if an applied field is not as desired.
 	differs bool
-	// foreign: others have put something into it that an apply leaves there.
+	// foreign is true if the child has entries of other field managers, which an apply does not
+	// remove.
 	foreign bool
 }
 
 // plan is the decision of one reconcile.
 type plan struct {
-	// invalid is why nothing is done until the spec is mended; "" if it is valid.
+	// invalid is the error of an invalid spec, for which nothing is done; "" if it is valid.
 	invalid string
-	// steps in the order in which they are taken.
+	// steps are in the order of their execution.
 	steps []step
 }
 
-// decide turns what was observed into what is to be done. It is pure. It fails
-// only where the record of field owners cannot be read.
+// decide returns the plan for an observation. It is pure. It returns an error only if the managed
+// fields of a child cannot be decoded.
 func decide(o *observation) (plan, error) {
 	if o.want.Invalid != "" {
 		return plan{invalid: o.want.Invalid}, nil
 	}
-	content := step{kind: configMap, name: contentPrefix + o.view.Name, verb: create}
-	viewer := step{kind: deployment, name: viewerPrefix + o.view.Name, verb: create}
-	address := step{kind: service, name: viewerPrefix + o.view.Name, verb: create}
+	content := step{kind: configMap, name: contentPrefix + o.view.Name, action: create}
+	viewer := step{kind: deployment, name: viewerPrefix + o.view.Name, action: create}
+	address := step{kind: service, name: viewerPrefix + o.view.Name, action: create}
 	var err error
 	if o.configMap != nil {
 		d, digestErr := actualConfigMap(o.configMap)
@@ -77,9 +78,9 @@ func decide(o *observation) (plan, error) {
 	return plan{steps: []step{content, viewer, address}}, nil
 }
 
-// judge is the decision table for a child that exists. Whether it differs is known by
-// the fields that we were the last to apply: a field that others have changed or
-// removed is ours no longer, and one that the API server has defaulted never was.
+// judge decides the action for a child that exists. It compares only the fields that this operator
+// was the last to apply: a field that another manager has changed or removed has another owner
+// since, and a default of the API server has none.
 func (s *step) judge(v *v1beta1.MarkdownView, live metav1.Object, is actual, want string, err error) error {
 	if err == nil && is.Unreadable != "" {
 		err = errors.New(is.Unreadable)
@@ -88,22 +89,22 @@ func (s *step) judge(v *v1beta1.MarkdownView, live metav1.Object, is actual, wan
 		return fmt.Errorf("reading the field owners of %s %s: %w", s.kind, s.name, err)
 	}
 	s.differs, s.foreign = is.Applied != want, is.Foreign
-	switch whose := belongs(v, live); {
-	case whose == predecessor:
-		s.verb = wait
-	case whose == foreign:
-		s.verb = conflict
+	switch owner := ownerOf(v, live); {
+	case owner == predecessor:
+		s.action = wait
+	case owner == foreign:
+		s.action = conflict
 	case live.GetDeletionTimestamp() != nil:
-		s.verb = wait
+		s.action = wait
 	case s.differs || s.foreign:
-		s.verb = update
+		s.action = update
 	default:
-		s.verb = keep
+		s.action = keep
 	}
 	return nil
 }
 
-// writes reports whether the plan makes or changes a child.
+// writes reports whether the plan creates or changes a child.
 func (p plan) writes() bool {
-	return slices.ContainsFunc(p.steps, func(s step) bool { return s.verb == create || s.verb == update })
+	return slices.ContainsFunc(p.steps, func(s step) bool { return s.action == create || s.action == update })
 }

@@ -17,31 +17,32 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// The cache holds digests in place of contents (see cache.go). A reconcile compares the
-// digest of a view with those of its children, and reads contents only in order to write.
+// The cache holds digests instead of contents (see cache.go). A reconcile compares the digest of a
+// view with those of its children. It reads contents only before a write.
 
-// desired is the digest of a view: one text for each child that it asks for.
+// desired is the digest of a view: one hash for each desired child.
 type desired struct {
-	// Invalid is why nothing may be made of the spec; "" if it is valid.
+	// Invalid is the error of an invalid spec; "" if it is valid.
 	Invalid string `json:"invalid,omitempty"`
-	// Content is the hash of the files, as it is in the status.
+	// Content is the hash of the files, as the status reports it.
 	Content    string `json:"content,omitempty"`
 	ConfigMap  string `json:"configMap,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
 	Service    string `json:"service,omitempty"`
 }
 
-// actual is the digest of a child.
+// actual is the digest of a child that exists.
 type actual struct {
-	// Applied is the digest of the fields that this operator was the last to apply.
+	// Applied is the hash of the fields that this operator was the last to apply.
 	Applied string `json:"applied"`
-	// Foreign: a map or list that an apply leaves entries of others in has such entries.
+	// Foreign is true if a map or list of the child has entries of other field managers, which an
+	// apply does not remove.
 	Foreign bool `json:"foreign,omitempty"`
-	// Unreadable is why the record of field owners cannot be read; "" if it can.
+	// Unreadable is the error of decoding the managed fields; "" if there is none.
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// desiredBy returns the digest of a view, which is in full or from the cache.
+// desiredBy returns the digest of a view, which is complete or from the cache.
 func desiredBy(v *v1beta1.MarkdownView, defaultImage string) (desired, error) {
 	var d desired
 	if found, err := cachedDigest(v, &d); found {
@@ -53,7 +54,7 @@ func desiredBy(v *v1beta1.MarkdownView, defaultImage string) (desired, error) {
 	return render(v, defaultImage).digest()
 }
 
-// digest returns the digest of the view that the children are rendered from.
+// digest returns the digest of the view from which the children were rendered.
 func (c children) digest() (d desired, err error) {
 	d.Content = c.hash
 	if d.ConfigMap, err = configMapDigest(c.configMap); err != nil {
@@ -66,19 +67,19 @@ func (c children) digest() (d desired, err error) {
 	return d, err
 }
 
-// configMapDigest hashes the content separately: a view has it by another type.
+// configMapDigest hashes the content separately, because views have another type for it.
 func configMapDigest(c *corev1ac.ConfigMapApplyConfiguration) (string, error) {
 	rest := *c
 	rest.Data = nil
 	return digestOf(&rest, contentHash(c.Data))
 }
 
-// digestOf names a configuration. Equal ones have equal JSON: maps are sorted, quantities
-// are canonical, and what is empty is left out.
+// digestOf returns the hash of an apply configuration. Equal configurations have equal JSON: maps
+// are sorted, quantities are canonical, and empty fields are omitted.
 func digestOf(config any, content string) (string, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
-		return "", fmt.Errorf("encoding what is applied: %w", err)
+		return "", fmt.Errorf("encoding the apply configuration: %w", err)
 	}
 	h := sha256.New()
 	h.Write(text)
@@ -86,7 +87,7 @@ func digestOf(config any, content string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// actualConfigMap returns the digest of a ConfigMap, which is in full or from the cache.
+// actualConfigMap returns the digest of a ConfigMap, which is complete or from the cache.
 func actualConfigMap(live *corev1.ConfigMap) (actual, error) {
 	return actualOf(live, func() (string, bool, error) {
 		owned, err := corev1ac.ExtractConfigMap(live, string(apply.FieldOwner))
@@ -94,11 +95,11 @@ func actualConfigMap(live *corev1.ConfigMap) (actual, error) {
 			return "", false, err
 		}
 		text, err := configMapDigest(owned)
-		return text, bareConfigMap(live, owned.Data) != nil, err
+		return text, prunedConfigMap(live, owned.Data) != nil, err
 	})
 }
 
-// actualDeployment returns the digest of a Deployment, which is in full or from the cache.
+// actualDeployment returns the digest of a Deployment, which is complete or from the cache.
 func actualDeployment(live *appsv1.Deployment) (actual, error) {
 	return actualOf(live, func() (string, bool, error) {
 		owned, err := appsv1ac.ExtractDeployment(live, string(apply.FieldOwner))
@@ -106,11 +107,11 @@ func actualDeployment(live *appsv1.Deployment) (actual, error) {
 			return "", false, err
 		}
 		text, err := digestOf(owned, "")
-		return text, bareDeployment(live, owned, false) != nil, err
+		return text, prunedDeployment(live, owned, false) != nil, err
 	})
 }
 
-// actualService returns the digest of a Service, which is in full or from the cache.
+// actualService returns the digest of a Service, which is complete or from the cache.
 func actualService(live *corev1.Service) (actual, error) {
 	return actualOf(live, func() (string, bool, error) {
 		owned, err := corev1ac.ExtractService(live, string(apply.FieldOwner))
@@ -118,7 +119,7 @@ func actualService(live *corev1.Service) (actual, error) {
 			return "", false, err
 		}
 		text, err := digestOf(owned, "")
-		return text, bareService(live, owned) != nil, err
+		return text, prunedService(live, owned) != nil, err
 	})
 }
 
@@ -134,11 +135,12 @@ func actualOf(live metav1.Object, compute func() (applied string, foreign bool, 
 	return d, nil
 }
 
-// operationDigest marks the managed-fields entry in which the cache keeps a digest. The
-// API server stores only Apply and Update, so no user can forge one.
+// operationDigest marks the managed-fields entry in which the cache stores a digest. The API server
+// stores only Apply and Update, so no user can forge one.
 const operationDigest metav1.ManagedFieldsOperationType = "Digest"
 
-// cachedDigest reads the digest of an object from the cache; found is false for one in full.
+// cachedDigest decodes the digest of an object from the cache. It returns false for a complete
+// object.
 func cachedDigest(o metav1.Object, into any) (found bool, err error) {
 	fields := o.GetManagedFields()
 	if len(fields) != 1 || fields[0].Operation != operationDigest {
@@ -150,12 +152,13 @@ func cachedDigest(o metav1.Object, into any) (found bool, err error) {
 	return true, nil
 }
 
-// setDigest puts the digest where the managed fields were, of which it is made.
+// setDigest replaces the managed fields, from which the digest was computed, with the digest.
 func setDigest(o metav1.Object, digest any) error {
 	text, err := json.Marshal(digest)
 	if err != nil {
 		return fmt.Errorf("encoding the digest of %s: %w", o.GetName(), err)
 	}
-	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Operation: operationDigest, FieldsV1: metav1.NewFieldsV1(string(text))}})
+	o.SetManagedFields([]metav1.ManagedFieldsEntry{{Operation: operationDigest,
+		FieldsV1: metav1.NewFieldsV1(string(text))}})
 	return nil
 }

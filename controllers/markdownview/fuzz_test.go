@@ -14,14 +14,16 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// seeds are views that are trouble somewhere: empty, huge, unicode, paths,
-// markup, templates, and not a view at all.
+// seeds are views with extreme values: empty, huge, unicode, paths, markup, templates, and JSON
+// that is no view.
 var seeds = []string{
 	`{}`,
 	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"- [A](a.md)","a.md":"x"},"replicas":2}}`,
 	`{"metadata":{"name":"a.b"},"spec":{"markdowns":{"../x.md":"","/etc/passwd":"","..data":"","":"","a\u0000.md":""}}}`,
-	`{"metadata":{"name":"` + strings.Repeat("a", 57) + `"},"spec":{"replicas":-2147483648,"viewerImage":"` + strings.Repeat("a/", 300) + `"}}`,
-	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"` + strings.Repeat("[", 3000) + `"},"viewerImage":"a:latest","viewerArgs":["--","\u0000","$(POD)"]}}`,
+	`{"metadata":{"name":"` + strings.Repeat("a", 57) + `"},"spec":{"replicas":-2147483648,"viewerImage":"` +
+		strings.Repeat("a/", 300) + `"}}`,
+	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"` + strings.Repeat("[", 3000) +
+		`"},"viewerImage":"a:latest","viewerArgs":["--","\u0000","$(POD)"]}}`,
 	`{"metadata":{"name":"a"},"spec":{"markdowns":{"SUMMARY.md":"{{.}}<script>","é.md":""},"viewerImage":"Ä@sha256:x"}}`,
 }
 
@@ -39,21 +41,21 @@ func fuzzView(f *testing.F, check func(*testing.T, *v1beta1.MarkdownView)) {
 	})
 }
 
-// FuzzValidate: whatever comes, no panic, and what passes can be stored: its file
-// names are keys of a ConfigMap and files of a folder, and fit into one.
+// FuzzValidate checks that nothing panics, and that the API server can store a valid view: its file
+// names are keys of a ConfigMap and file names, and they fit into one ConfigMap.
 func FuzzValidate(f *testing.F) {
 	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
 		old := v.DeepCopy()
 		w := &Webhook{}
 		_, createErr := w.ValidateCreate(t.Context(), v)
 		if _, err := w.ValidateUpdate(t.Context(), v, v); err != nil {
-			t.Errorf("an update that changes nothing is refused: %v", err)
+			t.Errorf("an update without a change is rejected: %v", err)
 		}
 		if diff := cmp.Diff(old.Spec.Markdowns, v.Spec.Markdowns); diff != "" {
 			t.Errorf("the content was changed:\n%s", diff)
 		}
 		if (createErr == nil) != (len(validate(v)) == 0) {
-			t.Errorf("the webhook says %v and the reconciler %v", createErr, validate(v))
+			t.Errorf("the webhook returns %v and the reconciler %v", createErr, validate(v))
 		}
 		if createErr != nil {
 			return
@@ -61,7 +63,8 @@ func FuzzValidate(f *testing.F) {
 		size := 0
 		for name, content := range v.Spec.Markdowns {
 			size += len(name) + len(content)
-			if msgs := validation.IsConfigMapKey(name); len(msgs) > 0 || strings.ContainsAny(name, "/\\\n\x00") || strings.HasPrefix(name, ".") {
+			if msgs := validation.IsConfigMapKey(name); len(msgs) > 0 || strings.ContainsAny(name, "/\\\n\x00") ||
+				strings.HasPrefix(name, ".") {
 				t.Errorf("file name %q passed: %v", name, msgs)
 			}
 		}
@@ -71,8 +74,8 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzRender: rendering is pure, and nothing in a spec reaches the Pod's rights:
-// every Pod is one that `restricted` admits, with no token and nothing of the host.
+// FuzzRender checks that render is pure, and that no spec extends the rights of the Pod: each Pod
+// is admitted by `restricted`, and has no token and nothing from the host.
 func FuzzRender(f *testing.F) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -82,7 +85,8 @@ func FuzzRender(f *testing.F) {
 	fuzzView(f, func(t *testing.T, v *v1beta1.MarkdownView) {
 		before := v.DeepCopy()
 		first, second := render(v, defaultImage), render(v, defaultImage)
-		for _, pair := range [][2]any{{first.configMap, second.configMap}, {first.deployment, second.deployment}, {first.service, second.service}} {
+		for _, pair := range [][2]any{{first.configMap, second.configMap}, {first.deployment, second.deployment},
+			{first.service, second.service}} {
 			a, err := json.Marshal(pair[0])
 			if err != nil {
 				t.Fatal(err)
@@ -97,7 +101,8 @@ func FuzzRender(f *testing.F) {
 		}
 		pod := deploymentFor(t, v).Spec.Template
 		verdict := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &metav1.ObjectMeta{}, &pod.Spec))
-		if !verdict.Allowed || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 || len(pod.Spec.Volumes) != 2 {
+		if !verdict.Allowed || *pod.Spec.AutomountServiceAccountToken || len(pod.Spec.Containers) != 1 ||
+			len(pod.Spec.Volumes) != 2 {
 			t.Errorf("a Pod that is not restricted: %s", verdict.ForbiddenDetail())
 		}
 		if len(first.configMap.Data) != len(v.Spec.Markdowns) {

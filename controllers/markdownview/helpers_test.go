@@ -27,7 +27,8 @@ func view(with ...func(*v1beta1.MarkdownView)) *v1beta1.MarkdownView {
 	v := &v1beta1.MarkdownView{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta1.GroupVersion.String(), Kind: "MarkdownView"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: "uid", Generation: 2},
-		Spec:       v1beta1.MarkdownViewSpec{Markdowns: files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "x"}, Replicas: 2, ViewerImage: "v:1"},
+		Spec: v1beta1.MarkdownViewSpec{Markdowns: files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "x"}, Replicas: 2,
+			ViewerImage: "v:1"},
 	}
 	for _, f := range with {
 		f(v)
@@ -47,7 +48,7 @@ func replicas(n int32) func(*v1beta1.MarkdownView) {
 	return func(v *v1beta1.MarkdownView) { v.Spec.Replicas = n }
 }
 
-// ofSize is files whose names and contents have n bytes.
+// ofSize returns files whose names and contents have n bytes.
 func ofSize(n int) files {
 	const name = "SUMMARY.md"
 	return files{name: v1beta1.MarkdownText(strings.Repeat("x", n-len(name)))}
@@ -64,8 +65,8 @@ func fakeBuilder(t testing.TB, objects ...client.Object) *fake.ClientBuilder {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithReturnManagedFields()
 }
 
-// asked is the digest of what a view asks for.
-func asked(t testing.TB, v *v1beta1.MarkdownView) desired {
+// desiredOf returns the digest of the desired children of a view.
+func desiredOf(t testing.TB, v *v1beta1.MarkdownView) desired {
 	t.Helper()
 	d, err := desiredBy(v, defaultImage)
 	if err != nil {
@@ -74,8 +75,8 @@ func asked(t testing.TB, v *v1beta1.MarkdownView) desired {
 	return d
 }
 
-// applied is what is observed when all that a view is to have is there.
-func applied(t testing.TB, v *v1beta1.MarkdownView) *observation {
+// appliedObservation returns the observation of a view whose children are all as desired.
+func appliedObservation(t testing.TB, v *v1beta1.MarkdownView) *observation {
 	t.Helper()
 	c := fakeBuilder(t).Build()
 	for _, config := range []runtime.ApplyConfiguration{
@@ -85,17 +86,18 @@ func applied(t testing.TB, v *v1beta1.MarkdownView) *observation {
 			t.Fatal(err)
 		}
 	}
-	o := &observation{view: v, before: *v.Status.DeepCopy(), want: asked(t, v),
+	o := &observation{view: v, before: *v.Status.DeepCopy(), want: desiredOf(t, v),
 		configMap: &corev1.ConfigMap{}, deployment: &appsv1.Deployment{}, service: &corev1.Service{}}
 	for name, into := range map[string]client.Object{"markdowns-": o.configMap, "viewer-": o.deployment} {
 		if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: name + v.Name}, into); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A real API server does not record who set a status by the main resource.
+	// A real API server does not record status fields that were set by the main resource.
 	record := o.deployment.ManagedFields[0].FieldsV1
 	record.SetRawString(strings.Replace(record.GetRawString(), `,"f:status":{}`, "", 1))
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "viewer-" + v.Name}, o.service); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: v.Namespace, Name: "viewer-" + v.Name},
+		o.service); err != nil {
 		t.Fatal(err)
 	}
 	return o

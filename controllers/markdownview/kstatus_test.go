@@ -9,7 +9,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting/reportingtest"
 )
 
-// reportedStatuses returns the MarkdownView with each status that the operator reports in the scenarios.
+// reportedStatuses returns the MarkdownView with each status that the operator reports in the
+// scenarios.
 func reportedStatuses(t *testing.T) []client.Object {
 	t.Helper()
 	var all []client.Object
@@ -21,8 +22,8 @@ func reportedStatuses(t *testing.T) []client.Object {
 	return all
 }
 
-// A status means to deployment tools what this table has for its Ready condition. Failed is what
-// only a person can solve; the operator retries what is InProgress.
+// The table has the kstatus result that deployment tools derive from each reason of Ready. Failed
+// needs a user; the operator retries what is InProgress.
 func TestKstatus(t *testing.T) {
 	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False ChildConflict":       status.FailedStatus,

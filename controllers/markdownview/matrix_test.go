@@ -17,13 +17,15 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// states are all that a Deployment of a view that wants 2 viewers can report.
-func states(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
+// deploymentStates yields all statuses of the Deployment of a view with 2 viewers.
+func deploymentStates(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
 	for _, seen := range []bool{true, false} {
 		for _, reason := range []string{"", "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"} {
 			for n := range int32(4 * 4 * 4) {
-				d := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: n % 4, UpdatedReplicas: n / 4 % 4, AvailableReplicas: n / 16}
-				c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: reason, Message: "m"}
+				d := appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: n % 4, UpdatedReplicas: n / 4 % 4,
+					AvailableReplicas: n / 16}
+				c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue,
+					Reason: reason, Message: "m"}
 				if reason == "ProgressDeadlineExceeded" {
 					c.Status = corev1.ConditionFalse
 				}
@@ -41,9 +43,9 @@ func states(yield func(d appsv1.DeploymentStatus, seen bool) bool) {
 	}
 }
 
-// Every pair of what the Deployment reports and how the reconcile ended gives conditions
-// that agree with it and with each other.
-func TestStatusOfEachPairOfStates(t *testing.T) {
+// For each combination of a Deployment's status and a result, the conditions agree with both and
+// with each other.
+func TestSummarize_every_rollout_and_result(t *testing.T) {
 	steps := []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"}, {kind: service, name: "s"}}
 	type ending struct {
 		name string
@@ -51,13 +53,13 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 		res  *result
 	}
 	outcomes := func(with map[kind]outcome) map[kind]outcome {
-		all := well().outcomes
+		all := succeeded().outcomes
 		maps.Copy(all, with)
 		return all
 	}
 	var endings []ending
 	for _, child := range []kind{configMap, deployment, service} {
-		for _, out := range []outcome{inPlace, created, changed, awaited, failed, withheld} {
+		for _, out := range []outcome{unchanged, created, changed, waiting, failed, withheld} {
 			res := &result{outcomes: outcomes(map[kind]outcome{child: out})}
 			switch out {
 			case failed:
@@ -71,20 +73,22 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 	endings = append(endings, ending{"invalid", plan{invalid: "x"}, &result{}})
 	complete := 0
 	for _, end := range endings {
-		for d, seen := range states {
+		for d, seen := range deploymentStates {
 			o := observationOf(d)
 			got := summarize(o, end.plan, end.res, epoch)
 			find := func(kind string) metav1.Condition { return reporting.FindCondition(got.Conditions, kind) }
-			ready, degraded, stalled := find(v1beta1.ConditionReady), find(v1beta1.ConditionDegraded), find(v1beta1.ConditionStalled)
+			ready, degraded, stalled := find(v1beta1.ConditionReady), find(v1beta1.ConditionDegraded),
+				find(v1beta1.ConditionStalled)
 			violated := func(rule string) {
 				t.Helper()
-				t.Errorf("%s, Deployment %+v: %s\n%v", end.name, d, rule, told(got))
+				t.Errorf("%s, Deployment %+v: %s\n%v", end.name, d, rule, conditionsOf(got))
 			}
 			rolledOut := seen && d.Replicas == 2 && d.UpdatedReplicas == 2 && d.AvailableReplicas == 2
-			exceeded := seen && end.res.outcomes[deployment] != changed && len(d.Conditions) > 0 && d.Conditions[0].Status == corev1.ConditionFalse
+			exceeded := seen && end.res.outcomes[deployment] != changed && len(d.Conditions) > 0 &&
+				d.Conditions[0].Status == corev1.ConditionFalse
 			settled := end.plan.invalid == "" && len(end.res.errs)+len(end.res.foreign) == 0 && !exceeded
 			for _, out := range end.res.outcomes {
-				settled = settled && out != awaited
+				settled = settled && out != waiting
 			}
 			isReady := ready.Status == metav1.ConditionTrue
 			if isReady && !rolledOut {
@@ -99,12 +103,13 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 			if stalled.Status == metav1.ConditionTrue && degraded.Status != metav1.ConditionTrue {
 				violated("Stalled without Degraded")
 			}
-			if available := find(v1beta1.ConditionAvailable).Status == metav1.ConditionTrue; available && (!seen || d.AvailableReplicas == 0) {
+			if available := find(v1beta1.ConditionAvailable).Status == metav1.ConditionTrue; available &&
+				(!seen || d.AvailableReplicas == 0) {
 				violated("Available although no viewer serves")
 			}
 			o.before = *got.DeepCopy()
 			if again := summarize(o, end.plan, end.res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
-				violated("the same again is another status")
+				violated("an equal observation gives another status")
 			}
 			if isReady {
 				complete++
@@ -112,11 +117,11 @@ func TestStatusOfEachPairOfStates(t *testing.T) {
 		}
 	}
 	if complete == 0 {
-		t.Error("no pair is Ready: nothing was tested")
+		t.Error("no combination is Ready")
 	}
 }
 
-// reporting is a view that wants 2 viewers, and its Deployment with that status.
+// observationOf returns the observation of a view with 2 viewers whose Deployment has this status.
 func observationOf(d appsv1.DeploymentStatus) *observation {
 	v := view()
 	return &observation{view: v, want: desired{Content: "h"}, deployment: &appsv1.Deployment{
@@ -124,19 +129,20 @@ func observationOf(d appsv1.DeploymentStatus) *observation {
 			*metav1.NewControllerRef(v, v1beta1.GroupVersion.WithKind("MarkdownView"))}}, Status: d}}
 }
 
-// Every triple of children gives a plan that touches only what is the view's, and no
-// viewer while the content is not.
-func TestPlanOfEachTripleOfChildren(t *testing.T) {
+// For each combination of children, the plan writes only owned children, and no viewer while the
+// content is not owned.
+func TestDecide_every_combination_of_children(t *testing.T) {
 	now := metav1.Now()
 	changes := map[string]func(client.Object){
-		"right":       func(client.Object) {},
-		"drifted":     func(o client.Object) { o.SetManagedFields(nil) },
-		"stranger's":  func(o client.Object) { o.SetOwnerReferences(nil) },
-		"former's":    func(o client.Object) { owners := o.GetOwnerReferences(); owners[0].UID = "former" },
-		"terminating": func(o client.Object) { o.SetDeletionTimestamp(&now) },
+		"right":         func(client.Object) {},
+		"drifted":       func(o client.Object) { o.SetManagedFields(nil) },
+		"foreign":       func(o client.Object) { o.SetOwnerReferences(nil) },
+		"predecessor's": func(o client.Object) { owners := o.GetOwnerReferences(); owners[0].UID = "former" },
+		"terminating":   func(o client.Object) { o.SetDeletionTimestamp(&now) },
 	}
-	want := map[string]verb{"absent": create, "right": keep, "drifted": update, "stranger's": conflict, "former's": wait, "terminating": wait}
-	base := applied(t, view())
+	want := map[string]action{"absent": create, "right": keep, "drifted": update, "foreign": conflict,
+		"predecessor's": wait, "terminating": wait}
+	base := appliedObservation(t, view())
 	for a := range want {
 		for b := range want {
 			for c := range want {
@@ -154,11 +160,12 @@ func TestPlanOfEachTripleOfChildren(t *testing.T) {
 					changes[c](o.service)
 				}
 				p := decided(t, o)
-				if got := verbs(p); got != [3]verb{want[a], want[b], want[c]} {
+				if got := actions(p); got != [3]action{want[a], want[b], want[c]} {
 					t.Errorf("%s ConfigMap, %s Deployment, %s Service: %v", a, b, c, got)
 				}
-				if writes := in(create, verbs(p)[0], verbs(p)[1], verbs(p)[2]) || in(update, verbs(p)[0], verbs(p)[1], verbs(p)[2]); p.writes() != writes {
-					t.Errorf("%v: writes %t, want %t", verbs(p), p.writes(), writes)
+				if writes := oneOf(create, actions(p)[0], actions(p)[1], actions(p)[2]) ||
+					oneOf(update, actions(p)[0], actions(p)[1], actions(p)[2]); p.writes() != writes {
+					t.Errorf("%v: writes %t, want %t", actions(p), p.writes(), writes)
 				}
 			}
 		}

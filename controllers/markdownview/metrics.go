@@ -6,8 +6,7 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// newAvailable makes and registers the gauge of this kind. Its name is part of
-// the product.
+// newAvailable creates and registers the gauge of this kind. Its name is public API.
 func newAvailable(registry prometheus.Registerer) (*prometheus.GaugeVec, error) {
 	return reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "leasehold_markdownview_available",

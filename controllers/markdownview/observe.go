@@ -12,21 +12,20 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// observation is all that one reconcile has read; the decision reads
-// nothing else.
+// observation is everything that one reconcile has read. The decision reads nothing else.
 type observation struct {
 	view *v1beta1.MarkdownView
-	// before is the view's status as it was read.
+	// before is the status of the view as it was read.
 	before v1beta1.MarkdownViewStatus
-	// want is the digest of what the view is to have.
+	// want is the digest of the desired children.
 	want desired
-	// What exists under the children's names, whosever it is; nil if nothing does.
+	// The objects with the children's names, owned or foreign; nil if they do not exist.
 	configMap  *corev1.ConfigMap
 	deployment *appsv1.Deployment
 	service    *corev1.Service
 }
 
-// observe reads the world, from the cache where that is enough.
+// observe reads the view's children, from the cache where that is enough.
 func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*observation, error) {
 	o := &observation{view: v, before: *v.Status.DeepCopy()}
 	var err error
@@ -36,8 +35,8 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 	content := client.ObjectKey{Namespace: v.Namespace, Name: contentPrefix + v.Name}
 	viewer := client.ObjectKey{Namespace: v.Namespace, Name: viewerPrefix + v.Name}
 	cache := r.own.views.Reader(client.ObjectKeyFromObject(v), r.Client, r.Live)
-	// A view that has never been reconciled has no children. Where there is something of
-	// their name, creating them is refused, and the next reconcile reads it.
+	// A view that has never been reconciled has no children. If a foreign object has the name of
+	// one, its creation fails, and the next reconcile reads it.
 	live := r.Live
 	if v.Status.ObservedGeneration <= 0 {
 		live = nil
@@ -54,15 +53,18 @@ func (r *Reconciler) observe(ctx context.Context, v *v1beta1.MarkdownView) (*obs
 	return o, nil
 }
 
-// observeChild asks the API server where the cache does not know. The cache holds
-// only what carries our label, so what is not in it may well exist: a
-// stranger's object, or ours with its label taken off. Nor may it show our own
-// last write yet. It does not ask where live is nil. It remembers the answer: with an older
-// state from the cache, the next reconcile would take back what the status reports.
+// observeChild reads a child from the API server if the cache is not enough. The cache holds only
+// objects with the operator's label: a foreign object, or a child that has lost its label, is not
+// in it. The cache may also be older than this process's last write. If live is nil, observeChild
+// only reads the cache.
+//
+// It records the version of a live read. Otherwise the next reconcile could read an older version
+// from the cache and revert what the status reports.
 func observeChild[T interface {
 	client.Object
 	comparable
-}](ctx context.Context, cache, live client.Reader, own *reconciler.ReadYourWrites, key client.ObjectKey, into T) (T, error) {
+}](ctx context.Context, cache, live client.Reader, own *reconciler.ReadYourWrites, key client.ObjectKey,
+	into T) (T, error) {
 	var none T
 	child, err := reconciler.Get(ctx, cache, key, into)
 	if err != nil || live == nil || (child != none && !own.Stale(child)) {

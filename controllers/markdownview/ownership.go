@@ -6,27 +6,28 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// belonging is whose an object under one of our names is.
-type belonging string
+// ownership is the owner of an object that has the name of a child.
+type ownership string
 
 const (
-	ours        belonging = "ours"
-	predecessor belonging = "predecessor" // of a MarkdownView of this name that is gone
-	foreign     belonging = "foreign"
+	self        ownership = "ours"
+	predecessor ownership = "predecessor" // a deleted MarkdownView of the same name
+	foreign     ownership = "foreign"
 )
 
-// belongs decides whose a child is. It is ours if its controller is the view, by
-// UID. Labels, names and owner references that are no controller's prove nothing:
-// anybody may put them there. What a former view of the same name controls is the
-// garbage collector's to remove; like what is foreign, it is never touched.
-func belongs(v *v1beta1.MarkdownView, child metav1.Object) belonging {
+// ownerOf returns the owner of a child. It is self if the view is its controller, by UID. Labels,
+// names and other owner references prove nothing, because any user can write them. The garbage
+// collector deletes the children of a predecessor. The operator never changes these or foreign
+// objects.
+func ownerOf(v *v1beta1.MarkdownView, child metav1.Object) ownership {
 	controller := metav1.GetControllerOfNoCopy(child)
 	switch {
 	case controller == nil || v.UID == "":
 		return foreign
 	case controller.UID == v.UID:
-		return ours
-	case controller.APIVersion == viewKind.GroupVersion().String() && controller.Kind == viewKind.Kind && controller.Name == v.Name:
+		return self
+	case controller.APIVersion == viewKind.GroupVersion().String() && controller.Kind == viewKind.Kind &&
+		controller.Name == v.Name:
 		return predecessor
 	default:
 		return foreign

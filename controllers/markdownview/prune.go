@@ -12,53 +12,60 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// An apply leaves in a map or a list what others have put there. Of the maps and
-// lists that we fill, that may be shown by the viewer, run beside it, or have the
-// apply refused (a second port of the same name). The functions here return the
-// child without it, and nil where there is nothing of the kind.
+// An apply keeps the entries of other field managers in a map or a list. A foreign entry in the
+// maps and lists that this operator fills may be shown by the viewer, run beside it, or cause the
+// API server to reject the apply (a second port of the same name). The functions here return the
+// child without foreign entries, or nil if it has none.
 
-// bareConfigMap is the ConfigMap without keys of others. Keys that are ours and
-// not wanted any more are the apply's to drop.
-func bareConfigMap(live *corev1.ConfigMap, ours ...map[string]string) *corev1.ConfigMap {
+// prunedConfigMap returns the ConfigMap without foreign keys. The operator's own keys that are not
+// desired any more are removed by the apply.
+func prunedConfigMap(live *corev1.ConfigMap, ours ...map[string]string) *corev1.ConfigMap {
 	isForeign := func(key, _ string) bool {
 		return !slices.ContainsFunc(ours, func(data map[string]string) bool { _, found := data[key]; return found })
 	}
-	bare := &corev1.ConfigMap{
-		TypeMeta: live.TypeMeta, ObjectMeta: *live.ObjectMeta.DeepCopy(), Immutable: live.Immutable, Data: maps.Clone(live.Data)}
-	maps.DeleteFunc(bare.Data, isForeign)
-	if len(bare.Data) == len(live.Data) && len(live.BinaryData) == 0 {
+	pruned := &corev1.ConfigMap{
+		TypeMeta: live.TypeMeta, ObjectMeta: *live.ObjectMeta.DeepCopy(), Immutable: live.Immutable,
+		Data: maps.Clone(live.Data)}
+	maps.DeleteFunc(pruned.Data, isForeign)
+	if len(pruned.Data) == len(live.Data) && len(live.BinaryData) == 0 {
 		return nil
 	}
-	return bare
+	return pruned
 }
 
-// bareDeployment is the Deployment without containers, volumes, ports and mounts
-// of others. What refers to each other is left until our own fields are right, or
-// the patch might be refused; ports are what an apply might be refused for.
-func bareDeployment(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration, differs bool) *appsv1.Deployment {
+// prunedDeployment returns the Deployment without foreign containers, volumes, ports and mounts.
+// Ports are removed first, because a foreign port can make the API server reject the apply.
+// Containers, volumes and mounts refer to each other, so they are removed only when the applied
+// fields are correct; before, the API server might reject the patch.
+func prunedDeployment(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfiguration,
+	differs bool) *appsv1.Deployment {
 	bare := live.DeepCopy()
 	pod, wanted := &bare.Spec.Template.Spec, podOf(want)
 	pruned := false
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
-		at := slices.IndexFunc(wanted.Containers, func(w corev1ac.ContainerApplyConfiguration) bool { return ptr.Deref(w.Name, "") == c.Name })
+		at := slices.IndexFunc(wanted.Containers,
+			func(w corev1ac.ContainerApplyConfiguration) bool { return ptr.Deref(w.Name, "") == c.Name })
 		if at < 0 {
 			continue
 		}
 		viewer := wanted.Containers[at]
-		pruned = keepOnly(&c.Ports, viewer.Ports, func(p corev1.ContainerPort, w corev1ac.ContainerPortApplyConfiguration) bool {
-			return p.ContainerPort == ptr.Deref(w.ContainerPort, 0) && p.Protocol == ptr.Deref(w.Protocol, "")
-		})
+		pruned = keepOnly(&c.Ports, viewer.Ports,
+			func(p corev1.ContainerPort, w corev1ac.ContainerPortApplyConfiguration) bool {
+				return p.ContainerPort == ptr.Deref(w.ContainerPort, 0) && p.Protocol == ptr.Deref(w.Protocol, "")
+			})
 		if !differs {
-			pruned = keepOnly(&c.VolumeMounts, viewer.VolumeMounts, func(m corev1.VolumeMount, w corev1ac.VolumeMountApplyConfiguration) bool {
-				return m.MountPath == ptr.Deref(w.MountPath, "")
-			}) || pruned
+			pruned = keepOnly(&c.VolumeMounts, viewer.VolumeMounts,
+				func(m corev1.VolumeMount, w corev1ac.VolumeMountApplyConfiguration) bool {
+					return m.MountPath == ptr.Deref(w.MountPath, "")
+				}) || pruned
 		}
 	}
 	if !differs {
-		pruned = keepOnly(&pod.Containers, wanted.Containers, func(c corev1.Container, w corev1ac.ContainerApplyConfiguration) bool {
-			return c.Name == ptr.Deref(w.Name, "")
-		}) || pruned
+		pruned = keepOnly(&pod.Containers, wanted.Containers,
+			func(c corev1.Container, w corev1ac.ContainerApplyConfiguration) bool {
+				return c.Name == ptr.Deref(w.Name, "")
+			}) || pruned
 		pruned = keepOnly(&pod.Volumes, wanted.Volumes, func(v corev1.Volume, w corev1ac.VolumeApplyConfiguration) bool {
 			return v.Name == ptr.Deref(w.Name, "")
 		}) || pruned
@@ -69,8 +76,8 @@ func bareDeployment(live *appsv1.Deployment, want *appsv1ac.DeploymentApplyConfi
 	return bare
 }
 
-// podOf is the Pod that a configuration asks for. What was extracted from a Deployment of
-// which others have taken all fields asks for none.
+// podOf returns the Pod spec of an apply configuration. It is empty for a configuration extracted
+// from a Deployment of which other managers own all fields.
 func podOf(want *appsv1ac.DeploymentApplyConfiguration) corev1ac.PodSpecApplyConfiguration {
 	if want.Spec == nil || want.Spec.Template == nil || want.Spec.Template.Spec == nil {
 		return corev1ac.PodSpecApplyConfiguration{}
@@ -78,28 +85,27 @@ func podOf(want *appsv1ac.DeploymentApplyConfiguration) corev1ac.PodSpecApplyCon
 	return *want.Spec.Template.Spec
 }
 
-// bareService is the Service without ports of others. There has to be one: it is
-// ours.
-func bareService(live *corev1.Service, want *corev1ac.ServiceApplyConfiguration) *corev1.Service {
-	bare, ports := live.DeepCopy(), []corev1ac.ServicePortApplyConfiguration(nil)
+// prunedService returns the Service without foreign ports. A Service must have a port, so it gets
+// the desired one.
+func prunedService(live *corev1.Service, want *corev1ac.ServiceApplyConfiguration) *corev1.Service {
+	pruned, ports := live.DeepCopy(), []corev1ac.ServicePortApplyConfiguration(nil)
 	if want.Spec != nil {
 		ports = want.Spec.Ports
 	}
-	if !keepOnly(&bare.Spec.Ports, ports, func(p corev1.ServicePort, w corev1ac.ServicePortApplyConfiguration) bool {
+	if !keepOnly(&pruned.Spec.Ports, ports, func(p corev1.ServicePort, w corev1ac.ServicePortApplyConfiguration) bool {
 		return p.Port == ptr.Deref(w.Port, 0) && p.Protocol == ptr.Deref(w.Protocol, "")
 	}) {
 		return nil
 	}
-	if len(bare.Spec.Ports) == 0 && len(ports) > 0 {
+	if len(pruned.Spec.Ports) == 0 && len(ports) > 0 {
 		ours := ports[0]
-		bare.Spec.Ports = []corev1.ServicePort{{Name: ptr.Deref(ours.Name, ""), Protocol: ptr.Deref(ours.Protocol, ""),
+		pruned.Spec.Ports = []corev1.ServicePort{{Name: ptr.Deref(ours.Name, ""), Protocol: ptr.Deref(ours.Protocol, ""),
 			Port: ptr.Deref(ours.Port, 0), TargetPort: ptr.Deref(ours.TargetPort, intstr.IntOrString{})}}
 	}
-	return bare
+	return pruned
 }
 
-// keepOnly drops from a list what is none of those wanted, and reports whether
-// there was any.
+// keepOnly removes the elements of a list that are not wanted, and reports whether there were any.
 func keepOnly[E, W any](list *[]E, wanted []W, same func(E, W) bool) bool {
 	before := len(*list)
 	*list = slices.DeleteFunc(*list, func(e E) bool {

@@ -25,12 +25,13 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// TestChildrenGolden records what is made of a view.
+// TestChildrenGolden compares the rendered children with testdata/children.yaml.
 func TestChildrenGolden(t *testing.T) {
 	var got strings.Builder
 	for _, v := range []*v1beta1.MarkdownView{
 		view(),
-		view(image(""), replicas(0), func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"--title", "A"} }),
+		view(image(""), replicas(0),
+			func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"--title", "A"} }),
 	} {
 		c := render(v, defaultImage)
 		for _, child := range []any{c.configMap, c.deployment, c.service} {
@@ -44,13 +45,13 @@ func TestChildrenGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "children.yaml")
 }
 
-// recording is a world that records requests, events and results as lines.
+// recording is a fixture that records requests, events and results as lines.
 type recording struct {
-	*world
+	*fixture
 
 	t        *testing.T
 	lines    []string
-	reported []client.Object // with each status that was sent
+	reported []client.Object // with each status that was written
 }
 
 func (r *recording) line(format string, args ...any) {
@@ -72,19 +73,22 @@ func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, acti
 
 func newRecording(t *testing.T, objects ...client.Object) *recording {
 	t.Helper()
-	r := &recording{t: t, world: newWorld(t, objects...)}
-	r.Client, r.Live, r.Recorder = interceptor.NewClient(r.client, r.funcs()), interceptor.NewClient(r.client, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-			r.line("  live get %T %s", into, key)
-			return getAsRecorded(ctx, c, key, into, opts...)
-		},
-	}), r
+	r := &recording{t: t, fixture: newFixture(t, objects...)}
+	r.Client, r.Live, r.Recorder = interceptor.NewClient(r.client, r.funcs()),
+		interceptor.NewClient(r.client, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+				opts ...client.GetOption) error {
+				r.line("  live get %T %s", into, key)
+				return getAsRecorded(ctx, c, key, into, opts...)
+			},
+		}), r
 	return r
 }
 
-// getAsRecorded reads an object with the record of field owners that a real API server keeps: it
-// has nothing of a status in it that the main resource had.
-func getAsRecorded(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+// getAsRecorded removes the status from the managed fields of the main resource, as a real API
+// server does.
+func getAsRecorded(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+	opts ...client.GetOption) error {
 	err := c.Get(ctx, key, into, opts...)
 	for _, entry := range into.GetManagedFields() {
 		var fields map[string]any
@@ -99,8 +103,8 @@ func getAsRecorded(ctx context.Context, c client.WithWatch, key client.ObjectKey
 	return err
 }
 
-// funcs record the writes. Of what is applied they record whether it was to be changed, and at
-// which version.
+// funcs returns interceptors that record the writes. For an apply they record whether it is an
+// update, and of which version.
 func (r *recording) funcs() interceptor.Funcs {
 	return interceptor.Funcs{
 		Get: getAsRecorded,
@@ -116,12 +120,14 @@ func (r *recording) funcs() interceptor.Funcs {
 			r.line("  apply %s %s at %q %q", head.Kind, head.Metadata.Name, head.Metadata.UID, head.Metadata.ResourceVersion)
 			return c.Apply(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %T %s: %s", o, o.GetName(), body)
 			return c.Patch(ctx, o, patch, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %s: %s", sub, statusPatch(body))
 			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
@@ -130,7 +136,7 @@ func (r *recording) funcs() interceptor.Funcs {
 	}
 }
 
-// statusPatch is what a patch of the status writes, after the paths that must not have changed.
+// statusPatch returns the written part of a status patch, without its preconditions.
 func statusPatch(body []byte) string {
 	var operations []struct {
 		Op, Path string
@@ -149,7 +155,7 @@ func statusPatch(body []byte) string {
 	return strings.Join(list, ", ")
 }
 
-// run makes a reconcile after each of the steps, a minute apart.
+// run reconciles after each of the steps, one minute apart.
 func (r *recording) run(steps ...func(*recording)) {
 	now := testingclock.NewFakePassiveClock(epoch)
 	r.Clock = now
@@ -178,11 +184,11 @@ func (r *recording) run(steps ...func(*recording)) {
 	}
 }
 
-var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// text is what was recorded, with times as from the first reconcile on.
+// text returns the recorded lines, with times relative to the first reconcile.
 func (r *recording) text() string {
-	return stamp.ReplaceAllStringFunc(strings.Join(r.lines, "\n"), func(text string) string {
+	return timestamp.ReplaceAllStringFunc(strings.Join(r.lines, "\n"), func(text string) string {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			r.t.Fatal(err)
@@ -191,7 +197,8 @@ func (r *recording) text() string {
 	})
 }
 
-// TestReconcileGolden records what is read past the cache, written and reported in each scenario.
+// TestReconcileGolden compares the live reads, writes and reports of each scenario with
+// testdata/reconcile.txt.
 func TestReconcileGolden(t *testing.T) {
 	var got strings.Builder
 	all := scenarios()

@@ -18,24 +18,24 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// What the children's names start with.
+// The prefixes of the children's names.
 const (
 	contentPrefix = "markdowns-"
 	viewerPrefix  = "viewer-"
 )
 
-// What a viewer image is given and has to do; see MarkdownViewSpec.ViewerImage.
+// The contract with a viewer image; see MarkdownViewSpec.ViewerImage.
 const (
 	contentPath = "/book/src"
 	scratchPath = "/tmp"
 	viewerPort  = 3000
 	portName    = "http"
-	// nobody is the user that runs the viewer, whatever the image says.
-	nobody = 65532
-	// farewell is how many seconds a viewer serves on after it was told to go. The
-	// nodes are told at the same moment not to lead to it any more, and each takes
-	// its time. It is taken from the 30 s that Kubernetes gives a Pod for its end.
-	farewell = 5
+	// viewerUID is the user and group ID of the viewer, whatever the image sets.
+	viewerUID = 65532
+	// preStopSeconds is how long a viewer continues to serve after its deletion began. In this time
+	// the nodes remove it from their routes. It counts against the Pod's termination grace period
+	// of 30 s.
+	preStopSeconds = 5
 )
 
 // The recommended labels of Kubernetes.
@@ -45,17 +45,17 @@ const (
 	labelPartOf   = "app.kubernetes.io/part-of"
 )
 
-// children is what a MarkdownView is to have.
+// children are the desired children of a view.
 type children struct {
 	configMap  *corev1ac.ConfigMapApplyConfiguration
 	deployment *appsv1ac.DeploymentApplyConfiguration
 	service    *corev1ac.ServiceApplyConfiguration
-	// hash names the content.
+	// hash is the hash of the content.
 	hash string
 }
 
-// render makes the children of a view. It is pure, and never looks into the
-// content: that is the viewer's business, in a Pod without any rights.
+// render returns the desired children of a view. It is pure. It does not parse the content: only
+// the viewer does, in a Pod without any rights.
 func render(v *v1beta1.MarkdownView, defaultImage string) children {
 	files := contents(v)
 	c := children{hash: contentHash(files)}
@@ -70,7 +70,7 @@ func render(v *v1beta1.MarkdownView, defaultImage string) children {
 			WithReplicas(max(v.Spec.Replicas, v1beta1.MinViewerReplicas)).
 			WithRevisionHistoryLimit(2).
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v))).
-			// One more first, then one less: the page is served throughout.
+			// A new Pod is ready before an old one is stopped, so the page is always served.
 			WithStrategy(appsv1ac.DeploymentStrategy().WithType("RollingUpdate").WithRollingUpdate(
 				appsv1ac.RollingUpdateDeployment().WithMaxUnavailable(intstr.FromInt32(0)).WithMaxSurge(intstr.FromInt32(1)))).
 			WithTemplate(corev1ac.PodTemplateSpec().
@@ -87,29 +87,30 @@ func render(v *v1beta1.MarkdownView, defaultImage string) children {
 	return c
 }
 
-// podSpec is what the Pod Security Standard `restricted` asks for, and less
-// still: no token, no environment, nothing that can be written to but scratch.
+// podSpec returns a Pod spec that satisfies the Pod Security Standard `restricted`. It goes
+// further: no token, no environment, and no writable path except scratch.
 func podSpec(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.PodSpecApplyConfiguration {
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithSecurityContext(corev1ac.PodSecurityContext().
-			WithRunAsNonRoot(true).WithRunAsUser(nobody).WithRunAsGroup(nobody).
+			WithRunAsNonRoot(true).WithRunAsUser(viewerUID).WithRunAsGroup(viewerUID).
 			WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
-		// Preferred, so that a cluster of one node runs them all.
+		// ScheduleAnyway, so that a cluster of one node can run all viewers.
 		WithTopologySpreadConstraints(corev1ac.TopologySpreadConstraint().
 			WithMaxSkew(1).WithTopologyKey("kubernetes.io/hostname").WithWhenUnsatisfiable(corev1.ScheduleAnyway).
 			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(selectorFor(v)))).
 		WithContainers(container(v, defaultImage)).
 		WithVolumes(
 			corev1ac.Volume().WithName("content").WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(contentPrefix+v.Name)),
-			corev1ac.Volume().WithName("scratch").WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("64Mi"))))
+			corev1ac.Volume().WithName("scratch").
+				WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse("64Mi"))))
 }
 
 func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.ContainerApplyConfiguration {
-	// Not /healthz: an image of the user's own has none, and every viewer has a first
-	// page. That page may take long to make, so the patience is large where the
-	// other choice is a restart, which cures no page.
+	// The path is not /healthz, which a user's image may not have; every viewer has a first page.
+	// That page may take long to render. The liveness probe is lenient, because a restart does not
+	// render it faster.
 	get := func() *corev1ac.HTTPGetActionApplyConfiguration {
 		return corev1ac.HTTPGetAction().WithPath("/").WithPort(intstr.FromString(portName))
 	}
@@ -121,12 +122,12 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 		WithLivenessProbe(corev1ac.Probe().WithHTTPGet(get()).WithInitialDelaySeconds(10).
 			WithPeriodSeconds(20).WithTimeoutSeconds(10).WithFailureThreshold(6)).
 		WithLifecycle(corev1ac.Lifecycle().WithPreStop(
-			corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(farewell)))).
+			corev1ac.LifecycleHandler().WithSleep(corev1ac.SleepAction().WithSeconds(preStopSeconds)))).
 		WithResources(corev1ac.ResourceRequirements().
 			WithRequests(corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
-			// Idle it has about 12 MiB. A page of 900 KiB takes some 75 MiB while it is
-			// made, a hostile one more than 200.
+			// An idle viewer uses about 12 MiB. It uses about 75 MiB while it renders a page of 900
+			// KiB, and more than 200 MiB for a hostile page.
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")})).
 		WithSecurityContext(corev1ac.SecurityContext().
 			WithAllowPrivilegeEscalation(false).WithReadOnlyRootFilesystem(true).
@@ -140,8 +141,8 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 	return c
 }
 
-// imageOf is the viewer's image. The default is never written into the spec, so another
-// default of the operator reaches all views that name no image.
+// imageOf returns the viewer's image. The default is never written into the spec, so a new default
+// of the operator reaches all views that name no image.
 func imageOf(v *v1beta1.MarkdownView, defaultImage string) string {
 	if v.Spec.ViewerImage != "" {
 		return v.Spec.ViewerImage
@@ -149,14 +150,14 @@ func imageOf(v *v1beta1.MarkdownView, defaultImage string) string {
 	return defaultImage
 }
 
-// selectorFor are the labels of one view's Pods and of no other's. A Deployment's
-// selector cannot be changed, and so must these never be.
+// selectorFor returns labels that only the Pods of this view have. They must never change, because
+// a Deployment's selector is immutable.
 func selectorFor(v *v1beta1.MarkdownView) map[string]string {
 	return map[string]string{labelName: "markdownview-viewer", labelInstance: v.Name}
 }
 
-// labelsFor are the labels of the children and the Pods. The manager's cache holds
-// only what carries LabelManagedBy; see CacheByObject.
+// labelsFor returns the labels of the children and the Pods. The manager's cache holds only objects
+// with LabelManagedBy; see CacheByObject.
 func labelsFor(v *v1beta1.MarkdownView) map[string]string {
 	all := selectorFor(v)
 	all[labelPartOf] = "leasehold"
@@ -168,16 +169,16 @@ func selectorText(v *v1beta1.MarkdownView) string {
 	return labels.SelectorFromSet(selectorFor(v)).String()
 }
 
-// urlOf is where the page is served, by the cluster's DNS.
+// urlOf returns the URL of the page, with the Service's name in the cluster's DNS.
 func urlOf(v *v1beta1.MarkdownView) string {
 	return fmt.Sprintf("http://%s%s.%s.svc", viewerPrefix, v.Name, v.Namespace)
 }
 
-// contentHash names the content: other files, names or contents have another
-// hash. Lengths are hashed too, so that no text can pass for a border.
+// contentHash returns a hash that differs for other files, names or contents. It includes the
+// lengths, so that no text can imitate the boundary between two texts.
 func contentHash(files map[string]string) string {
 	h := sha256.New()
-	var chunk [4 << 10]byte // a text is not copied as a whole: this is done for each change of each view
+	var chunk [4 << 10]byte // avoids a copy of the whole text for each change of a view
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for _, text := range []string{name, files[name]} {
 			fmt.Fprintf(h, "%d:", len(text))

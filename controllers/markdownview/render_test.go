@@ -15,7 +15,7 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// deploymentFor is the rendered Deployment as a typed object.
+// deploymentFor returns the rendered Deployment as a typed object.
 func deploymentFor(t *testing.T, v *v1beta1.MarkdownView) *appsv1.Deployment {
 	t.Helper()
 	data, err := json.Marshal(render(v, defaultImage).deployment)
@@ -29,7 +29,7 @@ func deploymentFor(t *testing.T, v *v1beta1.MarkdownView) *appsv1.Deployment {
 	return d
 }
 
-// The evaluator is that of the API server.
+// The evaluator is the API server's own.
 func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
@@ -37,7 +37,8 @@ func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	}
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
 	verdict := func(d *appsv1.Deployment) policy.AggregateCheckResult {
-		return policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &d.Spec.Template.ObjectMeta, &d.Spec.Template.Spec))
+		return policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &d.Spec.Template.ObjectMeta,
+			&d.Spec.Template.Spec))
 	}
 	d := deploymentFor(t, view())
 	if got := verdict(d); !got.Allowed {
@@ -45,20 +46,20 @@ func TestPodIsAdmittedAsRestricted(t *testing.T) {
 	}
 	d.Spec.Template.Spec.SecurityContext = nil
 	if verdict(d).Allowed {
-		t.Error("a Pod that may run as root was admitted: the check checks nothing")
+		t.Error("a Pod that may run as root was admitted: the evaluator is not in use")
 	}
 }
 
-// A Deployment's selector cannot be changed: a release that changes these labels
-// would be stuck with every Deployment there is.
-func TestSelectorStays(t *testing.T) {
+// A Deployment's selector is immutable: a release with other labels could not update any existing
+// Deployment.
+func TestSelectorIsStable(t *testing.T) {
 	d := deploymentFor(t, view())
 	want := map[string]string{"app.kubernetes.io/name": "markdownview-viewer", "app.kubernetes.io/instance": "book"}
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
 		t.Errorf("selector (-want +got):\n%s", diff)
 	}
 	if !labels.SelectorFromSet(want).Matches(labels.Set(d.Spec.Template.Labels)) {
-		t.Errorf("the Pods are labelled %v, which the selector does not match", d.Spec.Template.Labels)
+		t.Errorf("the Pods have the labels %v, which the selector does not match", d.Spec.Template.Labels)
 	}
 	if diff := cmp.Diff(want, render(view(), "").service.Spec.Selector); diff != "" {
 		t.Errorf("the Service's selector (-want +got):\n%s", diff)
@@ -71,14 +72,14 @@ func TestSelectorStays(t *testing.T) {
 func TestContentHash(t *testing.T) {
 	base := contentHash(map[string]string{"a": "bc", "d": ""})
 	for reason, other := range map[string]map[string]string{
-		"content changed":                  {"a": "bd", "d": ""},
-		"a file removed":                   {"a": "bc"},
-		"a file added":                     {"a": "bc", "d": "", "e": ""},
-		"a file renamed":                   {"a": "bc", "e": ""},
-		"contents swapped":                 {"a": "", "d": "bc"},
-		"a letter moved from name to text": {"ab": "c", "d": ""},
-		"a text that looks like a border":  {"a": "bc1:d0:"},
-		"nothing":                          {},
+		"content changed":                   {"a": "bd", "d": ""},
+		"a file removed":                    {"a": "bc"},
+		"a file added":                      {"a": "bc", "d": "", "e": ""},
+		"a file renamed":                    {"a": "bc", "e": ""},
+		"contents swapped":                  {"a": "", "d": "bc"},
+		"a letter moved from name to text":  {"ab": "c", "d": ""},
+		"a text that looks like a boundary": {"a": "bc1:d0:"},
+		"nothing":                           {},
 	} {
 		if contentHash(other) == base {
 			t.Errorf("%s: the hash is the same", reason)
@@ -91,7 +92,8 @@ func TestContentHash(t *testing.T) {
 
 func TestRenderedFields(t *testing.T) {
 	d := deploymentFor(t, view(image(""), replicas(0)))
-	if *d.Spec.Replicas != 1 || d.Spec.Template.Spec.Containers[0].Image != defaultImage || d.Spec.Template.Spec.Containers[0].Args != nil {
+	if *d.Spec.Replicas != 1 || d.Spec.Template.Spec.Containers[0].Image != defaultImage ||
+		d.Spec.Template.Spec.Containers[0].Args != nil {
 		t.Errorf("without defaults: %d replicas of %q with %q", *d.Spec.Replicas,
 			d.Spec.Template.Spec.Containers[0].Image, d.Spec.Template.Spec.Containers[0].Args)
 	}
@@ -99,15 +101,17 @@ func TestRenderedFields(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, d.Spec.Template.Spec.Containers[0].Args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}
-	// Without the wait, requests are refused in a roll-out: the feature on kind shows it.
+	// Without the pause, the nodes still route requests to a stopped viewer during a rollout.
 	pod := d.Spec.Template.Spec
-	if stop := pod.Containers[0].Lifecycle.PreStop; stop == nil || stop.Sleep == nil || stop.Sleep.Seconds != farewell {
-		t.Errorf("before it is stopped: %v, want to sleep for %d s", stop, farewell)
+	if stop := pod.Containers[0].Lifecycle.PreStop; stop == nil || stop.Sleep == nil ||
+		stop.Sleep.Seconds != preStopSeconds {
+		t.Errorf("the preStop hook is %v, want to sleep for %d s", stop, preStopSeconds)
 	}
-	// A viewer that takes long to make a page needs time, and not a restart.
+	// A viewer that renders a slow page needs time and no restart.
 	alive, ready := pod.Containers[0].LivenessProbe, pod.Containers[0].ReadinessProbe
 	if after := alive.PeriodSeconds * alive.FailureThreshold; after != 120 || alive.TimeoutSeconds != 10 {
-		t.Errorf("a viewer is restarted after %d s without an answer within %d s, want 120 and 10", after, alive.TimeoutSeconds)
+		t.Errorf("a viewer is restarted after %d s without a response within %d s, want 120 and 10", after,
+			alive.TimeoutSeconds)
 	}
 	if ready.PeriodSeconds != 5 || ready.TimeoutSeconds != 3 {
 		t.Errorf("readiness is probed each %d s for at most %d s, want 5 and 3", ready.PeriodSeconds, ready.TimeoutSeconds)
@@ -121,15 +125,16 @@ func TestRenderedFields(t *testing.T) {
 	}
 }
 
-// The name of the gauge, the labels, the annotation: what others rely on.
-func TestChildrenCarryTheirMarks(t *testing.T) {
+// Dashboards, other tools and the cache depend on these labels and annotations.
+func TestChildrenHaveOwnershipMetadata(t *testing.T) {
 	c := render(view(), "")
 	if got := c.deployment.Spec.Template.Annotations[v1beta1.AnnotationContentHash]; got != c.hash {
-		t.Errorf("the Pods carry the hash %q, want %q", got, c.hash)
+		t.Errorf("the Pods have the hash %q, want %q", got, c.hash)
 	}
-	for kind, labelled := range map[string]map[string]string{"ConfigMap": c.configMap.Labels, "Deployment": c.deployment.Labels, "Service": c.service.Labels} {
+	for kind, labelled := range map[string]map[string]string{"ConfigMap": c.configMap.Labels,
+		"Deployment": c.deployment.Labels, "Service": c.service.Labels} {
 		if labelled[v1beta1.LabelManagedBy] != v1beta1.ManagedByValue {
-			t.Errorf("%s is labelled %v: the manager's cache would not hold it", kind, labelled)
+			t.Errorf("%s has the labels %v: the manager's cache would not hold it", kind, labelled)
 		}
 	}
 	owner := c.service.OwnerReferences[0]
@@ -138,10 +143,11 @@ func TestChildrenCarryTheirMarks(t *testing.T) {
 	}
 }
 
-// The page is served throughout a rollout.
-func TestViewersAreRolledWithoutAGap(t *testing.T) {
+// The page is served during the whole rollout.
+func TestRolloutKeepsReplicasAvailable(t *testing.T) {
 	strategy := deploymentFor(t, view()).Spec.Strategy
-	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 || strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
-		t.Errorf("the strategy is %+v, want one more viewer first and none less", strategy)
+	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType ||
+		strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 || strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
+		t.Errorf("the strategy is %+v, want a new viewer before one is stopped", strategy)
 	}
 }

@@ -29,30 +29,29 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// Options are what the operator's flags say about MarkdownViews.
+// Options are the settings of the controller from the operator's flags.
 type Options struct {
-	// DefaultViewerImage is the viewer of views that name none.
+	// DefaultViewerImage is the viewer image of views that name none.
 	DefaultViewerImage string
-	// MaxConcurrentReconciles is how many views are worked on at once.
+	// MaxConcurrentReconciles bounds the views that are reconciled at the same time.
 	MaxConcurrentReconciles int
-	// SyncPeriod is how often a view is looked at though nothing changed.
+	// SyncPeriod is the time after which a view without changes is reconciled again.
 	SyncPeriod time.Duration
-	// Ticks wake the periodic look; nil turns it off.
+	// Ticks triggers the search for views whose SyncPeriod has passed; nil disables it.
 	Ticks <-chan event.GenericEvent
-	// NewQueue makes the work queue, so that its progress can be watched; nil is
-	// the default queue.
+	// NewQueue creates the work queue, which reports its progress; nil means the default queue.
 	NewQueue reconciler.NewQueue
-	// Clock is the time; nil is the real one.
+	// Clock returns the time; nil means the real clock.
 	Clock clock.PassiveClock
 }
 
-// WatchedObjects are what the controller watches; it knows the world only once
-// their informers have synced.
+// WatchedObjects returns the kinds that the controller watches. It can reconcile only after their
+// informers have synced.
 func WatchedObjects() []client.Object {
 	return []client.Object{&v1beta1.MarkdownView{}, &corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}}
 }
 
-// New makes a Reconciler that works through the manager's client.
+// New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	available, err := newAvailable(ctrlmetrics.Registry)
 	if err != nil {
@@ -90,9 +89,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// viewsOf are the views a child may concern: the one it says controls it, and
-// the one that would call a child so, for which it may be in the way. Only names:
-// the reconcile decides on UIDs whose it is.
+// viewsOf maps a child to the views that it may affect: the one that its owner reference names, and
+// the one whose child has this name, which the object may block. It compares names only; the
+// reconcile decides the ownership by UID.
 func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	var requests []reconcile.Request
 	add := func(name string) {
@@ -101,7 +100,8 @@ func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 			requests = append(requests, reconcile.Request{NamespacedName: key})
 		}
 	}
-	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == viewKind.Kind && c.APIVersion == viewKind.GroupVersion().String() {
+	if c := metav1.GetControllerOfNoCopy(o); c != nil && c.Kind == viewKind.Kind &&
+		c.APIVersion == viewKind.GroupVersion().String() {
 		add(c.Name)
 	}
 	prefix := viewerPrefix
@@ -114,8 +114,8 @@ func viewsOf(_ context.Context, o client.Object) []reconcile.Request {
 	return requests
 }
 
-// viewsDue are the views whose periodic look is due. A map function cannot return
-// an error, and the cache fails only while it is being stopped.
+// viewsDue returns the views whose SyncPeriod has passed. A map function cannot return an error,
+// and the cache fails only while it stops.
 func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1beta1.MarkdownViewList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.
 		if !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		last, known := r.looks.Load(key)
+		last, known := r.lastReconciled.Load(key)
 		if !known || !reconciler.NextDue(last.(time.Time), r.Options.SyncPeriod, list.Items[i].UID).After(now) {
 			due = append(due, reconcile.Request{NamespacedName: key})
 		}

@@ -30,7 +30,7 @@ func requested(requests []reconcile.Request) string {
 	return fmt.Sprint(names)
 }
 
-// Every view is looked at from time to time, and no more often.
+// Every view is reconciled once in each sync period.
 func TestViewsDue(t *testing.T) {
 	named := func(name string, with ...func(*v1beta1.MarkdownView)) client.Object {
 		return view(append(with, func(v *v1beta1.MarkdownView) { v.Name, v.UID = name, types.UID(name) })...)
@@ -39,14 +39,14 @@ func TestViewsDue(t *testing.T) {
 	now := testingclock.NewFakeClock(epoch)
 	r := &Reconciler{Client: fakeBuilder(t, named("seen"), named("new"), named("leaving", leaving)).Build(), Clock: now,
 		Options: Options{SyncPeriod: 10 * time.Minute}}
-	r.looks.Store(types.NamespacedName{Namespace: "ns", Name: "seen"}, epoch)
+	r.lastReconciled.Store(types.NamespacedName{Namespace: "ns", Name: "seen"}, epoch)
 	for _, step := range []struct {
 		after time.Duration
 		want  string
 	}{
 		{0, "[new]"},
 		{8 * time.Minute, "[new]"},
-		{4 * time.Minute, "[new seen]"}, // 12 minutes: past the period and its tenth
+		{4 * time.Minute, "[new seen]"}, // 12 minutes: after the period and its jitter of a tenth
 	} {
 		now.Step(step.after)
 		if got := requested(r.viewsDue(t.Context(), nil)); got != step.want {
@@ -57,7 +57,8 @@ func TestViewsDue(t *testing.T) {
 
 func TestViewsOf(t *testing.T) {
 	controlled := func(o client.Object, kind, name string) client.Object {
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: kind, Name: name, UID: "u", Controller: new(true)}})
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: kind, Name: name,
+			UID: "u", Controller: new(true)}})
 		return o
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
@@ -65,27 +66,30 @@ func TestViewsOf(t *testing.T) {
 		object client.Object
 		want   string
 	}{
-		"ours":                                   {controlled(&appsv1.Deployment{ObjectMeta: meta("viewer-a")}, "MarkdownView", "a"), "[a]"},
-		"of our name, and nobody's":              {&corev1.Service{ObjectMeta: meta("viewer-a")}, "[a]"},
-		"of our name, and another's":             {controlled(&corev1.ConfigMap{ObjectMeta: meta("markdowns-a")}, "MarkdownView", "b"), "[a b]"},
-		"of another name, and ours":              {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "MarkdownView", "b"), "[b]"},
-		"of another kind's":                      {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "Tenant", "b"), "[]"},
+		"owned": {controlled(&appsv1.Deployment{ObjectMeta: meta("viewer-a")},
+			"MarkdownView", "a"), "[a]"},
+		"a child's name, without an owner": {&corev1.Service{ObjectMeta: meta("viewer-a")}, "[a]"},
+		"a child's name, with another owner": {controlled(&corev1.ConfigMap{ObjectMeta: meta("markdowns-a")},
+			"MarkdownView", "b"), "[a b]"},
+		"another name, owned": {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "MarkdownView", "b"),
+			"[b]"},
+		"owned by another kind":                  {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "Tenant", "b"), "[]"},
 		"a ConfigMap with a Deployment's prefix": {&corev1.ConfigMap{ObjectMeta: meta("viewer-a")}, "[]"},
-		"a prefix and no more":                   {&corev1.Service{ObjectMeta: meta("viewer-")}, "[]"},
+		"only a prefix":                          {&corev1.Service{ObjectMeta: meta("viewer-")}, "[]"},
 	} {
 		requests := viewsOf(t.Context(), tc.object)
 		if got := requested(requests); got != tc.want {
-			t.Errorf("%s: wakes %s, want %s", reason, got, tc.want)
+			t.Errorf("%s: enqueues %s, want %s", reason, got, tc.want)
 		}
 		for _, r := range requests {
 			if r.Namespace != "ns" {
-				t.Errorf("%s: wakes a view in %q, want its own namespace", reason, r.Namespace)
+				t.Errorf("%s: enqueues a view in %q, want its own namespace", reason, r.Namespace)
 			}
 		}
 	}
 }
 
-func TestWatchedObjectsAreTheKindsThatAreRead(t *testing.T) {
+func TestWatchedObjectsMatchReads(t *testing.T) {
 	var got []string
 	for _, o := range WatchedObjects() {
 		got = append(got, fmt.Sprintf("%T", o))
@@ -95,7 +99,7 @@ func TestWatchedObjectsAreTheKindsThatAreRead(t *testing.T) {
 	}
 }
 
-// fakeManager is what New asks of one.
+// fakeManager implements the part of a Manager that New uses.
 type fakeManager struct {
 	ctrl.Manager
 
@@ -110,19 +114,20 @@ func (m *fakeManager) GetEventRecorder(name string) recorder.EventRecorder {
 	return events.NewFakeRecorder(1)
 }
 
-func TestNewKeepsTheCacheApart(t *testing.T) {
+func TestNewSeparatesCacheAndLiveReads(t *testing.T) {
 	mgr := &fakeManager{cached: &struct{ client.Client }{}, live: &struct{ client.Client }{}}
 	now := testingclock.NewFakePassiveClock(epoch)
 	r, err := New(mgr, Options{DefaultViewerImage: "v:3", SyncPeriod: time.Hour, Clock: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) || r.Clock != clock.PassiveClock(now) || r.Options.DefaultViewerImage != "v:3" ||
+	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) || r.Clock != clock.PassiveClock(now) ||
+		r.Options.DefaultViewerImage != "v:3" ||
 		r.Options.SyncPeriod != time.Hour || fmt.Sprint(mgr.recorders) != "[leasehold-markdownview]" {
 		t.Errorf("%+v, recorders %q", r, mgr.recorders)
 	}
 	if !r.contents.TryAcquire(maxContents) || r.contents.TryAcquire(1) {
-		t.Errorf("want room for %d contents and no more", maxContents)
+		t.Errorf("want slots for exactly %d contents", maxContents)
 	}
 	if r, err = New(mgr, Options{}); err != nil || r.Clock != clock.PassiveClock(clock.RealClock{}) {
 		t.Errorf("%v, the clock %v, want the real one", err, r.Clock)

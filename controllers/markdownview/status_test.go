@@ -17,12 +17,14 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// rolled sets how far the Deployment is, of 2 viewers.
-func rolled(updated, available int32, progressing string) func(*observation) {
+// rolloutState sets the state of the rollout of 2 viewers.
+func rolloutState(updated, available int32, progressing string) func(*observation) {
 	return func(o *observation) {
 		o.deployment.Generation = 3
-		o.deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: updated, AvailableReplicas: available}
-		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: progressing, Message: "said by it"}
+		o.deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: updated,
+			AvailableReplicas: available}
+		c := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: progressing,
+			Message: "said by it"}
 		if progressing == "ProgressDeadlineExceeded" {
 			c.Status = corev1.ConditionFalse
 		}
@@ -30,22 +32,22 @@ func rolled(updated, available int32, progressing string) func(*observation) {
 	}
 }
 
-func unseen(o *observation) { o.deployment.Generation = 4 }
+func unobserved(o *observation) { o.deployment.Generation = 4 }
 
-func well() *result {
-	return &result{outcomes: map[kind]outcome{configMap: inPlace, deployment: inPlace, service: inPlace}}
+func succeeded() *result {
+	return &result{outcomes: map[kind]outcome{configMap: unchanged, deployment: unchanged, service: unchanged}}
 }
 
-// refused is that the API server answered 403 to the write of the Service.
-func refused(text string) func(*result, *plan) {
+// forbidden sets the result of a write of the Service that the API server answered with 403.
+func forbidden(text string) func(*result, *plan) {
 	return func(r *result, _ *plan) {
 		err := apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "viewer-book", errors.New(text))
 		r.outcomes[service], r.errs = failed, []error{fmt.Errorf("writing Service viewer-book: %w", err)}
 	}
 }
 
-// told is the conditions as "Type=Status Reason", sorted as they are.
-func told(s v1beta1.MarkdownViewStatus) map[string]string {
+// conditionsOf returns the conditions as "Status Reason" by type.
+func conditionsOf(s v1beta1.MarkdownViewStatus) map[string]string {
 	out := map[string]string{}
 	for _, c := range s.Conditions {
 		out[c.Type] = fmt.Sprintf("%s %s", c.Status, c.Reason)
@@ -68,76 +70,90 @@ func TestSummarize(t *testing.T) {
 		outcome func(*result, *plan)
 		want    map[string]string
 	}{
-		"all viewers serve":              {rolled(2, 2, done), nil, is("True Reconciled", up, fine)},
-		"a rollout under way":            {rolled(1, 2, going), nil, is("False Progressing", up, fine)},
-		"the first are starting":         {rolled(2, 0, going), nil, is("False Progressing", "False Progressing", fine)},
-		"one has gone":                   {rolled(2, 1, done), nil, is("False Progressing", up, fine)},
-		"all have gone":                  {rolled(2, 0, done), nil, is("False NoReplicasAvailable", "False NoReplicasAvailable", fine)},
-		"they do not come up":            {rolled(2, 0, exceeded), nil, is("False RolloutStalled", "False NoReplicasAvailable", "True RolloutStalled", "True RolloutStalled")},
-		"the new ones do not come up":    {rolled(1, 1, exceeded), nil, is("False RolloutStalled", up, "True RolloutStalled", "True RolloutStalled")},
-		"nobody has seen the Deployment": {func(o *observation) { rolled(2, 2, done)(o); unseen(o) }, nil, is("False Progressing", "False Progressing", fine)},
-		"just created":                   {func(o *observation) { o.deployment = nil }, func(r *result, _ *plan) { r.outcomes[deployment] = created }, is("False Progressing", "False Progressing", fine)},
-		"just changed":                   {rolled(2, 2, done), func(r *result, _ *plan) { r.outcomes[deployment] = changed }, is("False Progressing", "False Progressing", fine)},
-		"a child is on its way out": {rolled(2, 2, done), func(r *result, _ *plan) {
-			r.outcomes[service] = awaited
+		"all viewers serve":     {rolloutState(2, 2, done), nil, is("True Reconciled", up, fine)},
+		"a rollout in progress": {rolloutState(1, 2, going), nil, is("False Progressing", up, fine)},
+		"the first are starting": {rolloutState(2, 0, going), nil,
+			is("False Progressing", "False Progressing", fine)},
+		"one is missing": {rolloutState(2, 1, done), nil, is("False Progressing", up, fine)},
+		"all are missing": {rolloutState(2, 0, done), nil,
+			is("False NoReplicasAvailable", "False NoReplicasAvailable", fine)},
+		"the deadline is exceeded": {rolloutState(2, 0, exceeded), nil,
+			is("False RolloutStalled", "False NoReplicasAvailable", "True RolloutStalled", "True RolloutStalled")},
+		"the deadline of an update is exceeded": {rolloutState(1, 1, exceeded), nil,
+			is("False RolloutStalled", up, "True RolloutStalled", "True RolloutStalled")},
+		"the Deployment is not observed yet": {func(o *observation) { rolloutState(2, 2, done)(o); unobserved(o) }, nil,
+			is("False Progressing", "False Progressing", fine)},
+		"just created": {func(o *observation) { o.deployment = nil },
+			func(r *result, _ *plan) { r.outcomes[deployment] = created }, is("False Progressing", "False Progressing", fine)},
+		"just changed": {rolloutState(2, 2, done),
+			func(r *result, _ *plan) { r.outcomes[deployment] = changed }, is("False Progressing", "False Progressing", fine)},
+		"a child is terminating": {rolloutState(2, 2, done), func(r *result, _ *plan) {
+			r.outcomes[service] = waiting
 		}, is("False Progressing", up, fine)},
-		"a stranger's Service": {rolled(2, 2, done), func(r *result, p *plan) {
+		"a foreign Service": {rolloutState(2, 2, done), func(r *result, p *plan) {
 			r.outcomes[service], r.foreign = withheld, p.steps[2:]
 		}, is("False ChildConflict", up, "True ChildConflict", "True ChildConflict")},
-		"a stranger's Deployment": {func(o *observation) { rolled(2, 2, done)(o); o.deployment.OwnerReferences = nil }, func(r *result, p *plan) {
-			r.outcomes[deployment], r.foreign = withheld, p.steps[1:2]
-		}, is("False ChildConflict", "False NoReplicasAvailable", "True ChildConflict", "True ChildConflict")},
-		"a failure": {rolled(2, 2, done), func(r *result, _ *plan) {
+		"a foreign Deployment": {func(o *observation) { rolloutState(2, 2, done)(o); o.deployment.OwnerReferences = nil },
+			func(r *result, p *plan) {
+				r.outcomes[deployment], r.foreign = withheld, p.steps[1:2]
+			}, is("False ChildConflict", "False NoReplicasAvailable", "True ChildConflict", "True ChildConflict")},
+		"a failure": {rolloutState(2, 2, done), func(r *result, _ *plan) {
 			r.outcomes[configMap], r.outcomes[deployment], r.errs = failed, withheld, []error{fmt.Errorf("boom")}
 		}, is("False ReconcileFailed", up, "True ReconcileFailed")},
-		"a missing right":   {rolled(2, 2, done), refused(`User "x" cannot patch resource "services"`), is("False RBACForbidden", up, "True RBACForbidden", "True RBACForbidden")},
-		"a used up quota":   {rolled(2, 2, done), refused("exceeded quota: team, requested: count/services=1"), is("False QuotaExceeded", up, "True QuotaExceeded")},
-		"a plugin's denial": {rolled(2, 2, done), refused("not here"), is("False AdmissionDenied", up, "True AdmissionDenied")},
-		"a wrong spec": {rolled(2, 2, done), func(r *result, p *plan) {
+		"a missing right": {rolloutState(2, 2, done), forbidden(`User "x" cannot patch resource "services"`),
+			is("False RBACForbidden", up, "True RBACForbidden", "True RBACForbidden")},
+		"a used up quota": {rolloutState(2, 2, done), forbidden("exceeded quota: team, requested: count/services=1"),
+			is("False QuotaExceeded", up, "True QuotaExceeded")},
+		"a plugin's denial": {rolloutState(2, 2, done), forbidden("not here"),
+			is("False AdmissionDenied", up, "True AdmissionDenied")},
+		"a wrong spec": {rolloutState(2, 2, done), func(r *result, p *plan) {
 			r.outcomes, p.steps, p.invalid = nil, nil, "x"
 		}, is("False InvalidSpec", up, "True InvalidSpec", "True InvalidSpec")},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			o := applied(t, view())
+			o := appliedObservation(t, view())
 			tc.world(o)
-			p, res := plan{steps: []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"}, {kind: service, name: "s"}}}, well()
+			p, res := plan{steps: []step{{kind: configMap, name: "m"}, {kind: deployment, name: "d"},
+				{kind: service, name: "s"}}}, succeeded()
 			if tc.outcome != nil {
 				tc.outcome(res, &p)
 			}
 			got := summarize(o, p, res, epoch)
-			if diff := cmp.Diff(tc.want, told(got)); diff != "" {
+			if diff := cmp.Diff(tc.want, conditionsOf(got)); diff != "" {
 				t.Errorf("conditions (-want +got):\n%s", diff)
 			}
 			if got.ObservedGeneration != 2 {
 				t.Errorf("observed generation %d, want 2", got.ObservedGeneration)
 			}
-			// The same again is the same status, or each reconcile would write it.
+			// An equal observation gives an equal status. Otherwise each reconcile would write it.
 			o.before = *got.DeepCopy()
 			if again := summarize(o, p, res, epoch.Add(time.Hour)); !cmp.Equal(got, again) {
-				t.Errorf("the same again is another status:\n%s", cmp.Diff(got, again))
+				t.Errorf("an equal observation gives another status:\n%s", cmp.Diff(got, again))
 			}
 		})
 	}
 }
 
-func TestSummarizeKeepsWhatItDoesNotKnow(t *testing.T) {
-	o := applied(t, view())
-	rolled(2, 2, "NewReplicaSetAvailable")(o)
-	o.before = summarize(o, plan{}, well(), epoch)
-	if o.before.AvailableReplicas != 2 || o.before.Replicas != 2 || o.before.URL == "" || o.before.Selector == "" || o.before.ContentHash != o.want.Content {
+func TestSummarize_keeps_unknown_fields(t *testing.T) {
+	o := appliedObservation(t, view())
+	rolloutState(2, 2, "NewReplicaSetAvailable")(o)
+	o.before = summarize(o, plan{}, succeeded(), epoch)
+	if o.before.AvailableReplicas != 2 || o.before.Replicas != 2 || o.before.URL == "" || o.before.Selector == "" ||
+		o.before.ContentHash != o.want.Content {
 		t.Fatalf("got %+v", o.before)
 	}
-	t.Run("while the Deployment controller has not looked", func(t *testing.T) {
-		unseen(o)
-		got := summarize(o, plan{}, well(), epoch)
-		if got.AvailableReplicas != 2 || told(got)["Available"] != "True ReplicasAvailable" || told(got)["Ready"] != "False Progressing" {
+	t.Run("until the Deployment controller has observed it", func(t *testing.T) {
+		unobserved(o)
+		got := summarize(o, plan{}, succeeded(), epoch)
+		if got.AvailableReplicas != 2 || conditionsOf(got)["Available"] != "True ReplicasAvailable" ||
+			conditionsOf(got)["Ready"] != "False Progressing" {
 			t.Errorf("got %+v", got)
 		}
 	})
-	t.Run("of the content, while the ConfigMap is not ours", func(t *testing.T) {
-		o := applied(t, view(showing(files{"SUMMARY.md": "other"})))
+	t.Run("of the content, while the ConfigMap is foreign", func(t *testing.T) {
+		o := appliedObservation(t, view(showing(files{"SUMMARY.md": "other"})))
 		o.before.ContentHash, o.before.URL = "old", "old"
-		res := well()
+		res := succeeded()
 		res.outcomes[configMap], res.outcomes[service] = withheld, withheld
 		if got := summarize(o, plan{}, res, epoch); got.ContentHash != "old" || got.URL != "" {
 			t.Errorf("hash %q, url %q, want the old hash and no url", got.ContentHash, got.URL)
@@ -176,15 +192,17 @@ func TestTransitions(t *testing.T) {
 		foreign       []step
 		want          []string
 	}{
-		"created":                 {status("", none, none), status("a", fine, down), nil, nil},
-		"served":                  {status("a", fine, down), status("a", fine, up), nil, []string{"Normal Available"}},
-		"served from the start":   {status("", none, none), status("a", fine, up), nil, []string{"Normal Available"}},
-		"served still":            {status("a", fine, up), status("a", fine, up), nil, nil},
-		"not served any more":     {status("a", fine, up), status("a", fine, down), nil, nil},
-		"other content":           {status("a", fine, up), status("b", fine, up), nil, []string{"Normal ContentUpdated"}},
-		"a conflict":              {status("a", fine, up), status("a", bad("x"), up), foreign, []string{"Warning ChildConflict", "Warning Degraded"}},
-		"the same conflict":       {status("a", bad("x"), up), status("a", bad("x"), up), foreign, nil},
-		"another conflict":        {status("a", bad("x"), up), status("a", bad("y"), up), foreign, []string{"Warning ChildConflict", "Warning Degraded"}},
+		"created":               {status("", none, none), status("a", fine, down), nil, nil},
+		"served":                {status("a", fine, down), status("a", fine, up), nil, []string{"Normal Available"}},
+		"served from the start": {status("", none, none), status("a", fine, up), nil, []string{"Normal Available"}},
+		"served still":          {status("a", fine, up), status("a", fine, up), nil, nil},
+		"not served any more":   {status("a", fine, up), status("a", fine, down), nil, nil},
+		"other content":         {status("a", fine, up), status("b", fine, up), nil, []string{"Normal ContentUpdated"}},
+		"a conflict": {status("a", fine, up), status("a", bad("x"), up), foreign,
+			[]string{"Warning ChildConflict", "Warning Degraded"}},
+		"the same conflict": {status("a", bad("x"), up), status("a", bad("x"), up), foreign, nil},
+		"another conflict": {status("a", bad("x"), up), status("a", bad("y"), up), foreign,
+			[]string{"Warning ChildConflict", "Warning Degraded"}},
 		"the end of a conflict":   {status("a", bad("x"), up), status("a", fine, up), nil, nil},
 		"degraded, by no foreign": {status("a", fine, up), status("a", bad("x"), up), nil, []string{"Warning Degraded"}},
 	} {
@@ -195,24 +213,28 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-func TestCorrectionsAreOfWhatHadBeenRight(t *testing.T) {
-	p := plan{steps: []step{{kind: configMap, name: "m", verb: update}, {kind: deployment, name: "d", verb: create}, {kind: service, name: "s", verb: keep}}}
-	res := &result{outcomes: map[kind]outcome{configMap: changed, deployment: created, service: inPlace}}
+func TestCorrectionsNeedCorrectStateBefore(t *testing.T) {
+	p := plan{steps: []step{{kind: configMap, name: "m", action: update}, {kind: deployment, name: "d", action: create},
+		{kind: service, name: "s", action: keep}}}
+	res := &result{outcomes: map[kind]outcome{configMap: changed, deployment: created, service: unchanged}}
 	settled := func() *observation {
 		o := &observation{view: view(), want: desired{Content: "h"}}
 		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h"}
-		reporting.SetCondition(&o.before.Conditions, 2, epoch, condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
+		reporting.SetCondition(&o.before.Conditions, 2, epoch,
+			condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
 		return o
 	}
 	for reason, tc := range map[string]struct {
 		change func(*observation)
 		want   []string
 	}{
-		"all was right":          {func(*observation) {}, []string{"configmap m was different from the spec and was corrected", "deployment d was missing and was created again"}},
-		"the spec has changed":   {func(o *observation) { o.view.Generation = 3 }, nil},
-		"the hash is new":        {func(o *observation) { o.want.Content = "i" }, nil},
-		"it was in trouble":      {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
-		"it was never looked at": {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
+		"all was correct": {func(*observation) {},
+			[]string{"configmap m was different from the spec and was corrected",
+				"deployment d was missing and was created again"}},
+		"the spec has changed":    {func(o *observation) { o.view.Generation = 3 }, nil},
+		"the hash has changed":    {func(o *observation) { o.want.Content = "i" }, nil},
+		"it was degraded":         {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
+		"it was never reconciled": {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
 	} {
 		o := settled()
 		tc.change(o)

@@ -15,35 +15,39 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
-// The periodic look is due a period after the last reconcile that said something about the view. A
-// failure is tried again by the queue; what has changed meanwhile, or has gone, was not seen.
-func TestWhatIsALook(t *testing.T) {
+// The period starts with the last reconcile that reported the state of the view. After a failure
+// the queue retries. A Conflict or a deletion does not count, because the reported state may be
+// outdated.
+func TestPeriodicReconcileFollowsLastReconcile(t *testing.T) {
 	resource := schema.GroupResource{Resource: "x"}
 	for name, tc := range map[string]struct {
 		answers map[string]error
 		want    bool
 	}{
-		"nothing fails":               {nil, true},
-		"a write fails":               {map[string]error{"ConfigMap": apierrors.NewInternalError(errors.New("etcd"))}, true},
-		"a write meets Conflict":      {map[string]error{"ConfigMap": apierrors.NewConflict(resource, "x", errors.New("changed"))}, false},
-		"the report meets Conflict":   {map[string]error{"status": apierrors.NewConflict(resource, "x", errors.New("changed"))}, false},
-		"the view went before report": {map[string]error{"status": apierrors.NewNotFound(resource, "book")}, false},
+		"nothing fails": {nil, true},
+		"a write fails": {map[string]error{"ConfigMap": apierrors.NewInternalError(
+			errors.New("etcd"))}, true},
+		"a write gets Conflict": {map[string]error{"ConfigMap": apierrors.NewConflict(resource, "x",
+			errors.New("changed"))}, false},
+		"the status gets Conflict": {map[string]error{"status": apierrors.NewConflict(resource, "x",
+			errors.New("changed"))}, false},
+		"the view is deleted before the status": {map[string]error{"status": apierrors.NewNotFound(resource, "book")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, view())
+			w := newFixture(t, view())
 			w.answers = tc.answers
-			_, _ = w.Reconcile(t.Context(), request) // a failure is tried again
-			if at, known := w.looks.Load(request.NamespacedName); known != tc.want || known && at != w.Clock.Now() {
-				t.Errorf("the last look was at %v: %t, want %t", at, known, tc.want)
+			_, _ = w.Reconcile(t.Context(), request) // the queue retries a failure
+			if at, known := w.lastReconciled.Load(request.NamespacedName); known != tc.want || known && at != w.Clock.Now() {
+				t.Errorf("the last reconcile was at %v: %t, want %t", at, known, tc.want)
 			}
 		})
 	}
 }
 
-// Of a view that is gone nothing is remembered: its last look, and the versions of what was
-// written for it. What is known of another view stays.
-func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
-	w := newWorld(t)
+// The Reconciler drops the time of the last reconcile and the versions of its writes with a deleted
+// view. It keeps those of other views.
+func TestStateOfDeletedViewIsDropped(t *testing.T) {
+	w := newFixture(t)
 	other := client.ObjectKey{Namespace: "ns", Name: "other"}
 	written := func(namespace, name, version string) client.Object {
 		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, ResourceVersion: version}}
@@ -58,7 +62,7 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 		"the Service":    {&w.own.services, viewerPrefix},
 	}
 	for _, key := range []client.ObjectKey{request.NamespacedName, other} {
-		w.looks.Store(key, epoch)
+		w.lastReconciled.Store(key, epoch)
 		for _, f := range floors {
 			f.writes.Observe(written(key.Namespace, f.prefix+key.Name, "2"))
 		}
@@ -69,15 +73,15 @@ func TestNothingIsRememberedOfAViewThatIsGone(t *testing.T) {
 	for name, f := range floors {
 		for key, want := range map[client.ObjectKey]bool{request.NamespacedName: false, other: true} {
 			if got := f.writes.Stale(written(key.Namespace, f.prefix+key.Name, "1")); got != want {
-				t.Errorf("%s of %s is remembered: %t, want %t", name, key, got, want)
+				t.Errorf("%s of %s is stored: %t, want %t", name, key, got, want)
 			}
 		}
 	}
 }
 
-// The name, the help text and the labels of the gauge are what dashboards and alerts are made of.
-func TestTheGaugeIsNamed(t *testing.T) {
-	w := newWorld(t, view())
+// Dashboards and alerts depend on the name, the help text and the labels of the gauge.
+func TestGaugeName(t *testing.T) {
+	w := newFixture(t, view())
 	if _, err := w.Reconcile(t.Context(), request); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ var (
 	viewerImagePath = field.NewPath("spec", "viewerImage")
 )
 
-// validate returns all that is wrong with a MarkdownView. It is pure. Some of it
-// the CRD says too: the reconciler relies on all of it, whatever admission did.
+// validate returns all errors of a MarkdownView. It is pure. It repeats some rules of the CRD
+// schema, because the reconciler must not depend on admission.
 func validate(v *v1beta1.MarkdownView) field.ErrorList {
 	return slices.Concat(
 		validateName(v.Name),
@@ -29,7 +29,7 @@ func validate(v *v1beta1.MarkdownView) field.ErrorList {
 		validateImage(viewerImagePath, v.Spec.ViewerImage))
 }
 
-// validateName takes "" for a name that the API server has yet to generate.
+// validateName accepts "": the API server generates the name later.
 func validateName(name string) field.ErrorList {
 	if name == "" {
 		return nil
@@ -67,7 +67,7 @@ func validateMarkdowns(files map[string]v1beta1.MarkdownText) field.ErrorList {
 	return errs
 }
 
-// validateReplicas takes zero for one: the schema's default may not have been written.
+// validateReplicas accepts zero, which means one: the schema's default may be missing.
 func validateReplicas(n int32) field.ErrorList {
 	if n != 0 && (n < v1beta1.MinViewerReplicas || n > v1beta1.MaxViewerReplicas) {
 		return field.ErrorList{field.Invalid(replicasPath, n, fmt.Sprintf(
@@ -76,7 +76,7 @@ func validateReplicas(n int32) field.ErrorList {
 	return nil
 }
 
-// validateImage takes "" for the operator's default.
+// validateImage accepts "", which means the operator's default.
 func validateImage(path *field.Path, image string) field.ErrorList {
 	if image == "" {
 		return nil
@@ -87,7 +87,7 @@ func validateImage(path *field.Path, image string) field.ErrorList {
 	return nil
 }
 
-// ValidateImage checks that an image's name can be one, as a kubelet would.
+// ValidateImage returns an error if a kubelet would not accept the image's name.
 func ValidateImage(image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
 		return fmt.Errorf("the name of an image must be like registry.example.com/name:tag or name@sha256:...: %w", err)
@@ -95,12 +95,11 @@ func ValidateImage(image string) error {
 	return nil
 }
 
-// unpinned says why an image may be another one tomorrow; "" if it may not, as
-// far as its name tells.
+// unpinned returns why the image of this name can change; "" if its name is pinned.
 func unpinned(image string) string {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
-		return "" // an error has been returned for it
+		return "" // validateImage returns the error
 	}
 	if _, ok := named.(reference.Digested); ok {
 		return ""

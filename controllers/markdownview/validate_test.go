@@ -14,32 +14,34 @@ func TestValidate(t *testing.T) {
 	beside := func(file string) func(*v1beta1.MarkdownView) { return showing(files{"SUMMARY.md": "", file: ""}) }
 	for reason, tc := range map[string]struct {
 		with func(*v1beta1.MarkdownView)
-		want []string // the fields in error
+		want []string // the fields with errors
 	}{
-		"all is well":                    {func(*v1beta1.MarkdownView) {}, nil},
-		"no files":                       {showing(nil), []string{"spec.markdowns"}},
-		"no SUMMARY.md":                  {showing(files{"a.md": ""}), []string{"spec.markdowns"}},
-		"exactly 900 KiB":                {showing(ofSize(900 << 10)), nil},
-		"one byte more":                  {showing(ofSize(900<<10 + 1)), []string{"spec.markdowns"}},
-		"the names count":                {showing(files{"SUMMARY.md": "", strings.Repeat("a", 100) + ".md": v1beta1.MarkdownText(strings.Repeat("x", 900<<10-112))}), []string{"spec.markdowns"}},
-		"a way up":                       {beside("../x.md"), []string{"spec.markdowns[../x.md]"}},
-		"the volume's own link":          {beside("..data"), []string{"spec.markdowns[..data]"}},
-		"a folder":                       {beside("a/b.md"), []string{"spec.markdowns[a/b.md]"}},
-		"no name":                        {beside(""), []string{"spec.markdowns[]"}},
-		"a line break":                   {beside("a.md\n"), []string{"spec.markdowns[a.md\n]"}},
-		"a name of 253 letters":          {beside(strings.Repeat("a", 250) + ".md"), nil},
-		"a name of 254 letters":          {beside(strings.Repeat("a", 251) + ".md"), []string{"spec.markdowns[" + strings.Repeat("a", 251) + ".md]"}},
+		"valid":           {func(*v1beta1.MarkdownView) {}, nil},
+		"no files":        {showing(nil), []string{"spec.markdowns"}},
+		"no SUMMARY.md":   {showing(files{"a.md": ""}), []string{"spec.markdowns"}},
+		"exactly 900 KiB": {showing(ofSize(900 << 10)), nil},
+		"one byte more":   {showing(ofSize(900<<10 + 1)), []string{"spec.markdowns"}},
+		"the names count": {showing(files{"SUMMARY.md": "", strings.Repeat("a", 100) +
+			".md": v1beta1.MarkdownText(strings.Repeat("x", 900<<10-112))}), []string{"spec.markdowns"}},
+		"a parent folder":       {beside("../x.md"), []string{"spec.markdowns[../x.md]"}},
+		"the volume's own link": {beside("..data"), []string{"spec.markdowns[..data]"}},
+		"a folder":              {beside("a/b.md"), []string{"spec.markdowns[a/b.md]"}},
+		"no name":               {beside(""), []string{"spec.markdowns[]"}},
+		"a line break":          {beside("a.md\n"), []string{"spec.markdowns[a.md\n]"}},
+		"a name of 253 letters": {beside(strings.Repeat("a", 250) + ".md"), nil},
+		"a name of 254 letters": {beside(strings.Repeat("a", 251) + ".md"),
+			[]string{"spec.markdowns[" + strings.Repeat("a", 251) + ".md]"}},
 		"no replicas, which is one":      {replicas(0), nil},
 		"5 replicas":                     {replicas(5), nil},
 		"6 replicas":                     {replicas(6), []string{"spec.replicas"}},
-		"less than none":                 {replicas(-1), []string{"spec.replicas"}},
+		"negative replicas":              {replicas(-1), []string{"spec.replicas"}},
 		"no image, which is the default": {image(""), nil},
 		"an image in capitals":           {image("A:b"), []string{"spec.viewerImage"}},
 		"an image with a digest":         {image("r.example.com:5000/a/b@sha256:" + strings.Repeat("0", 64)), nil},
 		"56 letters":                     {name(strings.Repeat("a", 56)), nil},
 		"57 letters":                     {name(strings.Repeat("a", 57)), []string{"metadata.name"}},
 		"a dot":                          {name("a.b"), []string{"metadata.name"}},
-		"a name yet to be generated":     {name(""), nil},
+		"a generated name":               {name(""), nil},
 		"all at once": {func(v *v1beta1.MarkdownView) {
 			v.Name, v.Spec = "a.b", v1beta1.MarkdownViewSpec{Markdowns: files{"/": ""}, Replicas: 9, ViewerImage: " "}
 		}, []string{"metadata.name", "spec.markdowns", "spec.markdowns[/]", "spec.replicas", "spec.viewerImage"}},
@@ -65,7 +67,7 @@ func TestUnpinned(t *testing.T) {
 		"a:v1":                                "",
 		"r.example.com:5000/a:v1":             "",
 		"a@sha256:" + strings.Repeat("0", 64): "",
-		"a:latest@sha256:" + strings.Repeat("0", 64): "", // the digest counts
+		"a:latest@sha256:" + strings.Repeat("0", 64): "", // the digest takes precedence
 		"not an image": "",
 	} {
 		if got := unpinned(image); got != want {

@@ -15,14 +15,14 @@ import (
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
-// There is no webhook for DELETE: deleting a MarkdownView needs nobody's consent.
-// The scale subresource does not come by here either; its limits are in the schema.
+// There is no webhook for DELETE, and none for the scale subresource, whose limits are in the
+// schema.
 //
 // +kubebuilder:webhook:path=/validate-leasehold-dev-v1beta1-markdownview,mutating=false,failurePolicy=fail,sideEffects=None,groups=leasehold.dev,resources=markdownviews,verbs=create;update,versions=v1beta1,name=vmarkdownview.leasehold.dev,admissionReviewVersions=v1,timeoutSeconds=5,matchPolicy=Equivalent
 
-// SetupWebhookWithManager adds the validating webhook. It answers on every replica from
-// nothing but the request. No webhook writes the default image into a spec: there, no later
-// default of the operator would replace it.
+// SetupWebhookWithManager adds the validating webhook. It runs on every replica and reads only the
+// request. No webhook writes the default image into a spec: a later default of the operator could
+// not replace it there.
 func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).Complete()
 	if err != nil {
@@ -31,19 +31,18 @@ func SetupWebhookWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Webhook validates MarkdownViews. It makes no requests and renders nothing.
+// Webhook validates MarkdownViews. It sends no requests and renders nothing.
 type Webhook struct{}
 
 var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
-// ValidateCreate refuses what is wrong, all of it at once, and warns of what is
-// probably not meant.
+// ValidateCreate returns all errors of the spec, and warnings for probable mistakes.
 func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {
 	return warn(v), invalid(v, validate(v))
 }
 
-// ValidateUpdate judges only the fields that the update changes, so that a
-// MarkdownView which a newer rule would refuse can still be changed in other ways.
+// ValidateUpdate validates only the changed fields. A MarkdownView that violates a newer rule can
+// still be changed in other fields.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView) (admission.Warnings, error) {
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -66,7 +65,7 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 	return warnings, invalid(v, errs)
 }
 
-// ValidateDelete refuses nothing; it is not called.
+// ValidateDelete is never called: the webhook has no rule for DELETE.
 func (w *Webhook) ValidateDelete(context.Context, *v1beta1.MarkdownView) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -78,29 +77,31 @@ func invalid(v *v1beta1.MarkdownView, errs field.ErrorList) error {
 	return apierrors.NewInvalid(viewKind.GroupKind(), v.Name, errs)
 }
 
-// warn says what is allowed and probably not meant.
+// warn returns warnings for probable mistakes that are allowed.
 func warn(v *v1beta1.MarkdownView) admission.Warnings {
 	var warnings admission.Warnings
 	problems := summary.Check(contents(v))
 	if len(problems.Missing) > 0 {
-		warnings = append(warnings, "SUMMARY.md links to files that are not in markdowns: "+some(problems.Missing))
+		warnings = append(warnings, "SUMMARY.md links to files that are not in markdowns: "+joinNames(problems.Missing))
 	}
 	if _, listed := v.Spec.Markdowns[summary.FileName]; listed && len(problems.Unlisted) > 0 {
-		warnings = append(warnings, "SUMMARY.md has no link to: "+some(problems.Unlisted))
+		warnings = append(warnings, "SUMMARY.md has no link to: "+joinNames(problems.Unlisted))
 	}
 	if problems.Truncated {
-		warnings = append(warnings, fmt.Sprintf("SUMMARY.md is longer than %d bytes or has a line longer than %d; the rest is ignored",
-			summary.MaxBytes, summary.MaxLineBytes))
+		warnings = append(warnings,
+			fmt.Sprintf("SUMMARY.md is longer than %d bytes or has a line longer than %d; the rest is ignored",
+				summary.MaxBytes, summary.MaxLineBytes))
 	}
 	if why := unpinned(v.Spec.ViewerImage); why != "" && v.Spec.ViewerImage != "" {
-		warnings = append(warnings, fmt.Sprintf("viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest", shortened(v.Spec.ViewerImage), why))
+		warnings = append(warnings,
+			fmt.Sprintf("viewerImage %s %s, so viewers may run different images; name a tag that does not change, or a digest",
+				truncate(v.Spec.ViewerImage), why))
 	}
 	return warnings
 }
 
-// some puts names into a sentence, of which the API server passes on 256
-// characters.
-func some(names []string) string {
+// joinNames joins names for a warning, of which the API server passes on 256 characters.
+func joinNames(names []string) string {
 	const most, long = 4, 30
 	var shown []string
 	for _, name := range names[:min(most, len(names))] {
@@ -116,7 +117,7 @@ func some(names []string) string {
 	return text
 }
 
-func shortened(image string) string {
+func truncate(image string) string {
 	const long = 120
 	if len(image) > long {
 		return image[:long] + "..."
@@ -124,7 +125,7 @@ func shortened(image string) string {
 	return image
 }
 
-// contents are the files as plain strings.
+// contents returns the files as plain strings.
 func contents(v *v1beta1.MarkdownView) map[string]string {
 	files := make(map[string]string, len(v.Spec.Markdowns))
 	for name, text := range v.Spec.Markdowns {

@@ -14,33 +14,34 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-func TestCreateTellsAllAtOnce(t *testing.T) {
+func TestValidateCreate_returns_all_errors(t *testing.T) {
 	_, err := (&Webhook{}).ValidateCreate(t.Context(), view(showing(files{"a/b": ""}), replicas(9), image(" ")))
 	if !apierrors.IsInvalid(err) {
 		t.Fatalf("got %v, want Invalid", err)
 	}
-	for _, part := range []string{"markdowns must have SUMMARY.md.", "a/b", "replicas must be in the range of 1 to 5.", "spec.viewerImage"} {
+	for _, part := range []string{"markdowns must have SUMMARY.md.", "a/b", "replicas must be in the range of 1 to 5.",
+		"spec.viewerImage"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in %v", part, err)
 		}
 	}
 }
 
-// What a newer rule would refuse can still be changed in other ways.
-func TestUpdateJudgesWhatItChanges(t *testing.T) {
+// A view that violates a newer rule can still be changed in other fields.
+func TestValidateUpdate_checks_only_changes(t *testing.T) {
 	bad := func() *v1beta1.MarkdownView { return view(showing(files{"a/b": ""}), replicas(9), image(" ")) }
 	for reason, tc := range map[string]struct {
 		change  func(*v1beta1.MarkdownView)
 		refused string
 	}{
-		"a label":            {func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, ""},
-		"good replicas":      {replicas(3), ""},
-		"a good image":       {image("a:1"), ""},
-		"other bad replicas": {replicas(8), "spec.replicas"},
-		"another bad image":  {image("  "), "spec.viewerImage"},
-		"other bad files":    {showing(files{"c/d": ""}), "spec.markdowns"},
-		"good files":         {showing(files{"SUMMARY.md": ""}), ""},
-		"bad files, but on its way out": {func(v *v1beta1.MarkdownView) {
+		"a label":                {func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, ""},
+		"valid replicas":         {replicas(3), ""},
+		"a valid image":          {image("a:1"), ""},
+		"other invalid replicas": {replicas(8), "spec.replicas"},
+		"another invalid image":  {image("  "), "spec.viewerImage"},
+		"other invalid files":    {showing(files{"c/d": ""}), "spec.markdowns"},
+		"valid files":            {showing(files{"SUMMARY.md": ""}), ""},
+		"invalid files, but terminating": {func(v *v1beta1.MarkdownView) {
 			v.DeletionTimestamp, v.Spec.Markdowns = new(metav1.Now()), files{"c/d": ""}
 		}, ""},
 	} {
@@ -49,7 +50,7 @@ func TestUpdateJudgesWhatItChanges(t *testing.T) {
 			tc.change(changed)
 			_, err := (&Webhook{}).ValidateUpdate(t.Context(), bad(), changed)
 			if (err != nil) != (tc.refused != "") || (err != nil && !strings.Contains(err.Error(), tc.refused)) {
-				t.Errorf("got %v, want it refused for %q", err, tc.refused)
+				t.Errorf("got %v, want an error for %q", err, tc.refused)
 			}
 		})
 	}
@@ -62,14 +63,16 @@ func TestWarnings(t *testing.T) {
 	}
 	for reason, tc := range map[string]struct {
 		with func(*v1beta1.MarkdownView)
-		want []string // what each starts with
+		want []string // the beginning of each warning
 	}{
-		"all is well":      {func(*v1beta1.MarkdownView) {}, nil},
-		"a missing file":   {showing(files{"SUMMARY.md": "[a](a.md)"}), []string{`SUMMARY.md links to files that are not in markdowns: "a.md"`}},
+		"valid": {func(*v1beta1.MarkdownView) {}, nil},
+		"a missing file": {showing(files{"SUMMARY.md": "[a](a.md)"}),
+			[]string{`SUMMARY.md links to files that are not in markdowns: "a.md"`}},
 		"an unlisted file": {showing(files{"SUMMARY.md": "", "a.md": ""}), []string{`SUMMARY.md has no link to: "a.md"`}},
 		"many":             {showing(many), []string{"SUMMARY.md has no link to: "}},
-		"no SUMMARY.md":    {showing(files{"a.md": ""}), nil}, // an error says so
-		"a SUMMARY.md so long that it is not read": {showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n", 64<<10))}),
+		"no SUMMARY.md":    {showing(files{"a.md": ""}), nil}, // the response is an error
+		"a SUMMARY.md so long that it is not read": {showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x\n",
+			64<<10))}),
 			[]string{"SUMMARY.md is longer than 65536 bytes"}},
 		"latest":             {image("a:latest"), []string{"viewerImage a:latest has the tag latest"}},
 		"a very long latest": {image(strings.Repeat("a", 200) + ":latest"), []string{"viewerImage aaa"}},
@@ -81,9 +84,9 @@ func TestWarnings(t *testing.T) {
 			warnings, _ := (&Webhook{}).ValidateCreate(t.Context(), view(tc.with))
 			var got []string
 			for i, w := range warnings {
-				// More than that the API server cuts off.
+				// The API server truncates longer warnings.
 				if utf8.RuneCountInString(w) > 256 {
-					t.Errorf("a warning of %d letters: %s", utf8.RuneCountInString(w), w)
+					t.Errorf("a warning of %d characters: %s", utf8.RuneCountInString(w), w)
 				}
 				if i < len(tc.want) && strings.HasPrefix(w, tc.want[i]) {
 					w = tc.want[i]
@@ -97,9 +100,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// An update of the files or of the image, alone or both, is warned of all that is amiss then;
-// any other is of nothing, whatever is amiss.
-func TestAnUpdateOfFilesOrImageIsWarnedOf(t *testing.T) {
+// An update of the files or the image returns the warnings of both. Any other update returns none.
+func TestValidateUpdate_warns_of_changed_files_or_image(t *testing.T) {
 	const latest, unlisted = "viewerImage a:latest has the tag latest", `SUMMARY.md has no link to: "b.md"`
 	amiss := view(image("a:latest"), showing(files{"SUMMARY.md": "", "b.md": ""}))
 	fine := view(image("a:1"), showing(files{"SUMMARY.md": ""}))
@@ -116,7 +118,7 @@ func TestAnUpdateOfFilesOrImageIsWarnedOf(t *testing.T) {
 		"replicas":               {amiss, replicas(3), nil},
 		"a label":                {amiss, func(v *v1beta1.MarkdownView) { v.Labels = map[string]string{"a": "b"} }, nil},
 		"nothing":                {amiss, func(*v1beta1.MarkdownView) {}, nil},
-		"the image, on its way out": {amiss, func(v *v1beta1.MarkdownView) {
+		"the image, terminating": {amiss, func(v *v1beta1.MarkdownView) {
 			v.DeletionTimestamp, v.Spec.ViewerImage = new(metav1.Now()), "b:latest"
 		}, nil},
 	} {
@@ -133,7 +135,7 @@ func TestAnUpdateOfFilesOrImageIsWarnedOf(t *testing.T) {
 			got = append(got, warning)
 		}
 		if !slices.Equal(got, tc.want) || err != nil {
-			t.Errorf("%s: warned of %q (%v), want %q", reason, got, err, tc.want)
+			t.Errorf("%s: warnings %q (%v), want %q", reason, got, err, tc.want)
 		}
 	}
 }

@@ -12,19 +12,20 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// What is in bench_test.go is measured by `make gate`, at each size n, so that a
-// change shows what it costs and how that grows. The names are for ever.
+// `make gate` runs the benchmarks of bench_test.go at each size n and compares them with the base
+// of a change. The comparison is by name, so the names must not change.
 
-var benched = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+var benchTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// fleet is n buckets that were probed and are well.
+// fleet returns n buckets whose last probe succeeded.
 func fleet(n int) []*v1beta1.StorageBucket {
 	list := make([]*v1beta1.StorageBucket, n)
 	for i := range list {
 		b := &v1beta1.StorageBucket{}
 		b.Namespace, b.Name, b.UID, b.Generation = "ns", fmt.Sprintf("b%05d", i), types.UID(fmt.Sprintf("uid-%05d", i)), 1
 		b.Spec.Probe = v1beta1.ProbeSpec{PeriodSeconds: 60, TimeoutSeconds: 5, FailureThreshold: 3}
-		b.Status = summarize(b, probeState{probed: benched, succeeded: benched}, observation{secretVersion: "7"}, action{}, good, benched)
+		b.Status = summarize(b, probeState{probed: benchTime, succeeded: benchTime}, observation{secretVersion: "7"},
+			action{}, good, benchTime)
 		list[i] = b
 	}
 	return list
@@ -39,13 +40,13 @@ func atSizes(b *testing.B, run func(*testing.B, int)) {
 	}
 }
 
-// BenchmarkDue is what a tick asks of each bucket.
+// BenchmarkDue measures the check that each tick does for each bucket.
 func BenchmarkDue(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
 		var known probeStates
 		all := fleet(n)
 		for _, bucket := range all {
-			known.of(bucket, benched)
+			known.of(bucket, benchTime)
 		}
 		for b.Loop() {
 			for _, bucket := range all {
@@ -55,7 +56,7 @@ func BenchmarkDue(b *testing.B) {
 	})
 }
 
-// BenchmarkEndpointLimiter is a fleet behind one endpoint, where all but a few are parked.
+// BenchmarkEndpointLimiter measures a fleet with one endpoint, where most requests are parked.
 func BenchmarkEndpointLimiter(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
 		const endpoint = "https://s3.example.com"
@@ -82,8 +83,8 @@ func BenchmarkEndpointLimiter(b *testing.B) {
 	})
 }
 
-// BenchmarkEndpointLimiterBlackHoles is a namespace whose endpoints never answer,
-// beside one whose endpoint does.
+// BenchmarkEndpointLimiterBlackHoles measures a namespace whose endpoints never respond, beside one
+// whose endpoint does.
 func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
 	atSizes(b, func(b *testing.B, n int) {
 		l := newEndpointLimiter(8)
@@ -103,7 +104,7 @@ func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
 
 func BenchmarkSummarize(b *testing.B) {
 	bucket := fleet(1)[0]
-	now := benched.Add(time.Minute)
+	now := benchTime.Add(time.Minute)
 	l := probeState{probed: now, succeeded: now}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -113,13 +114,13 @@ func BenchmarkSummarize(b *testing.B) {
 	}
 }
 
-// BenchmarkSummarizeFailure is a bucket that stops to answer.
+// BenchmarkSummarizeFailure measures a bucket whose endpoint stops responding.
 func BenchmarkSummarizeFailure(b *testing.B) {
 	bucket := fleet(1)[0]
-	now := benched.Add(time.Minute)
-	l := probeState{probed: now, succeeded: benched, failures: 3}
+	now := benchTime.Add(time.Minute)
+	l := probeState{probed: now, succeeded: benchTime, failures: 3}
 	result := failed(v1beta1.ReasonProbeTimeout)
-	bucket.Status.LastProbeTime = new(metav1.NewTime(benched))
+	bucket.Status.LastProbeTime = new(metav1.NewTime(benchTime))
 	b.ReportAllocs()
 	for b.Loop() {
 		after := summarize(bucket, l, observation{secretVersion: "7"}, action{}, result, now)

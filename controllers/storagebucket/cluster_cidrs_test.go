@@ -46,15 +46,17 @@ func TestClusterCIDRs(t *testing.T) {
 		},
 	}).Build()
 	now := testingclock.NewFakePassiveClock(epoch)
-	s := &clusterCIDRs{live: live, host: "203.0.113.1", clock: now, rules: s3.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("10.96.9.0/24")}}}
+	s := &clusterCIDRs{live: live, host: "203.0.113.1", clock: now,
+		rules: s3.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("10.96.9.0/24")}}}
 
 	rules, err := s.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for address, allowed := range map[string]bool{
-		"203.0.113.1": false, "192.0.2.10": false, "192.0.2.11": false, "10.96.0.1": false, "10.110.4.5": false, "fd00:96::10": false,
-		"10.96.9.9": true, "203.0.113.2": true, "10.0.0.1": true,
+		"203.0.113.1": false, "192.0.2.10": false, "192.0.2.11": false, "10.96.0.1": false, "10.110.4.5": false,
+		"fd00:96::10": false,
+		"10.96.9.9":   true, "203.0.113.2": true, "10.0.0.1": true,
 	} {
 		if got := rules.Check(netip.MustParseAddr(address)) == nil; got != allowed {
 			t.Errorf("%s: allowed %t, want %t", address, got, allowed)
@@ -63,7 +65,7 @@ func TestClusterCIDRs(t *testing.T) {
 
 	now.SetTime(epoch.Add(clusterCIDRsTTL))
 	if _, err := s.current(t.Context()); err != nil || lists != 1 {
-		t.Errorf("asked %d times within %s (%v), want once", lists, clusterCIDRsTTL, err)
+		t.Errorf("%d requests within %s (%v), want one", lists, clusterCIDRsTTL, err)
 	}
 	now.SetTime(epoch.Add(clusterCIDRsTTL + time.Second))
 	broken = errors.New("no right")
@@ -72,10 +74,11 @@ func TestClusterCIDRs(t *testing.T) {
 	}
 }
 
-// What the API server answers decides which private addresses are refused.
+// The API server's response decides which private addresses are denied.
 func TestClusterCIDRs_serviceRanges(t *testing.T) {
 	noMatch := &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}}
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}, "", nil)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Group: "networking.k8s.io", Resource: "servicecidrs"}, "",
+		nil)
 	type outcome struct{ services, private, lists, unknown, failed bool }
 	known := outcome{services: true, lists: true}
 	unknown := outcome{services: true, private: true, lists: true, unknown: true}
@@ -85,13 +88,13 @@ func TestClusterCIDRs_serviceRanges(t *testing.T) {
 		itemV1, empty bool
 		want          outcome
 	}{
-		"listed":                     {itemV1: true, beta: noMatch, want: known},
-		"listed as v1beta1":          {v1: noMatch, want: known},
+		"in the API":                 {itemV1: true, beta: noMatch, want: known},
+		"in the v1beta1 API":         {v1: noMatch, want: known},
 		"no such API":                {v1: noMatch, beta: noMatch, want: unknown},
-		"an API that went away":      {v1: apierrors.NewNotFound(schema.GroupResource{}, ""), want: unknown},
-		"a right that is missing":    {v1: forbidden, want: unknown},
+		"a removed API":              {v1: apierrors.NewNotFound(schema.GroupResource{}, ""), want: unknown},
+		"a missing right":            {v1: forbidden, want: unknown},
 		"an empty list":              {empty: true, beta: noMatch, want: unknown},
-		"named by the flag":          {flag: "10.96.0.0/12", v1: noMatch, beta: noMatch, want: outcome{services: true}},
+		"in the flag":                {flag: "10.96.0.0/12", v1: noMatch, beta: noMatch, want: outcome{services: true}},
 		"a flag against the API":     {flag: "192.0.2.0/24", itemV1: true, want: outcome{}},
 		"an API server that is down": {v1: errors.New("down"), want: outcome{lists: true, failed: true}},
 	} {
@@ -129,8 +132,8 @@ func TestClusterCIDRs_serviceRanges(t *testing.T) {
 	}
 }
 
-// What is known of the Service ranges decides what users may name, so an administrator
-// finds it in the log: at the start, and each time that it changes. It is not repeated.
+// The known Service ranges decide which endpoints users may name. So the log has them at the start
+// and after each change, and does not repeat them.
 func TestServiceRangesAreLogged(t *testing.T) {
 	const unknown, known = "does not list the Service ranges", "refusing endpoints of StorageBuckets in the Service ranges"
 	listed := false
@@ -163,10 +166,10 @@ func TestServiceRangesAreLogged(t *testing.T) {
 			}
 			line := strings.Join(said, "\n")
 			if (line == "") != (look.want == "") || !strings.Contains(line, look.want) || len(said) > 1 {
-				t.Errorf("flag %q, look %d: logged %q, want a line that says %q", flag, i, line, look.want)
+				t.Errorf("flag %q, call %d: logged %q, want a line with %q", flag, i, line, look.want)
 			}
 			if byFlag := strings.Contains(line, `"byFlag"=true`); byFlag != (flag != "" && line != "") {
-				t.Errorf("flag %q, look %d: %q", flag, i, line)
+				t.Errorf("flag %q, call %d: %q", flag, i, line)
 			}
 			now.SetTime(now.Now().Add(clusterCIDRsTTL + time.Second))
 		}

@@ -32,19 +32,19 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// world is a bucket that is well, in a cluster that can be meddled with before
-// each write of a status.
-type world struct {
+// fixture is a healthy bucket in a fake cluster. Before each write of a status it runs a function,
+// which may change the stored objects.
+type fixture struct {
 	*Reconciler
-	stored client.Client
-	asked  atomic.Int32
-	open   atomic.Int32 // connections; see countConnections
+	stored       client.Client
+	requestCount atomic.Int32
+	open         atomic.Int32 // open connections; see countConnections
 }
 
-func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *world {
+func newFixture(t *testing.T, beforeStatusWrite func(ctx context.Context, c client.Client)) *fixture {
 	t.Helper()
-	w := &world{}
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { w.asked.Add(1) }))
+	w := &fixture{}
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { w.requestCount.Add(1) }))
 	t.Cleanup(server.Close)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
@@ -58,12 +58,14 @@ func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *
 	b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.Endpoint = server.URL })
 	w.stored = fake.NewClientBuilder().WithScheme(scheme).WithObjects(b, secret).WithStatusSubresource(b).
 		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				meddle(ctx, c)
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+				opts ...client.SubResourcePatchOption) error {
+				beforeStatusWrite(ctx, c)
 				err := c.SubResource(sub).Patch(ctx, o, patch, opts...)
 				if err != nil && patch.Type() == types.JSONPatchType {
-					// The API server's answer to a comparison that fails.
-					return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+					// The API server's response to a failed test of a JSON patch.
+					return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+						err.Error(), 0, false)
 				}
 				return err
 			},
@@ -73,7 +75,8 @@ func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *
 		t.Fatal(err)
 	}
 	w.Reconciler = &Reconciler{
-		Client: w.stored, Live: w.stored, Recorder: events.NewFakeRecorder(10), Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
+		Client: w.stored, Live: w.stored, Recorder: events.NewFakeRecorder(10),
+		Clock: testingclock.NewFakePassiveClock(epoch), metrics: m,
 		limiter: newEndpointLimiter(8),
 		Rules: func(context.Context) (s3.Rules, error) {
 			return s3.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, nil
@@ -82,7 +85,7 @@ func newWorld(t *testing.T, meddle func(ctx context.Context, c client.Client)) *
 	return w
 }
 
-func (w *world) reconcile(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
+func (w *fixture) reconcile(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
 	t.Helper()
 	key := client.ObjectKey{Namespace: "team", Name: "b"}
 	result, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
@@ -96,8 +99,8 @@ func (w *world) reconcile(t *testing.T) (ctrl.Result, *v1beta1.StorageBucket) {
 	return result, b
 }
 
-// change changes the stored bucket under the controller's hands.
-func change(t *testing.T, f func(*v1beta1.StorageBucket)) func(context.Context, client.Client) {
+// editStored returns a function that changes the stored bucket, unseen by the controller.
+func editStored(t *testing.T, f func(*v1beta1.StorageBucket)) func(context.Context, client.Client) {
 	t.Helper()
 	return func(ctx context.Context, c client.Client) {
 		t.Helper()
@@ -122,30 +125,33 @@ func TestProbeResultIsWrittenDespiteEdits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := true
-			w := newWorld(t, func(ctx context.Context, c client.Client) {
+			w := newFixture(t, func(ctx context.Context, c client.Client) {
 				if first {
 					first = false
-					change(t, edit)(ctx, c)
+					editStored(t, edit)(ctx, c)
 				}
 			})
 			result, b := w.reconcile(t)
-			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 1 ||
+			if ready := reporting.FindCondition(b.Status.Conditions,
+				v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != 1 ||
 				b.Status.ObservedGeneration != 1 || result != (ctrl.Result{}) {
 				t.Errorf("%v, status %+v, want what was found, about generation 1", result, b.Status)
 			}
-			if _, b = w.reconcile(t); b.Status.ObservedGeneration != b.Generation || int64(w.asked.Load()) != b.Generation {
-				t.Errorf("generation %d of %d after %d requests, want a request for each generation", b.Status.ObservedGeneration, b.Generation, w.asked.Load())
+			if _, b = w.reconcile(t); b.Status.ObservedGeneration != b.Generation ||
+				int64(w.requestCount.Load()) != b.Generation {
+				t.Errorf("generation %d of %d after %d requests, want a request for each generation", b.Status.ObservedGeneration,
+					b.Generation, w.requestCount.Load())
 			}
 		})
 	}
 }
 
-func TestProbeResultOutlivesConflicts(t *testing.T) {
+func TestProbeResultIsWrittenDespiteConflicts(t *testing.T) {
 	const rivals = 3
-	meddled := 0
-	w := newWorld(t, func(ctx context.Context, c client.Client) {
-		// Each write of ours is tried twice: on the status, then on the version.
-		if meddled++; meddled <= 2*rivals && meddled%2 == 1 {
+	writes := 0
+	w := newFixture(t, func(ctx context.Context, c client.Client) {
+		// Each write is sent twice: with a test of the status, then with one of the version.
+		if writes++; writes <= 2*rivals && writes%2 == 1 {
 			b := &v1beta1.StorageBucket{}
 			if err := c.Get(ctx, client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
 				t.Fatal(err)
@@ -157,25 +163,28 @@ func TestProbeResultOutlivesConflicts(t *testing.T) {
 		}
 	})
 	for range rivals {
-		if result, b := w.reconcile(t); result.RequeueAfter != reconciler.RetryAfterConflict || len(b.Status.Conditions) != 0 {
+		if result, b := w.reconcile(t); result.RequeueAfter != reconciler.RetryAfterConflict ||
+			len(b.Status.Conditions) != 0 {
 			t.Fatalf("%v, status %+v, want another try", result, b.Status)
 		}
 	}
 	result, b := w.reconcile(t)
-	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue {
+	if ready := reporting.FindCondition(b.Status.Conditions,
+		v1beta1.ConditionReady); ready.Status != metav1.ConditionTrue {
 		t.Errorf("Ready=%s, want True", ready.Status)
 	}
 	w.reconcile(t)
-	if asked := w.asked.Load(); asked != 1 || result != (ctrl.Result{}) {
-		t.Errorf("asked %d times, then %v, want once and nothing more", asked, result)
+	if count := w.requestCount.Load(); count != 1 || result != (ctrl.Result{}) {
+		t.Errorf("%d requests, then %v, want one and no requeue", count, result)
 	}
 }
 
-func TestAWriteThatFailsIsNoReasonToAskAgain(t *testing.T) {
-	w := newWorld(t, func(context.Context, client.Client) {})
+func TestFailedStatusWriteNeedsNoProbe(t *testing.T) {
+	w := newFixture(t, func(context.Context, client.Client) {})
 	full := errors.New("no space left")
 	w.Client = interceptor.NewClient(w.stored.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption) error {
 			return full
 		},
 	})
@@ -189,13 +198,14 @@ func TestAWriteThatFailsIsNoReasonToAskAgain(t *testing.T) {
 		}
 	}
 	w.Client = w.stored
-	if _, b := w.reconcile(t); reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Status != metav1.ConditionTrue || w.asked.Load() != 1 {
-		t.Errorf("status %+v after asking %d times, want True after once", b.Status, w.asked.Load())
+	if _, b := w.reconcile(t); reporting.FindCondition(b.Status.Conditions,
+		v1beta1.ConditionReady).Status != metav1.ConditionTrue || w.requestCount.Load() != 1 {
+		t.Errorf("status %+v after %d requests, want True after one", b.Status, w.requestCount.Load())
 	}
 }
 
-func TestWhatHindersUsIsTriedByTheQueueAlone(t *testing.T) {
-	w := newWorld(t, func(context.Context, client.Client) {})
+func TestErrorsAreRetriedByTheQueue(t *testing.T) {
+	w := newFixture(t, func(context.Context, client.Client) {})
 	unreadable := errors.New("no right")
 	w.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, unreadable }
 	key := client.ObjectKey{Namespace: "team", Name: "b"}
@@ -211,7 +221,7 @@ func TestWhatHindersUsIsTriedByTheQueueAlone(t *testing.T) {
 	}
 }
 
-func TestAClockThatWasWrongStopsNothing(t *testing.T) {
+func TestWrongClockDoesNotStopProbes(t *testing.T) {
 	for _, ahead := range []time.Duration{2 * time.Minute, 365 * 24 * time.Hour} {
 		b := bucket("b", probedAt(epoch.Add(ahead)))
 		if due := (&probeStates{}).of(b, epoch).due(b); due.After(epoch.Add(time.Minute)) {
@@ -220,19 +230,21 @@ func TestAClockThatWasWrongStopsNothing(t *testing.T) {
 		after := *b.Status.DeepCopy()
 		after.LastProbeTime = new(metav1.NewTime(epoch))
 		if ahead >= refresh && !needsWrite(b.Status, after) {
-			t.Errorf("probed %s in the future: the status keeps saying so", ahead)
+			t.Errorf("probed %s in the future: the status keeps that time", ahead)
 		}
 	}
 }
 
-// A status with more conditions than the schema allows is refused, with all that it reports.
-func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
+// The API server rejects a status with more conditions than the schema allows, together with all
+// that it reports.
+func TestForeignConditionsLeaveRoom(t *testing.T) {
 	const allowed = 8 // by the schema
 	stalls := s3.Verdict{Reason: v1beta1.ReasonEndpointForbidden}
 	for others := range allowed + 1 {
 		b := bucket("b")
 		for i := range others {
-			b.Status.Conditions = append(b.Status.Conditions, metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
+			b.Status.Conditions = append(b.Status.Conditions,
+				metav1.Condition{Type: "Other" + string(rune('A'+i)), Status: metav1.ConditionTrue, Reason: "R"})
 		}
 		status := summarize(b, probeState{failures: math.MaxInt32}, observation{}, action{}, stalls, epoch)
 		want := others + 2
@@ -250,8 +262,8 @@ func TestConditionsOfOthersLeaveRoomForOurs(t *testing.T) {
 	}
 }
 
-func TestABucketThatWentAwayIsNoFailure(t *testing.T) {
-	w := newWorld(t, func(ctx context.Context, c client.Client) {
+func TestDeletedStorageBucketIsNoFailure(t *testing.T) {
+	w := newFixture(t, func(ctx context.Context, c client.Client) {
 		b := bucket("b")
 		if err := c.Delete(ctx, b); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)

@@ -22,27 +22,28 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// service is an S3 service as far as a creation needs one: one bucket, or none yet.
-type service struct {
-	exists bool
-	owner  string // the mark; "" for none
-	other  bool   // the bucket has another tag
-	// tags is what it makes of tags in the request that creates a bucket: it reads, ignores or
-	// refuses them.
+// fakeService implements the part of S3 that a creation needs, with at most one bucket.
+type fakeService struct {
+	exists   bool
+	ownerTag string // "" for none
+	otherTag bool   // the bucket has another tag
+	// tags is how the service handles tags in the request that creates a bucket: it reads, ignores
+	// or rejects them.
 	tags string
-	// answers are its failures, as "403 AccessDenied", by request.
+	// answers are error responses by request, such as "403 AccessDenied".
 	answers map[string]string
 }
 
 const (
-	looks, lists, makes, asksMark, setsMark = "HEAD", "GET list-type=2&max-keys=1", "PUT", "GET tagging", "PUT tagging"
+	requestHead, requestList, requestCreate, requestTags, requestSetTag = "HEAD", "GET list-type=2&max-keys=1", "PUT",
+		"GET tagging", "PUT tagging"
 )
 
 func nameOf(r *http.Request) string {
 	return strings.TrimSpace(r.Method + " " + strings.TrimSuffix(r.URL.RawQuery, "="))
 }
 
-func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fail := func(status int, code string) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
@@ -57,44 +58,46 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case request == makes && s.tags == "refuses" && len(body) > 0:
+	case request == requestCreate && s.tags == "refuses" && len(body) > 0:
 		fail(http.StatusBadRequest, "MalformedXML")
-	case request == makes:
+	case request == requestCreate:
 		if !s.exists && s.tags != "ignores" && marked {
-			s.owner = "uid-b"
+			s.ownerTag = "uid-b"
 		}
 		s.exists = true
-	case s.exists && request == lists:
+	case s.exists && request == requestList:
 		_, _ = io.WriteString(w, "<ListBucketResult/>")
-	case request == setsMark && marked:
-		s.owner = "uid-b"
+	case request == requestSetTag && marked:
+		s.ownerTag = "uid-b"
 	case !s.exists:
 		fail(http.StatusNotFound, "NoSuchBucket")
-	case request == asksMark && s.owner != "":
-		_, _ = fmt.Fprintf(w, "<Tagging><TagSet><Tag><Key>%s</Key><Value>%s</Value></Tag></TagSet></Tagging>", v1beta1.BucketTagOwner, s.owner)
-	case request == asksMark && s.other:
+	case request == requestTags && s.ownerTag != "":
+		_, _ = fmt.Fprintf(w, "<Tagging><TagSet><Tag><Key>%s</Key><Value>%s</Value></Tag></TagSet></Tagging>",
+			v1beta1.BucketTagOwner, s.ownerTag)
+	case request == requestTags && s.otherTag:
 		_, _ = io.WriteString(w, "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>")
-	case request == asksMark:
+	case request == requestTags:
 		fail(http.StatusNotFound, "NoSuchTagSet")
 	}
 }
 
-// creation is what one reconcile of a managed bucket leaves behind.
-type creation struct {
+// creationResult is the result of one reconcile of a managed bucket.
+type creationResult struct {
 	Requests     []string
 	Ready        string
 	Provisioning v1beta1.BucketProvisioning
 	Events       []string
 }
 
-// managedWorld has the bucket b managed, at a service.
-func managedWorld(t *testing.T, provisioning v1beta1.BucketProvisioning, service http.HandlerFunc, meddle func(context.Context, client.Client)) *world {
+// newManagedFixture returns a fixture with the managed bucket b at a service.
+func newManagedFixture(t *testing.T, provisioning v1beta1.BucketProvisioning, service http.HandlerFunc,
+	beforeStatusWrite func(context.Context, client.Client)) *fixture {
 	t.Helper()
 	server := httptest.NewServer(service)
 	t.Cleanup(server.Close)
-	w := newWorld(t, meddle)
+	w := newFixture(t, beforeStatusWrite)
 	w.countConnections()
-	change(t, func(b *v1beta1.StorageBucket) {
+	editStored(t, func(b *v1beta1.StorageBucket) {
 		b.Spec.ManagementPolicy, b.Spec.Endpoint, b.Spec.Probe.FailureThreshold = v1beta1.BucketManage, server.URL, 1
 	})(t.Context(), w.stored)
 	b := w.read(t)
@@ -105,8 +108,8 @@ func managedWorld(t *testing.T, provisioning v1beta1.BucketProvisioning, service
 	return w
 }
 
-// countConnections keeps count of the connections to endpoints that are open.
-func (w *world) countConnections() {
+// countConnections counts the open connections to endpoints.
+func (w *fixture) countConnections() {
 	rules := w.Rules
 	w.Rules = func(ctx context.Context) (s3.Rules, error) {
 		r, err := rules(ctx)
@@ -129,7 +132,7 @@ func (w *world) countConnections() {
 type countedConn struct {
 	net.Conn
 
-	*world
+	*fixture
 }
 
 func (c countedConn) Close() error {
@@ -137,7 +140,7 @@ func (c countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-func (w *world) read(t *testing.T) *v1beta1.StorageBucket {
+func (w *fixture) read(t *testing.T) *v1beta1.StorageBucket {
 	t.Helper()
 	b := &v1beta1.StorageBucket{}
 	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
@@ -146,48 +149,57 @@ func (w *world) read(t *testing.T) *v1beta1.StorageBucket {
 	return b
 }
 
-// leaves is what has been left behind so far, but for the requests.
-func (w *world) leaves(t *testing.T) creation {
+// creation returns the results so far, without the requests.
+func (w *fixture) creation(t *testing.T) creationResult {
 	t.Helper()
 	b := w.read(t)
 	ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)
-	got := creation{Ready: string(ready.Status) + " " + ready.Reason, Provisioning: b.Status.Provisioning}
+	got := creationResult{Ready: string(ready.Status) + " " + ready.Reason, Provisioning: b.Status.Provisioning}
 	for recorded := w.Recorder.(*events.FakeRecorder).Events; len(recorded) > 0; {
 		got.Events = append(got.Events, strings.Join(strings.Fields(<-recorded)[:2], " "))
 	}
 	return got
 }
 
-// A bucket is made only where there is none, and is ours only by its mark. The mark is put only
-// on a bucket that this very request has made. A reconcile after it makes nothing again.
-func TestWhatACreationLeaves(t *testing.T) {
+// A bucket is created only if none exists, and its owner tag decides the ownership. Only the
+// request that has created a bucket sets the tag. The next reconcile creates nothing.
+func TestCreation(t *testing.T) {
 	const intended, made, ready = v1beta1.BucketIntended, v1beta1.BucketCreated, "True ProbeSucceeded"
 	created, conflict := []string{"Normal BucketCreated", "Normal BucketHealthy"}, []string{"Warning BucketConflict"}
 	healthy, unhealthy := []string{"Normal BucketHealthy"}, []string{"Warning BucketUnhealthy"}
-	missing := func(further ...string) []string { return append([]string{looks, lists}, further...) }
-	there := []string{looks, asksMark}
-	wants := map[string]creation{
-		"none yet":                {missing(makes, asksMark), ready, made, created},
-		"tags are ignored":        {missing(makes, asksMark, setsMark), ready, made, created},
-		"tags are refused":        {missing(makes, makes, asksMark, setsMark), ready, made, created},
-		"may not be made":         {missing(makes), "False AccessDenied", intended, unhealthy},
-		"may not be marked":       {missing(makes, asksMark, setsMark), "False AccessDenied", intended, unhealthy},
-		"the mark cannot be seen": {missing(makes, asksMark), "False ServerError", intended, unhealthy},
+	missing := func(further ...string) []string { return append([]string{requestHead, requestList}, further...) }
+	there := []string{requestHead, requestTags}
+	wants := map[string]creationResult{
+		"does not exist":     {missing(requestCreate, requestTags), ready, made, created},
+		"tags are ignored":   {missing(requestCreate, requestTags, requestSetTag), ready, made, created},
+		"tags are rejected":  {missing(requestCreate, requestCreate, requestTags, requestSetTag), ready, made, created},
+		"creation is denied": {missing(requestCreate), "False AccessDenied", intended, unhealthy},
+		"tagging is denied": {missing(requestCreate, requestTags, requestSetTag), "False AccessDenied",
+			intended, unhealthy},
+		"the tags are unreadable": {missing(requestCreate, requestTags), "False ServerError", intended, unhealthy},
 
-		"another account's":                                     {missing(makes, asksMark), "False BucketConflict", intended, conflict},
-		"another account's, of our mark":                        {missing(makes, asksMark), ready, made, healthy},
-		"made meanwhile by us":                                  {missing(makes, asksMark), ready, made, healthy},
-		"made meanwhile by another":                             {missing(makes, asksMark), "False BucketConflict", intended, conflict},
-		"made meanwhile without a mark":                         {missing(makes, asksMark), "False BucketConflict", intended, conflict},
-		"made meanwhile, of an unknown mark":                    {missing(makes, asksMark), "False AccessDenied", intended, unhealthy},
-		"made meanwhile by another, and called a success":       {missing(makes, asksMark), "False BucketConflict", intended, conflict},
-		"made meanwhile with another tag, and called a success": {missing(makes, asksMark), "False BucketConflict", intended, conflict},
+		"another account's": {missing(requestCreate, requestTags), "False BucketConflict",
+			intended, conflict},
+		"another account's, with the own owner tag": {missing(requestCreate, requestTags), ready,
+			made, healthy},
+		"created meanwhile by this operator": {missing(requestCreate, requestTags), ready,
+			made, healthy},
+		"created meanwhile by another": {missing(requestCreate, requestTags),
+			"False BucketConflict", intended, conflict},
+		"created meanwhile without an owner tag": {missing(requestCreate, requestTags),
+			"False BucketConflict", intended, conflict},
+		"created meanwhile, with unreadable tags": {missing(requestCreate, requestTags),
+			"False AccessDenied", intended, unhealthy},
+		"created meanwhile by another, with a success response": {missing(requestCreate, requestTags),
+			"False BucketConflict", intended, conflict},
+		"created meanwhile with another tag, with a success response": {missing(requestCreate, requestTags),
+			"False BucketConflict", intended, conflict},
 
-		"there and ours":         {there, ready, made, healthy},
-		"there and another's":    {there, "False BucketConflict", "", conflict},
-		"there without a mark":   {there, "False BucketConflict", "", conflict},
-		"there, of unknown mark": {there, "False AccessDenied", "", unhealthy},
-		"a service in trouble":   {[]string{looks}, "False ServerError", "", unhealthy},
+		"exists and owned":            {there, ready, made, healthy},
+		"exists with another owner":   {there, "False BucketConflict", "", conflict},
+		"exists without an owner tag": {there, "False BucketConflict", "", conflict},
+		"exists with unreadable tags": {there, "False AccessDenied", "", unhealthy},
+		"a failing service":           {[]string{requestHead}, "False ServerError", "", unhealthy},
 	}
 	for name, bucket := range creations() {
 		want, named := wants[name]
@@ -195,16 +207,16 @@ func TestWhatACreationLeaves(t *testing.T) {
 			t.Errorf("nothing is wanted of %q", name)
 		}
 		t.Run(name, func(t *testing.T) {
-			var w *world
+			var w *fixture
 			var requests []string
-			w = managedWorld(t, "", func(answer http.ResponseWriter, r *http.Request) {
-				if nameOf(r) == makes {
-					if got := w.leaves(t); got.Provisioning != intended || got.Ready != "Unknown Creating" || len(got.Events) > 0 {
-						t.Errorf("when the bucket is made: %+v, want that the intent is recorded", got)
+			w = newManagedFixture(t, "", func(answer http.ResponseWriter, r *http.Request) {
+				if nameOf(r) == requestCreate {
+					if got := w.creation(t); got.Provisioning != intended || got.Ready != "Unknown Creating" || len(got.Events) > 0 {
+						t.Errorf("when the bucket is created: %+v, want the intent recorded", got)
 					}
 				}
 				if b := w.read(t); !slices.Equal(b.Finalizers, []string{v1beta1.StorageBucketFinalizer}) {
-					t.Errorf("%s is asked of a bucket that is held by %q", nameOf(r), b.Finalizers)
+					t.Errorf("request %s for a bucket with the finalizers %q", nameOf(r), b.Finalizers)
 				}
 				requests = append(requests, nameOf(r))
 				bucket.ServeHTTP(answer, r)
@@ -212,68 +224,70 @@ func TestWhatACreationLeaves(t *testing.T) {
 			if result, _ := w.reconcile(t); result != (ctrl.Result{}) {
 				t.Errorf("%+v, want no other reconcile: the next probe is the ticks' business", result)
 			}
-			got := w.leaves(t)
+			got := w.creation(t)
 			got.Requests = requests
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			status, reason, _ := strings.Cut(want.Ready, " ")
-			counted := traces{Results: map[string]float64{reason: 1}, Measured: w.traces().Measured}
+			counted := probeMetrics{Results: map[string]float64{reason: 1}, Measured: w.recordedMetrics().Measured}
 			if status == "True" {
 				counted.Up = 1
 			}
-			if diff := cmp.Diff(counted, w.traces()); diff != "" {
+			if diff := cmp.Diff(counted, w.recordedMetrics()); diff != "" {
 				t.Errorf("metrics (-want +got):\n%s", diff)
 			}
 			if open := w.open.Load(); open > 0 {
-				t.Errorf("%d connections are left open", open)
+				t.Errorf("%d connections are open", open)
 			}
 		})
 	}
 }
 
-// A reconcile that is broken off since the operator stops says nothing about the bucket,
-// whichever request that was at.
-func TestAStopIsNoNews(t *testing.T) {
+// A reconcile that is canceled because the operator stops reports nothing about the bucket,
+// whatever request it has reached.
+func TestCanceledReconcileReportsNothing(t *testing.T) {
 	others := creations()["another account's"]
-	delete(others.answers, asksMark)
-	for name, bucket := range map[string]*service{
-		looks: {}, lists: {}, makes: {}, asksMark: {}, setsMark: {tags: "ignores"}, asksMark + " of another account's": &others,
+	delete(others.answers, requestTags)
+	for name, bucket := range map[string]*fakeService{
+		requestHead: {}, requestList: {}, requestCreate: {}, requestTags: {}, requestSetTag: {tags: "ignores"},
+		requestTags + " of another account's": &others,
 	} {
 		at := strings.TrimSuffix(name, " of another account's")
 		t.Run(name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			w := managedWorld(t, "", func(answer http.ResponseWriter, r *http.Request) {
+			w := newManagedFixture(t, "", func(answer http.ResponseWriter, r *http.Request) {
 				if nameOf(r) == at {
 					stop()
-					_, _ = io.Copy(io.Discard, r.Body) // after which net/http sees the client hang up
+					_, _ = io.Copy(io.Discard, r.Body) // after that net/http detects that the client has disconnected
 					<-r.Context().Done()
 					return
 				}
 				bucket.ServeHTTP(answer, r)
 			}, func(context.Context, client.Client) {})
-			if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}}); !errors.Is(err, context.Canceled) {
+			if _, err := w.Reconcile(ctx,
+				ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}}); !errors.Is(err, context.Canceled) {
 				t.Errorf("%v, want that the context was canceled", err)
 			}
-			want := creation{Ready: "Unknown Creating", Provisioning: v1beta1.BucketIntended}
-			if at == looks || at == lists {
-				want = creation{Ready: " "}
+			want := creationResult{Ready: "Unknown Creating", Provisioning: v1beta1.BucketIntended}
+			if at == requestHead || at == requestList {
+				want = creationResult{Ready: " "}
 			}
-			if diff := cmp.Diff(want, w.leaves(t)); diff != "" {
+			if diff := cmp.Diff(want, w.creation(t)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// No bucket is made for a StorageBucket that has gone or has changed since it was read, whether
-// the intent is recorded yet or not.
-func TestNoBucketIsMadeForWhatHasChanged(t *testing.T) {
+// No bucket is created for a StorageBucket that was deleted or changed since it was read, whether
+// or not the intent is recorded.
+func TestNoBucketIsCreatedForChangedStorageBucket(t *testing.T) {
 	for name, edit := range map[string]func(context.Context, *testing.T, client.Client){
 		"gone": func(ctx context.Context, t *testing.T, c client.Client) {
 			t.Helper()
-			change(t, func(b *v1beta1.StorageBucket) { b.Finalizers = nil })(ctx, c)
+			editStored(t, func(b *v1beta1.StorageBucket) { b.Finalizers = nil })(ctx, c)
 			if err := c.Delete(ctx, bucket("b")); err != nil {
 				t.Error(err)
 			}
@@ -286,25 +300,28 @@ func TestNoBucketIsMadeForWhatHasChanged(t *testing.T) {
 		},
 		"another spec": func(ctx context.Context, t *testing.T, c client.Client) {
 			t.Helper()
-			change(t, func(b *v1beta1.StorageBucket) { b.Generation, b.Spec.ManagementPolicy = 2, v1beta1.BucketObserve })(ctx, c)
+			editStored(t, func(b *v1beta1.StorageBucket) {
+				b.Generation, b.Spec.ManagementPolicy = 2,
+					v1beta1.BucketObserve
+			})(ctx, c)
 		},
 	} {
 		for _, provisioning := range []v1beta1.BucketProvisioning{"", v1beta1.BucketIntended, v1beta1.BucketCreated} {
 			t.Run(name+" "+string(provisioning), func(t *testing.T) {
-				var w *world
-				bucket, puts := &service{}, 0
-				w = managedWorld(t, provisioning, func(answer http.ResponseWriter, r *http.Request) {
+				var w *fixture
+				bucket, puts := &fakeService{}, 0
+				w = newManagedFixture(t, provisioning, func(answer http.ResponseWriter, r *http.Request) {
 					switch nameOf(r) {
-					case lists:
+					case requestList:
 						edit(t.Context(), t, w.stored)
-					case makes:
+					case requestCreate:
 						puts++
 					}
 					bucket.ServeHTTP(answer, r)
 				}, func(context.Context, client.Client) {})
 				_, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
 				if puts > 0 || bucket.exists {
-					t.Errorf("it was made in %d requests (%v)", puts, err)
+					t.Errorf("it was created in %d requests (%v)", puts, err)
 				}
 				if got := len(w.Recorder.(*events.FakeRecorder).Events); got > 0 {
 					t.Errorf("%d events about what was not done", got)

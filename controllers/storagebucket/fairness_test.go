@@ -19,9 +19,9 @@ import (
 	"leasehold.dev/runners/fairqueue"
 )
 
-// fleetModel runs many buckets through the queue, the limiter and the schedule of
-// probes, in the time of a bubble: the workers and the limit of requests to the API
-// server are those of the shipped flags. Endpoints are functions.
+// fleetModel runs many buckets through the queue, the limiter and the schedule of probes, in the
+// time of a synctest bubble. The workers and the rate limit of the API server are the defaults of
+// the flags. Endpoints are functions.
 type fleetModel struct {
 	t       *testing.T
 	mu      sync.Mutex
@@ -32,21 +32,21 @@ type fleetModel struct {
 type modelBucket struct {
 	*v1beta1.StorageBucket
 	answer func() (time.Duration, s3.Verdict)
-	probes []time.Time // when each ended
+	probes []time.Time // the end of each
 	came   time.Time
 }
 
 // The endpoints of the model.
-func swallows() (time.Duration, s3.Verdict) {
+func timesOut() (time.Duration, s3.Verdict) {
 	return 10 * time.Second, failed(v1beta1.ReasonProbeTimeout)
 }
-func refuses() (time.Duration, s3.Verdict) {
+func returnsError() (time.Duration, s3.Verdict) {
 	return time.Millisecond, failed(v1beta1.ReasonEndpointUnreachable)
 }
-func answers() (time.Duration, s3.Verdict) { return 20 * time.Millisecond, good }
+func succeeds() (time.Duration, s3.Verdict) { return 20 * time.Millisecond, good }
 
-// lacksSecret is no endpoint: the probe ends with the missing Secret.
-func lacksSecret() (time.Duration, s3.Verdict) { return 0, failed(v1beta1.ReasonCredentialsNotFound) }
+// withoutSecret is no endpoint: the probe ends because the Secret is missing.
+func withoutSecret() (time.Duration, s3.Verdict) { return 0, failed(v1beta1.ReasonCredentialsNotFound) }
 
 func (f *fleetModel) add(namespace string, n int, answer func() (time.Duration, s3.Verdict)) {
 	f.mu.Lock()
@@ -60,7 +60,7 @@ func (f *fleetModel) add(namespace string, n int, answer func() (time.Duration, 
 	}
 }
 
-// run has the workers work for so long.
+// run runs the workers for a duration.
 func (f *fleetModel) run(ctx context.Context, d time.Duration) {
 	var states probeStates
 	limiter, queue := newEndpointLimiter(shippedWorkers), fairqueue.New("model", nil)
@@ -78,7 +78,8 @@ func (f *fleetModel) run(ctx context.Context, d time.Duration) {
 				b := f.buckets[req]
 				f.mu.Unlock()
 				state := states.of(b.StorageBucket, time.Now())
-				if !state.due(b.StorageBucket).After(time.Now()) && limiter.Acquire(req, b.Spec.Endpoint, state.last == outcomePrompt) {
+				if !state.due(b.StorageBucket).After(time.Now()) &&
+					limiter.Acquire(req, b.Spec.Endpoint, state.last == outcomePrompt) {
 					if err := secrets.Wait(ctx); err != nil {
 						f.t.Error(err)
 					}
@@ -116,9 +117,9 @@ func (f *fleetModel) run(ctx context.Context, d time.Duration) {
 	workers.Wait()
 }
 
-// late returns the longest time from when a bucket of the namespace came, or was
-// probed, until its next probe.
-func (f *fleetModel) late(namespace string) (first, later time.Duration) {
+// delays returns the longest time from the creation of a bucket of the namespace to its first
+// probe, and from one probe to the next.
+func (f *fleetModel) delays(namespace string) (first, later time.Duration) {
 	for req, b := range f.buckets {
 		if req.Namespace != namespace {
 			continue
@@ -135,32 +136,37 @@ func (f *fleetModel) late(namespace string) (first, later time.Duration) {
 	return first, later
 }
 
-// What one namespace does to its own buckets does not delay those of another: these
-// are probed at most one period late, and what is new is seen to within 10 s.
-func TestBucketsOfOneNamespaceDoNotDelayThoseOfAnother(t *testing.T) {
+// The buckets of one namespace do not delay those of another: these are probed at most one period
+// late, and new ones within 10 s.
+func TestNamespacesDoNotDelayEachOther(t *testing.T) {
 	const period = 10 * time.Second
 	for name, hostile := range map[string]func(*fleetModel){
-		"1,000 black holes":                       func(f *fleetModel) { f.add("hostile", 1000, swallows) },
-		"2,000 that refuse":                       func(f *fleetModel) { f.add("hostile", 2000, refuses) },
-		"2,000 without a Secret":                  func(f *fleetModel) { f.add("hostile", 2000, lacksSecret) },
-		"1,000 that answer, 1,000 that do not":    func(f *fleetModel) { f.add("hostile", 2000, mixed()) },
-		"1,000 that answer and then do not":       func(f *fleetModel) { f.add("hostile", 1000, fickle()) },
-		"100 black holes in each of 2 namespaces": func(f *fleetModel) { f.add("hostile", 100, swallows); f.add("hostile-2", 100, swallows) },
+		"1,000 black holes":                    func(f *fleetModel) { f.add("hostile", 1000, timesOut) },
+		"2,000 that refuse":                    func(f *fleetModel) { f.add("hostile", 2000, returnsError) },
+		"2,000 without a Secret":               func(f *fleetModel) { f.add("hostile", 2000, withoutSecret) },
+		"1,000 that answer, 1,000 that do not": func(f *fleetModel) { f.add("hostile", 2000, halfDark()) },
+		"1,000 that answer and then do not":    func(f *fleetModel) { f.add("hostile", 1000, unstable()) },
+		"100 black holes in each of 2 namespaces": func(f *fleetModel) {
+			f.add("hostile", 100, timesOut)
+			f.add("hostile-2",
+				100, timesOut)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &fleetModel{t: t, buckets: map[reconcile.Request]*modelBucket{}}
 				hostile(f)
-				f.add("honest", 50, answers)
+				f.add("honest", 50, succeeds)
 				done := make(chan struct{})
 				go func() { defer close(done); f.run(t.Context(), 3*time.Minute) }()
 				<-time.After(time.Minute)
-				f.add("new", 1, answers)
+				f.add("new", 1, succeeds)
 				<-done
 				for namespace, most := range map[string]time.Duration{"honest": period, "new": 10 * time.Second} {
-					first, later := f.late(namespace)
+					first, later := f.delays(namespace)
 					if first > most || later > 2*period {
-						t.Errorf("%s: first probe after %s, want %s; then %s between two, want at most two periods", namespace, first, most, later)
+						t.Errorf("%s: first probe after %s, want %s; then %s between two, want at most two periods", namespace,
+							first, most, later)
 					}
 				}
 			})
@@ -168,28 +174,28 @@ func TestBucketsOfOneNamespaceDoNotDelayThoseOfAnother(t *testing.T) {
 	}
 }
 
-// Ten hostile namespaces cost an honest one its share of what is not proven, and
-// nothing once its endpoint is.
-func TestTenHostileNamespacesCostAShare(t *testing.T) {
+// Ten hostile namespaces leave an honest one its share of the unproven slots, and do not delay it
+// once its endpoint is proven.
+func TestTenHostileNamespacesTakeOnlyTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fleetModel{t: t, buckets: map[reconcile.Request]*modelBucket{}}
 		for i := range 10 {
-			f.add(fmt.Sprintf("hostile-%d", i), 100, swallows)
+			f.add(fmt.Sprintf("hostile-%d", i), 100, timesOut)
 		}
 		done := make(chan struct{})
 		go func() { defer close(done); f.run(t.Context(), 4*time.Minute) }()
 		<-time.After(time.Minute)
-		f.add("honest", 1, answers)
+		f.add("honest", 1, succeeds)
 		<-done
-		// Six slots for eleven namespaces, of ten seconds each: two turns.
-		if first, later := f.late("honest"); first > 21*time.Second || later > 12*time.Second {
+		// Eleven namespaces share six slots, for ten seconds each: two rounds.
+		if first, later := f.delays("honest"); first > 21*time.Second || later > 12*time.Second {
 			t.Errorf("first probe after %s, want two turns of 10 s; then %s between two, want a period", first, later)
 		}
 	})
 }
 
-// mixed is every other bucket a black hole.
-func mixed() func() (time.Duration, s3.Verdict) {
+// halfDark returns endpoints of which every second one never responds.
+func halfDark() func() (time.Duration, s3.Verdict) {
 	var mu sync.Mutex
 	n := 0
 	return func() (time.Duration, s3.Verdict) {
@@ -198,14 +204,14 @@ func mixed() func() (time.Duration, s3.Verdict) {
 		swallow := n%2 == 0
 		mu.Unlock()
 		if swallow {
-			return swallows()
+			return timesOut()
 		}
-		return answers()
+		return succeeds()
 	}
 }
 
-// fickle answers the first probes of all buckets and swallows the rest.
-func fickle() func() (time.Duration, s3.Verdict) {
+// unstable returns endpoints that respond to the first probe of each bucket only.
+func unstable() func() (time.Duration, s3.Verdict) {
 	var mu sync.Mutex
 	n := 0
 	return func() (time.Duration, s3.Verdict) {
@@ -214,8 +220,8 @@ func fickle() func() (time.Duration, s3.Verdict) {
 		swallow := n > 1000
 		mu.Unlock()
 		if swallow {
-			return swallows()
+			return timesOut()
 		}
-		return answers()
+		return succeeds()
 	}
 }

@@ -16,8 +16,9 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// leavingBucket is one that is being deleted and was created by us, with this period.
-func leavingBucket(seconds int32, policy v1beta1.BucketDeletionPolicy, provisioning v1beta1.BucketProvisioning) func(*v1beta1.StorageBucket) {
+// deletedBucket makes the bucket a terminating one that the operator created, with this period.
+func deletedBucket(seconds int32, policy v1beta1.BucketDeletionPolicy,
+	provisioning v1beta1.BucketProvisioning) func(*v1beta1.StorageBucket) {
 	return func(b *v1beta1.StorageBucket) {
 		b.Finalizers = []string{v1beta1.StorageBucketFinalizer}
 		b.Spec.ManagementPolicy, b.Spec.DeletionPolicy, b.Spec.Probe.PeriodSeconds = v1beta1.BucketManage, policy, seconds
@@ -25,10 +26,10 @@ func leavingBucket(seconds int32, policy v1beta1.BucketDeletionPolicy, provision
 	}
 }
 
-// worldOf has the bucket b of this world changed, and its namespace there.
-func worldOf(t *testing.T, with func(*v1beta1.StorageBucket)) *world {
+// newFixtureWith changes the bucket b of a new fixture, whose namespace exists.
+func newFixtureWith(t *testing.T, with func(*v1beta1.StorageBucket)) *fixture {
 	t.Helper()
-	w := newWorld(t, func(context.Context, client.Client) {})
+	w := newFixture(t, func(context.Context, client.Client) {})
 	b := &v1beta1.StorageBucket{}
 	for _, step := range []func() error{
 		func() error {
@@ -52,59 +53,61 @@ func worldOf(t *testing.T, with func(*v1beta1.StorageBucket)) *world {
 	return w
 }
 
-// What cannot be removed yet is tried again soon, however long the period, and not more
-// often than it would be probed. What is released is not looked at again.
-func TestRemovalIsTriedAgainSoon(t *testing.T) {
+// A removal that is not possible yet is retried soon, however long the period is, and not more
+// often than the probes. A released bucket is not probed again.
+func TestRemovalIsRetriedSoon(t *testing.T) {
 	const remove, retain = v1beta1.BucketDelete, v1beta1.BucketRetain
 	for name, tc := range map[string]struct {
 		with  func(*v1beta1.StorageBucket)
 		again time.Duration // zero: it is released
 	}{
-		"the shortest period":          {leavingBucket(10, remove, v1beta1.BucketCreated), 10 * time.Second},
-		"one second below":             {leavingBucket(29, remove, v1beta1.BucketCreated), 29 * time.Second},
-		"as long":                      {leavingBucket(30, remove, v1beta1.BucketCreated), 30 * time.Second},
-		"one second above":             {leavingBucket(31, remove, v1beta1.BucketCreated), 30 * time.Second},
-		"the longest period":           {leavingBucket(86400, remove, v1beta1.BucketCreated), 30 * time.Second},
-		"one that may have been made":  {leavingBucket(86400, remove, v1beta1.BucketIntended), 30 * time.Second},
-		"one that was never meant":     {leavingBucket(60, remove, ""), 0},
-		"one that is to be kept":       {leavingBucket(60, retain, v1beta1.BucketCreated), 0},
-		"one that was to be kept once": {leavingBucket(86400, retain, v1beta1.BucketIntended), 0},
+		"the shortest period":                {deletedBucket(10, remove, v1beta1.BucketCreated), 10 * time.Second},
+		"one second below":                   {deletedBucket(29, remove, v1beta1.BucketCreated), 29 * time.Second},
+		"equal":                              {deletedBucket(30, remove, v1beta1.BucketCreated), 30 * time.Second},
+		"one second above":                   {deletedBucket(31, remove, v1beta1.BucketCreated), 30 * time.Second},
+		"the longest period":                 {deletedBucket(86400, remove, v1beta1.BucketCreated), 30 * time.Second},
+		"a possibly created bucket":          {deletedBucket(86400, remove, v1beta1.BucketIntended), 30 * time.Second},
+		"a bucket that was never intended":   {deletedBucket(60, remove, ""), 0},
+		"a retained bucket":                  {deletedBucket(60, retain, v1beta1.BucketCreated), 0},
+		"a possibly created retained bucket": {deletedBucket(86400, retain, v1beta1.BucketIntended), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := worldOf(t, tc.with)
-			asked := 0
-			// It answers nothing that S3 would.
+			w := newFixtureWith(t, tc.with)
+			requests := 0
+			// No response is one of S3.
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				asked++
+				requests++
 				w.WriteHeader(http.StatusInternalServerError)
 			}))
 			t.Cleanup(server.Close)
-			change(t, func(b *v1beta1.StorageBucket) { b.Spec.Endpoint = server.URL })(t.Context(), w.stored)
+			editStored(t, func(b *v1beta1.StorageBucket) { b.Spec.Endpoint = server.URL })(t.Context(), w.stored)
 			result, b := w.reconcile(t)
 			if result != (ctrl.Result{RequeueAfter: tc.again}) {
 				t.Errorf("%+v, want another try after %s", result, tc.again)
 			}
 			held := len(b.Finalizers) > 0
-			if held != (tc.again > 0) || held != (asked > 0) {
-				t.Errorf("held: %t, after asking %d times, want %t", held, asked, tc.again > 0)
+			if held != (tc.again > 0) || held != (requests > 0) {
+				t.Errorf("finalizer: %t, after %d requests, want %t", held, requests, tc.again > 0)
 			}
-			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); held && ready.Reason != v1beta1.ReasonServerError {
+			if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); held &&
+				ready.Reason != v1beta1.ReasonServerError {
 				t.Errorf("Ready %+v, want what it waits for", ready)
 			}
 		})
 	}
 }
 
-// One that gets no place at its endpoint is woken when there is one, and is not forgotten
-// should that never be.
-func TestRemovalWithoutAPlaceIsTriedAgain(t *testing.T) {
-	w := worldOf(t, leavingBucket(86400, v1beta1.BucketDelete, v1beta1.BucketCreated))
+// A removal without a slot is queued when a slot is free. It is also retried by time, in case no
+// slot becomes free.
+func TestRemovalWithoutSlotIsRetried(t *testing.T) {
+	w := newFixtureWith(t, deletedBucket(86400, v1beta1.BucketDelete, v1beta1.BucketCreated))
 	b := &v1beta1.StorageBucket{}
 	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
 		t.Fatal(err)
 	}
 	acquireAll(w.limiter, "other", maxUnproven, same(b.Spec.Endpoint), false)
-	if result, b := w.reconcile(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 || w.asked.Load() > 0 {
-		t.Errorf("%+v, finalizers %q, asked %d times, want it parked", result, b.Finalizers, w.asked.Load())
+	if result, b := w.reconcile(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 ||
+		w.requestCount.Load() > 0 {
+		t.Errorf("%+v, finalizers %q, %d requests, want it parked", result, b.Finalizers, w.requestCount.Load())
 	}
 }

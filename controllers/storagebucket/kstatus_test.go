@@ -21,15 +21,15 @@ func reportedStatuses(t *testing.T) []client.Object {
 		all = append(all, r.reported...)
 	}
 	for _, reason := range allReasons[1:] {
-		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
+		s := newStatusSequence(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
 		s.probe(failed(reason))
 		all = append(all, s.b)
 	}
 	return all
 }
 
-// A status means to deployment tools what this table has for its Ready condition. Failed is what
-// only a person can solve; the operator retries what is InProgress.
+// The table has the kstatus result that deployment tools derive from each reason of Ready. Failed
+// needs a user; the operator retries what is InProgress.
 func TestKstatus(t *testing.T) {
 	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False CredentialsNotFound":   status.FailedStatus,

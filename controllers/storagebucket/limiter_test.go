@@ -18,10 +18,10 @@ func requestIn(namespace string, i int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}}
 }
 
-// darkHost is an endpoint of its own for each number.
+// darkHost returns a separate endpoint for each number.
 func darkHost(i int) string { return fmt.Sprintf("http://dark-%d", i) }
 
-// acquireAll has n requests of a namespace come, and returns how many got a slot.
+// acquireAll acquires slots for n requests of a namespace, and returns how many got one.
 func acquireAll(l *endpointLimiter, namespace string, n int, endpoint func(int) string, proven bool) int {
 	acquired := 0
 	for i := range n {
@@ -34,7 +34,7 @@ func acquireAll(l *endpointLimiter, namespace string, n int, endpoint func(int) 
 
 func same(endpoint string) func(int) string { return func(int) string { return endpoint } }
 
-// limiterWithWakes records the requests that the limiter wakes.
+// limiterWithWakes returns a limiter and the requests that it wakes.
 func limiterWithWakes(workers int) (*endpointLimiter, *[]string) {
 	l, woken := newEndpointLimiter(workers), &[]string{}
 	l.wake = func(r reconcile.Request) { *woken = append(*woken, r.String()) }
@@ -47,15 +47,17 @@ func TestLimiterBounds(t *testing.T) {
 		come    func(l *endpointLimiter) int
 		want    int
 	}{
-		"a namespace at endpoints that may not answer": {8, func(l *endpointLimiter) int { return acquireAll(l, "a", 40, darkHost, false) }, 2},
-		"a namespace at endpoints that answer":         {8, func(l *endpointLimiter) int { return acquireAll(l, "a", 40, darkHost, true) }, 6},
-		"an endpoint that may not answer": {8, func(l *endpointLimiter) int {
+		"a namespace with unproven endpoints": {8,
+			func(l *endpointLimiter) int { return acquireAll(l, "a", 40, darkHost, false) }, 2},
+		"a namespace with proven endpoints": {8,
+			func(l *endpointLimiter) int { return acquireAll(l, "a", 40, darkHost, true) }, 6},
+		"an unproven endpoint": {8, func(l *endpointLimiter) int {
 			return acquireAll(l, "a", 1, same("http://dark"), false) + acquireAll(l, "b", 40, same("http://dark"), false)
 		}, 2},
-		"an endpoint that answers": {8, func(l *endpointLimiter) int {
+		"a proven endpoint": {8, func(l *endpointLimiter) int {
 			return acquireAll(l, "a", 4, same("http://good"), true) + acquireAll(l, "b", 40, same("http://good"), true)
 		}, 6},
-		"many namespaces at endpoints that may not answer": {8, func(l *endpointLimiter) int {
+		"many namespaces with unproven endpoints": {8, func(l *endpointLimiter) int {
 			n := 0
 			for i := range 40 {
 				n += acquireAll(l, fmt.Sprint(i), 1, func(int) string { return darkHost(i) }, false)
@@ -63,7 +65,8 @@ func TestLimiterBounds(t *testing.T) {
 			return n
 		}, 6},
 		"all": {8, func(l *endpointLimiter) int {
-			return acquireAll(l, "a", 40, darkHost, true) + acquireAll(l, "b", 40, darkHost, true) + acquireAll(l, "c", 1, darkHost, true)
+			return acquireAll(l, "a", 40, darkHost, true) + acquireAll(l, "b", 40, darkHost, true) +
+				acquireAll(l, "c", 1, darkHost, true)
 		}, 8},
 		"the only worker": {1, func(l *endpointLimiter) int { return acquireAll(l, "a", 3, same("http://e"), false) }, 1},
 		"two workers":     {2, func(l *endpointLimiter) int { return acquireAll(l, "a", 3, darkHost, false) }, 1},
@@ -74,19 +77,19 @@ func TestLimiterBounds(t *testing.T) {
 	}
 }
 
-func TestBlackHolesOfOneNamespaceLeaveSlotsToOthers(t *testing.T) {
+func TestDarkEndpointsLeaveSlotsToOtherNamespaces(t *testing.T) {
 	l := newEndpointLimiter(shippedWorkers)
 	acquireAll(l, "dark", 1000, darkHost, false)
 	if !l.Acquire(requestIn("new", 0), "http://s3", false) {
 		t.Error("the first request of another namespace has to wait")
 	}
 	if got := acquireAll(l, "well", 40, same("http://s3.example.com"), true); got != 5 {
-		t.Errorf("%d slots for a namespace whose endpoint answers, want the 5 that are left", got)
+		t.Errorf("%d slots for a namespace with a proven endpoint, want the remaining 5", got)
 	}
 }
 
-func TestSlotsGoToNamespacesAndEndpointsInTurn(t *testing.T) {
-	l, woken := limiterWithWakes(3) // one slot for what is not proven
+func TestSlotsRotateBetweenNamespacesAndEndpoints(t *testing.T) {
+	l, woken := limiterWithWakes(3) // one slot for unproven endpoints
 	acquireAll(l, "a", 1, same("http://first"), false)
 	for i := 1; i < 5; i++ {
 		l.Acquire(requestIn("a", i), []string{"http://x", "http://y"}[i%2], false)
@@ -113,7 +116,7 @@ func TestSlotsGoToNamespacesAndEndpointsInTurn(t *testing.T) {
 }
 
 // Proven endpoints of a namespace do not starve its unproven ones.
-func TestProvenAndUnprovenEndpointsTakeTurns(t *testing.T) {
+func TestProvenAndUnprovenEndpointsAlternate(t *testing.T) {
 	l, woken := limiterWithWakes(1)
 	acquireAll(l, "a", 3, same("http://known"), true)
 	for i := 3; i < 5; i++ {
@@ -131,7 +134,7 @@ func TestProvenAndUnprovenEndpointsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestEndpointIsProvenByItsLastAnswer(t *testing.T) {
+func TestEndpointIsProvenByLastResponse(t *testing.T) {
 	l, woken := limiterWithWakes(shippedWorkers)
 	if got := acquireAll(l, "a", 20, same("http://e"), false); got != 2 {
 		t.Fatalf("%d slots, want 2", got)
@@ -155,7 +158,7 @@ func TestEndpointIsProvenByItsLastAnswer(t *testing.T) {
 	l.Acquire(requestIn("a", 8), "http://e", false)
 	l.Release(requestIn("a", 8), outcomeSlow)
 	if len(*woken) != 0 || l.Acquire(requestIn("b", 0), "http://e", true) {
-		t.Error("a slot beside five others at an endpoint that answers no more")
+		t.Error("a slot beside five others at a proven endpoint no more")
 	}
 }
 
@@ -167,24 +170,24 @@ func TestGrantedSlotCanBeReturned(t *testing.T) {
 	if !l.Pending(requestIn("a", 1)) || !l.Granted(requestIn("a", 1)) || l.Pending(requestIn("a", 0)) {
 		t.Fatalf("woken %q, want the second to have a slot", *woken)
 	}
-	l.Return(requestIn("a", 1)) // for example as it was deleted
+	l.Return(requestIn("a", 1)) // for example because it was deleted
 	if !l.Granted(requestIn("a", 2)) || l.Pending(requestIn("a", 1)) {
 		t.Errorf("woken %q, want the third to have the slot", *woken)
 	}
-	// The spec names another endpoint since.
+	// The spec has another endpoint since.
 	if !l.Acquire(requestIn("a", 2), "http://other", false) {
 		t.Error("the slot at another endpoint is not free")
 	}
 	l.Release(requestIn("a", 2), outcomePrompt)
 	if len(l.slots)+len(l.parked)+len(l.endpoints)+len(l.namespaces)+len(l.turns)+l.unproven != 0 {
-		t.Errorf("left behind: %+v", l)
+		t.Errorf("state remains: %+v", l)
 	}
 }
 
 func TestParkedRequestFollowsItsEndpoint(t *testing.T) {
 	l, _ := limiterWithWakes(shippedWorkers)
 	acquireAll(l, "a", 2, same("http://dark"), false)
-	for range 2 { // parked, and asked for again
+	for range 2 { // parked, and requested again
 		if l.Acquire(requestIn("b", 0), "http://dark", false) {
 			t.Fatal("a third slot at the endpoint")
 		}
@@ -194,7 +197,7 @@ func TestParkedRequestFollowsItsEndpoint(t *testing.T) {
 	}
 }
 
-func TestEndpointHasOneNameHoweverItIsSpelled(t *testing.T) {
+func TestEndpointIsNormalized(t *testing.T) {
 	l := newEndpointLimiter(shippedWorkers)
 	spelled := []string{"http://dark", "http://dark/", "http://DARK", "http://dark:80"}
 	acquired := 0
@@ -211,8 +214,8 @@ func TestEndpointHasOneNameHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-// Whatever comes and goes, the bounds hold, no parked request could have a slot, and
-// nothing is kept of what has gone.
+// For any sequence of requests the bounds hold, no parked request could have a slot, and no state
+// of released requests is kept.
 func TestLimiterProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		workers := rapid.IntRange(1, 10).Draw(t, "workers")
@@ -225,7 +228,7 @@ func TestLimiterProperties(t *testing.T) {
 		}
 		acquire := func(r reconcile.Request, endpoint string, proven bool) {
 			if slices.Contains(active, r) {
-				return // the queue keeps a request from two workers
+				return // the queue never gives a request to two workers
 			}
 			if len(active) >= workers {
 				return // there are no more workers
@@ -297,7 +300,8 @@ func checkBounds(t *rapid.T, l *endpointLimiter, active []reconcile.Request) {
 	if len(l.slots) > l.workers || unproven > l.share || unproven != l.unproven ||
 		most(byNamespace, "") > l.share || most(byEndpoint, "") > l.share ||
 		most(byNamespace, "unproven ") > maxUnproven || most(byEndpoint, "unproven ") > maxUnproven {
-		t.Fatalf("slots %v of %d workers, %d unproven; by namespace %v, by endpoint %v", l.slots, l.workers, unproven, byNamespace, byEndpoint)
+		t.Fatalf("slots %v of %d workers, %d unproven; by namespace %v, by endpoint %v", l.slots, l.workers, unproven,
+			byNamespace, byEndpoint)
 	}
 	for r, at := range l.parked {
 		if l.admits(r, at) {
@@ -307,12 +311,13 @@ func checkBounds(t *rapid.T, l *endpointLimiter, active []reconcile.Request) {
 			t.Fatalf("%v is parked and has a slot", r)
 		}
 	}
-	if len(l.namespaces) > 3 || len(l.endpoints) > 5 || (len(l.slots)+len(l.parked) == 0 && len(l.namespaces)+len(l.endpoints)+len(l.turns) > 0) {
-		t.Fatalf("something is left of what has gone: %+v", l)
+	if len(l.namespaces) > 3 || len(l.endpoints) > 5 ||
+		(len(l.slots)+len(l.parked) == 0 && len(l.namespaces)+len(l.endpoints)+len(l.turns) > 0) {
+		t.Fatalf("state of released requests remains: %+v", l)
 	}
 }
 
-// Workers and the ticker share the limiter. The race detector judges.
+// Workers and the ticker share the limiter. This test is for the race detector.
 func TestLimiterIsSafeForConcurrentUse(*testing.T) {
 	l := newEndpointLimiter(shippedWorkers)
 	l.wake = func(reconcile.Request) {}

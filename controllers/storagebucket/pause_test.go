@@ -19,7 +19,7 @@ import (
 
 var timedOut, noSecret = failed(v1beta1.ReasonProbeTimeout), failed(v1beta1.ReasonCredentialsNotFound)
 
-// pauses are those after each of the probes of one bucket.
+// pauses returns the pause after each of the probes of one bucket.
 func pauses(b *v1beta1.StorageBucket, results ...s3.Verdict) []time.Duration {
 	var s probeState
 	var list []time.Duration
@@ -41,7 +41,8 @@ func TestPauses(t *testing.T) {
 		results []s3.Verdict
 		want    []time.Duration
 	}{
-		"timeouts, beyond the threshold of 3": {60, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut},
+		"timeouts, beyond the threshold of 3": {60,
+			[]s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut, timedOut},
 			[]time.Duration{m, m, m, 2 * m, 4 * m, 8 * m, 10 * m, 10 * m}},
 		"timeouts with a period longer than any pause": {3600, []s3.Verdict{timedOut, timedOut, timedOut, timedOut, timedOut},
 			[]time.Duration{60 * m, 60 * m, 60 * m, 60 * m, 60 * m}},
@@ -52,7 +53,7 @@ func TestPauses(t *testing.T) {
 		"other failures": {60, []s3.Verdict{bad, bad, bad, bad, bad}, []time.Duration{m, m, m, m, m}},
 		"no Secret": {60, []s3.Verdict{noSecret, noSecret, noSecret, noSecret, noSecret, good},
 			[]time.Duration{5 * s, 10 * s, 20 * s, 40 * s, m, m}},
-		"a Secret that is taken away": {60, []s3.Verdict{good, noSecret, good, noSecret}, []time.Duration{m, 5 * s, m, 5 * s}},
+		"a Secret that is deleted": {60, []s3.Verdict{good, noSecret, good, noSecret}, []time.Duration{m, 5 * s, m, 5 * s}},
 	} {
 		if diff := cmp.Diff(tc.want, pauses(bucket("b", every(tc.period)), tc.results...)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -82,13 +83,12 @@ func TestNewSpecEndsPauses(t *testing.T) {
 	}
 }
 
-// Runs of probes are about one spec: none of them goes on in the next one, of whatever kind
-// the first probe of that is.
-func TestNewSpecBeginsAllRuns(t *testing.T) {
+// A changed spec resets all counters, whatever the result of its first probe.
+func TestNewSpecResetsCounters(t *testing.T) {
 	kinds := map[string]struct {
 		found  observation
 		result s3.Verdict
-		want   probeState // its counts after one probe
+		want   probeState // its counters after one probe
 	}{
 		"a timeout":       {observation{took: time.Second}, timedOut, probeState{failures: 1, timeouts: 1}},
 		"no Secret":       {observation{lacking: true}, noSecret, probeState{failures: 1, lacking: 1}},
@@ -110,31 +110,35 @@ func TestNewSpecBeginsAllRuns(t *testing.T) {
 	}
 }
 
-// A Secret, or the ConfigMap of a CA, that is created later is used within seconds,
-// however long the period; by the next leader, too.
-func TestWhatWasMissingIsFoundSoon(t *testing.T) {
+// A Secret or a CA's ConfigMap that is created later is used within seconds, however long the
+// period is, even after a change of the leader.
+func TestCreatedReferenceIsUsedSoon(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		lacks  func(*testing.T, *world)
+		lacks  func(*testing.T, *fixture)
 		create client.Object
 	}{
-		"Secret": {v1beta1.ReasonCredentialsNotFound, func(t *testing.T, w *world) {
+		"Secret": {v1beta1.ReasonCredentialsNotFound, func(t *testing.T, w *fixture) {
 			t.Helper()
 			if err := w.stored.Delete(t.Context(), credentialsForTest()); err != nil {
 				t.Fatal(err)
 			}
 		}, credentialsForTest()},
-		"ConfigMap": {v1beta1.ReasonTLSVerificationFailed, func(t *testing.T, w *world) {
+		"ConfigMap": {v1beta1.ReasonTLSVerificationFailed, func(t *testing.T, w *fixture) {
 			t.Helper()
-			change(t, func(b *v1beta1.StorageBucket) {
+			editStored(t, func(b *v1beta1.StorageBucket) {
 				b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca", Key: "ca.crt"}
 			})(t.Context(), w.stored)
-		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: map[string]string{"ca.crt": "none"}}},
+		}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"},
+			Data: map[string]string{"ca.crt": "none"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(context.Context, client.Client) {})
+			w := newFixture(t, func(context.Context, client.Client) {})
 			clock := w.Clock.(*testingclock.FakePassiveClock)
-			change(t, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds, b.Spec.Probe.FailureThreshold = 86400, 1 })(t.Context(), w.stored)
+			editStored(t, func(b *v1beta1.StorageBucket) {
+				b.Spec.Probe.PeriodSeconds, b.Spec.Probe.FailureThreshold = 86400,
+					1
+			})(t.Context(), w.stored)
 			tc.lacks(t, w)
 			_, b := w.reconcile(t)
 			missing := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady)

@@ -16,7 +16,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// bucket is one as the API server would have defaulted it.
+// bucket returns a bucket with the defaults of the API server.
 func bucket(name string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageBucket {
 	b := &v1beta1.StorageBucket{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name), Generation: 1},
@@ -33,7 +33,7 @@ func bucket(name string, with ...func(*v1beta1.StorageBucket)) *v1beta1.StorageB
 	return b
 }
 
-// probedAt makes it one whose status says so.
+// probedAt sets the time of the last probe in the status.
 func probedAt(at time.Time) func(*v1beta1.StorageBucket) {
 	return func(b *v1beta1.StorageBucket) {
 		b.Status.LastProbeTime, b.Status.ObservedGeneration = new(metav1.NewTime(at)), b.Generation
@@ -44,7 +44,8 @@ func every(seconds int32) func(*v1beta1.StorageBucket) {
 	return func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds = seconds }
 }
 
-var good, bad = s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "fine"}, s3.Verdict{Reason: v1beta1.ReasonServerError, Message: "odd"}
+var good, bad = s3.Verdict{Reason: v1beta1.ReasonProbeSucceeded, Message: "fine"},
+	s3.Verdict{Reason: v1beta1.ReasonServerError, Message: "odd"}
 
 func TestDue(t *testing.T) {
 	var l probeStates
@@ -67,17 +68,18 @@ func TestDue(t *testing.T) {
 	}
 }
 
-func TestDueSurvivesARestart(t *testing.T) {
+func TestDueIsKeptAcrossRestart(t *testing.T) {
 	b := bucket("b", every(3600), probedAt(epoch))
 	restart := epoch.Add(10 * time.Minute)
 	due := (&probeStates{}).of(b, restart).due(b)
-	// The status tells of whole seconds, so the probe may have been almost one later.
-	if want := reconciler.NextDue(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) || due.After(epoch.Add(67*time.Minute)) {
-		t.Errorf("due at %s, want %s, an hour after the probe that the status tells of", due, want)
+	// The status has whole seconds, so the probe may have been almost one second later.
+	if want := reconciler.NextDue(epoch.Add(time.Second), time.Hour, b.UID); !due.Equal(want) ||
+		due.After(epoch.Add(67*time.Minute)) {
+		t.Errorf("due at %s, want %s, an hour after the probe in the status", due, want)
 	}
 }
 
-func TestRestartIsNoStampede(t *testing.T) {
+func TestRestartSpreadsProbes(t *testing.T) {
 	for period, window := range map[int32]time.Duration{60: time.Minute, 86400: refresh} {
 		seconds := map[int]int{}
 		for i := range 1000 {
@@ -95,21 +97,21 @@ func TestRestartIsNoStampede(t *testing.T) {
 	}
 }
 
-func TestLooksBelongToOneObject(t *testing.T) {
+func TestProbeStateIsOfOneUID(t *testing.T) {
 	var l probeStates
 	b := bucket("b")
 	l.store(b, l.of(b, epoch).after(observation{}, good, 1, epoch))
 	again := bucket("b")
 	again.UID = "another"
 	if _, met := l.when(again); met {
-		t.Error("an object made anew under the same name is met already")
+		t.Error("an object created again has the state of the first")
 	}
 	if due := l.of(again, epoch).due(again); !due.IsZero() {
-		t.Errorf("an object made anew is due at %s, want at once", due)
+		t.Errorf("an object created again is due at %s, want at once", due)
 	}
 	l.forget(client.ObjectKeyFromObject(b))
 	if len(l.known) != 0 {
-		t.Errorf("%d looks are left of objects that are gone", len(l.known))
+		t.Errorf("%d states of deleted objects remain", len(l.known))
 	}
 }
 
@@ -128,11 +130,11 @@ func TestFailuresAreCounted(t *testing.T) {
 	}
 }
 
-// An endpoint is prompt if it answers within two seconds, and nothing is known of it where
-// nothing was sent.
+// An endpoint is prompt if it responds within two seconds. Without a request its state is unknown.
 func TestShownBy(t *testing.T) {
 	for took, want := range map[time.Duration]outcome{
-		0: outcomeUnknown, time.Nanosecond: outcomePrompt, 2 * time.Second: outcomePrompt, 2*time.Second + 1: outcomeSlow, time.Minute: outcomeSlow,
+		0: outcomeUnknown, time.Nanosecond: outcomePrompt, 2 * time.Second: outcomePrompt, 2*time.Second + 1: outcomeSlow,
+		time.Minute: outcomeSlow,
 	} {
 		for _, result := range []s3.Verdict{good, bad, failed(v1beta1.ReasonBucketNotFound)} {
 			if got := shownBy(observation{took: took}, result); got != want {

@@ -14,20 +14,22 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// allReasons are what a probe can find.
+// allReasons are the possible results of a probe.
 var allReasons = []string{
-	v1beta1.ReasonProbeSucceeded, v1beta1.ReasonBucketNotFound, v1beta1.ReasonAccessDenied, v1beta1.ReasonInvalidCredentials,
-	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointUnreachable, v1beta1.ReasonEndpointForbidden,
+	v1beta1.ReasonProbeSucceeded, v1beta1.ReasonBucketNotFound, v1beta1.ReasonAccessDenied,
+	v1beta1.ReasonInvalidCredentials,
+	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointUnreachable,
+	v1beta1.ReasonEndpointForbidden,
 	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
 	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty,
 }
 
-// statusCase is one element of the cross product of what the Ready condition can be
-// and what a probe can find.
+// statusCase is one element of the cross product of the states of the Ready condition and the
+// results of a probe.
 type statusCase struct {
-	before    metav1.Condition // without a type: there is none
+	before    metav1.Condition // without a type: no condition
 	sameSpec  bool
-	failures  int32 // in a row, with this probe
+	failures  int32 // consecutive, with this probe
 	threshold int32
 	found     string
 }
@@ -69,8 +71,7 @@ func forEachStatusCase(t *testing.T, check func(c statusCase) string) {
 	}
 }
 
-// probe returns the status before and after the probe of a case, and the reasons of
-// the events.
+// probe returns the status before and after the probe of a case, and the reasons of the events.
 func (c statusCase) probe() (before, after v1beta1.StorageBucketStatus, events []string) {
 	b := bucket("b", func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = c.threshold })
 	b.Generation = 2
@@ -99,7 +100,8 @@ func (c statusCase) probe() (before, after v1beta1.StorageBucketStatus, events [
 func TestStatusProperties(t *testing.T) {
 	forEachStatusCase(t, func(c statusCase) string {
 		before, after, events := c.probe()
-		was, is := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady), reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
+		was, is := reporting.FindCondition(before.Conditions, v1beta1.ConditionReady),
+			reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 		stalled := reporting.FindCondition(after.Conditions, v1beta1.ConditionStalled)
 		succeeded := c.found == v1beta1.ReasonProbeSucceeded
 		reached := c.failures >= c.threshold || slices.Contains(certain, c.found)
@@ -116,7 +118,8 @@ func TestStatusProperties(t *testing.T) {
 			return "Ready without a success of this spec"
 		case !succeeded && !strings.Contains(is.Message, "message of "+c.found):
 			return "the message does not say what was found"
-		case (stalled.Status == metav1.ConditionTrue) != (is.Status == metav1.ConditionFalse && slices.Contains(stalling, is.Reason)):
+		case (stalled.Status == metav1.ConditionTrue) != (is.Status == metav1.ConditionFalse &&
+			slices.Contains(stalling, is.Reason)):
 			return "Stalled does not follow Ready"
 		case after.LastProbeTime == nil || (after.LastSuccessTime != nil) != succeeded:
 			return "the times are not those of the probe"
@@ -125,8 +128,8 @@ func TestStatusProperties(t *testing.T) {
 	})
 }
 
-// checkEvents: one event where the status of Ready changes to True or False or the
-// reason of False changes, and none otherwise.
+// checkEvents returns an error unless there is one event if the status of Ready changes to True or
+// False or the reason of False changes, and none otherwise.
 func checkEvents(was, is metav1.Condition, events []string) string {
 	news := was.Status != is.Status || is.Status == metav1.ConditionFalse && was.Reason != is.Reason
 	switch {
@@ -142,8 +145,8 @@ func checkEvents(was, is metav1.Condition, events []string) string {
 	return ""
 }
 
-// The same probe again is nothing new: no event, and no write but the refresh.
-func TestStatusSettles(t *testing.T) {
+// Repeating a probe causes no event, and no write except the refresh.
+func TestStatusIsStable(t *testing.T) {
 	forEachStatusCase(t, func(c statusCase) string {
 		_, after, _ := c.probe()
 		is := reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
@@ -151,7 +154,7 @@ func TestStatusSettles(t *testing.T) {
 		again.before, again.sameSpec, again.failures = is, true, c.failures+c.threshold
 		first, second, _ := again.probe()
 		if c.failures < c.threshold && is.Status != metav1.ConditionFalse {
-			return "" // the threshold is reached since, which is news
+			return "" // the threshold has been reached since, which causes an event
 		}
 		if needsWrite(first, second) {
 			return "the same probe is written twice"
@@ -163,10 +166,10 @@ func TestStatusSettles(t *testing.T) {
 	})
 }
 
-// A known failure, then another one below the threshold, as after a change of the
-// leader: the failure stays, and its Warning is not repeated when it is found again.
-func TestKnownFailureOutlivesAnother(t *testing.T) {
-	s := newStory()
+// After a reported failure, another failure is found below the threshold, as after a change of the
+// leader. The reported failure stays, and its Warning is not repeated when it occurs again.
+func TestReportedFailureIsKeptBelowThreshold(t *testing.T) {
+	s := newStatusSequence()
 	s.probe(failed(v1beta1.ReasonBucketNotFound))
 	s.events = nil
 	s.l = probeState{generation: 1}

@@ -29,30 +29,30 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// scenario is a bucket, its service and what is done until the end of some reconciles, one each
+// scenario is a bucket, its service, and the changes before the end of some reconciles, one each
 // period.
 type scenario struct {
 	with func(*v1beta1.StorageBucket)
-	// secret is changed before the first reconcile; nil leaves it as it is.
+	// secret changes the Secret before the first reconcile; nil keeps it.
 	secret  func(*corev1.Secret)
 	objects []client.Object
-	service service
-	// forbidden: the rules allow no address of the service.
+	service fakeService
+	// forbidden is true if the rules allow no address of the service.
 	forbidden bool
-	// removed: the StorageBucket is being deleted; ending is for how long its namespace is, too.
+	// removed deletes the StorageBucket; ending is how long its namespace has been terminating.
 	removed    bool
 	ending     time.Duration
 	reconciles int
 }
 
-// recording is a world that records requests, events and results as lines.
+// recording is a fixture that records requests, events and results as lines.
 type recording struct {
-	*world
+	*fixture
 
 	t        *testing.T
 	began    time.Time
 	lines    []string
-	reported []client.Object // with each status that was sent
+	reported []client.Object // with each status that was written
 }
 
 func (r *recording) line(format string, args ...any) {
@@ -68,14 +68,15 @@ func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, acti
 		c := o.(client.Object)
 		return fmt.Sprintf("%T %s/%s", o, c.GetNamespace(), c.GetName())
 	}
-	r.line("event %s %s (%s) on %s, related to %s: %s", kind, reason, action, about(regarding), about(related), fmt.Sprintf(note, args...))
+	r.line("event %s %s (%s) on %s, related to %s: %s", kind, reason, action, about(regarding), about(related),
+		fmt.Sprintf(note, args...))
 }
 
 func newRecording(t *testing.T, s scenario) *recording {
 	t.Helper()
 	r := &recording{t: t}
 	bucket := s.service
-	r.world = managedWorld(t, "", func(w http.ResponseWriter, request *http.Request) {
+	r.fixture = newManagedFixture(t, "", func(w http.ResponseWriter, request *http.Request) {
 		answer := httptest.NewRecorder()
 		bucket.ServeHTTP(answer, request)
 		r.line("  S3 %s: %d", nameOf(request), answer.Code)
@@ -108,25 +109,29 @@ func newRecording(t *testing.T, s scenario) *recording {
 		r.Rules = func(context.Context) (s3.Rules, error) { return s3.Rules{}, nil }
 	}
 	r.RemovalGrace = 2 * time.Minute
-	r.Client, r.Live, r.Recorder = interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("cached")), interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("live")), r
+	r.Client, r.Live, r.Recorder = interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("cached")),
+		interceptor.NewClient(r.stored.(client.WithWatch), r.funcs("live")), r
 	return r
 }
 
-// funcs record what is read past the cache, and all writes.
+// funcs returns interceptors that record live reads and all writes.
 func (r *recording) funcs(which string) interceptor.Funcs {
 	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+			opts ...client.GetOption) error {
 			if which != "cached" {
 				r.line("  %s get %T %s", which, into, key)
 			}
 			return c.Get(ctx, key, into, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+			opts ...client.PatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %s", body)
 			return c.Patch(ctx, o, patch, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			body, _ := patch.Data(o)
 			r.line("  patch %s: %s", sub, statusPatch(body))
 			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
@@ -135,32 +140,33 @@ func (r *recording) funcs(which string) interceptor.Funcs {
 	}
 }
 
-// run makes the reconciles.
+// run reconciles n times.
 func (r *recording) run(n int) {
 	now := r.Clock.(*testingclock.FakePassiveClock)
-	r.Clock, r.began = advancing{now}, now.Now()
+	r.Clock, r.began = advancingClock{now}, now.Now()
 	for i := range n {
 		r.line("reconcile %d", i+1)
-		result, err := r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
+		result, err := r.Reconcile(r.t.Context(),
+			ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "b"}})
 		r.line("  again after %s, error %v", result.RequeueAfter, err)
 		now.SetTime(now.Now().Add(67 * time.Second))
 	}
 	r.lines = append(r.lines, r.series()...)
 }
 
-// series are the metrics, without the counters of reasons that never occurred and the buckets
-// of histograms.
+// series returns the metrics, without the counters of reasons that never occurred and without
+// histogram buckets.
 func (r *recording) series() []string {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(r.metrics.probes, r.metrics.duration, r.metrics.up, r.metrics.retained)
-	return slices.DeleteFunc(gathered(r.t, registry), func(line string) bool {
+	return slices.DeleteFunc(exposedLines(r.t, registry), func(line string) bool {
 		never := strings.Contains(line, "_retained_") && strings.HasSuffix(line, " 0")
 		return never || strings.HasPrefix(line, "#") || strings.Contains(line, "_bucket{")
 	})
 }
 
-// gathered are the lines that a registry exposes.
-func gathered(t *testing.T, registry *prometheus.Registry) []string {
+// exposedLines returns the lines that a registry exposes.
+func exposedLines(t *testing.T, registry *prometheus.Registry) []string {
 	t.Helper()
 	families, err := registry.Gather()
 	var text bytes.Buffer
@@ -174,12 +180,12 @@ func gathered(t *testing.T, registry *prometheus.Registry) []string {
 	return strings.Split(strings.TrimSpace(text.String()), "\n")
 }
 
-// stamp is a time in a patch or a message.
-var stamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+// timestamp matches a time in a patch or a message.
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
 
-// text is what was recorded, with times as from the first reconcile on.
+// text returns the recorded lines, with times relative to the first reconcile.
 func (r *recording) text() string {
-	return stamp.ReplaceAllStringFunc(strings.Join(r.lines, "\n"), func(text string) string {
+	return timestamp.ReplaceAllStringFunc(strings.Join(r.lines, "\n"), func(text string) string {
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
 			r.t.Fatal(err)
@@ -188,7 +194,7 @@ func (r *recording) text() string {
 	})
 }
 
-// statusPatch is what a patch of the status writes, after the paths that must not have changed.
+// statusPatch returns the written part of a status patch, without its preconditions.
 func statusPatch(body []byte) string {
 	var operations []struct {
 		Op, Path string
@@ -207,8 +213,8 @@ func statusPatch(body []byte) string {
 	return strings.Join(list, ", ")
 }
 
-// TestReconcileGolden records what is asked of the endpoint, read past the cache, written and
-// reported in each scenario.
+// TestReconcileGolden compares the requests to the endpoint, the live reads, the writes and the
+// reports of each scenario with a golden file.
 func TestReconcileGolden(t *testing.T) {
 	var got strings.Builder
 	all := scenarios()

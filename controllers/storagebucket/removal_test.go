@@ -22,10 +22,10 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// storedBucket is a bucket at an S3 service, as far as a removal needs one.
+// storedBucket implements the part of S3 that a removal needs, with one bucket.
 type storedBucket struct {
-	status  int    // of all answers; zero for what a service that is well answers
-	owner   string // the mark
+	status  int    // of all responses; zero for those of a healthy service
+	owner   string // the owner tag
 	objects int
 	removed bool
 }
@@ -41,15 +41,17 @@ func (s *storedBucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.removed = true
 		w.WriteHeader(http.StatusNoContent)
 	case r.URL.RawQuery == "tagging=" || r.URL.RawQuery == "tagging":
-		_, _ = fmt.Fprintf(w, "<Tagging><TagSet><Tag><Key>%s</Key><Value>%s</Value></Tag></TagSet></Tagging>", v1beta1.BucketTagOwner, s.owner)
+		_, _ = fmt.Fprintf(w, "<Tagging><TagSet><Tag><Key>%s</Key><Value>%s</Value></Tag></TagSet></Tagging>",
+			v1beta1.BucketTagOwner, s.owner)
 	default:
-		_, _ = io.WriteString(w, "<ListBucketResult>"+strings.Repeat("<Contents></Contents>", s.objects)+"</ListBucketResult>")
+		_, _ = io.WriteString(w,
+			"<ListBucketResult>"+strings.Repeat("<Contents></Contents>", s.objects)+"</ListBucketResult>")
 	}
 }
 
-// removal is what a removal leaves behind: events by type and reason, what the counter of
-// retained buckets has, and whether the StorageBucket and the bucket are still there.
-type removal struct {
+// removalResult is the result of a removal: the types and reasons of events, the counter of
+// retained buckets, and whether the StorageBucket and the bucket still exist.
+type removalResult struct {
 	Events       []string
 	Retained     map[string]float64
 	Held, Stored bool
@@ -57,9 +59,10 @@ type removal struct {
 	Up float64
 }
 
-func (w *world) removal(t *testing.T, stored *storedBucket) removal {
+func (w *fixture) removal(t *testing.T, stored *storedBucket) removalResult {
 	t.Helper()
-	got := removal{Retained: map[string]float64{}, Stored: !stored.removed, Up: testutil.ToFloat64(w.metrics.up.WithLabelValues("team", "b"))}
+	got := removalResult{Retained: map[string]float64{}, Stored: !stored.removed,
+		Up: testutil.ToFloat64(w.metrics.up.WithLabelValues("team", "b"))}
 	for _, reason := range retainReasons {
 		if n := testutil.ToFloat64(w.metrics.retained.WithLabelValues(reason)); n > 0 {
 			got.Retained[reason] = n
@@ -78,10 +81,10 @@ func (w *world) removal(t *testing.T, stored *storedBucket) removal {
 	return got
 }
 
-// Each end of a bucket leaves one event and, where the bucket is kept against the policy, one
-// count. However often it is tried, what it waits for is an event once, and not at all where
-// the namespace accepts none.
-func TestWhatARemovalLeaves(t *testing.T) {
+// Each result of a removal has one event and, if the bucket is kept against the policy, one count.
+// The reason of a delay is one event, however often the removal is retried, and none if the
+// namespace accepts no events.
+func TestRemoval(t *testing.T) {
 	const deleting, retaining = v1beta1.BucketDelete, v1beta1.BucketRetain
 	ownedBy := func(owner string, objects int) storedBucket { return storedBucket{owner: owner, objects: objects} }
 	kept := func(reason string) map[string]float64 { return map[string]float64{reason: 1} }
@@ -89,23 +92,35 @@ func TestWhatARemovalLeaves(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy v1beta1.BucketDeletionPolicy
 		stored storedBucket
-		end    time.Duration // how long the namespace is being deleted; zero if it stays
-		want   removal
+		end    time.Duration // how long the namespace has been terminating; zero if it is not
+		want   removalResult
 		asks   bool
 	}{
-		"removed":              {deleting, ownedBy("uid-b", 0), 0, removal{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
-		"kept, as was asked":   {retaining, ownedBy("uid-b", 0), 0, removal{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
-		"gone already":         {deleting, storedBucket{removed: true}, 0, removal{nil, none, false, false, 1}, true},
-		"another's":            {deleting, ownedBy("x", 0), 0, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
-		"not empty":            {deleting, ownedBy("uid-b", 1), 0, removal{[]string{"Warning BucketNotEmpty"}, none, true, true, 0}, true},
-		"a service in trouble": {deleting, storedBucket{status: 500}, 0, removal{[]string{"Warning BucketUnhealthy"}, none, true, true, 0}, true},
+		"removed": {deleting, ownedBy("uid-b", 0), 0,
+			removalResult{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
+		"retained by the policy": {retaining, ownedBy("uid-b", 0), 0,
+			removalResult{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
+		"already deleted": {deleting, storedBucket{removed: true}, 0,
+			removalResult{nil, none, false, false, 1}, true},
+		"owned by another": {deleting, ownedBy("x", 0), 0,
+			removalResult{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
+		"not empty": {deleting, ownedBy("uid-b", 1), 0,
+			removalResult{[]string{"Warning BucketNotEmpty"}, none, true, true, 0}, true},
+		"a failing service": {deleting, storedBucket{status: 500}, 0,
+			removalResult{[]string{"Warning BucketUnhealthy"}, none, true, true, 0}, true},
 
-		"removed with its namespace":            {deleting, ownedBy("uid-b", 0), time.Minute, removal{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
-		"kept, as was asked, in a namespace":    {retaining, ownedBy("uid-b", 0), time.Minute, removal{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
-		"another's in a namespace":              {deleting, ownedBy("x", 0), time.Minute, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
-		"not empty within the grace":            {deleting, ownedBy("uid-b", 1), time.Minute, removal{nil, none, true, true, 0}, true},
-		"not empty beyond the grace":            {deleting, ownedBy("uid-b", 1), time.Hour, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketNotEmpty), false, true, 1}, true},
-		"a service in trouble beyond the grace": {deleting, storedBucket{status: 500}, time.Hour, removal{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonServerError), false, true, 1}, true},
+		"removed with its namespace": {deleting, ownedBy("uid-b", 0), time.Minute,
+			removalResult{[]string{"Normal BucketDeleted"}, none, false, false, 1}, true},
+		"retained by the policy, in a namespace": {retaining, ownedBy("uid-b", 0), time.Minute,
+			removalResult{[]string{"Normal BucketRetained"}, none, false, true, 1}, false},
+		"owned by another in a namespace": {deleting, ownedBy("x", 0), time.Minute,
+			removalResult{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketConflict), false, true, 1}, true},
+		"not empty within the grace": {deleting, ownedBy("uid-b", 1), time.Minute,
+			removalResult{nil, none, true, true, 0}, true},
+		"not empty beyond the grace": {deleting, ownedBy("uid-b", 1), time.Hour,
+			removalResult{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonBucketNotEmpty), false, true, 1}, true},
+		"a failing service beyond the grace": {deleting, storedBucket{status: 500}, time.Hour,
+			removalResult{[]string{"Warning BucketRetained"}, kept(v1beta1.ReasonServerError), false, true, 1}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stored, requests := tc.stored, 0
@@ -114,8 +129,8 @@ func TestWhatARemovalLeaves(t *testing.T) {
 				stored.ServeHTTP(w, r)
 			}))
 			t.Cleanup(server.Close)
-			w := worldOf(t, func(b *v1beta1.StorageBucket) {
-				leavingBucket(60, tc.policy, v1beta1.BucketCreated)(b)
+			w := newFixtureWith(t, func(b *v1beta1.StorageBucket) {
+				deletedBucket(60, tc.policy, v1beta1.BucketCreated)(b)
 				b.Spec.Endpoint, b.UID = server.URL, "uid-b"
 			})
 			w.RemovalGrace = 10 * time.Minute
@@ -144,9 +159,9 @@ func TestWhatARemovalLeaves(t *testing.T) {
 	}
 }
 
-// endNamespace deletes the namespace, and has that be so long ago for a process that has met
-// the bucket before.
-func (w *world) endNamespace(t *testing.T, ago time.Duration) {
+// endNamespace deletes the namespace at a time in the past, for a process that already has the
+// bucket's state.
+func (w *fixture) endNamespace(t *testing.T, ago time.Duration) {
 	t.Helper()
 	namespace, b := &corev1.Namespace{}, &v1beta1.StorageBucket{}
 	key := client.ObjectKey{Name: "team"}
@@ -168,8 +183,8 @@ func (w *world) endNamespace(t *testing.T, ago time.Duration) {
 	w.Clock.(*testingclock.FakePassiveClock).SetTime(namespace.DeletionTimestamp.Add(ago))
 }
 
-// A bucket that is parked, holds a slot, or is being deleted needs no tick.
-func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
+// A bucket that is parked, has a slot, or is terminating needs no tick.
+func TestTicksEnqueueOnlyIdleBuckets(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parked, granted, deleted bool
 		due                      bool
@@ -181,10 +196,10 @@ func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 		"due, and has a slot":        {due: true, granted: true},
 		"parked, and not due":        {parked: true},
 		"has a slot, and is not due": {granted: true},
-		"due, and is being deleted":  {due: true, deleted: true},
+		"due and terminating":        {due: true, deleted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(context.Context, client.Client) {})
+			w := newFixture(t, func(context.Context, client.Client) {})
 			clock := w.Clock.(*testingclock.FakePassiveClock)
 			_, b := w.reconcile(t)
 			if tc.due {
@@ -197,14 +212,14 @@ func TestTicksQueueOnlyWhatWaitsForNothing(t *testing.T) {
 				}
 			}
 			if tc.granted && !w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
-				t.Fatal("there is no slot")
+				t.Fatal("want a slot")
 			}
 			if tc.parked {
 				for i := range w.limiter.share {
 					w.limiter.Acquire(requestFor(bucket(fmt.Sprintf("other-%d", i))), b.Spec.Endpoint, true)
 				}
 				if w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
-					t.Fatal("there is a slot")
+					t.Fatal("want no slot")
 				}
 			}
 			got := w.due(t.Context(), nil)

@@ -13,13 +13,14 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// A user who names a certificate trusts it and no public authority beside it.
-func TestCABundleReplacesTheCertificatesOfTheSystem(t *testing.T) {
+// A StorageBucket that names a certificate trusts it and no public authority.
+func TestCABundleReplacesSystemRoots(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	r := &Reconciler{Live: fake.NewClientBuilder().WithObjects(
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: map[string]string{"ca.crt": string(bundle)}}).Build()}
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"},
+			Data: map[string]string{"ca.crt": string(bundle)}}).Build()}
 	b := bucket("b")
 	b.Namespace = "team"
 	b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca", Key: "ca.crt"}

@@ -11,8 +11,8 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// answering are failures by request.
-func answering(list ...string) map[string]string {
+// failures returns error responses by request.
+func failures(list ...string) map[string]string {
 	answers := map[string]string{}
 	for i := 0; i < len(list); i += 2 {
 		answers[list[i]] = list[i+1]
@@ -20,51 +20,57 @@ func answering(list ...string) map[string]string {
 	return answers
 }
 
-// creations are scenarios of a bucket that the operator creates, or that exists already.
-func creations() map[string]service {
-	raced := func(s service, answers ...string) service {
-		s.exists, s.answers = true, answering(append([]string{looks, "404 -", lists, "404 NoSuchBucket"}, answers...)...)
+// creations returns scenarios of a bucket that the operator creates, or that exists already.
+func creations() map[string]fakeService {
+	raced := func(s fakeService, answers ...string) fakeService {
+		s.exists, s.answers = true,
+			failures(append([]string{requestHead, "404 -", requestList, "404 NoSuchBucket"}, answers...)...)
 		return s
 	}
 	const exists, owned = "409 BucketAlreadyExists", "409 BucketAlreadyOwnedByYou"
-	return map[string]service{
-		"none yet":                {},
+	return map[string]fakeService{
+		"does not exist":          {},
 		"tags are ignored":        {tags: "ignores"},
-		"tags are refused":        {tags: "refuses"},
-		"may not be made":         {answers: answering(makes, "403 AccessDenied")},
-		"may not be marked":       {tags: "ignores", answers: answering(setsMark, "403 AccessDenied")},
-		"the mark cannot be seen": {answers: answering(asksMark, "500 InternalError")},
+		"tags are rejected":       {tags: "refuses"},
+		"creation is denied":      {answers: failures(requestCreate, "403 AccessDenied")},
+		"tagging is denied":       {tags: "ignores", answers: failures(requestSetTag, "403 AccessDenied")},
+		"the tags are unreadable": {answers: failures(requestTags, "500 InternalError")},
 
-		"another account's":                                     raced(service{}, makes, exists, asksMark, "403 AccessDenied"),
-		"another account's, of our mark":                        raced(service{owner: "uid-b"}, makes, exists),
-		"made meanwhile by us":                                  raced(service{owner: "uid-b"}, makes, owned),
-		"made meanwhile by another":                             raced(service{owner: "x"}, makes, owned),
-		"made meanwhile without a mark":                         raced(service{}, makes, owned),
-		"made meanwhile, of an unknown mark":                    raced(service{}, makes, owned, asksMark, "403 AccessDenied"),
-		"made meanwhile by another, and called a success":       raced(service{owner: "x"}),
-		"made meanwhile with another tag, and called a success": raced(service{other: true}),
+		"another account's": raced(fakeService{}, requestCreate, exists, requestTags,
+			"403 AccessDenied"),
+		"another account's, with the own owner tag": raced(fakeService{ownerTag: "uid-b"},
+			requestCreate, exists),
+		"created meanwhile by this operator": raced(fakeService{ownerTag: "uid-b"},
+			requestCreate, owned),
+		"created meanwhile by another":           raced(fakeService{ownerTag: "x"}, requestCreate, owned),
+		"created meanwhile without an owner tag": raced(fakeService{}, requestCreate, owned),
+		"created meanwhile, with unreadable tags": raced(fakeService{}, requestCreate, owned, requestTags,
+			"403 AccessDenied"),
+		"created meanwhile by another, with a success response":       raced(fakeService{ownerTag: "x"}),
+		"created meanwhile with another tag, with a success response": raced(fakeService{otherTag: true}),
 
-		"there and ours":         {exists: true, owner: "uid-b"},
-		"there and another's":    {exists: true, owner: "x"},
-		"there without a mark":   {exists: true},
-		"there, of unknown mark": {exists: true, answers: answering(asksMark, "403 AccessDenied")},
-		"a service in trouble":   {answers: answering(looks, "500 -")},
+		"exists and owned":            {exists: true, ownerTag: "uid-b"},
+		"exists with another owner":   {exists: true, ownerTag: "x"},
+		"exists without an owner tag": {exists: true},
+		"exists with unreadable tags": {exists: true, answers: failures(requestTags, "403 AccessDenied")},
+		"a failing service":           {answers: failures(requestHead, "500 -")},
 	}
 }
 
-// removals are scenarios of a StorageBucket that is being deleted.
-func removals() map[string]service {
-	ours := service{exists: true, owner: "uid-b"}
-	return map[string]service{
-		"an empty bucket": ours, "none": {}, "another's": {exists: true, owner: "x"}, "one without a mark": {exists: true},
-		"one that is not empty":      withAnswers(ours, "DELETE", "409 BucketNotEmpty"),
-		"one that may not be looked": withAnswers(ours, lists, "403 AccessDenied"),
-		"of an unknown mark":         withAnswers(ours, asksMark, "403 InvalidAccessKeyId"),
-		"a service in trouble":       withAnswers(ours, "DELETE", "503 SlowDown"),
+// removals returns scenarios of a terminating StorageBucket.
+func removals() map[string]fakeService {
+	ours := fakeService{exists: true, ownerTag: "uid-b"}
+	return map[string]fakeService{
+		"an empty bucket": ours, "none": {}, "owned by another": {exists: true, ownerTag: "x"},
+		"one without an owner tag":   {exists: true},
+		"one that is not empty":      withFailures(ours, "DELETE", "409 BucketNotEmpty"),
+		"one that may not be looked": withFailures(ours, requestList, "403 AccessDenied"),
+		"of an unknown mark":         withFailures(ours, requestTags, "403 InvalidAccessKeyId"),
+		"a failing service":          withFailures(ours, "DELETE", "503 SlowDown"),
 	}
 }
 
-// scenarios are all that TestReconcileGolden records.
+// scenarios returns the scenarios of TestReconcileGolden.
 func scenarios() map[string]scenario {
 	manage := func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = v1beta1.BucketManage }
 	observe := func(b *v1beta1.StorageBucket) { b.Spec.ManagementPolicy = v1beta1.BucketObserve }
@@ -77,23 +83,26 @@ func scenarios() map[string]scenario {
 		all["manage: "+name] = s
 	}
 	for name, s := range removals() {
-		remove := leavingBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)
+		remove := deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)
 		all["remove: "+name] = scenario{with: remove, service: s, removed: true}
-		all["remove with its namespace: "+name] = scenario{with: remove, service: s, removed: true, ending: time.Minute, reconciles: 3}
+		all["remove with its namespace: "+name] = scenario{with: remove, service: s, removed: true, ending: time.Minute,
+			reconciles: 3}
 	}
 	for policy, provisioning := range map[v1beta1.BucketDeletionPolicy]v1beta1.BucketProvisioning{
 		v1beta1.BucketRetain: v1beta1.BucketIntended, v1beta1.BucketDelete: "",
 	} {
 		all["remove under "+string(policy)+", provisioning "+string(provisioning)] = scenario{
-			with: leavingBucket(60, policy, provisioning), service: service{exists: true, owner: "uid-b"}, removed: true}
+			with: deletedBucket(60, policy, provisioning), service: fakeService{exists: true, ownerTag: "uid-b"}, removed: true}
 	}
 	for _, answer := range []string{
-		"403 SignatureDoesNotMatch", "403 AccessDenied", "403 RequestTimeTooSkewed", "400 AuthorizationHeaderMalformed", "404 NoSuchBucket", "503 SlowDown", "302 -", "301 PermanentRedirect", "500 -",
+		"403 SignatureDoesNotMatch", "403 AccessDenied", "403 RequestTimeTooSkewed", "400 AuthorizationHeaderMalformed",
+		"404 NoSuchBucket", "503 SlowDown", "302 -", "301 PermanentRedirect", "500 -",
 	} {
-		all["fail: "+answer] = scenario{with: observe, service: service{answers: answering(looks, strings.Fields(answer)[0], lists, answer)}, reconciles: 4}
+		all["fail: "+answer] = scenario{with: observe,
+			service: fakeService{answers: failures(requestHead, strings.Fields(answer)[0], requestList, answer)}, reconciles: 4}
 	}
 	lacking := func(with func(*v1beta1.StorageBucket), secret func(*corev1.Secret), objects ...client.Object) scenario {
-		return scenario{with: with, secret: secret, objects: objects, service: service{exists: true}}
+		return scenario{with: with, secret: secret, objects: objects, service: fakeService{exists: true}}
 	}
 	ca := func(b *v1beta1.StorageBucket) {
 		b.Spec.CABundleRef = &v1beta1.ConfigMapKeyReference{Name: "ca", Key: "ca.crt"}
@@ -101,12 +110,14 @@ func scenarios() map[string]scenario {
 	none := func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }
 	all["lack: no Secret"] = lacking(none, nil)
 	all["lack: no key"] = lacking(observe, func(s *corev1.Secret) { delete(s.Data, v1beta1.SecretKeySecretAccessKey) })
-	all["lack: a line break within the token"] = lacking(observe, func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte("a\nb") })
+	all["lack: a line break within the token"] = lacking(observe,
+		func(s *corev1.Secret) { s.Data[v1beta1.SecretKeySessionToken] = []byte("a\nb") })
 	all["lack: no ConfigMap"] = lacking(ca, nil)
-	all["lack: no certificate"] = lacking(ca, nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "ca"}, Data: map[string]string{"ca.crt": "x"}})
+	all["lack: no certificate"] = lacking(ca, nil, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team",
+		Name: "ca"}, Data: map[string]string{"ca.crt": "x"}})
 	all["forbidden"] = scenario{with: observe, forbidden: true}
 	all["remove: no Secret"] = scenario{removed: true, with: func(b *v1beta1.StorageBucket) {
-		leavingBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)(b)
+		deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)(b)
 		none(b)
 	}}
 	lost := all["remove: no Secret"]

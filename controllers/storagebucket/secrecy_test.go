@@ -20,12 +20,13 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// A value that cannot be sent is named by its key. Nothing of the value appears in the
-// status, in events, in logs or in metrics.
-func TestUnusableValueIsNamedByItsKeyAlone(t *testing.T) {
+// The status names only the key of an unusable value. The value appears neither in the status nor
+// in events, logs or metrics.
+func TestUnusableSecretValueIsNotDisclosed(t *testing.T) {
 	const sentinel = "SENTINEL"
 	good := map[string]string{
-		v1beta1.SecretKeyAccessKeyID: sentinel + "ID", v1beta1.SecretKeySecretAccessKey: sentinel + "KEY", v1beta1.SecretKeySessionToken: sentinel + "TOKEN",
+		v1beta1.SecretKeyAccessKeyID: sentinel + "ID", v1beta1.SecretKeySecretAccessKey: sentinel + "KEY",
+		v1beta1.SecretKeySessionToken: sentinel + "TOKEN",
 	}
 	for key, value := range good {
 		for name, unusable := range map[string]string{
@@ -46,7 +47,7 @@ func TestUnusableValueIsNamedByItsKeyAlone(t *testing.T) {
 
 func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel string) {
 	t.Helper()
-	w := newWorld(t, func(context.Context, client.Client) {})
+	w := newFixture(t, func(context.Context, client.Client) {})
 	registry := prometheus.NewRegistry()
 	m, err := newMetrics(registry)
 	if err != nil {
@@ -54,11 +55,13 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 	}
 	recorder := events.NewFakeRecorder(10)
 	w.metrics, w.Recorder = m, recorder
-	if err := w.stored.Update(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "creds"}, Data: data}); err != nil {
+	if err := w.stored.Update(t.Context(),
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "creds"}, Data: data}); err != nil {
 		t.Fatal(err)
 	}
 	var shown []string
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { shown = append(shown, line) }, funcr.Options{Verbosity: 10}))
+	ctx := log.IntoContext(t.Context(),
+		funcr.New(func(_, line string) { shown = append(shown, line) }, funcr.Options{Verbosity: 10}))
 	name := client.ObjectKey{Namespace: "team", Name: "b"}
 	if _, err := w.Reconcile(ctx, ctrl.Request{NamespacedName: name}); err != nil {
 		shown = append(shown, err.Error())
@@ -68,7 +71,8 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 	if err := w.stored.Get(ctx, name, b); err != nil {
 		t.Fatal(err)
 	}
-	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCredentialsNotFound ||
+	if ready := reporting.FindCondition(b.Status.Conditions,
+		v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCredentialsNotFound ||
 		!strings.Contains(ready.Message, "no valid value for the key "+key) {
 		t.Errorf("Ready is %+v, want the name of the key", ready)
 	}
@@ -84,7 +88,7 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 	if all := strings.Join(shown, "\n"); strings.Contains(all, sentinel) {
 		t.Errorf("the value is shown:\n%s", all)
 	}
-	if w.asked.Load() != 0 {
+	if w.requestCount.Load() != 0 {
 		t.Error("something was sent")
 	}
 }

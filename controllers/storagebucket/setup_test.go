@@ -21,7 +21,7 @@ import (
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
-// manager is what New asks of one.
+// manager implements the part of a Manager that New uses.
 type manager struct {
 	ctrl.Manager
 
@@ -37,17 +37,20 @@ func (m *manager) GetEventRecorder(name string) recorder.EventRecorder {
 	return events.NewFakeRecorder(1)
 }
 
-// Each flag arrives where it has an effect: the flags for endpoints in the rules, which name the
-// API server too, and the number of workers in the limiter.
+// Each flag takes effect: those for endpoints in the rules, which also contain the API server, and
+// the number of workers in the limiter.
 func TestOptionsTakeEffect(t *testing.T) {
 	prefix := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text)} }
 	guarded := 0
-	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()}, live: &struct{ client.Client }{fake.NewFakeClient(&discoveryv1.EndpointSlice{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"203.0.113.3"}}},
-	})}}
+	mgr := &manager{cached: &struct{ client.Client }{fake.NewFakeClient()},
+		live: &struct{ client.Client }{fake.NewFakeClient(&discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"},
+			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"203.0.113.3"}}},
+		})}}
 	now := testingclock.NewFakePassiveClock(epoch)
 	r, err := New(mgr, Options{
-		MaxConcurrentReconciles: 5, AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"), ServiceCIDRs: prefix("198.51.100.0/24"),
+		MaxConcurrentReconciles: 5, AllowCIDRs: prefix("127.1.0.0/16"), DenyCIDRs: prefix("192.0.2.0/24"),
+		ServiceCIDRs: prefix("198.51.100.0/24"),
 		RemovalGrace: 7 * time.Minute, Clock: now,
 		Guard: func(transport *http.Transport) http.RoundTripper {
 			guarded++
@@ -58,7 +61,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) {
-		t.Error("the cache and the API server are not told apart")
+		t.Error("the cache and the API server are not separated")
 	}
 	if r.limiter.workers != 5 || r.RemovalGrace != 7*time.Minute || r.Clock != clock.PassiveClock(now) {
 		t.Errorf("%d workers, a grace of %s, the clock %v", r.limiter.workers, r.RemovalGrace, r.Clock)
@@ -71,7 +74,8 @@ func TestOptionsTakeEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, allowed := range map[string]bool{
-		"127.1.0.1": true, "127.2.0.1": false, "192.0.2.1": false, "198.51.100.1": false, "203.0.113.1": false, "203.0.113.2": true, "203.0.113.3": false, "10.0.0.1": true,
+		"127.1.0.1": true, "127.2.0.1": false, "192.0.2.1": false, "198.51.100.1": false, "203.0.113.1": false,
+		"203.0.113.2": true, "203.0.113.3": false, "10.0.0.1": true,
 	} {
 		if got := rules.Check(netip.MustParseAddr(address)) == nil; got != allowed {
 			t.Errorf("%s: allowed %t, want %t", address, got, allowed)

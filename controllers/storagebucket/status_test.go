@@ -21,14 +21,14 @@ func TestDecide(t *testing.T) {
 		found observation
 		want  move
 	}{
-		"there is none":            {observation{verdict: failed(v1beta1.ReasonBucketNotFound)}, create},
-		"ours":                     {observation{verdict: good, owner: ownerSelf}, keep},
-		"of another StorageBucket": {observation{verdict: good, owner: ownerOther}, conflict},
-		"without a mark":           {observation{verdict: good, owner: ownerNone}, conflict},
-		"nobody could say":         {observation{verdict: good}, conflict},
-		"no access":                {observation{verdict: failed(v1beta1.ReasonAccessDenied)}, wait},
-		"no answer":                {observation{verdict: failed(v1beta1.ReasonProbeTimeout), owner: ownerSelf}, wait},
-		"no credentials":           {observation{verdict: failed(v1beta1.ReasonCredentialsNotFound)}, wait},
+		"does not exist":                 {observation{verdict: failed(v1beta1.ReasonBucketNotFound)}, create},
+		"owned":                          {observation{verdict: good, owner: ownerSelf}, keep},
+		"owned by another StorageBucket": {observation{verdict: good, owner: ownerOther}, conflict},
+		"without an owner tag":           {observation{verdict: good, owner: ownerNone}, conflict},
+		"owner unknown":                  {observation{verdict: good}, conflict},
+		"no access":                      {observation{verdict: failed(v1beta1.ReasonAccessDenied)}, wait},
+		"no response":                    {observation{verdict: failed(v1beta1.ReasonProbeTimeout), owner: ownerSelf}, wait},
+		"no credentials":                 {observation{verdict: failed(v1beta1.ReasonCredentialsNotFound)}, wait},
 	} {
 		if got := decide(tc.found); got != tc.want {
 			t.Errorf("%s: move %d, want %d", name, got, tc.want)
@@ -36,8 +36,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// story has the reconciles of one bucket in order, as far as the status is concerned.
-type story struct {
+// statusSequence applies the results of probes to the status of one bucket.
+type statusSequence struct {
 	b      *v1beta1.StorageBucket
 	l      probeState
 	now    time.Time
@@ -45,7 +45,7 @@ type story struct {
 	events []string
 }
 
-func (s *story) probe(result s3.Verdict) metav1.Condition {
+func (s *statusSequence) probe(result s3.Verdict) metav1.Condition {
 	s.now = s.now.Add(time.Minute)
 	s.l = s.l.after(observation{}, result, s.b.Generation, s.now)
 	before := s.b.Status
@@ -60,7 +60,8 @@ func (s *story) probe(result s3.Verdict) metav1.Condition {
 	return reporting.FindCondition(s.b.Status.Conditions, v1beta1.ConditionReady)
 }
 
-func (s *story) tells(t *testing.T, when string, got metav1.Condition, status metav1.ConditionStatus, reason string, writes int, events ...string) {
+func (s *statusSequence) check(t *testing.T, when string, got metav1.Condition, status metav1.ConditionStatus,
+	reason string, writes int, events ...string) {
 	t.Helper()
 	if got.Status != status || got.Reason != reason {
 		t.Errorf("%s: Ready=%s (%s) %q, want %s (%s)", when, got.Status, got.Reason, got.Message, status, reason)
@@ -74,30 +75,34 @@ func (s *story) tells(t *testing.T, when string, got metav1.Condition, status me
 	s.writes, s.events = 0, nil
 }
 
-func newStory(with ...func(*v1beta1.StorageBucket)) *story {
-	return &story{b: bucket("b", with...), now: epoch}
+func newStatusSequence(with ...func(*v1beta1.StorageBucket)) *statusSequence {
+	return &statusSequence{b: bucket("b", with...), now: epoch}
 }
 
-func TestThresholdHoldsReadyAndFlipsItOnce(t *testing.T) {
-	s := newStory()
-	s.tells(t, "first", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
-	s.tells(t, "again", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 0)
+func TestThresholdDelaysChangeOfReady(t *testing.T) {
+	s := newStatusSequence()
+	s.check(t, "first", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
+	s.check(t, "again", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 0)
 	one := s.probe(failed(v1beta1.ReasonEndpointUnreachable))
-	s.tells(t, "1 failure", one, "True", v1beta1.ReasonProbeSucceeded, 1)
+	s.check(t, "1 failure", one, "True", v1beta1.ReasonProbeSucceeded, 1)
 	if !strings.HasPrefix(one.Message, "1 of 3 probes in a row failed: EndpointUnreachable") {
 		t.Errorf("message %q", one.Message)
 	}
-	s.tells(t, "2 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "True", v1beta1.ReasonProbeSucceeded, 1)
-	s.tells(t, "3 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False", v1beta1.ReasonEndpointUnreachable, 1, "Warning BucketUnhealthy")
-	s.tells(t, "4 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False", v1beta1.ReasonEndpointUnreachable, 0)
-	s.tells(t, "another failure", s.probe(failed(v1beta1.ReasonServerError)), "False", v1beta1.ReasonServerError, 1, "Warning BucketUnhealthy")
-	s.tells(t, "1 success", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
+	s.check(t, "2 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "True", v1beta1.ReasonProbeSucceeded, 1)
+	s.check(t, "3 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False",
+		v1beta1.ReasonEndpointUnreachable, 1, "Warning BucketUnhealthy")
+	s.check(t, "4 failures", s.probe(failed(v1beta1.ReasonEndpointUnreachable)), "False",
+		v1beta1.ReasonEndpointUnreachable, 0)
+	s.check(t, "another failure", s.probe(failed(v1beta1.ReasonServerError)), "False", v1beta1.ReasonServerError, 1,
+		"Warning BucketUnhealthy")
+	s.check(t, "1 success", s.probe(good), "True", v1beta1.ReasonProbeSucceeded, 1, "Normal BucketHealthy")
 }
 
-func TestCertainFailuresDoNotWait(t *testing.T) {
-	certainly := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict}
+func TestDefiniteFailuresIgnoreThreshold(t *testing.T) {
+	certainly := []string{v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden,
+		v1beta1.ReasonBucketConflict}
 	for _, reason := range allReasons[1:] {
-		s := newStory()
+		s := newStatusSequence()
 		s.probe(good)
 		want := metav1.ConditionTrue
 		if slices.Contains(certainly, reason) {
@@ -109,13 +114,14 @@ func TestCertainFailuresDoNotWait(t *testing.T) {
 	}
 }
 
-func TestStalledWherePeopleAreNeeded(t *testing.T) {
+func TestStalledIfUserMustAct(t *testing.T) {
 	for reason, want := range map[string]bool{
-		v1beta1.ReasonCredentialsNotFound: true, v1beta1.ReasonInvalidCredentials: true, v1beta1.ReasonEndpointForbidden: true,
-		v1beta1.ReasonBucketConflict: true, v1beta1.ReasonBucketNotFound: false, v1beta1.ReasonEndpointUnreachable: false,
+		v1beta1.ReasonCredentialsNotFound: true, v1beta1.ReasonInvalidCredentials: true,
+		v1beta1.ReasonEndpointForbidden: true,
+		v1beta1.ReasonBucketConflict:    true, v1beta1.ReasonBucketNotFound: false, v1beta1.ReasonEndpointUnreachable: false,
 		v1beta1.ReasonAccessDenied: false, v1beta1.ReasonProbeTimeout: false, v1beta1.ReasonThrottled: false,
 	} {
-		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
+		s := newStatusSequence(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
 		s.probe(failed(reason))
 		stalled := reporting.FindCondition(s.b.Status.Conditions, v1beta1.ConditionStalled)
 		if (stalled.Status == metav1.ConditionTrue) != want || (want && stalled.Reason != reason) {
@@ -128,27 +134,28 @@ func TestStalledWherePeopleAreNeeded(t *testing.T) {
 	}
 }
 
-func TestNothingIsReadyBeforeItWasSeenToBe(t *testing.T) {
-	s := newStory()
-	s.tells(t, "first failure", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown", v1beta1.ReasonProbePending, 1)
+func TestReadyIsUnknownBeforeFirstResult(t *testing.T) {
+	s := newStatusSequence()
+	s.check(t, "first failure", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown", v1beta1.ReasonProbePending, 1)
 	s.probe(good)
 	s.b.Generation++
 	s.events, s.writes = nil, 0
-	s.tells(t, "a new spec that fails", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown", v1beta1.ReasonProbePending, 1)
+	s.check(t, "a new spec that fails", s.probe(failed(v1beta1.ReasonProbeTimeout)), "Unknown",
+		v1beta1.ReasonProbePending, 1)
 	if s.b.Status.ObservedGeneration != 2 || s.b.Status.ConsecutiveFailures != 1 {
 		t.Errorf("status %+v, want generation 2 and one failure", s.b.Status)
 	}
 }
 
-func TestStatusIsRefreshedFromTimeToTime(t *testing.T) {
-	s := newStory()
+func TestStatusIsRefreshed(t *testing.T) {
+	s := newStatusSequence()
 	for range 61 {
 		s.probe(good)
 	}
 	if s.writes != 13 {
 		t.Errorf("%d writes in the hour after the first, want 12 and the first", s.writes)
 	}
-	// A bucket that stays broken costs no more than one that stays well.
+	// A bucket that stays unhealthy causes no more writes than a healthy one.
 	s.probe(failed(v1beta1.ReasonBucketNotFound))
 	s.writes = 0
 	for range 60 {
@@ -159,12 +166,13 @@ func TestStatusIsRefreshedFromTimeToTime(t *testing.T) {
 	}
 }
 
-// lastProbeTime is that of the last probe, lastSuccessTime that of the last one that found
-// the bucket well, also for the next leader, who knows of it by the status alone.
-func TestTimesAreThoseOfTheProbes(t *testing.T) {
-	s := newStory()
+// lastProbeTime is the time of the last probe, and lastSuccessTime that of the last successful one.
+// The next leader reads both from the status.
+func TestProbeTimes(t *testing.T) {
+	s := newStatusSequence()
 	var succeeded time.Time
-	for i, result := range []s3.Verdict{timedOut, good, bad, bad, timedOut, failed(v1beta1.ReasonBucketNotFound), good, bad} {
+	for i, result := range []s3.Verdict{timedOut, good, bad, bad, timedOut,
+		failed(v1beta1.ReasonBucketNotFound), good, bad} {
 		if i == 4 {
 			s.l = (&probeStates{}).of(s.b, s.now)
 		}
@@ -184,8 +192,8 @@ func TestTimesAreThoseOfTheProbes(t *testing.T) {
 	}
 }
 
-func TestRotationIsNews(t *testing.T) {
-	s := newStory()
+func TestCredentialRotationIsReported(t *testing.T) {
+	s := newStatusSequence()
 	s.probe(good)
 	after := summarize(s.b, s.l, observation{secretVersion: "8"}, action{}, good, s.now)
 	if !needsWrite(s.b.Status, after) || after.ObservedSecretResourceVersion != "8" {
@@ -194,17 +202,20 @@ func TestRotationIsNews(t *testing.T) {
 	s.b.Status = after
 	after = summarize(s.b, s.l, observation{}, action{}, noSecret, s.now)
 	if !needsWrite(s.b.Status, after) || after.ObservedSecretResourceVersion != "" {
-		t.Errorf("a Secret that is gone was used at version %q", after.ObservedSecretResourceVersion)
+		t.Errorf("a deleted Secret was used at version %q", after.ObservedSecretResourceVersion)
 	}
 }
 
-func TestEventsNameTheTrouble(t *testing.T) {
+func TestEventsNameTheReason(t *testing.T) {
 	for reason, want := range map[string]string{
-		v1beta1.ReasonCredentialsNotFound: v1beta1.EventCredentialsRejected, v1beta1.ReasonInvalidCredentials: v1beta1.EventCredentialsRejected,
-		v1beta1.ReasonEndpointForbidden: v1beta1.EventEndpointForbidden, v1beta1.ReasonBucketConflict: v1beta1.EventBucketConflict,
-		v1beta1.ReasonBucketNotEmpty: v1beta1.EventBucketNotEmpty, v1beta1.ReasonServerError: v1beta1.EventBucketUnhealthy,
+		v1beta1.ReasonCredentialsNotFound: v1beta1.EventCredentialsRejected,
+		v1beta1.ReasonInvalidCredentials:  v1beta1.EventCredentialsRejected,
+		v1beta1.ReasonEndpointForbidden:   v1beta1.EventEndpointForbidden,
+		v1beta1.ReasonBucketConflict:      v1beta1.EventBucketConflict,
+		v1beta1.ReasonBucketNotEmpty:      v1beta1.EventBucketNotEmpty,
+		v1beta1.ReasonServerError:         v1beta1.EventBucketUnhealthy,
 	} {
-		s := newStory(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
+		s := newStatusSequence(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
 		s.probe(failed(reason))
 		if !slices.Equal(s.events, []string{"Warning " + want}) {
 			t.Errorf("%s: events %q, want one Warning %s", reason, s.events, want)
@@ -212,13 +223,14 @@ func TestEventsNameTheTrouble(t *testing.T) {
 	}
 }
 
-// How far the operator has come in making a bucket stays in the status until an action changes it.
+// The progress of the creation stays in the status until an action changes it.
 func TestProvisioningIsReported(t *testing.T) {
 	b := &v1beta1.StorageBucket{Status: v1beta1.StorageBucketStatus{Provisioning: v1beta1.BucketIntended}}
 	for acted, want := range map[v1beta1.BucketProvisioning]v1beta1.BucketProvisioning{
 		"": v1beta1.BucketIntended, v1beta1.BucketCreated: v1beta1.BucketCreated,
 	} {
-		if got := summarize(b, probeState{}, observation{}, action{provisioning: acted}, s3.Succeeded(), time.Now()).Provisioning; got != want {
+		if got := summarize(b, probeState{}, observation{}, action{provisioning: acted}, s3.Succeeded(),
+			time.Now()).Provisioning; got != want {
 			t.Errorf("after an action with %q: %q, want %q", acted, got, want)
 		}
 	}

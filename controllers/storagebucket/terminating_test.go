@@ -29,18 +29,19 @@ func TestSettle(t *testing.T) {
 		namespace terminating
 		end       ending
 		now       time.Time
-		kept      string // the reason; empty where nothing changes
+		kept      string // the reason; empty if nothing changes
 	}{
-		"a dead endpoint in a namespace that stays": {terminating{}, dead, deadline.Add(time.Hour), ""},
-		"a lost Secret in a namespace that stays":   {terminating{}, missing, deadline.Add(time.Hour), ""},
-		"no slot in a namespace that stays":         {terminating{}, parked, deadline.Add(time.Hour), ""},
-		"a dead endpoint right before the deadline": {going, dead, deadline.Add(-time.Nanosecond), ""},
-		"a dead endpoint at the deadline":           {going, dead, deadline, v1beta1.ReasonEndpointUnreachable},
-		"a lost Secret at once":                     {going, missing, epoch, v1beta1.ReasonCredentialsNotFound},
-		"a removal at the deadline":                 {going, removed, deadline, ""},
-		"no bucket at the deadline":                 {going, ending{}, deadline, ""},
-		"no slot right before twice the grace":      {going, parked, deadline.Add(grace - time.Nanosecond), ""},
-		"no slot after twice the grace":             {going, parked, deadline.Add(grace), v1beta1.ReasonEndpointUnreachable},
+		"a dead endpoint in a namespace that is not terminating": {terminating{}, dead, deadline.Add(time.Hour), ""},
+		"a lost Secret in a namespace that is not terminating":   {terminating{}, missing, deadline.Add(time.Hour), ""},
+		"no slot in a namespace that is not terminating":         {terminating{}, parked, deadline.Add(time.Hour), ""},
+		"a dead endpoint right before the deadline":              {going, dead, deadline.Add(-time.Nanosecond), ""},
+		"a dead endpoint at the deadline":                        {going, dead, deadline, v1beta1.ReasonEndpointUnreachable},
+		"a lost Secret at once":                                  {going, missing, epoch, v1beta1.ReasonCredentialsNotFound},
+		"a removal at the deadline":                              {going, removed, deadline, ""},
+		"no bucket at the deadline":                              {going, ending{}, deadline, ""},
+		"no slot right before twice the grace":                   {going, parked, deadline.Add(grace - time.Nanosecond), ""},
+		"no slot after twice the grace": {going, parked, deadline.Add(grace),
+			v1beta1.ReasonEndpointUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tc.namespace.settle(tc.end, b, tc.now)
@@ -61,10 +62,10 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// The wait is bounded from the deletion of the namespace, or from when this
-// process first saw the StorageBucket, and events go where they are accepted.
+// The grace begins with the deletion of the namespace, or when this process first observed the
+// StorageBucket. Events are recorded in a namespace that accepts them.
 func TestTerminatingNamespace(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	clock := w.Clock.(*testingclock.FakePassiveClock)
 	recorder := events.NewFakeRecorder(10)
 	w.Recorder, w.RemovalGrace = recorder, 10*time.Minute
@@ -92,15 +93,16 @@ func TestTerminatingNamespace(t *testing.T) {
 	if err := w.stored.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		t.Fatal(err)
 	}
-	// This process has met the StorageBucket at epoch, and the namespace is deleted now.
-	if ns, err = w.terminating(t.Context(), b); err != nil || !ns.deadline.Equal(namespace.DeletionTimestamp.Add(w.RemovalGrace)) {
+	// This process observed the StorageBucket at epoch, and the namespace is deleted now.
+	if ns, err = w.terminating(t.Context(), b); err != nil ||
+		!ns.deadline.Equal(namespace.DeletionTimestamp.Add(w.RemovalGrace)) {
 		t.Errorf("deadline %s (%v), want 10m after %s", ns.deadline, err, namespace.DeletionTimestamp)
 	}
 	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
 	if got := <-recorder.Events; !strings.Contains(got, "StorageBucket team/b: text") {
 		t.Errorf("event %q names no StorageBucket", got)
 	}
-	// A process that meets it later gives it the whole grace.
+	// A process that observes it later allows the whole grace.
 	w.states = probeStates{}
 	late := namespace.DeletionTimestamp.Add(time.Hour)
 	clock.SetTime(late)

@@ -32,7 +32,7 @@ const (
 
 // chartObject is an object of the chart.
 type chartObject struct {
-	condition string // of which the object is a part; empty is always
+	condition string // the template condition of the object; empty means always
 	tree      map[string]any
 }
 
@@ -48,8 +48,8 @@ func (o chartObject) key() string {
 	return strings.Join([]string{o.kind(), namespace, o.name()}, " ")
 }
 
-// collect returns the objects of all overlays that the chart offers, each with the
-// condition under which the chart has it. render returns what kustomize makes of an overlay.
+// collect returns the objects of all overlays that the chart offers, each with its condition in the
+// chart. render returns the output of kustomize for an overlay.
 func collect(render func(overlay string) ([]byte, error)) ([]chartObject, error) {
 	overlay := func(name, condition string) ([]chartObject, error) {
 		text, err := render(name)
@@ -81,7 +81,7 @@ func collect(render func(overlay string) ([]byte, error)) ([]chartObject, error)
 	return objects, nil
 }
 
-// build returns what kustomize makes of folder.
+// build returns the output of kustomize for a folder.
 func build(ctx context.Context, kustomize, folder string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, kustomize, "build", folder)
 	var stderr bytes.Buffer
@@ -93,7 +93,7 @@ func build(ctx context.Context, kustomize, folder string) ([]byte, error) {
 	return out, nil
 }
 
-// decode returns the objects of a rendered overlay, but for its Namespace: Helm makes the
+// decode returns the objects of a rendered overlay except its Namespace, because Helm creates the
 // namespace of a release.
 func decode(text []byte, condition string) ([]chartObject, error) {
 	var objects []chartObject
@@ -111,7 +111,7 @@ func decode(text []byte, condition string) ([]chartObject, error) {
 			return nil, fmt.Errorf("reading an object: %w", err)
 		}
 		o := chartObject{condition: condition}
-		// This decoder keeps integers apart from fractions.
+		// This decoder distinguishes integers from floating-point numbers.
 		if err := utiljson.Unmarshal(encoded, &o.tree); err != nil {
 			return nil, fmt.Errorf("reading an object: %w", err)
 		}

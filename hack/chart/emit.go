@@ -9,24 +9,24 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// defaultNamespace is the one that config/ names; a release has one of its own.
+// defaultNamespace is the namespace in config/; a release has its own.
 const (
 	defaultNamespace = "leasehold-system"
 	releaseNamespace = `{{ .Release.Namespace }}`
 )
 
-// inline is a template in the place of a scalar.
+// inline is a template that replaces a scalar.
 type inline string
 
-// block is a template in the place of a whole value. Its result is the text for a value
-// whose children are indented by so many spaces.
+// block is a template that replaces a whole value. It returns the text for a value whose children
+// are indented by this number of spaces.
 type block func(indent int) string
 
-// field is a template in the place of a field or of an item of a list, with its key and all.
-// Its result is the text of lines that are indented by so many spaces.
+// field is a template that replaces a field with its key, or an item of a list. It returns lines
+// that are indented by this number of spaces.
 type field func(indent int) string
 
-// template returns the object as a document of a template.
+// template returns the object as one document of a template file.
 func (o chartObject) template() string {
 	var e emitter
 	e.line(0, "---")
@@ -38,13 +38,13 @@ func (o chartObject) template() string {
 	return text
 }
 
-// when puts text, which is whole lines, under a condition.
+// when wraps whole lines in a condition.
 func when(indent int, condition, text string) string {
 	prefix := strings.Repeat(" ", indent)
 	return prefix + "{{- if " + condition + " }}\n" + text + prefix + "{{- end }}\n"
 }
 
-// emitter writes a tree as YAML in which some places are templates.
+// emitter writes a tree as YAML with templates.
 type emitter struct{ text strings.Builder }
 
 func (e *emitter) line(indent int, text string) {
@@ -118,8 +118,8 @@ func (e *emitter) item(indent int, item any) {
 	}
 }
 
-// firstKey returns the first key whose line is always there: a template cannot stand beside
-// the dash of an item.
+// firstKey returns the first key whose line is unconditional: a template cannot follow the dash of
+// an item.
 func firstKey(m map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		switch m[key].(type) {
@@ -131,8 +131,8 @@ func firstKey(m map[string]any) string {
 	return ""
 }
 
-// scalar returns value as YAML that goes through Helm's template engine unchanged, but for
-// the namespace. Further lines of it are indented below indent.
+// scalar returns value as YAML that Helm's template engine does not change, except for the
+// namespace. Further lines are indented more than indent.
 func scalar(indent int, value any) string {
 	if text, ok := value.(inline); ok {
 		return string(text)

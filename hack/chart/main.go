@@ -1,7 +1,7 @@
-// Command chart writes the templates of the Helm chart from what kustomize makes of
-// config/. The manifests are the one source: an object of the chart is an object of an
-// overlay, with the values of the chart in the places that values.go names. Where an
-// overlay lacks such a place, the program fails.
+// Command chart generates the templates of the Helm chart from the kustomize output of config/. The
+// manifests are the only source: an object of the chart is an object of an overlay, with the
+// chart's values in the places that values.go names. If an overlay lacks such a place, the program
+// fails.
 //
 //	chart -kustomize bin/tools/kustomize -config config -out config/chart/templates/generated
 package main
@@ -45,7 +45,7 @@ func run(ctx context.Context, kustomize, config, out string) error {
 	return write(out, templates(objects))
 }
 
-// templates returns the text of each file by its name: one file for each kind.
+// templates returns the text of each file by its name, with one file for each kind.
 func templates(objects []chartObject) map[string]string {
 	files := map[string]string{}
 	for _, o := range objects {
@@ -58,7 +58,7 @@ func templates(objects []chartObject) map[string]string {
 	return files
 }
 
-// write replaces the folder's templates by files.
+// write replaces all templates of the folder.
 func write(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("making the folder of templates: %w", err)

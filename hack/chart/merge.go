@@ -7,14 +7,15 @@ import (
 	"slices"
 )
 
-// conditional is a value of a map, or an item of a list, that is there under a condition.
+// conditional is a value of a map, or an item of a list, with a template condition.
 type conditional struct {
 	condition string
 	value     any
 }
 
-// merge returns the objects of two overlays. What only base has is there under inBase, what
-// only variant has under inVariant. A variant may add to an object; anything else is an error.
+// merge returns the objects of two overlays. Objects that only base has get the condition inBase,
+// and those that only variant has get inVariant. A variant may only add to an object; any other
+// difference is an error.
 func merge(base, variant []chartObject, inBase, inVariant string) ([]chartObject, error) {
 	added := map[string]chartObject{}
 	for _, o := range variant {
@@ -81,8 +82,8 @@ func mergeValues(base, variant any, condition string) (any, error) {
 	return nil, fmt.Errorf("%v is replaced by %v", base, variant)
 }
 
-// mergeLists merges item by item where both lists have the same length. Otherwise base has
-// to be what is left of variant without the added items.
+// mergeLists merges item by item if both lists have the same length. Otherwise base must be variant
+// without the added items.
 func mergeLists(base, variant []any, condition string) ([]any, error) {
 	var merged []any
 	if len(base) == len(variant) {

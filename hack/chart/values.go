@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// setValues puts the values of the chart into the objects.
+// setValues inserts the chart's values into the objects.
 func setValues(objects []chartObject) error {
 	byName := map[string]*chartObject{}
 	for i := range objects {
@@ -61,7 +61,7 @@ func setFenceBinding(o *chartObject) error {
 	return nil
 }
 
-// setMonitor adds labels, by which a Prometheus selects the object.
+// setMonitor adds the labels by which a Prometheus selects the object.
 func setMonitor(value, condition string) func(*chartObject) error {
 	return func(o *chartObject) error {
 		o.condition = condition
@@ -69,13 +69,13 @@ func setMonitor(value, condition string) func(*chartObject) error {
 		if err != nil {
 			return err
 		}
-		// This key is not written. It sorts behind the labels of config/.
+		// The key is not written; it only sorts the template after the labels of config/.
 		labels["~"] = field(func(indent int) string { return with(indent, ".Values."+value+".labels", "") })
 		return nil
 	}
 }
 
-// setAdminRole sets the one ClusterRole that the manager may bind.
+// setAdminRole inserts the only ClusterRole that the manager may bind.
 func setAdminRole(o *chartObject) error {
 	rules, err := at[[]any](o.tree, "rules")
 	if err != nil {
@@ -167,14 +167,14 @@ func at[T any](tree map[string]any, path ...string) (T, error) {
 	return typed, nil
 }
 
-// lines are whole lines of a template, each indented.
+// lines returns whole lines of a template, each indented.
 func lines(indent int, text ...string) string {
 	prefix := strings.Repeat(" ", indent)
 	return prefix + strings.Join(text, "\n"+prefix) + "\n"
 }
 
-// with is the value as a field called key, or as fields of its own where key is empty;
-// nothing if the value is empty.
+// with returns a template for the value as a field called key, or as separate fields if key is
+// empty. The template writes nothing for an empty value.
 func with(indent int, value, key string) string {
 	text := []string{"{{- with " + value + " }}"}
 	deeper := indent
@@ -185,14 +185,14 @@ func with(indent int, value, key string) string {
 	return lines(indent, append(text, fmt.Sprintf("{{- toYaml . | nindent %d }}", deeper), "{{- end }}")...)
 }
 
-// optional is a scalar that is left out if the value is empty.
+// optional returns a scalar that is omitted if the value is empty.
 func optional(key, value string) field {
 	return func(indent int) string {
 		return lines(indent, "{{- with "+value+" }}", key+": {{ . | quote }}", "{{- end }}")
 	}
 }
 
-// orDefault is the value, or what config/ has if the value is empty.
+// orDefault returns the value, or the content of config/ if the value is empty.
 func orDefault(value string, shipped map[string]any) block {
 	return func(indent int) string {
 		var e emitter

@@ -25,8 +25,8 @@ import (
 // electionLease is the name of the Lease by which the replicas elect a leader.
 const electionLease = "manager.leasehold.dev"
 
-// follow watches the Lease, the objects of our kinds and the events about them
-// until stop, and prints what changes.
+// follow watches the Lease, the objects of the operator's kinds and their events until stop, and
+// prints changes.
 func (e *environment) follow(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -114,7 +114,7 @@ func (c *changes) lease(lease *coordinationv1.Lease, gone bool) {
 	if lease.Namespace != c.system || lease.Name != electionLease {
 		return
 	}
-	// The identity is the Pod's name, an underscore and a number of that process.
+	// The identity is the Pod's name, an underscore and a random ID of the process.
 	leader, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
 	if gone || leader == "" {
 		c.once("lease", "leader", "none: the Lease is released")
@@ -153,7 +153,7 @@ func (c *changes) event(event *eventsv1.Event, gone bool) {
 
 // conditionOf returns the fields of the condition of this type, or nil.
 func conditionOf(obj *unstructured.Unstructured, kind string) map[string]any {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // absent or odd: none
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions") // none if absent or malformed
 	for _, condition := range conditions {
 		if fields, ok := condition.(map[string]any); ok && fields["type"] == kind {
 			return fields

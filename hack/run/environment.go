@@ -65,7 +65,7 @@ func (e *environment) install(ctx context.Context) error {
 				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports.Metrics),
 				"--webhook-host=127.0.0.1",
 				fmt.Sprintf("--webhook-port=%d", ports.Webhook),
-				// Our S3 server is on this machine, which is forbidden otherwise.
+				// The S3 server runs on this machine, which the operator denies by default.
 				"--endpoint-allow-cidr=127.0.0.1/32",
 			}, electionArgs(e.settings.lease)...)
 		},
@@ -138,8 +138,8 @@ func (e *environment) awaitReplicas(ctx context.Context) error {
 	return nil
 }
 
-// applySamples retries until the webhooks answer. The forwarder notices later than this
-// process that a replica is ready, and the API server gets the CA from a watch.
+// applySamples retries until the webhooks respond. The forwarder detects later than this process
+// that a replica is ready, and the API server gets the CA from a watch.
 func (e *environment) applySamples(ctx context.Context) error {
 	folder := filepath.Join(e.settings.config, "samples")
 	samples, err := e.plane.Render(ctx, folder)

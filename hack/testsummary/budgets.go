@@ -10,7 +10,7 @@ import (
 //go:embed budgets.yaml
 var budgetsFile []byte
 
-// budgets are seconds by suite.
+// budgets are the maximal seconds by suite.
 type budgets map[string]float64
 
 func readBudgets(text []byte) (b budgets, err error) {
@@ -23,7 +23,7 @@ func readBudgets(text []byte) (b budgets, err error) {
 	return b, nil
 }
 
-// exceeded names the suites of a report that took longer than they may.
+// exceeded returns the suites of a report that exceed their budgets.
 func (b budgets) exceeded(suites []testSuite) (all []string) {
 	for _, s := range suites {
 		budget, ok := b[s.Name]

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// totals of one run or of all.
+// totals are the results of one run or of all.
 type totals struct {
 	passed          int
 	failures, skips []string // names, and for skips the reason
@@ -104,8 +104,8 @@ func count(cases []testCase) totals {
 	return t
 }
 
-// setUp reports whether a case is one of the nodes that Ginkgo lists around the
-// specs, such as [BeforeSuite]. They count only when they fail.
+// setUp reports whether a case is one of Ginkgo's nodes around the specs, such as [BeforeSuite].
+// They count only if they fail.
 func setUp(name string) bool {
 	return strings.HasPrefix(name, "[") && !strings.HasPrefix(name, "[It]")
 }

@@ -1,12 +1,11 @@
-// Command testsummary ends a test run: it reads the JUnit reports that the runs
-// left, names what failed and what was skipped, and prints the totals on the last
-// line. It fails when a test failed, when a run failed for another reason, and
-// when a report is missing, so that a run that did not happen is not taken for
-// one that passed.
+// Command testsummary summarizes a test run: it reads the JUnit reports of the runs, prints the
+// failures and the skips, and prints the totals on the last line. It fails if a test failed, if a
+// run failed for another reason, or if a report is missing, so that a run that never started does
+// not count as passed.
 //
 //	testsummary unit:0:junit-unit.xml integration:1:junit-integration.xml
 //
-// Each argument is a run: its name, its exit status, its reports (colon between).
+// Each argument is a run: its name, its exit status and its reports, separated by colons.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}
 }
 
-// errFailed means that tests failed, and not the summary. The output has the details.
+// errFailed means that tests failed. The output has the details.
 var errFailed = errors.New("tests failed")
 
 // run is one argument.
@@ -48,7 +47,7 @@ func parseRun(arg string) (run, error) {
 	return run{parts[0], status, filepath.SplitList(parts[2])}, nil
 }
 
-// summarize writes the summary of the runs that args name.
+// summarize writes the summary of the runs in args.
 func summarize(w io.Writer, args []string) error {
 	if len(args) == 0 {
 		return errors.New("no run to summarize")

@@ -1,5 +1,5 @@
-// Package access reviews a right that an administrator grants beside the shipped ones,
-// and reports a missing one in the log and through /readyz.
+// Package access reviews a right that an administrator grants in addition to the shipped ones. It
+// reports a missing right in the log and by /readyz.
 package access
 
 import (
@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// The pause between two reviews doubles from firstPause to lastPause, so that a right that
-// is never granted costs two requests a minute, and one that is granted is seen soon.
+// The pause between two reviews doubles from firstPause to lastPause. A right that is never granted
+// costs two requests a minute, and a granted one is detected soon.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
@@ -32,30 +32,30 @@ var (
 	_ healthz.Checker                = (*Review)(nil).Check
 )
 
-// Right is what is reviewed, and what an administrator changes where it is missing.
+// Right is the reviewed right, and the remedy for an administrator if it is missing.
 type Right struct {
 	authorizationv1.ResourceAttributes
 	Remedy string
 }
 
-// String names the right as kubectl auth can-i takes it.
+// String returns the right in the notation of kubectl auth can-i.
 func (r Right) String() string {
 	return fmt.Sprintf("%s %s %q", r.Verb, schema.GroupResource{Group: r.Group, Resource: r.Resource}, r.Name)
 }
 
-// Review creates a SelfSubjectAccessReview at the start, and again until the right is
-// granted. It makes none after that: a right that is revoked later is reported by the
-// object whose write was refused, and takes no replica off the webhook Service.
+// Review creates SelfSubjectAccessReviews from its start until the right is granted. It creates
+// none after that: a right that is revoked later is reported in the status of the object whose
+// write is denied, and takes no replica off the webhooks' Service.
 type Review struct {
 	writer client.Writer
 	right  Right
 	clock  clock.Clock
 
 	mu      sync.Mutex
-	problem error // nil once the right is granted, or where no review can be made
+	problem error // nil once the right is granted, or if reviews fail
 }
 
-// New returns a Review that is not ready until its first answer.
+// New returns a Review that is not ready until its first response.
 func New(writer client.Writer, right Right, c clock.Clock) *Review {
 	return &Review{
 		writer: writer, right: right, clock: c,
@@ -63,20 +63,19 @@ func New(writer client.Writer, right Right, c clock.Clock) *Review {
 	}
 }
 
-// NeedLeaderElection reports false: a standby without the right must not become ready either.
+// NeedLeaderElection returns false: a standby without the right must not become ready either.
 func (r *Review) NeedLeaderElection() bool { return false }
 
-// Check is the healthz.Checker. Its error names the right and the remedy.
+// Check is a healthz.Checker. Its error names the right and the remedy.
 func (r *Review) Check(*http.Request) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.problem
 }
 
-// Start reviews until the right is granted or ctx is done. Each change of the answer is
-// logged once. A review that fails is no answer: the one before stays. Without one readiness
-// passes, because an API server that refuses reviews would keep a healthy replica from ever
-// becoming ready.
+// Start reviews until the right is granted or ctx is done. It logs each change of the result once.
+// A failed review does not change the result. If there is no result yet, Check passes: an API
+// server that rejects reviews must not keep a healthy replica from becoming ready.
 func (r *Review) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("access").WithValues("right", r.right.String())
 	logged := ""
@@ -85,7 +84,7 @@ func (r *Review) Start(ctx context.Context) error {
 		allowed, err := r.review(ctx)
 		switch {
 		case ctx.Err() != nil:
-			continue // what a stop has cut short is no answer
+			continue // an interrupted review has no result
 		case err != nil:
 			if logged != err.Error() {
 				logger.Error(err, "reviewing a right of the operator failed, trying again")

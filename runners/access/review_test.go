@@ -26,7 +26,7 @@ var bind = Right{
 	Remedy: "change the flag",
 }
 
-// authorizer answers reviews as an API server does.
+// authorizer responds to reviews like an API server.
 type authorizer struct {
 	client.Writer
 
@@ -38,7 +38,7 @@ type authorizer struct {
 	began  time.Time
 }
 
-// answer sets what further reviews are answered.
+// answer sets the response to further reviews.
 func (a *authorizer) answer(allowed bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,7 +64,7 @@ func (a *authorizer) Create(_ context.Context, o client.Object, _ ...client.Crea
 	return a.err
 }
 
-// running is a Review that has been started in a bubble of synctest.
+// running is a Review that was started in a synctest bubble.
 type running struct {
 	*Review
 	log  *bytes.Buffer
@@ -98,10 +98,12 @@ func TestReview(t *testing.T) {
 	}{
 		"granted": {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}, ended: true},
 		"granted by one of two authorizers": {
-			status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook authorizer is down"}, ended: true,
+			status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, EvaluationError: "webhook authorizer is down"},
+			ended:  true,
 		},
-		"missing":    {want: remedy, logged: "not ready until the right is granted"},
-		"denied":     {status: authorizationv1.SubjectAccessReviewStatus{Denied: true}, want: remedy, logged: "not ready until"},
+		"missing": {want: remedy, logged: "not ready until the right is granted"},
+		"denied": {status: authorizationv1.SubjectAccessReviewStatus{Denied: true}, want: remedy,
+			logged: "not ready until"},
 		"no reviews": {err: errors.New("forbidden"), logged: "reviewing a right of the operator failed, trying again"},
 		"no verdict": {
 			status: authorizationv1.SubjectAccessReviewStatus{EvaluationError: "webhook authorizer is down"},
@@ -126,15 +128,18 @@ func TestReview(t *testing.T) {
 				<-time.After(10 * time.Minute)
 				synctest.Wait()
 				lines := strings.Count(r.log.String(), "\n")
-				if tc.logged == "" && lines != 0 || tc.logged != "" && (lines != 1 || !strings.Contains(r.log.String(), tc.logged)) {
+				if tc.logged == "" && lines != 0 || tc.logged != "" &&
+					(lines != 1 || !strings.Contains(r.log.String(), tc.logged)) {
 					t.Errorf("after ten minutes the log is %q, want %q once", r.log, tc.logged)
 				}
-				if tc.logged != "" && !strings.Contains(r.log.String(), `"right"="bind clusterroles.rbac.authorization.k8s.io \"view\""`) {
+				if tc.logged != "" &&
+					!strings.Contains(r.log.String(), `"right"="bind clusterroles.rbac.authorization.k8s.io \"view\""`) {
 					t.Errorf("the log does not name the right: %s", r.log)
 				}
 				want := []time.Duration{0}
 				if !tc.ended {
-					want = []time.Duration{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181, 211, 241, 271, 301, 331, 361, 391, 421, 451, 481, 511, 541, 571}
+					want = []time.Duration{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 181, 211, 241, 271, 301, 331, 361, 391, 421, 451, 481,
+						511, 541, 571}
 				}
 				if diff := cmp.Diff(want, a.at); diff != "" {
 					t.Errorf("seconds from the first review to each (-want +got):\n%s", diff)
@@ -149,7 +154,7 @@ func TestReview(t *testing.T) {
 }
 
 // The replica becomes ready without a restart, and stays so without further reviews.
-func TestReviewRecovers(t *testing.T) {
+func TestReview_right_granted_later(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authorizer{}
 		r := start(t, a)
@@ -180,7 +185,8 @@ func TestReviewRecovers(t *testing.T) {
 			message, _, _ = strings.Cut(message, `"`)
 			logged = append(logged, message)
 		}
-		want := []string{"not ready until the right is granted", "reviewing a right of the operator failed, trying again", "the right is granted"}
+		want := []string{"not ready until the right is granted", "reviewing a right of the operator failed, trying again",
+			"the right is granted"}
 		if diff := cmp.Diff(want, logged); diff != "" {
 			t.Errorf("the log (-want +got):\n%s", diff)
 		}

@@ -1,6 +1,6 @@
-// Package bulkhead bounds the memory that concurrent admission requests hold. A request
-// about a large object takes some ten times its size, and the API server sends as many at
-// once as users make.
+// Package bulkhead bounds the memory of concurrent admission requests. A request about a large
+// object needs about ten times its size, and the API server sends any number of requests at the
+// same time.
 package bulkhead
 
 import (
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// capacity is how many bytes of request bodies each webhook reads at once: two updates
-	// of the largest objects, or some hundred small ones.
+	// capacity bounds the bytes of request bodies that each webhook reads at the same time: two
+	// updates of the largest objects, or some hundred small ones.
 	capacity = 4 << 20
-	// defaultTimeout is the API server's own, for a request that names none.
+	// defaultTimeout is the API server's default for a request that names none.
 	defaultTimeout = 10 * time.Second
 )
 
-// Webhooks returns server with a bulkhead for each webhook: a flood of requests to one does
-// not hold up another. Requests wait in order, and before their bodies are read.
+// Webhooks returns server with a bulkhead for each webhook: a flood of requests to one does not
+// delay another. Requests wait in order, before their bodies are read.
 func Webhooks(server webhook.Server) webhook.Server { return &webhooks{server} }
 
 type webhooks struct{ webhook.Server }
@@ -39,10 +39,10 @@ type handler struct {
 func (h *handler) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	size := request.ContentLength
 	if size < 0 || size > capacity {
-		size = capacity // one of unknown size goes alone
+		size = capacity // a body of unknown size waits for the whole capacity
 	}
-	// The server does not see a client leave while the body is unread, so the wait needs an
-	// end of its own: the time after which the API server gives up.
+	// The server does not detect a disconnected client while the body is unread. So the wait ends
+	// after the API server's timeout.
 	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))
 	defer cancel()
 	if err := h.free.Acquire(ctx, size); err != nil {
@@ -53,7 +53,7 @@ func (h *handler) ServeHTTP(response http.ResponseWriter, request *http.Request)
 	h.Handler.ServeHTTP(response, request)
 }
 
-// timeoutOf is how long the API server waits for an answer, which it adds to the URL.
+// timeoutOf returns the time that the API server waits for a response, from the URL.
 func timeoutOf(request *http.Request) time.Duration {
 	if d, err := time.ParseDuration(request.URL.Query().Get("timeout")); err == nil && d > 0 {
 		return d

@@ -16,10 +16,10 @@ import (
 	"leasehold.dev/runners/bulkhead"
 )
 
-// large is more than half of what one webhook reads at once.
+// large is more than half of the capacity of one webhook.
 var large = strings.Repeat("x", 3<<20)
 
-// gate is a webhook that answers when it is opened.
+// gate is a webhook that responds when it is opened.
 type gate struct {
 	open   chan struct{}
 	inside atomic.Int32
@@ -47,7 +47,7 @@ func send(mux http.Handler, url, body string) *httptest.ResponseRecorder {
 	return response
 }
 
-func TestLargeRequestsWaitAndSmallOnesOfOthersDoNot(t *testing.T) {
+func TestLargeRequestsWaitPerWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views, tenants := &gate{open: make(chan struct{})}, &gate{open: make(chan struct{})}
 		mux := serve(map[string]http.Handler{"/views": views, "/tenants": tenants})
@@ -76,7 +76,7 @@ func TestLargeRequestsWaitAndSmallOnesOfOthersDoNot(t *testing.T) {
 	})
 }
 
-func TestSmallRequestsGoTogether(t *testing.T) {
+func TestSmallRequestsRunConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := &gate{open: make(chan struct{})}
 		mux := serve(map[string]http.Handler{"/views": views})
@@ -91,8 +91,9 @@ func TestSmallRequestsGoTogether(t *testing.T) {
 	})
 }
 
-func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
-	for url, want := range map[string]time.Duration{"/views?timeout=5s": 5 * time.Second, "/views": 10 * time.Second, "/views?timeout=x": 10 * time.Second, "/views?timeout=0s": 10 * time.Second} {
+func TestWaitEndsWithTimeoutOfAPIServer(t *testing.T) {
+	for url, want := range map[string]time.Duration{"/views?timeout=5s": 5 * time.Second, "/views": 10 * time.Second,
+		"/views?timeout=x": 10 * time.Second, "/views?timeout=0s": 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			views := &gate{open: make(chan struct{})}
 			mux := serve(map[string]http.Handler{"/views": views})
@@ -100,7 +101,8 @@ func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
 			synctest.Wait()
 			began := clock.RealClock{}.Now()
 			answer := send(mux, url, large)
-			if body := answer.Body.String(); answer.Code != http.StatusServiceUnavailable || body != "too many large requests at once\n" {
+			if body := answer.Body.String(); answer.Code != http.StatusServiceUnavailable ||
+				body != "too many large requests at once\n" {
 				t.Errorf("%s: answered %d %q, want 503 and why", url, answer.Code, body)
 			}
 			if took := (clock.RealClock{}).Since(began); took != want {
@@ -112,7 +114,7 @@ func TestTheWaitEndsWithTheAPIServers(t *testing.T) {
 }
 
 // A request stops waiting when its client closes the connection.
-func TestTheWaitEndsWithItsClient(t *testing.T) {
+func TestWaitEndsWithClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		views := &gate{open: make(chan struct{})}
 		mux := serve(map[string]http.Handler{"/views": views})
@@ -122,7 +124,8 @@ func TestTheWaitEndsWithItsClient(t *testing.T) {
 		waits := make(chan struct{})
 		go func() {
 			defer close(waits)
-			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/views?timeout=1h", strings.NewReader(large)))
+			mux.ServeHTTP(httptest.NewRecorder(),
+				httptest.NewRequestWithContext(ctx, http.MethodPost, "/views?timeout=1h", strings.NewReader(large)))
 		}()
 		synctest.Wait()
 		began := clock.RealClock{}.Now()
@@ -135,9 +138,9 @@ func TestTheWaitEndsWithItsClient(t *testing.T) {
 	})
 }
 
-// Which requests are read at once, by what they say of their size: 4 MiB fit. One that does
-// not say, or says more, goes alone and is not refused.
-func TestWhatFitsTogether(t *testing.T) {
+// Requests of up to 4 MiB together are read at the same time, by their declared sizes. A request
+// without a size, or with a larger one, is read alone and not rejected.
+func TestCapacityBySize(t *testing.T) {
 	const unknown, half, all = -1, 2 << 20, 4 << 20
 	for name, tc := range map[string]struct {
 		first, second int64

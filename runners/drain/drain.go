@@ -1,6 +1,6 @@
-// Package drain lets the clients of the webhooks go before the manager stops. The
-// API server keeps its connections open, and a request that is on its way over one
-// at the moment it is closed is lost: a Service can only keep new ones away.
+// Package drain gives the clients of the webhooks time to disconnect before the manager stops. The
+// API server keeps its connections open. A request that is in transit when its connection is closed
+// is lost, and a Service only redirects new connections.
 package drain
 
 import (
@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-// Drain is the time between being asked to stop and stopping.
+// Drain is the time between the signal to stop and the stop.
 type Drain struct {
 	delay    time.Duration
 	clock    clock.Clock
 	draining atomic.Bool
 }
 
-// New returns a Drain that takes that long. Zero stops at once.
+// New returns a Drain of this duration. With zero the stop follows at once.
 func New(delay time.Duration, c clock.Clock) *Drain {
 	return &Drain{delay: delay, clock: c}
 }
 
-// Context is done as long after asked as the Drain takes. It keeps asked's values.
+// Context returns a context that is done this long after `asked`. It has the values of `asked`.
 func (d *Drain) Context(asked context.Context) context.Context {
 	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
 	go func() {
@@ -37,8 +37,8 @@ func (d *Drain) Context(asked context.Context) context.Context {
 	return ctx
 }
 
-// Webhooks is server, but for the answers that it gives while it drains: each says
-// that its connection is not to be used again.
+// Webhooks returns server with responses that, while it drains, ask the client to close the
+// connection.
 func (d *Drain) Webhooks(server webhook.Server) webhook.Server {
 	return &webhooks{Server: server, drain: d}
 }

@@ -45,9 +45,9 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// A client that asks all the time loses no answer, and its connection before the
+// A client that sends requests all the time gets all responses. Its connection is closed before the
 // manager stops.
-func TestWebhooksLetTheirClientsGo(t *testing.T) {
+func TestWebhooksCloseConnectionsWhileDraining(t *testing.T) {
 	g := NewWithT(t)
 	asked, ask := context.WithCancel(t.Context())
 	clock := clocktesting.NewFakeClock(time.Time{})

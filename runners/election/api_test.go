@@ -26,8 +26,8 @@ type object interface {
 	runtime.Object
 }
 
-// api keeps Leases and Pods in memory, as much of an API server as an election needs: versions,
-// conflicts, lists, and watches from a version.
+// api keeps Leases and Pods in memory. It implements the part of an API server that an election
+// needs: versions, conflicts, lists, and watches from a version.
 type api struct {
 	t *testing.T
 
@@ -37,9 +37,9 @@ type api struct {
 	past     []change
 	watches  map[*stream]bool
 	requests []string        // "VERB resource user"
-	muted    bool            // watches show nothing
-	dead     map[string]bool // users whose requests do not arrive
-	cut      map[string]bool // users and "VERB resource" that are not answered
+	muted    bool            // watches send nothing
+	dead     map[string]bool // users whose requests are not delivered
+	cut      map[string]bool // users and "VERB resource" without responses
 	faults   func(verb, resource string) error
 }
 
@@ -62,9 +62,10 @@ func newAPI(t *testing.T) *api {
 	return &api{t: t, objects: map[string]object{}, watches: map[*stream]bool{}}
 }
 
-// config is for a client; user shows in requests.
+// config returns the configuration of a client; requests records the user.
 func (a *api) config(user string) *rest.Config {
-	return &rest.Config{Host: "http://api", Transport: &sender{a, user}, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	return &rest.Config{Host: "http://api", Transport: &sender{a, user},
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 // statusError is an error of the API.
@@ -84,7 +85,7 @@ func (s statusError) object() *metav1.Status {
 	}
 }
 
-// sender is the way of one user to the API.
+// sender is a user's transport to the API.
 type sender struct {
 	api  *api
 	user string
@@ -187,7 +188,7 @@ func (a *api) handle(r *http.Request, verb, resource, name string) (any, error) 
 	return lease, nil
 }
 
-// put stores an object as somebody else would.
+// put stores an object as another client would.
 func (a *api) put(o object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,7 +215,7 @@ func (a *api) store(o object) {
 	a.record(kind, resource, o)
 }
 
-// remove deletes an object as somebody else would.
+// remove deletes an object as another client would.
 func (a *api) remove(resource, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -282,7 +283,7 @@ func (a *api) forget(s *stream) {
 	_ = s.body.Close()
 }
 
-// send shows a frame to all watches of the Lease, and ends them if wanted.
+// send sends a frame to all watches of the Lease, and optionally ends them.
 func (a *api) send(frame string, end bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -300,14 +301,14 @@ func (a *api) send(frame string, end bool) {
 	}
 }
 
-// mute keeps watches open and shows them nothing.
+// mute keeps watches open without sending events.
 func (a *api) mute(muted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.muted = muted
 }
 
-// hang leaves requests of these users and of these "VERB resource" without an answer.
+// hang sends no responses to requests of these users and of these "VERB resource".
 func (a *api) hang(what ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -317,21 +318,21 @@ func (a *api) hang(what ...string) {
 	}
 }
 
-// deafen keeps the present watches open but sends them no more events.
+// deafen keeps the current watches open without sending events.
 func (a *api) deafen() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	clear(a.watches)
 }
 
-// fail has requests answered by f where it returns an error.
+// fail responds to requests with the error of f, if any.
 func (a *api) fail(f func(verb, resource string) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.faults = f
 }
 
-// lease is the stored Lease, or nil.
+// lease returns the stored Lease, or nil.
 func (a *api) lease() *coordinationv1.Lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -341,7 +342,7 @@ func (a *api) lease() *coordinationv1.Lease {
 	return nil
 }
 
-// take returns the requests since it was called last.
+// take returns the requests since its last call.
 func (a *api) take() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -25,14 +25,14 @@ const (
 	retryPeriod = 2 * time.Second
 )
 
-// wallClock is a machine's clock that can be set, with timers that do not care.
+// wallClock is a machine's clock that can be set without an effect on timers.
 type wallClock struct {
 	clock.RealClock
 	mu  sync.Mutex
 	off time.Duration
 }
 
-// Now has no monotonic reading: what is subtracted from it follows the jumps.
+// Now has no monotonic reading, so differences include changes of the clock.
 func (c *wallClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ type candidate struct {
 	logged []string // messages
 }
 
-// log returns what was logged so far. Watches log from goroutines of their own.
+// log returns the log so far. Watches log from their own goroutines.
 func (c *candidate) log() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,7 +70,8 @@ func (c *candidate) log() []string {
 // join starts a candidate in the bubble of the test.
 func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidate {
 	t.Helper()
-	c := &candidate{name: name, clock: &wallClock{}, led: make(chan struct{}), lost: make(chan string, 1), done: make(chan struct{})}
+	c := &candidate{name: name, clock: &wallClock{}, led: make(chan struct{}), lost: make(chan string, 1),
+		done: make(chan struct{})}
 	began := clock.RealClock{}.Now()
 	o := Options{
 		Lease: lease, PodName: name, PodUID: types.UID(name + "-uid"), Container: "manager",
@@ -88,7 +89,8 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 	recorder := events.NewFakeRecorder(100)
 	c.lock.RecordWith(recorder)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: c.lock, LeaseDuration: leaseTime, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod, ReleaseOnCancel: true,
+		Lock: c.lock, LeaseDuration: leaseTime, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
+		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(c.led) },
 			OnStoppedLeading: func() {},
@@ -114,7 +116,7 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 	return c
 }
 
-// leads tells whether the candidate holds the Lease, once nothing moves any more.
+// leads reports whether the candidate holds the Lease when all goroutines are blocked.
 func (c *candidate) leads(a *api) bool {
 	synctest.Wait()
 	stored := a.lease()
@@ -127,8 +129,8 @@ func (c *candidate) stop() {
 	<-c.done
 }
 
-// vanish ends the candidate as a crash does: none of its requests arrives any more. Its watches
-// and timers stay, but they reach nothing.
+// vanish ends the candidate like a crash: none of its requests is delivered any more. Its watches
+// and timers continue without an effect.
 func (c *candidate) vanish(a *api) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -138,7 +140,7 @@ func (c *candidate) vanish(a *api) {
 	a.dead[c.name] = true
 }
 
-// count returns how many of the requests are these.
+// count returns the number of requests of this form.
 func count(requests []string, wanted ...string) int {
 	n := 0
 	for _, r := range requests {
@@ -149,7 +151,7 @@ func count(requests []string, wanted ...string) int {
 	return n
 }
 
-// pass lets time pass.
+// pass advances the time.
 func pass(d time.Duration) {
 	<-clock.RealClock{}.After(d)
 	synctest.Wait()

@@ -12,15 +12,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// HolderPodAnnotation names the holder's Pod on the Lease, as "<identity>/<Pod UID>". With the
-// identity in it, an annotation that another holder left on the Lease does not count.
+// HolderPodAnnotation names the holder's Pod on the Lease, as "<identity>/<Pod UID>". It contains
+// the identity so that the annotation of another holder does not count.
 const HolderPodAnnotation = "leasehold.dev/holder-pod"
 
 // failedByPodGC is the reason of the condition DisruptionTarget with which the control plane
 // fails a Pod whose node it cannot reach.
 const failedByPodGC = "DeletionByPodGC"
 
-// annotate names the holder's Pod on the Lease. Without a holder or a UID it names none.
+// annotate writes the holder's Pod to the Lease. Without a holder or a UID it removes the
+// annotation.
 func annotate(lease *coordinationv1.Lease, holder string, uid types.UID) {
 	if holder == "" || uid == "" {
 		delete(lease.Annotations, HolderPodAnnotation)
@@ -40,7 +41,7 @@ type holder struct {
 	renewed  time.Time // by the same clock
 }
 
-// holderOf returns the process that holds the Lease, if the Lease says in which Pod it runs.
+// holderOf returns the process that holds the Lease, if the Lease names its Pod.
 func holderOf(lease *coordinationv1.Lease) (holder, bool) {
 	if lease == nil || lease.Spec.AcquireTime == nil {
 		return holder{}, false
@@ -85,12 +86,13 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 }
 
 // endOfContainer returns why the container that acquired a Lease has ended. A container that
-// started before that and runs is the one that acquired it, whatever its last state says.
+// started before that and runs is the one that acquired it, whatever its last state is.
 func endOfContainer(status *corev1.ContainerStatus, h holder) string {
 	terminated := status.State.Terminated
 	switch running := status.State.Running; {
 	case running != nil && h.endedBy(running.StartedAt):
-		return fmt.Sprintf("container %s of Pod %s was started again at %s", status.Name, h.pod, running.StartedAt.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("container %s of Pod %s was started again at %s", status.Name, h.pod,
+			running.StartedAt.UTC().Format(time.RFC3339))
 	case running != nil:
 		return ""
 	case terminated == nil:
@@ -103,8 +105,8 @@ func endOfContainer(status *corev1.ContainerStatus, h holder) string {
 		status.Name, h.pod, terminated.FinishedAt.UTC().Format(time.RFC3339), terminated.ExitCode)
 }
 
-// endedBy tells whether a container that ended at t can be the holder's. It ended after it
-// acquired the Lease. A holder that has renewed the Lease since t, in whole seconds, lives.
+// endedBy reports whether a container that ended at t can be the holder's. It must have ended after
+// it acquired the Lease. A holder that has renewed the Lease since t, in whole seconds, is alive.
 func (h holder) endedBy(t metav1.Time) bool {
 	return t.After(h.acquired) && !t.Time.Before(h.renewed.Truncate(time.Second))
 }

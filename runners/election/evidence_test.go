@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Each row of the rules, and beside it what only looks like it.
+// Each rule has a row that satisfies it and similar rows that do not.
 func TestEndOf(t *testing.T) {
 	acquired := time.Date(2030, 1, 1, 0, 0, 10, 500_000_000, time.UTC)
 	at := func(second int) metav1.Time { return metav1.NewTime(time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC)) }
@@ -48,12 +48,13 @@ func TestEndOf(t *testing.T) {
 		"Waits":                  {states(backOff, ended(11)), "manager", 0, terminatedText},
 		"WaitsSinceBefore":       {states(backOff, ended(9)), "manager", 0, ""},
 		"WaitsForTheFirstTime":   {states(backOff, none), "manager", 0, ""},
-		"Restarted":              {states(running(11), ended(9)), "manager", 0, "container manager of Pod first was started again at 2030-01-01T00:00:11Z"},
-		"RestartedBefore":        {states(running(10), ended(9)), "manager", 0, ""},
-		"RunsSinceBeforeItsEnd":  {states(running(9), ended(11)), "manager", 0, ""},
-		"StartedThenRenewed":     {states(running(11), ended(10)), "manager", 2 * time.Second, ""},
-		"AnotherContainer":       {states(ended(11), none), "sidecar", 0, ""},
-		"OnlyContainer":          {states(ended(11), none), "", 0, terminatedText},
+		"Restarted": {states(running(11), ended(9)), "manager", 0,
+			"container manager of Pod first was started again at 2030-01-01T00:00:11Z"},
+		"RestartedBefore":       {states(running(10), ended(9)), "manager", 0, ""},
+		"RunsSinceBeforeItsEnd": {states(running(9), ended(11)), "manager", 0, ""},
+		"StartedThenRenewed":    {states(running(11), ended(10)), "manager", 2 * time.Second, ""},
+		"AnotherContainer":      {states(ended(11), none), "sidecar", 0, ""},
+		"OnlyContainer":         {states(ended(11), none), "", 0, terminatedText},
 		"OneOfTwoContainers": {func(p *corev1.Pod) {
 			states(ended(11), none)(p)
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"})
@@ -65,23 +66,28 @@ func TestEndOf(t *testing.T) {
 		"FailedWhileItRuns": {phase(corev1.PodFailed, running(9)), "manager", 0, ""},
 		"FailedByPodGC": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, backOff)(p)
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				Reason: "DeletionByPodGC"}}
 		}, "manager", 0, ""},
 		"FailedAfterPodGCLetItBe": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, none)(p)
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, Reason: "DeletionByPodGC"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse,
+				Reason: "DeletionByPodGC"}}
 		}, "manager", 0, "Pod first has phase Failed"},
 		"FailedWithAnotherCondition": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, none)(p)
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, Reason: "DeletionByPodGC"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+				Reason: "DeletionByPodGC"}}
 		}, "manager", 0, "Pod first has phase Failed"},
 		"Evicted": {func(p *corev1.Pod) {
 			phase(corev1.PodFailed, none)(p)
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "TerminationByKubelet"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
+				Reason: "TerminationByKubelet"}}
 		}, "manager", 0, "Pod first has phase Failed"},
 		"Unknown": {phase(corev1.PodUnknown, running(9)), "manager", 0, ""},
 		"NodeNotReady": {func(p *corev1.Pod) {
-			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "NodeNotReady"}}
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse,
+				Reason: "NodeNotReady"}}
 		}, "manager", 0, ""},
 		"Terminating": {func(p *corev1.Pod) { p.DeletionTimestamp = new(at(11)) }, "manager", 0, ""},
 	} {
@@ -102,12 +108,13 @@ func TestEndOf(t *testing.T) {
 	within := podOf("first")
 	states(ended(10), none)(within)
 	begin := acquired.Truncate(time.Second)
-	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin}, "manager"); got != "" {
+	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin},
+		"manager"); got != "" {
 		t.Errorf("endOf() = %q for a container that ended in the second of the acquisition", got)
 	}
 }
 
-// A Lease that names no holder's Pod in the way of this package gives no Pod to look at.
+// A Lease without this package's annotation names no Pod to watch.
 func TestHolderOf(t *testing.T) {
 	acquired := metav1.NowMicro()
 	for name, tc := range map[string]struct {

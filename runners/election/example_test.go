@@ -26,6 +26,7 @@ func Example() {
 		os.Exit(1)
 	}
 	config.Wrap(lock.Term().GuardWrites)
-	manager := ctrl.Options{LeaderElection: true, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true}
+	manager := ctrl.Options{LeaderElection: true, LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel: true}
 	_, _ = ctrl.NewManager(config, manager)
 }

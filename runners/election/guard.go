@@ -76,7 +76,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper gives client-go access to the wrapped transport.
 func (g *guarded) WrappedRoundTripper() http.RoundTripper { return g.next }
 
 // guardedConn sends nothing outside the term.
@@ -93,7 +93,7 @@ func (c *guardedConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// isExempt tells whether a path of the API server belongs to one of the exempt groups, or to
+// isExempt reports whether a path of the API server belongs to one of the exempt groups, or to
 // events of the core group. The API may be served below a prefix.
 func isExempt(path string) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")

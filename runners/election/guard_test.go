@@ -78,7 +78,7 @@ func TestGuardWrites(t *testing.T) {
 }
 
 // A process without leader election has no Term.
-func TestNoTermGuardsNothing(t *testing.T) {
+func TestNilTermGuardsNothing(t *testing.T) {
 	var none *Term
 	transport := &http.Transport{}
 	if none.GuardAll(transport) != http.RoundTripper(transport) || transport.DialContext != nil {
@@ -158,10 +158,11 @@ func TestGuardAllDials(t *testing.T) {
 }
 
 // A RoundTripper closes the body of each request.
-func TestGuardClosesTheBody(t *testing.T) {
+func TestGuardClosesBody(t *testing.T) {
 	term, _, _ := newTestTerm()
 	body := &closing{Reader: strings.NewReader("x")}
-	response, err := term.GuardWrites(http.DefaultTransport).RoundTrip(httptest.NewRequest(http.MethodPost, "https://api/api/v1/namespaces", body))
+	response, err := term.GuardWrites(http.DefaultTransport).
+		RoundTrip(httptest.NewRequest(http.MethodPost, "https://api/api/v1/namespaces", body))
 	if err == nil {
 		_ = response.Body.Close()
 	}

@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The election's own share of requests. A leader needs one a retry period; the rest
-// is room for retry periods far below one second.
+// The election's own rate limit. A leader needs one request in a retry period; the rest allows
+// retry periods far below one second.
 const (
 	electionQPS   = 20
 	electionBurst = 40
@@ -49,8 +49,8 @@ type Options struct {
 
 	// Clock gives the times that the Lease records, and timers.
 	Clock clock.WithDelayedExecution
-	// Elapsed is the time since an arbitrary moment. It must never go back, and should advance
-	// while the machine is suspended. Nil: SinceBoot.
+	// Elapsed returns the time since an arbitrary moment. It must never decrease, and should
+	// advance while the machine is suspended. Nil: SinceBoot.
 	Elapsed func() time.Duration
 
 	// Lost is called once, when a leader sees another holder or when its term has ended. It
@@ -60,7 +60,7 @@ type Options struct {
 	Evidence bool
 }
 
-// validate finds all options without which the lock cannot work.
+// validate returns the errors of all options without which the lock cannot work.
 func (o *Options) validate() error {
 	var errs []error
 	if o.RenewDeadline <= 0 {
@@ -99,14 +99,14 @@ type role int
 const (
 	waiting role = iota // for the Lease
 	leading
-	deposed // led, and saw that it does not lead any more
+	deposed // led, and has observed that it does not lead any more
 )
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
 // NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
-// Its identity is "<pod>_<uuid>": the Pod's name shows which replica leads, the uuid tells a
-// restarted container from the one before.
+// Its identity is "<pod>_<uuid>": the Pod's name shows which replica leads, the uuid distinguishes a
+// restarted container from its predecessor.
 func NewLock(config *rest.Config, o Options) (*Lock, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("building the election lock: %w", err)
@@ -164,7 +164,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return encode(record)
 }
 
-// await waits until the standby may take the Lease, and keeps the reason.
+// await blocks until the standby may take the Lease, and stores the reason.
 func (l *Lock) await(ctx context.Context) error {
 	decision, err := l.standby.await(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (l *Lock) await(ctx context.Context) error {
 	return nil
 }
 
-// read is Get of a leader. A leader that sees another holder has lost the Lease.
+// read is Get of a leader. A leader that reads another holder has lost the Lease.
 func (l *Lock) read(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	ctx, cancel := l.term.bound(ctx)
 	defer cancel()
@@ -230,7 +230,7 @@ func (l *Lock) Term() *Term { return l.term }
 // clientConfig is config with the election's own rate limit and timeout.
 func clientConfig(config *rest.Config, renewDeadline time.Duration) *rest.Config {
 	own := rest.AddUserAgent(rest.CopyConfig(config), "leader-election")
-	own.RateLimiter = nil // a limiter handed down would be the shared one
+	own.RateLimiter = nil // an inherited limiter would be the shared one
 	own.QPS, own.Burst = electionQPS, electionBurst
 	own.Timeout = max(renewDeadline/2, time.Second)
 	return own

@@ -29,7 +29,8 @@ func TestIdentity(t *testing.T) {
 		"Outside": {"", "^" + regexp.QuoteMeta(hostname) + uuid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second, RetryPeriod: time.Second, Clock: clock.RealClock{}}
+			o := Options{Lease: lease, PodName: tc.pod, RenewDeadline: time.Second, RetryPeriod: time.Second,
+				Clock: clock.RealClock{}}
 			first, err := NewLock(&rest.Config{}, o)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +56,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestNewLockRefusesOptions(t *testing.T) {
+func TestNewLock_invalid_options(t *testing.T) {
 	for want, o := range map[string]Options{
 		"renew deadline": {RetryPeriod: 1, Clock: clock.RealClock{}},
 		"retry period":   {RenewDeadline: 1, Clock: clock.RealClock{}},
@@ -88,7 +89,7 @@ func TestClientConfig(t *testing.T) {
 	}
 }
 
-// One read a retry period replaces a watch that is silent or broken.
+// One read in a retry period replaces a watch that is silent or broken.
 func TestFallbackToReads(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose func(*duel)
@@ -184,8 +185,8 @@ func TestManyStandbys(t *testing.T) {
 	}
 }
 
-// A restarted container leads as soon as it asks, though its Lease has not expired.
-func TestEarlierProcessOfThisPod(t *testing.T) {
+// A restarted container leads at its first attempt, though its Lease has not expired.
+func TestPreviousProcessOfSamePod(t *testing.T) {
 	for name, tc := range map[string]struct {
 		uid    types.UID
 		atOnce bool
@@ -210,14 +211,15 @@ func TestEarlierProcessOfThisPod(t *testing.T) {
 }
 
 // The elector computes its times before Get, which may block for days.
-func TestTimesAreThoseOfTheWrite(t *testing.T) {
+func TestRecordedTimesAreOfTheWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		pass(time.Hour)
 		d.leader.stop()
 		d.takesOver(t, time.Second)
 		now := d.leader.clock.Now()
-		for field, at := range map[string]time.Time{"acquire": d.lease().Spec.AcquireTime.Time, "renew": d.lease().Spec.RenewTime.Time} {
+		for field, at := range map[string]time.Time{"acquire": d.lease().Spec.AcquireTime.Time,
+			"renew": d.lease().Spec.RenewTime.Time} {
 			if age := now.Sub(at); age < 0 || age > time.Second {
 				t.Errorf("the %s time is %s old", field, age)
 			}
@@ -234,8 +236,8 @@ func TestTimesAreThoseOfTheWrite(t *testing.T) {
 	})
 }
 
-// A write without an answer may have succeeded. The watch shows it.
-func TestTakeoverWithoutAnAnswer(t *testing.T) {
+// A write without a response may have succeeded. The watch shows the result.
+func TestTakeover_without_response(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		d.fail(func(verb, _ string) error {
@@ -263,7 +265,7 @@ func TestTakeoverWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// A leader that sees another holder, or that cannot renew, is lost.
+// A leader that reads another holder, or that cannot renew, has lost.
 func TestLost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		lose   func(*duel)
@@ -305,8 +307,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Its holder makes a deleted Lease anew, and goes on to lead.
-func TestLeaderOfADeletedLease(t *testing.T) {
+// The holder creates a deleted Lease again, and continues to lead.
+func TestDeletedLeaseIsCreatedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		d.remove("leases", lease.Name)
@@ -322,8 +324,8 @@ func TestLeaderOfADeletedLease(t *testing.T) {
 	})
 }
 
-// A label or an annotation on the Lease costs the leader a conflict and not the Lease.
-func TestLeaderAfterAConflict(t *testing.T) {
+// A label or an annotation on the Lease costs the leader a Conflict and not the Lease.
+func TestLeaderKeepsLeaseAfterConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		for range 3 {
@@ -340,8 +342,8 @@ func TestLeaderAfterAConflict(t *testing.T) {
 	})
 }
 
-// A Lease from which an administrator took the holder's name is still the leader's.
-func TestLeaderOfALeaseWithoutHolder(t *testing.T) {
+// A Lease whose holder an administrator has removed still belongs to the leader.
+func TestLeaderKeepsLeaseWithoutHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
 		leader := join(t, a, "only")

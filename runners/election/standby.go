@@ -30,7 +30,7 @@ type standby struct {
 	pods      *watcher // of the holder's Pod
 	watched   target   // what pods watches
 	podsFrom  time.Duration
-	explained bool // the log has why there is no evidence
+	explained bool // the reason for missing evidence has been logged
 }
 
 // target is the Pod to watch; zero for none.
@@ -64,7 +64,7 @@ func newStandby(config *rest.Config, l *Lock, o Options) (*standby, error) {
 	}, nil
 }
 
-// await waits until the Lease may be taken, or ctx ends.
+// await blocks until the Lease may be taken, or ctx is done.
 func (s *standby) await(ctx context.Context) (decision, error) {
 	s.explain(ctx)
 	for {
@@ -87,7 +87,7 @@ func (s *standby) await(ctx context.Context) (decision, error) {
 	}
 }
 
-// stop ends the watches of a standby that has become leader, and forgets what they showed.
+// stop ends the watches of a standby that has become leader, and drops their state.
 func (s *standby) stop() {
 	s.leases.stop()
 	s.pods.stop()
@@ -131,7 +131,7 @@ func (s *standby) watch(ctx context.Context, now time.Duration) {
 	}
 }
 
-// lacksPods tells whether the watch of the holder's Pod has to be started.
+// lacksPods reports whether the watch of the holder's Pod has to be started.
 func (s *standby) lacksPods() bool {
 	return s.watched != (target{}) && !s.pods.running() && !s.pods.forbidden
 }
@@ -152,14 +152,15 @@ func (s *standby) read(ctx context.Context, began time.Duration) {
 	default:
 		s.view.observeLive(lease, began, now)
 	}
-	// A watch that works would have shown this before.
+	// A working watch would have shown this version before.
 	if s.view.version != before && s.view.isSilent(now, s.retryPeriod) {
 		s.leases.stop()
 		s.view.broken = true
 	}
 }
 
-// next waits for something new: of the Lease, of the Pod, or that the time has come.
+// next blocks until there is an event of the Lease or of the Pod, or until the time of the
+// decision.
 func (s *standby) next(ctx context.Context, d time.Duration) {
 	if s.lacksPods() {
 		d = min(d, s.podsFrom-s.elapsed())
@@ -183,7 +184,9 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 		s.view.broken = true
 		if apierrors.IsForbidden(seen.err) {
 			s.leases.forbidden = true
-			klog.FromContext(ctx).Info("reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac", "error", seen.err.Error())
+			klog.FromContext(ctx).
+				Info("reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac", "error",
+					seen.err.Error())
 		}
 		return
 	}
@@ -206,7 +209,9 @@ func (s *standby) seePod(ctx context.Context, seen sighting) {
 		s.pods.stop()
 		if apierrors.IsForbidden(seen.err) {
 			s.pods.forbidden = true
-			klog.FromContext(ctx).Info("waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac", "error", seen.err.Error())
+			klog.FromContext(ctx).
+				Info("waiting until the Lease is released or expires: watching Pods is forbidden; grant it as in config/rbac",
+					"error", seen.err.Error())
 		}
 	case found:
 		s.view.observePod(pod, s.elapsed())

@@ -33,7 +33,8 @@ func TestLog(t *testing.T) {
 	}{
 		"Nothing": {want: []string{took + `"released"`}},
 		"WithoutEvidence": {change: func(o *Options) { o.Evidence = false }, want: []string{
-			`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`, took + `"released"`}},
+			`"level"=0 "msg"="waiting until the Lease is released or expires: --leader-elect-evidence is false"`,
+			took + `"released"`}},
 		"WithoutUID": {change: func(o *Options) { o.PodUID = "" }, want: []string{
 			`"level"=0 "msg"="the Lease will not name this Pod: its UID is unknown; set POD_UID"`, took + `"released"`}},
 		"PodsForbidden": {faults: forbid("pods"), want: []string{
@@ -119,7 +120,7 @@ func TestFailedWatchRestartsOncePerRetryPeriod(t *testing.T) {
 }
 
 // A failed watch of the Pod restarts in time although the watch of the Lease shows nothing.
-func TestEvidenceAfterAFailedWatch(t *testing.T) {
+func TestEvidenceAfterFailedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLeader(t)
 		a := d.api
@@ -135,7 +136,8 @@ func TestEvidenceAfterAFailedWatch(t *testing.T) {
 		a.fail(nil)
 		d.leader.vanish(a)
 		a.put(terminated("first", clock.RealClock{}.Now()))
-		d.expect(t, d.takesOver(t, leaseTime), retryPeriod-10*time.Millisecond, retryPeriod+10*time.Millisecond, "evidence: container manager of Pod first terminated")
+		d.expect(t, d.takesOver(t, leaseTime), retryPeriod-10*time.Millisecond, retryPeriod+10*time.Millisecond,
+			"evidence: container manager of Pod first terminated")
 	})
 }
 
@@ -154,7 +156,8 @@ func TestHangingWatchRestarts(t *testing.T) {
 				d.expectQuiet(t)
 				d.leader.vanish(a)
 				a.put(terminated("first", clock.RealClock{}.Now()))
-				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
+				d.expect(t, d.takesOver(t, leaseTime), 0, 20*time.Millisecond,
+					"evidence: container manager of Pod first terminated")
 			})
 		})
 	}
@@ -179,8 +182,9 @@ func TestOlderSightings(t *testing.T) {
 		seen []sighting
 		want *coordinationv1.Lease
 	}{
-		"Deleted":               {[]sighting{{object: version("7", "other_1", 1), deleted: true}}, nil},
-		"DeletedBeforeMadeAnew": {[]sighting{{object: anew, listed: true}, {object: version("4", "other_1", 1), deleted: true}}, anew},
+		"Deleted": {[]sighting{{object: version("7", "other_1", 1), deleted: true}}, nil},
+		"DeletedBeforeMadeAnew": {[]sighting{{object: anew, listed: true},
+			{object: version("4", "other_1", 1), deleted: true}}, anew},
 		"RenewedBeforeDeleted": {[]sighting{
 			{object: version("7", "other_1", 1), deleted: true}, {object: version("6", "other_1", 2)}}, nil},
 		"DeletedTwice": {[]sighting{
@@ -203,12 +207,13 @@ func TestOlderSightings(t *testing.T) {
 	}
 }
 
-// eventLog is a recorder that keeps each event with its object.
+// eventLog is a recorder that stores each event with its object.
 type eventLog []string
 
 func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, action, note string, args ...any) {
 	about := regarding.(*coordinationv1.Lease)
-	*l = append(*l, fmt.Sprintf("%s %s/%s %q: %s %s %s: ", about.GroupVersionKind(), about.Namespace, about.Name, about.UID, kind, reason, action)+
+	*l = append(*l, fmt.Sprintf("%s %s/%s %q: %s %s %s: ", about.GroupVersionKind(), about.Namespace, about.Name,
+		about.UID, kind, reason, action)+
 		fmt.Sprintf(note, args...))
 }
 

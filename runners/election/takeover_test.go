@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// duel is a leader that has renewed some times and a standby that has watched it.
+// duel is a leader that has renewed several times and a standby that has watched it.
 type duel struct {
 	*api
 	leader, standby *candidate
@@ -31,7 +31,7 @@ func newLeader(t *testing.T, change ...func(*Options)) *duel {
 	return d
 }
 
-// expectQuiet expects no request but the leader's renewals for ten retry periods.
+// expectQuiet expects no requests except the leader's renewals for ten retry periods.
 func (d *duel) expectQuiet(t *testing.T) {
 	t.Helper()
 	d.take()
@@ -53,19 +53,20 @@ func newDuel(t *testing.T, change ...func(*Options)) *duel {
 	return d
 }
 
-// podOf is the Pod of a candidate whose container runs.
+// podOf returns the Pod of a candidate whose container runs.
 func podOf(name string) *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}, // for the frames of a watch
 		ObjectMeta: metav1.ObjectMeta{Namespace: lease.Namespace, Name: name, UID: types.UID(name + "-uid")},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
-			Name:  "manager",
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(clock.RealClock{}.Now().Add(-time.Minute))}},
+			Name: "manager",
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(
+				clock.RealClock{}.Now().Add(-time.Minute))}},
 		}}},
 	}
 }
 
-// terminated is that Pod after its container has ended just now.
+// terminated returns that Pod after its container has just ended.
 func terminated(name string, finished time.Time) *corev1.Pod {
 	pod := podOf(name)
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
@@ -110,7 +111,7 @@ func TestTakeover(t *testing.T) {
 	const atOnce = 20 * time.Millisecond
 	// The leader's last renewal was half a retry period before the loss.
 	const expiry = leaseTime - retryPeriod/2
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		lose        func(*duel)
 		least, most time.Duration
 		reason      string
@@ -126,7 +127,8 @@ func TestTakeover(t *testing.T) {
 			pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now())
 			d.put(pod)
 		}, 0, atOnce, "evidence: container manager of Pod first was started again", nil},
-		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0, atOnce, "evidence: container", nil},
+		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0,
+			atOnce, "evidence: container", nil},
 		"EndedAndReplacedWhileTheLeaseIsNotRead": {func(d *duel) {
 			crash(d)
 			d.fail(func(verb, resource string) error {
@@ -152,15 +154,20 @@ func TestTakeover(t *testing.T) {
 			pod.UID = "another"
 			d.put(pod)
 		}, expiry, expiry + atOnce, "expired", nil},
-		"EndedBeforeTheLease": {func(d *duel) { crash(d); d.put(terminated("first", now().Add(-time.Hour))) }, expiry, expiry + atOnce, "expired", nil},
-		"EvidenceTurnedOff": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
-			func(o *Options) { o.Evidence = false }},
-		"WithoutDownwardAPI": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry, expiry + atOnce, "expired",
-			func(o *Options) { o.PodUID = "" }},
-		"ClockOfTheStandbyAhead": {func(d *duel) { d.standby.clock.jump(time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
-		"ClockOfTheStandbyBack":  {func(d *duel) { d.standby.clock.jump(-time.Hour); crash(d) }, expiry, expiry + atOnce, "expired", nil},
-		"ClockOfTheLeaderAhead":  {func(d *duel) { d.leader.clock.jump(time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
-		"ClockOfTheLeaderBack":   {func(d *duel) { d.leader.clock.jump(-time.Hour); pass(retryPeriod); crash(d) }, expiry, expiry + atOnce, "expired", nil},
+		"EndedBeforeTheLease": {func(d *duel) { crash(d); d.put(terminated("first", now().Add(-time.Hour))) }, expiry,
+			expiry + atOnce, "expired", nil},
+		"EvidenceTurnedOff": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry,
+			expiry + atOnce, "expired", func(o *Options) { o.Evidence = false }},
+		"WithoutDownwardAPI": {func(d *duel) { crash(d); d.put(terminated("first", now())) }, expiry,
+			expiry + atOnce, "expired", func(o *Options) { o.PodUID = "" }},
+		"ClockOfTheStandbyAhead": {func(d *duel) { d.standby.clock.jump(time.Hour); crash(d) }, expiry, expiry + atOnce,
+			"expired", nil},
+		"ClockOfTheStandbyBack": {func(d *duel) { d.standby.clock.jump(-time.Hour); crash(d) }, expiry, expiry + atOnce,
+			"expired", nil},
+		"ClockOfTheLeaderAhead": {func(d *duel) { d.leader.clock.jump(time.Hour); pass(retryPeriod); crash(d) }, expiry,
+			expiry + atOnce, "expired", nil},
+		"ClockOfTheLeaderBack": {func(d *duel) { d.leader.clock.jump(-time.Hour); pass(retryPeriod); crash(d) }, expiry,
+			expiry + atOnce, "expired", nil},
 		"ReconnectIsNoRenewal": {func(d *duel) {
 			crash(d)
 			pass(retryPeriod)
@@ -180,9 +187,11 @@ func TestTakeover(t *testing.T) {
 		}, expiry, expiry + atOnce, "expired", nil},
 		"Bookmark": {func(d *duel) {
 			crash(d)
-			d.send(`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
+			d.send(
+				`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
 		}, expiry, expiry + atOnce, "expired", nil},
-		"SilentWatch": {func(d *duel) { d.mute(true); pass(20 * retryPeriod); d.leader.stop() }, 0, retryPeriod, "released", nil},
+		"SilentWatch": {func(d *duel) { d.mute(true); pass(20 * retryPeriod); d.leader.stop() }, 0, retryPeriod,
+			"released", nil},
 		"LeaseHeldByAnOlderVersion": {func(d *duel) {
 			crash(d)
 			stored := d.lease()
@@ -197,14 +206,14 @@ func TestTakeover(t *testing.T) {
 			d.put(stored)
 			d.put(terminated("first", now()))
 		}, leaseTime, leaseTime + atOnce, "expired", nil},
-		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce, "there was no Lease", nil},
+		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce,
+			"there was no Lease", nil},
 		"RenewedSinceItEnded": {func(d *duel) {
 			d.put(terminated("first", now().Add(-3*retryPeriod)))
 			pass(4 * retryPeriod)
 			crash(d)
 		}, expiry, expiry + atOnce, "expired", nil},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var change []func(*Options)
@@ -219,8 +228,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// The Pod of a holder is watched at once, also where the holder before it led for a moment only.
-func TestTakeoverFromASecondNewHolder(t *testing.T) {
+// The Pod of a holder is watched at once, even if the previous holder led only for a moment.
+func TestTakeover_from_second_holder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		d.leader.vanish(d.api)
@@ -284,7 +293,7 @@ func TestLockWaitsAgain(t *testing.T) {
 }
 
 // Without the rights to watch, the standby polls, and there is no evidence.
-func TestTakeoverWithoutRights(t *testing.T) {
+func TestTakeover_without_rights(t *testing.T) {
 	for resource, tc := range map[string]struct {
 		lose        func(*duel)
 		least, most time.Duration

@@ -9,10 +9,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// marginShare is the part of the lease duration, as a divisor, at the end of a term in which
-// guards reject requests already. A request that is sent just before has this time to arrive
-// before another replica may lead. A healthy leader never comes near: the elector gives up a
-// retry period or more before the term ends.
+// marginShare is the divisor of the lease duration that gives the margin at the end of a term, in
+// which guards already reject requests. A request that was sent just before has this time to arrive
+// before another replica may lead. A healthy leader never reaches the margin: the elector gives up
+// at least a retry period before the term ends.
 const marginShare = 10
 
 // ErrNotLeading is the error of requests that a guard rejects.
@@ -26,8 +26,8 @@ type Term struct {
 	clock   clock.WithDelayedExecution
 	lost    func(reason string)
 	once    sync.Once // for lost
-	// patience is how long after its last renewal was sent the elector gives up.
-	patience time.Duration
+	// renewTimeout is the time after sending the last renewal at which the elector gives up.
+	renewTimeout time.Duration
 
 	mu       sync.Mutex
 	active   bool
@@ -36,8 +36,9 @@ type Term struct {
 	timer    clock.Timer
 }
 
-func newTerm(elapsed func() time.Duration, c clock.WithDelayedExecution, lost func(string), patience time.Duration) *Term {
-	return &Term{elapsed: elapsed, clock: c, lost: lost, patience: patience}
+func newTerm(elapsed func() time.Duration, c clock.WithDelayedExecution, lost func(string),
+	renewTimeout time.Duration) *Term {
+	return &Term{elapsed: elapsed, clock: c, lost: lost, renewTimeout: renewTimeout}
 }
 
 // extend makes the term end a duration after a renewal was sent.
@@ -62,7 +63,7 @@ func (t *Term) finish() {
 	}
 }
 
-// over returns an error where the term has ended by itself, which is a loss.
+// over returns an error if the term has ended by itself, which is a loss.
 func (t *Term) over() error {
 	t.mu.Lock()
 	over := t.active && t.elapsed() >= t.end
@@ -82,7 +83,7 @@ func (t *Term) check() error {
 	if allowed {
 		return nil
 	}
-	_ = t.over() // a guard may be the first to notice
+	_ = t.over() // a guard may be the first to detect it
 	return ErrNotLeading
 }
 
@@ -94,14 +95,14 @@ func (t *Term) lose(reason string) {
 	}
 }
 
-// bound ends a leader's request when the elector gives up, and with the term at the latest. An
-// elector that has given up tries to release the Lease, and would wait for an API server that
-// does not answer until the term ends.
+// bound cancels a leader's request when the elector gives up, and at the end of the term at the
+// latest. An elector that has given up tries to release the Lease, and would otherwise wait for an
+// unresponsive API server until the term ends.
 func (t *Term) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.duration == 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, t.end-t.duration+min(t.duration, t.patience)-t.elapsed())
+	return context.WithTimeout(ctx, t.end-t.duration+min(t.duration, t.renewTimeout)-t.elapsed())
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// suspended is the time of a machine that can be suspended: timers stand still meanwhile.
+// suspended is the clock of a machine that can be suspended, during which timers stop.
 type suspended struct {
 	began time.Time
 	slept time.Duration
@@ -37,22 +37,24 @@ func TestTerm(t *testing.T) {
 		"NeverLed":     {func(*Term, *suspended) {}, false, 0},
 		"Leads":        {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime) }, true, 0},
 		"BeforeMargin": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); pass(leaseTime*9/10 - 1) }, true, 0},
-		"InMargin":     {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); pass(leaseTime * 9 / 10) }, false, 0},
-		"Ended":        {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); pass(leaseTime) }, false, 1},
+		"InMargin": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); pass(leaseTime * 9 / 10) }, false,
+			0},
+		"Ended": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); pass(leaseTime) }, false, 1},
 		"Renewed": {func(t *Term, m *suspended) {
 			for range 10 {
 				t.extend(m.elapsed(), leaseTime)
 				pass(leaseTime / 2)
 			}
 		}, true, 0},
-		// The answer to a renewal may take long. The term counts from when it was sent.
+		// The response to a renewal may take long. The term counts from sending the renewal.
 		"LateAnswer": {func(t *Term, m *suspended) {
 			sent := m.elapsed()
 			pass(leaseTime / 2)
 			t.extend(sent, leaseTime)
 			pass(leaseTime / 2)
 		}, false, 1},
-		"Released": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); t.finish(); pass(2 * leaseTime) }, false, 0},
+		"Released": {func(t *Term, m *suspended) { t.extend(m.elapsed(), leaseTime); t.finish(); pass(2 * leaseTime) }, false,
+			0},
 		"Suspended": {func(t *Term, m *suspended) {
 			t.extend(m.elapsed(), leaseTime)
 			m.slept = leaseTime
@@ -79,8 +81,8 @@ func TestTerm(t *testing.T) {
 	}
 }
 
-// A leader that is paused past its term notices by a timer, before anything is sent.
-func TestTermEndsByItself(t *testing.T) {
+// A leader that is paused past its term is ended by a timer, before it sends anything.
+func TestTerm_ends_by_timer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term, machine, lost := newTestTerm()
 		term.extend(machine.elapsed(), leaseTime)
@@ -95,8 +97,8 @@ func TestTermEndsByItself(t *testing.T) {
 	})
 }
 
-// The answer to a write may take long. The term counts from when the write was sent.
-func TestTermBeginsWithTheRequest(t *testing.T) {
+// The response to a write may take long. The term counts from sending the write.
+func TestTerm_begins_with_request(t *testing.T) {
 	const late = 3 * time.Second
 	for method, wait := range map[string]time.Duration{http.MethodPost: 0, http.MethodPut: retryPeriod} {
 		t.Run(method, func(t *testing.T) {
@@ -130,8 +132,8 @@ func TestTermBeginsWithTheRequest(t *testing.T) {
 	}
 }
 
-// The answer to a read is as old as its request: the Lease may have changed since.
-func TestReadBeginsWithTheRequest(t *testing.T) {
+// The response to a read is as old as its request: the Lease may have changed since.
+func TestRead_begins_with_request(t *testing.T) {
 	for verb, read := range map[string]func(context.Context, *standby){
 		http.MethodGet: func(ctx context.Context, s *standby) { s.read(ctx, s.elapsed()) },
 		"LIST": func(ctx context.Context, s *standby) {
@@ -173,9 +175,9 @@ func TestReadBeginsWithTheRequest(t *testing.T) {
 	}
 }
 
-// A leader whose requests are not answered ends when its elector gives up. It does not wait for
-// the end of the term to release the Lease.
-func TestLeaderThatIsCutOff(t *testing.T) {
+// A leader without responses ends when its elector gives up. It does not wait for the end of the
+// term to release the Lease.
+func TestLeaderWithoutResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		pass(retryPeriod / 2) // it has renewed just now
@@ -196,8 +198,8 @@ func TestLeaderThatIsCutOff(t *testing.T) {
 	})
 }
 
-// A leader that renews with its last try before the renew deadline continues.
-func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
+// A leader that renews with its last attempt before the renew deadline continues.
+func TestLeaderRetriesUntilRenewDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		pass(retryPeriod / 2) // it has renewed just now
@@ -218,7 +220,7 @@ func TestLeaderTriesUntilTheRenewDeadline(t *testing.T) {
 }
 
 // The next leader may act before the answer to a release arrives.
-func TestTermEndsBeforeTheLeaseIsGivenBack(t *testing.T) {
+func TestTermEndsBeforeRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
 		var released atomic.Int32

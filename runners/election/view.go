@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// view is what a standby knows of the Lease and of its holder's Pod. All times are by this
-// machine's clock, as Options.Elapsed gives it.
+// view is the state of the Lease and of its holder's Pod that a standby has observed. All times are
+// by this machine's clock, as Options.Elapsed gives it.
 type view struct {
 	identity  string
 	podUID    types.UID
@@ -53,9 +53,9 @@ type decision struct {
 	until  time.Duration
 }
 
-// observe takes in a state of the Lease; nil means that there is none. Versions that are not
-// newer change nothing: a watch that connects again shows versions that are known, and one
-// that lags behind a live read shows older ones.
+// observe updates the view with a state of the Lease; nil means that there is none. Versions that
+// are not newer change nothing: a restarted watch sends known versions, and a watch that lags
+// behind a live read sends older ones.
 func (v *view) observe(lease *coordinationv1.Lease, now time.Duration) {
 	if lease == nil {
 		v.observeNone(now)
@@ -67,7 +67,7 @@ func (v *view) observe(lease *coordinationv1.Lease, now time.Duration) {
 	if v.version != "" && !isNewer(lease.ResourceVersion, v.version) {
 		return
 	}
-	// What others write on the Lease, such as a label, is not a renewal.
+	// A change by another client, such as a label, is not a renewal.
 	if v.lease == nil || v.lease.UID != lease.UID || !apiequality.Semantic.DeepEqual(v.lease.Spec, lease.Spec) {
 		v.renewed = now
 	}
@@ -75,8 +75,9 @@ func (v *view) observe(lease *coordinationv1.Lease, now time.Duration) {
 	v.judge(now)
 }
 
-// observeNone takes in that the Lease does not exist. Its holder makes it anew with its next
-// renewal and may not know yet, so the holder keeps its whole lease duration from now.
+// observeNone updates the view after a deletion of the Lease. Its holder creates it again with the
+// next renewal and may not have observed the deletion, so the holder keeps its whole lease duration
+// from now.
 func (v *view) observeNone(now time.Duration) {
 	if v.lease != nil {
 		if holder := ptr.Deref(v.lease.Spec.HolderIdentity, ""); holder != "" && holder != v.identity {
@@ -87,15 +88,16 @@ func (v *view) observeNone(now time.Duration) {
 	v.judge(now)
 }
 
-// observeLive takes in the answer to a live read that was sent at began. What a live read
-// shows is not outdated.
+// observeLive updates the view with the response to a live read that was sent at began. The result
+// of a live read is not outdated.
 func (v *view) observeLive(lease *coordinationv1.Lease, began, now time.Duration) {
 	v.outdated, v.failed, v.readAt = false, false, began
 	v.observe(lease, now)
 }
 
-// observePod takes in a state of the holder's Pod. The last state before a deletion counts as
-// well: what ended stays ended. So another Pod of the name does not replace it.
+// observePod updates the view with a state of the holder's Pod. The last state before a deletion
+// also counts, because an ended container does not start again. So another Pod with the name does
+// not replace it.
 func (v *view) observePod(pod *corev1.Pod, now time.Duration) {
 	if h, named := holderOf(v.lease); !named || pod.UID != h.uid {
 		return
@@ -104,7 +106,7 @@ func (v *view) observePod(pod *corev1.Pod, now time.Duration) {
 	v.judge(now)
 }
 
-// judge looks for evidence in what is known.
+// judge looks for evidence in the view.
 func (v *view) judge(now time.Duration) {
 	h, named := holderOf(v.lease)
 	if !v.evidence || !named {
@@ -112,7 +114,7 @@ func (v *view) judge(now time.Duration) {
 		return
 	}
 	if h.uid == v.podUID && ptr.Deref(v.lease.Spec.HolderIdentity, "") != v.identity {
-		// A kubelet starts a container only after the one before has ended. The Lease itself
+		// A kubelet starts a container only after the previous one has ended. The Lease itself
 		// shows this, so no later read has to confirm it.
 		v.ended, v.endAt = "it was held by an earlier process in this Pod", 0
 		return
@@ -124,13 +126,14 @@ func (v *view) judge(now time.Duration) {
 	v.ended = ended
 }
 
-// failClaim takes in that a write failed. The version that it was based on is outdated, or the
-// write succeeded without an answer. The watch shows which; a live read does if it is slow.
+// failClaim updates the view after a failed write. The version that it was based on is outdated, or
+// the write succeeded without a response. The watch shows which, or a live read if the watch is
+// slow.
 func (v *view) failClaim(now, retryPeriod time.Duration) {
 	v.outdated, v.mayRead = true, now+retryPeriod
 }
 
-// decide is the whole decision of a standby.
+// decide returns the decision of a standby.
 func (v *view) decide(now, retryPeriod time.Duration) decision {
 	if !v.known || v.outdated {
 		return v.readFrom(v.mayRead, now)
@@ -176,8 +179,8 @@ func (v *view) readFrom(from, now time.Duration) decision {
 	return decision{action: wait, until: from}
 }
 
-// waitUntil waits, but reads before if there is no watch, or if the watch is silent for longer
-// than a leader that renews would let it be.
+// waitUntil waits. It reads before if there is no watch, or if the watch is silent for longer than
+// the renewals of a leader allow.
 func (v *view) waitUntil(until, now, retryPeriod time.Duration) decision {
 	poll := v.mayRead
 	if !v.broken {
@@ -189,16 +192,16 @@ func (v *view) waitUntil(until, now, retryPeriod time.Duration) decision {
 	return decision{action: wait, until: until}
 }
 
-// silentPeriods is for how many retry periods a watch may show nothing before it is doubted.
+// silentPeriods is the number of retry periods after which a silent watch counts as broken.
 const silentPeriods = 2
 
-// isSilent tells whether a watch that works would have shown something meanwhile.
+// isSilent reports whether a working watch would have sent an event meanwhile.
 func (v *view) isSilent(now, retryPeriod time.Duration) bool {
 	return now >= v.heard+silentPeriods*retryPeriod
 }
 
-// isNewer compares versions as numbers, as the API server lets its clients do. Where they are
-// no numbers, another version counts as newer, which delays a takeover at most.
+// isNewer compares versions as numbers, which the API server allows. If they are not numbers,
+// another version counts as newer, which at most delays a takeover.
 func isNewer(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order > 0

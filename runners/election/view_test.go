@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// version is a Lease as the API server would show it.
+// version returns a Lease as the API server would return it.
 func version(number, holder string, renewed int) *coordinationv1.Lease {
 	seconds := int32(leaseTime / time.Second)
 	at := metav1.NewMicroTime(time.Date(2030, 1, 1, 0, 0, renewed, 0, time.UTC))
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: lease.Name, ResourceVersion: number, UID: types.UID("lease")},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &at, RenewTime: &at},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &at,
+			RenewTime: &at},
 	}
 }
 
@@ -24,113 +25,114 @@ func TestDecide(t *testing.T) {
 	const other, me = "other_1", "me_2"
 	type at = time.Duration
 	seen := func(v *view, l *coordinationv1.Lease, now at) { v.observe(l, now); v.heard = now }
+	take := func(reason string) decision { return decision{action: takeLease, reason: reason} }
+	waitUntil := func(until at) decision { return decision{action: wait, until: until} }
+	read := decision{action: readLive}
 	for name, tc := range map[string]struct {
 		live func(*view)
 		now  at
 		want decision
 	}{
-		"Unknown":           {func(*view) {}, 0, decision{action: readLive}},
-		"UnknownWhileReads": {func(v *view) { v.mayRead = 5 }, 4, decision{action: wait, until: 5}},
-		"NoLease":           {func(v *view) { v.observe(nil, 0) }, 0, decision{action: takeLease, reason: "there was no Lease"}},
-		"Held":              {func(v *view) { seen(v, version("1", other, 1), 0) }, 1, decision{action: wait, until: 2 * retryPeriod}},
-		"Free":              {func(v *view) { seen(v, version("1", "", 1), 0) }, 0, decision{action: takeLease, reason: "released"}},
-		"OwnedUnknowingly":  {func(v *view) { seen(v, version("1", me, 1), 0) }, 0, decision{action: takeLease, reason: "an earlier write got no answer"}},
-		"Silent":            {func(v *view) { seen(v, version("1", other, 1), 0) }, 2 * retryPeriod, decision{action: readLive}},
-		"SilentWhileReads":  {func(v *view) { seen(v, version("1", other, 1), 0); v.mayRead = 3 * retryPeriod }, 2 * retryPeriod, decision{action: wait, until: 3 * retryPeriod}},
-		"Broken":            {func(v *view) { seen(v, version("1", other, 1), 0); v.broken = true }, 1, decision{action: readLive}},
-		"ExpiredUnread":     {func(v *view) { seen(v, version("1", other, 1), 0) }, leaseTime, decision{action: readLive}},
-		"ExpiredReadBefore": {func(v *view) { seen(v, version("1", other, 1), 0); v.readAt = leaseTime - 1 }, leaseTime, decision{action: readLive}},
-		"ExpiredRead":       {func(v *view) { seen(v, version("1", other, 1), 0); v.readAt = leaseTime }, leaseTime, decision{action: takeLease, reason: "expired"}},
-		"ExpiredReadFailed": {func(v *view) { seen(v, version("1", other, 1), 0); v.failed, v.mayRead = true, leaseTime+2 }, leaseTime + 1, decision{action: wait, until: leaseTime + 2}},
+		"Unknown":           {func(*view) {}, 0, read},
+		"UnknownWhileReads": {func(v *view) { v.mayRead = 5 }, 4, waitUntil(5)},
+		"NoLease":           {func(v *view) { v.observe(nil, 0) }, 0, take("there was no Lease")},
+		"Held":              {func(v *view) { seen(v, version("1", other, 1), 0) }, 1, waitUntil(2 * retryPeriod)},
+		"Free":              {func(v *view) { seen(v, version("1", "", 1), 0) }, 0, take("released")},
+		"OwnedUnknowingly":  {func(v *view) { seen(v, version("1", me, 1), 0) }, 0, take("an earlier write got no answer")},
+		"Silent":            {func(v *view) { seen(v, version("1", other, 1), 0) }, 2 * retryPeriod, read},
+		"SilentWhileReads": {func(v *view) { seen(v, version("1", other, 1), 0); v.mayRead = 3 * retryPeriod },
+			2 * retryPeriod, waitUntil(3 * retryPeriod)},
+		"Broken":        {func(v *view) { seen(v, version("1", other, 1), 0); v.broken = true }, 1, read},
+		"ExpiredUnread": {func(v *view) { seen(v, version("1", other, 1), 0) }, leaseTime, read},
+		"ExpiredReadBefore": {func(v *view) { seen(v, version("1", other, 1), 0); v.readAt = leaseTime - 1 }, leaseTime,
+			read},
+		"ExpiredRead": {func(v *view) { seen(v, version("1", other, 1), 0); v.readAt = leaseTime }, leaseTime,
+			take("expired")},
+		"ExpiredReadFailed": {func(v *view) { seen(v, version("1", other, 1), 0); v.failed, v.mayRead = true, leaseTime+2 },
+			leaseTime + 1, waitUntil(leaseTime + 2)},
 		"Renewed": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			v.observeLive(version("2", other, 2), leaseTime, leaseTime)
 			v.heard = leaseTime
-		}, leaseTime, decision{action: wait, until: leaseTime + 2*retryPeriod}},
+		}, leaseTime, waitUntil(leaseTime + 2*retryPeriod)},
 		"KnownVersionAgain": {func(v *view) {
 			seen(v, version("2", other, 1), 0)
 			seen(v, version("2", other, 1), leaseTime)
 			v.readAt = leaseTime
-		}, leaseTime, decision{action: takeLease, reason: "expired"}},
+		}, leaseTime, take("expired")},
 		"OlderVersion": {func(v *view) {
 			seen(v, version("10", other, 2), 0)
 			seen(v, version("9", other, 1), leaseTime)
 			v.readAt = leaseTime
-		}, leaseTime, decision{action: takeLease, reason: "expired"}},
-		"OlderVersionThatIsFree": {func(v *view) {
-			seen(v, version("10", other, 2), 0)
-			seen(v, version("9", "", 1), 0)
-		}, 1, decision{action: wait, until: 2 * retryPeriod}},
+		}, leaseTime, take("expired")},
+		"OlderVersionThatIsFree": {func(v *view) { seen(v, version("10", other, 2), 0); seen(v, version("9", "", 1), 0) },
+			1, waitUntil(2 * retryPeriod)},
 		"VersionsThatAreNoNumbers": {func(v *view) {
 			seen(v, version("a", other, 1), 0)
 			seen(v, version("b", other, 2), leaseTime)
-		}, leaseTime, decision{action: wait, until: leaseTime + 2*retryPeriod}},
-		"LostRace": {func(v *view) {
-			seen(v, version("1", "", 1), 0)
-			v.failClaim(0, retryPeriod)
-		}, 1, decision{action: wait, until: retryPeriod}},
+		}, leaseTime, waitUntil(leaseTime + 2*retryPeriod)},
+		"LostRace": {func(v *view) { seen(v, version("1", "", 1), 0); v.failClaim(0, retryPeriod) },
+			1, waitUntil(retryPeriod)},
 		"LostRaceAndKnownVersionAgain": {func(v *view) {
 			seen(v, version("1", "", 1), 0)
 			v.failClaim(0, retryPeriod)
 			seen(v, version("1", "", 1), 1)
-		}, 1, decision{action: wait, until: retryPeriod}},
+		}, 1, waitUntil(retryPeriod)},
 		"LostRaceAndKnownVersionAgainThatIsNoNumber": {func(v *view) {
 			seen(v, version("a", "", 1), 0)
 			v.failClaim(0, retryPeriod)
 			seen(v, version("a", "", 1), 1)
-		}, 1, decision{action: wait, until: retryPeriod}},
+		}, 1, waitUntil(retryPeriod)},
 		"LostRaceAndNextChance": {func(v *view) {
 			seen(v, version("1", "", 1), 0)
 			v.failClaim(0, retryPeriod)
 			seen(v, version("3", "", 1), 1)
-		}, 1, decision{action: takeLease, reason: "released"}},
-		"LostRaceAndNothingSeen": {func(v *view) {
-			seen(v, version("1", "", 1), 0)
-			v.failClaim(0, retryPeriod)
-		}, retryPeriod, decision{action: readLive}},
+		}, 1, take("released")},
+		"LostRaceAndNothingSeen": {func(v *view) { seen(v, version("1", "", 1), 0); v.failClaim(0, retryPeriod) },
+			retryPeriod, read},
 		"LostRaceAndReadTheSame": {func(v *view) {
 			seen(v, version("1", "", 1), 0)
 			v.failClaim(0, retryPeriod)
 			v.observeLive(version("1", "", 1), retryPeriod, retryPeriod)
-		}, retryPeriod, decision{action: takeLease, reason: "released"}},
-		"Deleted": {func(v *view) { seen(v, version("1", other, 1), 0); seen(v, nil, leaseTime) }, 2*leaseTime - 1,
-			decision{action: readLive}},
+		}, retryPeriod, take("released")},
+		"Deleted": {func(v *view) { seen(v, version("1", other, 1), 0); seen(v, nil, leaseTime) }, 2*leaseTime - 1, read},
 		"DeletedLongAgo": {func(v *view) { seen(v, version("1", other, 1), 0); seen(v, nil, leaseTime) }, 2 * leaseTime,
-			decision{action: takeLease, reason: "there was no Lease"}},
+			take("there was no Lease")},
 		"DeletedAgain": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			seen(v, nil, 1)
 			seen(v, version("3", other, 2), leaseTime)
 			seen(v, nil, leaseTime+1)
-		}, leaseTime + 2, decision{action: wait, until: leaseTime + 1 + 2*retryPeriod}},
-		"DeletedAfterRelease": {func(v *view) { seen(v, version("1", "", 1), 0); seen(v, nil, 1) }, 1, decision{action: takeLease, reason: "there was no Lease"}},
-		"OwnDeleted":          {func(v *view) { seen(v, version("1", me, 1), 0); seen(v, nil, 1) }, 1, decision{action: takeLease, reason: "there was no Lease"}},
+		}, leaseTime + 2, waitUntil(leaseTime + 1 + 2*retryPeriod)},
+		"DeletedAfterRelease": {func(v *view) { seen(v, version("1", "", 1), 0); seen(v, nil, 1) }, 1,
+			take("there was no Lease")},
+		"OwnDeleted": {func(v *view) { seen(v, version("1", me, 1), 0); seen(v, nil, 1) }, 1, take("there was no Lease")},
 		"DeletedReleasedAndDeleted": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			seen(v, nil, 1)
 			seen(v, version("3", "", 1), 2)
 			seen(v, nil, 3)
-		}, 3, decision{action: takeLease, reason: "there was no Lease"}},
+		}, 3, take("there was no Lease")},
 		"MadeAnewUnchanged": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			anew := version("2", other, 1)
 			anew.UID = "another"
 			seen(v, anew, leaseTime)
-		}, leaseTime, decision{action: wait, until: leaseTime + 2*retryPeriod}},
+		}, leaseTime, waitUntil(leaseTime + 2*retryPeriod)},
 		"ExpiredReadBeganBefore": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			v.observeLive(version("1", other, 1), leaseTime-1, leaseTime)
-		}, leaseTime, decision{action: readLive}},
+		}, leaseTime, read},
 		"ExpiredReadAfterAFailure": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			v.failed, v.mayRead = true, leaseTime+2
 			v.observeLive(version("1", other, 1), leaseTime-1, leaseTime)
-		}, leaseTime, decision{action: readLive}},
+		}, leaseTime, read},
 		"DeletedTwiceSeen": {func(v *view) {
 			seen(v, version("1", other, 1), 0)
 			seen(v, nil, 0)
 			seen(v, nil, leaseTime)
-		}, leaseTime, decision{action: takeLease, reason: "there was no Lease"}},
+		}, leaseTime, take("there was no Lease")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &view{identity: me, evidence: true, container: "manager"}
@@ -142,8 +144,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Evidence counts from when it was first seen: only a read that begins after that confirms it.
-func TestEvidenceNeedsALaterRead(t *testing.T) {
+// Evidence counts from its first observation: only a read that begins after that confirms it.
+func TestEvidenceNeedsLaterRead(t *testing.T) {
 	v := &view{identity: "me_2", container: "manager", evidence: true}
 	held := version("1", "first_1", 1)
 	held.Annotations = map[string]string{HolderPodAnnotation: "first_1/first-uid"}

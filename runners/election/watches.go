@@ -44,7 +44,10 @@ func newWatcher(objects cache.ListWatch, elapsed func() time.Duration, timeout t
 
 func leaseListWatch(client coordinationv1client.LeaseInterface) cache.ListWatch {
 	return cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context,
+			o metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return client.Watch(ctx, o)
 		},
@@ -53,7 +56,10 @@ func leaseListWatch(client coordinationv1client.LeaseInterface) cache.ListWatch 
 
 func podListWatch(client corev1client.PodInterface) cache.ListWatch {
 	return cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context,
+			o metav1.ListOptions) (runtime.Object, error) {
+			return client.List(ctx, o)
+		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return client.Watch(ctx, o)
 		},
@@ -114,7 +120,8 @@ func (w *watcher) followFrom(ctx context.Context, list runtime.Object, selector 
 	if err != nil {
 		return fmt.Errorf("reading the list's version: %w", err)
 	}
-	watching := cache.ListWatch{WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	watching := cache.ListWatch{WatchFuncWithContext: func(ctx context.Context,
+		o metav1.ListOptions) (watch.Interface, error) {
 		o.FieldSelector = selector
 		return w.objects.WatchWithContext(ctx, o)
 	}}

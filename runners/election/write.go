@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// take claims the Lease for a standby. A standby that loses the race, or gets no answer, waits
+// take claims the Lease for a standby. A standby that loses the race, or gets no response, waits
 // here for its next chance: the elector would pause first.
 func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	for {
@@ -48,9 +48,9 @@ func (l *Lock) claim(ctx context.Context, record resourcelock.LeaderElectionReco
 	return nil
 }
 
-// renew extends the term. The elector computes its record before it calls Get, which may have
-// been long ago, and does not know what a claim wrote in its place; so only the holder and the
-// duration are taken from it.
+// renew extends the term. The elector computes its record before it calls Get, which may have been
+// long ago, and it does not have the record of a claim; so only the holder and the duration are
+// taken from it.
 func (l *Lock) renew(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := l.term.over(); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (l *Lock) renew(ctx context.Context, record resourcelock.LeaderElectionReco
 	return nil
 }
 
-// release gives the Lease back. The term ends before the request is sent, because the next
-// leader may act before the answer arrives.
+// release releases the Lease. The term ends before the request is sent, because the next leader may
+// act before the response arrives.
 func (l *Lock) release(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	ctx, cancel := l.term.bound(ctx)
 	defer cancel()
@@ -85,9 +85,10 @@ func (l *Lock) release(ctx context.Context, record resourcelock.LeaderElectionRe
 	return nil
 }
 
-// write stores the record: as a new Lease where there is no base, else on top of base, whose
-// resourceVersion the API server compares.
-func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease, record *resourcelock.LeaderElectionRecord) (*coordinationv1.Lease, error) {
+// write stores the record: as a new Lease if there is no base, and otherwise as an update of base,
+// whose resourceVersion the API server compares.
+func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease,
+	record *resourcelock.LeaderElectionRecord) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: l.lease.Namespace, Name: l.lease.Name}}
 	if base != nil {
 		lease = base.DeepCopy()
@@ -96,7 +97,8 @@ func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease, record *re
 	annotate(lease, record.HolderIdentity, l.podUID)
 	do, doing := l.client.Create, "creating"
 	if base != nil {
-		do, doing = func(ctx context.Context, lease *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
+		do, doing = func(ctx context.Context, lease *coordinationv1.Lease,
+			_ metav1.CreateOptions) (*coordinationv1.Lease, error) {
 			return l.client.Update(ctx, lease, metav1.UpdateOptions{})
 		}, "updating"
 	}
@@ -107,7 +109,7 @@ func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease, record *re
 	return stored, nil
 }
 
-// leaseDuration is how long the holder of the Lease may lead after a renewal.
+// leaseDuration returns how long the holder of the Lease may lead after a renewal.
 func leaseDuration(lease *coordinationv1.Lease) time.Duration {
 	if lease.Spec.LeaseDurationSeconds == nil {
 		return 0

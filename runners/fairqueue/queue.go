@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// The backoff that controller-runtime gives its own queue.
+// The backoff of controller-runtime's own queue.
 const (
 	minBackoff = 5 * time.Millisecond
 	maxBackoff = 1000 * time.Second
@@ -18,35 +18,34 @@ const (
 
 var _ priorityqueue.PriorityQueue[reconcile.Request] = (*queue)(nil)
 
-// queue has the semantics of controller-runtime's priority queue in all but the
-// order of service: a request is queued once, with the highest priority and the
-// shortest delay that it was added with.
+// queue has the semantics of controller-runtime's priority queue except for the order of service: a
+// request is queued once, with the highest priority and the shortest delay of its additions.
 //
-// client-go's queue deduplicates, keeps a request from two workers and counts. It
-// serves in the order of turns. Delays are timers, since an addition without delay
-// replaces a delayed one, which client-go's delaying queue cannot do.
+// client-go's queue deduplicates, gives no request to two workers, and has the metrics. It serves
+// in the order of turns. Delays are timers, because an addition without a delay replaces a delayed
+// one, which client-go's delaying queue cannot do.
 type queue struct {
 	workqueue.TypedDelayingInterface[reconcile.Request]
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 	clock   clock.WithDelayedExecution
 
 	mu sync.Mutex
-	// added has the requests that no worker has taken since they were added.
+	// added has the requests that were added and that no worker has taken since.
 	added map[reconcile.Request]*addition
-	// taken has the priorities of the requests that workers hold.
+	// taken has the priorities of the requests that workers process.
 	taken   map[reconcile.Request]int
 	turns   turns
 	stopped bool
 }
 
-// addition is a request that was added and not taken yet.
+// addition is a request that was added and that no worker has taken.
 type addition struct {
 	priority int
 	readyAt  time.Time
 	timer    clock.Timer // nil once the request is ready
 }
 
-// New returns a queue for controller.Options.NewQueue. A nil limiter is
+// New returns a queue for controller.Options.NewQueue. With a nil limiter it uses
 // controller-runtime's default.
 func New(
 	controller string, limiter workqueue.TypedRateLimiter[reconcile.Request],
@@ -54,17 +53,19 @@ func New(
 	if limiter == nil {
 		limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff)
 	}
-	q := &queue{limiter: limiter, clock: clock.RealClock{}, added: map[reconcile.Request]*addition{}, taken: map[reconcile.Request]int{}}
-	q.TypedDelayingInterface = workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
-		Name: controller,
-		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
-			Name: controller, Queue: storage{q},
-		}),
-	})
+	q := &queue{limiter: limiter, clock: clock.RealClock{}, added: map[reconcile.Request]*addition{},
+		taken: map[reconcile.Request]int{}}
+	q.TypedDelayingInterface = workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[reconcile.Request]{
+			Name: controller,
+			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
+				Name: controller, Queue: storage{q},
+			}),
+		})
 	return q
 }
 
-// AddWithOpts adds requests. Those of negative priority give way to the others.
+// AddWithOpts adds requests. Requests with a negative priority are background requests.
 func (q *queue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
 	priority := 0
 	if o.Priority != nil {
@@ -96,7 +97,7 @@ func (q *queue) schedule(request reconcile.Request, priority int, after time.Dur
 	readyAt := q.clock.Now().Add(after)
 	switch {
 	case known && a.timer == nil:
-		return true // ready already; its priority may be higher now
+		return true // already ready; its priority may be higher now
 	case after > 0 && known && !readyAt.Before(a.readyAt):
 		return false
 	}
@@ -112,7 +113,7 @@ func (q *queue) schedule(request reconcile.Request, priority int, after time.Dur
 	return false
 }
 
-// expire makes a delayed request ready, unless another addition was faster.
+// expire makes a delayed request ready, unless another addition has replaced it.
 func (q *queue) expire(request reconcile.Request, a *addition, readyAt time.Time) {
 	q.mu.Lock()
 	current := q.added[request] == a && a.timer != nil && a.readyAt.Equal(readyAt)
@@ -121,7 +122,7 @@ func (q *queue) expire(request reconcile.Request, a *addition, readyAt time.Time
 	}
 	q.mu.Unlock()
 	if current {
-		// Without a delay client-go counts a retry and adds at once.
+		// With a zero delay client-go counts a retry and adds at once.
 		q.TypedDelayingInterface.AddAfter(request, 0)
 	}
 }
@@ -139,8 +140,8 @@ func (q *queue) AddRateLimited(request reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, request)
 }
 
-// Len returns how many requests are ready, with those that wait for their own
-// reconcile to end; client-go's queue does not count these.
+// Len returns the number of ready requests. In contrast to client-go's queue it includes those that
+// wait for the end of their current reconcile.
 func (q *queue) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,10 +157,10 @@ func (q *queue) Len() int {
 // Forget resets the backoff of a request.
 func (q *queue) Forget(request reconcile.Request) { q.limiter.Forget(request) }
 
-// NumRequeues returns how often the rate limiter has seen a request.
+// NumRequeues returns the number of times that the rate limiter has delayed a request.
 func (q *queue) NumRequeues(request reconcile.Request) int { return q.limiter.NumRequeues(request) }
 
-// GetWithPriority waits for a request and takes it.
+// GetWithPriority blocks until there is a request, and takes it.
 func (q *queue) GetWithPriority() (request reconcile.Request, priority int, shutdown bool) {
 	request, shutdown = q.Get()
 	q.mu.Lock()
@@ -167,8 +168,8 @@ func (q *queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	return request, q.taken[request], shutdown
 }
 
-// Done gives a request back. Its priority goes first: the next worker may take it
-// as soon as client-go's queue knows.
+// Done ends the processing of a request. It removes the priority first, because another worker may
+// take the request as soon as client-go's queue is updated.
 func (q *queue) Done(request reconcile.Request) {
 	q.mu.Lock()
 	delete(q.taken, request)
@@ -176,7 +177,7 @@ func (q *queue) Done(request reconcile.Request) {
 	q.TypedDelayingInterface.Done(request)
 }
 
-// ShutDown stops the queue at once. What is left in it is the next leader's.
+// ShutDown stops the queue at once. The next leader reconciles the remaining objects.
 func (q *queue) ShutDown() {
 	q.mu.Lock()
 	q.stopped = true
@@ -189,11 +190,11 @@ func (q *queue) ShutDown() {
 	q.TypedDelayingInterface.ShutDown()
 }
 
-// ShutDownWithDrain is ShutDown, as in controller-runtime's queue.
+// ShutDownWithDrain calls ShutDown, as in controller-runtime's queue.
 func (q *queue) ShutDownWithDrain() { q.ShutDown() }
 
-// storage is what client-go's queue sees of the order of service. That queue calls
-// it under its own lock, which is always taken before q.mu.
+// storage gives client-go's queue the order of service. That queue calls it under its own lock,
+// which is always acquired before q.mu.
 type storage struct{ q *queue }
 
 // Push queues a request that is ready.
@@ -203,7 +204,7 @@ func (s storage) Push(request reconcile.Request) {
 	s.q.turns.push(request, s.q.isBackground(request))
 }
 
-// Touch is called for a request that is queued and was added again.
+// Touch is called for a queued request that was added again.
 func (s storage) Touch(request reconcile.Request) {
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
@@ -212,8 +213,8 @@ func (s storage) Touch(request reconcile.Request) {
 	}
 }
 
-// Len returns how many requests may be taken. client-go's queue would have workers
-// take all that is left after a shutdown.
+// Len returns the number of available requests. It is zero after a shutdown: otherwise client-go's
+// queue would let the workers take all remaining requests.
 func (s storage) Len() int {
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
@@ -223,7 +224,7 @@ func (s storage) Len() int {
 	return s.q.turns.len()
 }
 
-// Pop takes the request whose turn it is.
+// Pop removes the next request.
 func (s storage) Pop() reconcile.Request {
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
@@ -236,8 +237,8 @@ func (s storage) Pop() reconcile.Request {
 	return request
 }
 
-// isBackground reports whether a request has a negative priority, as those of an
-// initial list and of a resync have.
+// isBackground reports whether a request has a negative priority, as those of an initial list and
+// of a resync have.
 func (q *queue) isBackground(request reconcile.Request) bool {
 	a, known := q.added[request]
 	return known && a.priority < 0

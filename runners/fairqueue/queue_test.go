@@ -55,7 +55,7 @@ func wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// One user updates 1,000 objects. What another changes after that is next but one.
+// One user updates 1,000 objects. A change by another user after that is served next but one.
 func TestBacklogOfOneNamespaceDoesNotDelayAnother(t *testing.T) {
 	for name, add := range map[string]func(priorityqueue.PriorityQueue[reconcile.Request], reconcile.Request){
 		"added": func(q priorityqueue.PriorityQueue[reconcile.Request], r reconcile.Request) { q.Add(r) },
@@ -93,7 +93,7 @@ func TestObjectsWithoutNamespaceAreServedInOrder(t *testing.T) {
 		}
 		first, _, _ := q.GetWithPriority()
 		for range 100 {
-			q.Add(first) // changes again and again while it is reconciled
+			q.Add(first) // added again and again while it is reconciled
 		}
 		q.Done(first)
 		if diff := cmp.Diff([]string{"/a", "/b", "/c"}, serve(q, 3)); diff != "" {
@@ -102,10 +102,10 @@ func TestObjectsWithoutNamespaceAreServedInOrder(t *testing.T) {
 	})
 }
 
-func TestBackgroundRequestsGiveWayAndDoNotStarve(t *testing.T) {
+func TestBackgroundRequestsYieldAndDoNotStarve(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()
-		// What is served while no background request waits does not count.
+		// Foreground requests that are served while no background request waits do not count.
 		for i := range 7 {
 			q.Add(request("earlier", fmt.Sprint(i)))
 		}
@@ -115,7 +115,8 @@ func TestBackgroundRequestsGiveWayAndDoNotStarve(t *testing.T) {
 			q.Add(request("busy", fmt.Sprint(i)))
 		}
 		want := []string{
-			"busy/0", "busy/1", "busy/2", "busy/3", "old/a", "busy/4", "busy/5", "busy/6", "busy/7", "older/c", "busy/8", "busy/9", "old/b",
+			"busy/0", "busy/1", "busy/2", "busy/3", "old/a", "busy/4", "busy/5", "busy/6", "busy/7", "older/c", "busy/8",
+			"busy/9", "old/b",
 		}
 		if diff := cmp.Diff(want, serve(q, 13)); diff != "" {
 			t.Errorf("order (-want +got):\n%s", diff)
@@ -127,7 +128,7 @@ func TestHigherPriorityReplacesLower(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()
 		q.AddWithOpts(opts(background, 0), request("n", "a"), request("n", "b"), request("n", "c"))
-		q.Add(request("n", "b")) // a change of what the initial list had, too
+		q.Add(request("n", "b")) // a change of an object from the initial list
 		q.AddWithOpts(opts(background, 0), request("n", "b"))
 		for _, want := range []struct {
 			name     string
@@ -154,9 +155,11 @@ func TestDelays(t *testing.T) {
 		add  func(q queue)
 		want []int // ready requests after 0, 1, 2, ... seconds, each taken at once
 	}{
-		"a delay":                {func(q queue) { q.AddAfter(r, 2*time.Second) }, []int{0, 0, 1, 0}},
-		"the shorter delay wins": {func(q queue) { q.AddAfter(r, 3*time.Second); q.AddAfter(r, time.Second) }, []int{0, 1, 0, 0}},
-		"the longer delay loses": {func(q queue) { q.AddAfter(r, time.Second); q.AddAfter(r, 3*time.Second) }, []int{0, 1, 0, 0}},
+		"a delay": {func(q queue) { q.AddAfter(r, 2*time.Second) }, []int{0, 0, 1, 0}},
+		"the shorter delay wins": {func(q queue) { q.AddAfter(r, 3*time.Second); q.AddAfter(r, time.Second) },
+			[]int{0, 1, 0, 0}},
+		"the longer delay loses": {func(q queue) { q.AddAfter(r, time.Second); q.AddAfter(r, 3*time.Second) },
+			[]int{0, 1, 0, 0}},
 		"ready replaces delayed": {func(q queue) { q.AddAfter(r, 2*time.Second); q.Add(r) }, []int{1, 0, 0, 0}},
 		"delayed after ready":    {func(q queue) { q.Add(r); q.AddAfter(r, 2*time.Second) }, []int{1, 0, 0, 0}},
 		"the shorter of delay and limit": {func(q queue) {
@@ -165,7 +168,8 @@ func TestDelays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := fairqueue.New("test", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
+				q := fairqueue.New("test",
+					workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute))
 				defer q.ShutDown()
 				tc.add(q)
 				var got []int
@@ -223,7 +227,7 @@ func TestBackoffIsBounded(t *testing.T) {
 	})
 }
 
-func TestRequestIsWithOneWorker(t *testing.T) {
+func TestRequestIsTakenByOneWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()
 		q.Add(request("n", "a"))
@@ -254,8 +258,8 @@ func TestRequestIsWithOneWorker(t *testing.T) {
 	})
 }
 
-// What is left in a queue that was stopped is the next leader's.
-func TestShutDownServesNothingMore(t *testing.T) {
+// A stopped queue serves nothing more; the next leader reconciles the rest.
+func TestShutDown_serves_nothing_more(t *testing.T) {
 	inBubble(t, func(t *testing.T, q priorityqueue.PriorityQueue[reconcile.Request]) {
 		t.Helper()
 		stopped := make(chan error)
@@ -286,8 +290,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		q := fairqueue.New("test", nil)
 		defer q.ShutDown()
 		waiting := map[bool]map[string]map[string]bool{false: {}, true: {}} // background, namespace, name
-		// since has, for each class and namespace, those that waited when it was last
-		// served and have not been served since.
+		// since has, for each class and namespace, those that waited when it was last served and
+		// have not been served since.
 		since := map[bool]map[string]map[string]bool{false: {}, true: {}}
 		find := func(r reconcile.Request) (class, queued bool) {
 			for _, class := range []bool{false, true} {
@@ -302,7 +306,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 			if len(waiting[class][namespace]) == 0 {
 				delete(waiting[class], namespace)
 				for _, others := range since[class] {
-					delete(others, namespace) // it waits no more
+					delete(others, namespace) // it no longer waits
 				}
 			}
 		}
@@ -310,7 +314,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
 				r := request(
-					rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "namespace"), fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))
+					rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "namespace"),
+					fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "name")))
 				low := rapid.Bool().Draw(t, "low")
 				priority := 0
 				if low {

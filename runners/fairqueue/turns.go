@@ -2,20 +2,21 @@ package fairqueue
 
 import "sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-// backgroundShare is one in how many services goes to background requests while
-// others wait, too. Without it a user who changes objects faster than they can be
-// reconciled would keep a new leader from the objects of all others.
+// backgroundShare is the share of background requests while foreground requests wait: one in five.
+// Without it a user who changes objects faster than the workers reconcile them would keep a new
+// leader from reconciling all other objects.
 const backgroundShare = 5
 
-// turns holds the requests that are ready. Foreground requests go first. Within
-// each class namespaces take turns, and a namespace is served in order: between two
-// services of one namespace every other namespace that waits is served.
+// turns holds the requests that are ready. Foreground requests come first. In each class the
+// namespaces take turns, and the requests of one namespace keep their order: between two requests
+// of a namespace the queue serves one of every other waiting namespace.
 type turns struct {
 	foreground, background rotation
-	// class has the requests that are queued. background may also have entries of
-	// requests that were promoted since; these are passed over.
+	// class has the class of each queued request. background may also have entries of requests that
+	// were promoted since, which pop skips.
 	class map[reconcile.Request]*rotation
-	// passed is how many foreground requests were served while others waited.
+	// passed is the number of foreground requests that were served while background requests
+	// waited.
 	passed int
 }
 
@@ -34,14 +35,14 @@ func (t *turns) push(request reconcile.Request, background bool) {
 	class.push(request)
 }
 
-// promote makes a queued request one of the foreground.
+// promote moves a queued request to the foreground.
 func (t *turns) promote(request reconcile.Request) {
 	if t.class[request] == &t.background {
 		t.push(request, false)
 	}
 }
 
-// pop takes the next request. There must be one.
+// pop removes the next request. There must be one.
 func (t *turns) pop() reconcile.Request {
 	waits := !t.background.empty()
 	if waits && t.passed == backgroundShare-1 {
@@ -61,15 +62,15 @@ func (t *turns) pop() reconcile.Request {
 	return request
 }
 
-// take takes the next request of a class.
+// take removes the next request of a class.
 func (t *turns) take(class *rotation) (reconcile.Request, bool) {
 	request, ok := class.pop(func(r reconcile.Request) bool { return t.class[r] == class })
 	delete(t.class, request)
 	return request, ok
 }
 
-// rotation has the waiting requests of each flow, and the flows in the order of
-// their turns. A flow is a namespace, or one object of a kind without namespaces.
+// rotation has the waiting requests of each flow, and the flows in the order of their turns. A flow
+// is a namespace, or one object of a kind without namespaces.
 type rotation struct {
 	order   []string
 	waiting map[string][]reconcile.Request
@@ -88,8 +89,8 @@ func (r *rotation) push(request reconcile.Request) {
 	r.waiting[flow] = append(r.waiting[flow], request)
 }
 
-// pop takes the next request that is valid and drops the others before it. They
-// are no turn of their flow.
+// pop removes the next valid request and drops the invalid ones before it, which do not use up the
+// turn of their flow.
 func (r *rotation) pop(valid func(reconcile.Request) bool) (reconcile.Request, bool) {
 	for !r.empty() {
 		flow := r.order[0]
@@ -111,7 +112,7 @@ func (r *rotation) pop(valid func(reconcile.Request) bool) (reconcile.Request, b
 	return reconcile.Request{}, false
 }
 
-// flowOf returns the flow of a request. The slash tells a name from a namespace.
+// flowOf returns the flow of a request. The slash distinguishes a namespace from a name.
 func flowOf(request reconcile.Request) string {
 	if request.Namespace == "" {
 		return "/" + request.Name

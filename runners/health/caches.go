@@ -9,12 +9,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// CachesSynced is ready when the cache holds the first full list of every
-// object's kind. It asks for each kind by name, because WaitForCacheSync is true
-// of a cache in which nothing has been asked for yet.
+// CachesSynced is ready when the cache holds the first complete list of every object's kind. It
+// checks each kind separately, because WaitForCacheSync is true for a cache without informers.
 //
-// It never waits. A kind nobody has watched so far gets its informer here, which
-// is what the controllers are about to ask for anyway.
+// It never blocks. For a kind without an informer it creates the one that the controllers will use
+// anyway.
 func CachesSynced(c cache.Cache, objects []client.Object) healthz.Checker {
 	return func(req *http.Request) error {
 		for _, object := range objects {

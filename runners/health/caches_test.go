@@ -15,7 +15,7 @@ import (
 	"leasehold.dev/runners/health"
 )
 
-// fakeCache answers for the kinds it was told about; others have no informer.
+// fakeCache responds for the kinds that it was given; others have no informer.
 type fakeCache struct {
 	cache.Cache
 	t      *testing.T
@@ -63,9 +63,11 @@ func TestCachesSynced(t *testing.T) {
 		synced map[string]bool
 		want   []string
 	}{
-		"All":     {"every kind has synced", map[string]bool{"Namespace": true, "RoleBinding": true}, nil},
-		"One":     {"one kind still lists", map[string]bool{"Namespace": true, "RoleBinding": false}, []string{"RoleBinding", "not synced"}},
-		"Missing": {"a kind the cache cannot watch", map[string]bool{"Namespace": true}, []string{"getting the informer of *v1.RoleBinding: no such kind"}},
+		"All": {"every kind has synced", map[string]bool{"Namespace": true, "RoleBinding": true}, nil},
+		"One": {"one kind still lists", map[string]bool{"Namespace": true, "RoleBinding": false},
+			[]string{"RoleBinding", "not synced"}},
+		"Missing": {"a kind the cache cannot watch", map[string]bool{"Namespace": true},
+			[]string{"getting the informer of *v1.RoleBinding: no such kind"}},
 		"Nothing": {"a cache nobody has asked anything is not ready", nil, []string{"getting the informer"}},
 	}
 	for name, tc := range cases {

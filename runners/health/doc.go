@@ -1,3 +1,3 @@
-// Package health holds the checks behind /readyz and /healthz: whether the
-// caches have what the controllers watch, and whether the workers get on.
+// Package health implements the checks behind /readyz and /healthz: whether the caches have synced,
+// and whether the workers make progress.
 package health

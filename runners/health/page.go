@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// page is what Page serves. It has counts and times and no names of objects, so that its
-// readers learn nothing of what tenants own.
+// page is the content of Page. It has counts and times and no names of objects, so it does not
+// disclose what tenants own.
 type page struct {
 	Replica string `json:"replica"`
 	// Leader is true from the election on; a leader that loses the Lease exits.
@@ -16,8 +16,8 @@ type page struct {
 	Controllers []Controller `json:"controllers"`
 }
 
-// Page returns the read-only debug page of a replica, as JSON. It does not ask who reads
-// it: it belongs behind a filter that does.
+// Page returns the read-only debug page of a replica, as JSON. It does not authorize requests; it
+// must be served behind a filter that does.
 func Page(replica string, elected <-chan struct{}, progress *Progress) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {

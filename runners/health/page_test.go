@@ -57,7 +57,8 @@ func TestPageIsReadOnly(t *testing.T) {
 	handler := health.Page("manager-0", nil, health.NewProgress(time.Minute, testingclock.NewFakeClock(time.Unix(0, 0))))
 	for method, want := range map[string]int{
 		http.MethodGet: http.StatusOK, http.MethodHead: http.StatusOK,
-		http.MethodPost: http.StatusMethodNotAllowed, http.MethodPut: http.StatusMethodNotAllowed, http.MethodDelete: http.StatusMethodNotAllowed,
+		http.MethodPost: http.StatusMethodNotAllowed, http.MethodPut: http.StatusMethodNotAllowed,
+		http.MethodDelete: http.StatusMethodNotAllowed,
 	} {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody))

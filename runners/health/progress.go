@@ -20,16 +20,16 @@ import (
 
 var _ healthz.Checker = (*Progress)(nil).Check
 
-// Progress is the liveness check of the workers of any number of controllers.
-// It fails when work is queued and either a reconcile has run for longer than
-// stuckAfter or no worker has taken anything for that long.
+// Progress is the liveness check of the workers of any number of controllers. It fails if requests
+// are queued and either a reconcile has run for longer than stuckAfter or no worker has taken a
+// request for that long.
 //
-// It sees the work through the queue, so a controller takes part by one option:
+// It observes the queue, so a controller needs one option:
 //
 //	controller.Options{NewQueue: progress.NewQueue}
 //
-// An idle controller passes. So does a standby: its warmed-up queue fills, but
-// counting starts when the first worker asks for work, which is after election.
+// An idle controller passes. So does a standby, whose queue is filled: the time counts from the
+// first call of a worker, which is after the election.
 type Progress struct {
 	stuckAfter time.Duration
 	clock      clock.PassiveClock
@@ -38,13 +38,13 @@ type Progress struct {
 	queues map[string]*observedQueue // by controller name
 }
 
-// NewProgress returns a check that allows a worker stuckAfter for one item.
+// NewProgress returns a check that allows stuckAfter for one reconcile.
 func NewProgress(stuckAfter time.Duration, c clock.PassiveClock) *Progress {
 	return &Progress{stuckAfter: stuckAfter, clock: c, queues: map[string]*observedQueue{}}
 }
 
-// NewQueue is for controller.Options.NewQueue. It builds a fair queue and observes
-// it. A nil Progress builds the queue and observes nothing.
+// NewQueue is for controller.Options.NewQueue. It returns a fair queue that it observes. A nil
+// Progress returns a queue without observing it.
 func (p *Progress) NewQueue(
 	controller string, limiter workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
@@ -63,8 +63,8 @@ func (p *Progress) NewQueue(
 	return observed
 }
 
-// Check is the healthz.Checker. Its error names each stuck controller, for how
-// long it has been stuck and how many items wait behind.
+// Check is a healthz.Checker. Its error names each stuck controller, for how long it has been stuck
+// and the number of waiting requests.
 func (p *Progress) Check(*http.Request) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,14 +80,14 @@ func (p *Progress) Check(*http.Request) error {
 // Controller is the state of one controller's queue and workers.
 type Controller struct {
 	Name string `json:"name"`
-	// Working is true once a worker has taken work: not on a standby.
+	// Working is true once a worker has taken a request: not on a standby.
 	Working bool `json:"working"`
-	// Queued items wait for a worker.
+	// Queued is the number of requests that wait for a worker.
 	Queued int `json:"queued"`
-	// Running reconciles, the oldest of them since OldestSeconds.
+	// Running is the number of running reconciles; the oldest has run for OldestSeconds.
 	Running       int     `json:"running"`
 	OldestSeconds float64 `json:"oldestSeconds"`
-	// Started is how many reconciles have begun in this process.
+	// Started is the number of reconciles that this process has started.
 	Started uint64 `json:"started"`
 }
 
@@ -102,25 +102,24 @@ func (p *Progress) Controllers() []Controller {
 	return controllers
 }
 
-// observedQueue notes when workers take and finish items. The controller calls
-// Done in a defer, so a panicking reconcile is counted as finished like any other.
+// observedQueue records when workers take and finish requests. The controller calls Done in a
+// defer, so a panicking reconcile counts as finished like any other.
 type observedQueue struct {
 	priorityqueue.PriorityQueue[reconcile.Request]
 	clock clock.PassiveClock
 
 	mu      sync.Mutex
-	working bool                            // a worker has asked for work
-	taken   map[reconcile.Request]time.Time // what workers hold now, and since when
-	count   uint64                          // items taken so far
+	working bool                            // a worker has called GetWithPriority
+	taken   map[reconcile.Request]time.Time // the start of each running reconcile
+	count   uint64                          // requests taken so far
 
-	// The first look that saw work waiting, and the count it saw. A later look
-	// that finds the same count knows how long nothing has been taken.
+	// The first check that found requests waiting, and the count at that time. If a later check
+	// finds the same count, nothing has been taken since.
 	waitingSince time.Time
 	waitingCount uint64
 }
 
-// GetWithPriority is how a worker takes an item; the first call shows that the
-// workers run.
+// GetWithPriority is called by workers; the first call shows that the workers run.
 func (q *observedQueue) GetWithPriority() (reconcile.Request, int, bool) {
 	q.mu.Lock()
 	q.working = true
@@ -131,7 +130,7 @@ func (q *observedQueue) GetWithPriority() (reconcile.Request, int, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if shutdown {
-		// What is still queued now is left to the next leader.
+		// The next leader reconciles the remaining objects.
 		q.working = false
 		return item, priority, shutdown
 	}
@@ -140,14 +139,14 @@ func (q *observedQueue) GetWithPriority() (reconcile.Request, int, bool) {
 	return item, priority, shutdown
 }
 
-// Get is GetWithPriority for callers that do not ask for the priority.
+// Get is GetWithPriority without the priority.
 func (q *observedQueue) Get() (reconcile.Request, bool) {
 	item, _, shutdown := q.GetWithPriority()
 	return item, shutdown
 }
 
-// Done is how a worker gives an item back. The note goes first: once the queue
-// knows, another worker may take the same item.
+// Done is called by workers at the end of a reconcile. It updates the record first, because another
+// worker may take the same request as soon as the queue is updated.
 func (q *observedQueue) Done(item reconcile.Request) {
 	q.mu.Lock()
 	delete(q.taken, item)
@@ -191,7 +190,7 @@ func (q *observedQueue) state(name string) Controller {
 	return c
 }
 
-// oldest returns the item that a worker has held for the longest time.
+// oldest returns the request whose reconcile has run for the longest time.
 func (q *observedQueue) oldest() (item reconcile.Request, since time.Time, ok bool) {
 	for held, at := range q.taken {
 		if !ok || at.Before(since) {

@@ -27,8 +27,8 @@ func request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-// bench is one real controller over a queue that a Progress observes. The
-// reconciler hangs on the item "hung" until released and panics on "panic".
+// bench is one real controller with a queue that a Progress observes. The reconciler blocks on the
+// request "hung" until released, and panics on "panic".
 type bench struct {
 	progress *health.Progress
 	queue    workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -66,7 +66,7 @@ func newBench(t *testing.T, progress *health.Progress, name string, workers int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Warm up as a standby does: queue and sources exist, no worker runs.
+	// A standby warms up: queue and sources exist, no worker runs.
 	if err := c.(interface{ Warmup(context.Context) error }).Warmup(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -237,8 +237,8 @@ func checkError(t *testing.T, reason string, err error, parts []string) {
 	}
 }
 
-// Of two workers that hang, the one that has hung longer decides.
-func TestProgressCountsTheOldestReconcile(t *testing.T) {
+// Of two workers that hang, the one that has hung longer counts.
+func TestProgress_oldest_reconcile_counts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := health.NewProgress(stuckAfter, clock.RealClock{})
 		b := newBench(t, progress, "bench", 2)
@@ -252,8 +252,8 @@ func TestProgressCountsTheOldestReconcile(t *testing.T) {
 	})
 }
 
-// A worker that asked once and never comes back: work waits though nothing runs.
-func TestProgressSeesThatNothingIsTaken(t *testing.T) {
+// After its first call a worker does not call again: requests wait although no reconcile runs.
+func TestProgress_no_request_taken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := health.NewProgress(stuckAfter, clock.RealClock{})
 		queue := progress.NewQueue("gone",
@@ -280,9 +280,9 @@ func TestProgressSeesThatNothingIsTaken(t *testing.T) {
 	})
 }
 
-// What is left in a queue that was shut down waits for the next leader, however long and
-// however often it is looked at. Without the shutdown it waits for a worker.
-func TestProgressLeavesAStoppedQueueAlone(t *testing.T) {
+// The remaining requests of a stopped queue wait for the next leader, however long and however
+// often Check runs. Without the shutdown they wait for a worker.
+func TestProgress_ignores_stopped_queue(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			progress := health.NewProgress(stuckAfter, clock.RealClock{})
@@ -313,9 +313,9 @@ func TestProgressLeavesAStoppedQueueAlone(t *testing.T) {
 	}
 }
 
-// A queue that never drains, though its workers get on, is no failure, at whatever moment
-// it is looked at. The time without a take begins with the last one.
-func TestProgressKnowsABusyQueueFromAStuckOne(t *testing.T) {
+// A queue that is never empty, though its workers make progress, is no failure at any time. The
+// time without progress begins with the last request that was taken.
+func TestProgress_busy_queue_is_not_stuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := health.NewProgress(stuckAfter, clock.RealClock{})
 		queue := progress.NewQueue("busy",
@@ -332,11 +332,12 @@ func TestProgressKnowsABusyQueueFromAStuckOne(t *testing.T) {
 		wait(stuckAfter / 2)
 		checkError(t, "exactly the allowed time after the last take", progress.Check(nil), nil)
 		wait(time.Second)
-		checkError(t, "longer than that", progress.Check(nil), []string{"no worker has started a reconcile for 5m1s", "1 queued"})
+		checkError(t, "longer than that", progress.Check(nil),
+			[]string{"no worker has started a reconcile for 5m1s", "1 queued"})
 	})
 }
 
-func TestProgressNamesEachStuckController(t *testing.T) {
+func TestProgress_names_each_stuck_controller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		progress := health.NewProgress(stuckAfter, clock.RealClock{})
 		for _, name := range []string{"alpha", "beta"} {
@@ -357,7 +358,7 @@ func TestProgressNamesEachStuckController(t *testing.T) {
 	})
 }
 
-func TestNilProgressBuildsAPlainQueue(t *testing.T) {
+func TestProgress_nil_returns_plain_queue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var progress *health.Progress
 		queue := progress.NewQueue("plain", nil)

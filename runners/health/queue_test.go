@@ -28,12 +28,14 @@ func TestObservedQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := fmt.Sprintf("observed-%d", queues.Add(1))
 		limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Minute, time.Hour)
-		queue := health.NewProgress(stuckAfter, clock.RealClock{}).NewQueue(name, limiter).(priorityqueue.PriorityQueue[reconcile.Request])
+		queue := health.NewProgress(stuckAfter, clock.RealClock{}).
+			NewQueue(name, limiter).(priorityqueue.PriorityQueue[reconcile.Request])
 		defer queue.ShutDown()
 		low := -100
 		queue.AddWithOpts(priorityqueue.AddOpts{Priority: &low, RateLimited: true}, request("a"))
 		began := time.Now()
-		if item, priority, _ := queue.GetWithPriority(); item != request("a") || priority != low || time.Since(began) != time.Minute {
+		if item, priority, _ := queue.GetWithPriority(); item != request("a") || priority != low ||
+			time.Since(began) != time.Minute {
 			t.Errorf("it gave %v with priority %d after %s, want a with %d after 1m", item, priority, time.Since(began), low)
 		}
 		queue.Done(request("a"))
@@ -44,14 +46,17 @@ func TestObservedQueue(t *testing.T) {
 		counted := map[string]float64{}
 		for _, family := range families {
 			for _, m := range family.GetMetric() {
-				if slices.ContainsFunc(m.GetLabel(), func(l *prometheus.LabelPair) bool { return l.GetName() == "name" && l.GetValue() == name }) {
+				if slices.ContainsFunc(m.GetLabel(),
+					func(l *prometheus.LabelPair) bool { return l.GetName() == "name" && l.GetValue() == name }) {
 					counted[family.GetName()] += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 				}
 			}
 		}
 		want := map[string]float64{
-			"workqueue_adds_total": 1, "workqueue_retries_total": 1, "workqueue_depth": 0, "workqueue_longest_running_processor_seconds": 0,
-			"workqueue_unfinished_work_seconds": 0, "workqueue_queue_duration_seconds": 1, "workqueue_work_duration_seconds": 1,
+			"workqueue_adds_total": 1, "workqueue_retries_total": 1, "workqueue_depth": 0,
+			"workqueue_longest_running_processor_seconds": 0,
+			"workqueue_unfinished_work_seconds":           0, "workqueue_queue_duration_seconds": 1,
+			"workqueue_work_duration_seconds": 1,
 		}
 		if diff := cmp.Diff(want, counted); diff != "" {
 			t.Errorf("metrics of the queue (-want +got):\n%s", diff)

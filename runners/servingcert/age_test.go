@@ -32,14 +32,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// minimum is how long the certificate in use, and its CA, are valid at any time. A cluster
-// may be without a leader for that long and still admit writes.
+// minimum is how long the served certificate and its CA must be valid at any time. A cluster may be
+// without a leader for that long and still admit writes.
 const minimum = 30 * day
 
 const day = 24 * time.Hour
 
-// cluster answers the lists and watches of one test without a network, so that days
-// pass in moments.
+// cluster responds to the lists and watches of one test without a network, so that days pass in
+// moments.
 type cluster struct{ client.WithWatch }
 
 // RoundTrip implements http.RoundTripper.
@@ -93,8 +93,8 @@ func (c cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, http.StatusOK, list)
 }
 
-// Update is that of an API server: where nothing has changed, nothing is stored, and no
-// watch has an event.
+// Update behaves like an API server: an update without a change stores nothing, and watches have no
+// event.
 func (c cluster) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	var stored, updated map[string]any
 	current := o.DeepCopyObject().(client.Object)
@@ -110,7 +110,8 @@ func (c cluster) Update(ctx context.Context, o client.Object, opts ...client.Upd
 			return err
 		}
 	}
-	if equality.Semantic.DeepEqual(stored["data"], updated["data"]) && equality.Semantic.DeepEqual(stored["webhooks"], updated["webhooks"]) {
+	if equality.Semantic.DeepEqual(stored["data"], updated["data"]) &&
+		equality.Semantic.DeepEqual(stored["webhooks"], updated["webhooks"]) {
 		return nil
 	}
 	return c.WithWatch.Update(ctx, o, opts...)
@@ -127,7 +128,7 @@ func answer(req *http.Request, code int, body any) (*http.Response, error) {
 	}, nil
 }
 
-// version is a resource version of the fake client, which counts.
+// version returns a resource version of the fake client, which is a counter.
 func version(resourceVersion string) int {
 	n, err := strconv.Atoi(resourceVersion)
 	if err != nil {
@@ -136,7 +137,7 @@ func version(resourceVersion string) int {
 	return n
 }
 
-// watch begins with what has changed since the version given.
+// watch begins with the changes since the given version.
 func (c cluster) watch(req *http.Request, list client.ObjectList) (*http.Response, error) {
 	events, err := c.Watch(req.Context(), list)
 	if err != nil {
@@ -183,7 +184,7 @@ func (c cluster) watch(req *http.Request, list client.ObjectList) (*http.Respons
 	}, nil
 }
 
-// runs tells the rotators of one process apart.
+// runs distinguishes the rotators of one process.
 var runs atomic.Int32
 
 // newManager returns a manager of this cluster, and a source of its certificate.
@@ -215,7 +216,8 @@ func age(t *testing.T, c cluster) *Source {
 	t.Helper()
 	mgr, source := newManager(t, c)
 	if err := AddRotator(mgr, source, RotatorOptions{
-		Service: "webhooks", Validating: "validating", Mutating: "mutating", ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
+		Service: "webhooks", Validating: "validating", Mutating: "mutating",
+		ControllerName: fmt.Sprintf("aged-%d", runs.Add(1)),
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +252,7 @@ func newCluster(t *testing.T, secret *corev1.Secret) cluster {
 		}).Build()}
 }
 
-// served makes a handshake as the API server does, and returns the certificate and its CA.
+// served makes a handshake like the API server, and returns the certificate and its CA.
 func (c cluster) served(ctx context.Context, source *Source) (leaf, ca *x509.Certificate, err error) {
 	var validating admissionregistrationv1.ValidatingWebhookConfiguration
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
@@ -277,13 +279,13 @@ func (c cluster) served(ctx context.Context, source *Source) (leaf, ca *x509.Cer
 	return chain[0], chain[len(chain)-1], nil
 }
 
-// Certificates age: each is replaced long before its end, with the CA that signed it where
-// that ends too, and at no time do the webhook configurations distrust what is served. The
-// bubble is two days long: the work queues have tickers of half a second.
-func TestCertificatesAreReplacedLongBeforeTheyExpire(t *testing.T) {
+// Each certificate is replaced long before its end, with the CA that signed it if that ends too. At
+// no time do the webhook configurations distrust the served certificate. The bubble is two days
+// long: the work queues have tickers of half a second.
+func TestCertificatesAreReplacedEarly(t *testing.T) {
 	for name, tc := range map[string]struct {
-		certificate, ca time.Duration // how long they are still valid; 0 is none
-		want            string        // certificates and CAs that were seen in two days
+		certificate, ca time.Duration // the remaining validity; 0 means none
+		want            string        // the certificates and CAs of two days
 	}{
 		"there is none":                         {0, 0, "1 of 1"},
 		"it is new":                             {365 * day, 3650 * day, "1 of 1"},
@@ -319,7 +321,7 @@ func TestCertificatesAreReplacedLongBeforeTheyExpire(t *testing.T) {
 	}
 }
 
-// aged is a Secret whose certificate and CA are valid for as long as given.
+// aged returns a Secret whose certificate and CA have this remaining validity.
 func aged(t *testing.T, certificate, ca time.Duration) *corev1.Secret {
 	t.Helper()
 	if certificate == 0 {

@@ -1,7 +1,7 @@
-// Package servingcert gives the webhook server its certificate straight from a
-// Secret, and has cert-controller's rotator keep that Secret filled.
+// Package servingcert serves the webhooks' certificate directly from a Secret, and runs
+// cert-controller's rotator for that Secret.
 //
-// Every replica serves from the Secret (Source); only the leader writes it
-// (AddRotator). A new certificate is served from the next handshake on: nothing
-// is mounted, so there is no kubelet delay, and nothing restarts.
+// Every replica serves from the Secret (Source); only the leader writes it (AddRotator). A new
+// certificate is used from the next handshake on. Nothing is mounted, so there is no delay by the
+// kubelet and no restart.
 package servingcert

@@ -12,27 +12,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// fieldOwner is the field manager of what the rotator writes into the webhook
-// configurations.
+// fieldOwner is the field manager of the rotator's writes to the webhook configurations.
 const fieldOwner = "leasehold"
 
-// RotatorOptions say whose certificates the rotator keeps.
+// RotatorOptions name the objects whose certificates the rotator maintains.
 type RotatorOptions struct {
-	// Service is the name of the webhooks' Service; it lives beside the Secret.
+	// Service is the name of the webhooks' Service, in the namespace of the Secret.
 	Service string
-	// Validating and Mutating name the webhook configurations that must trust
-	// the certificate.
+	// Validating and Mutating name the webhook configurations that must trust the certificate.
 	Validating, Mutating string
 	// ControllerName must be unique in the process; empty means cert-rotator.
 	ControllerName string
 }
 
-// AddRotator makes the leader keep source's Secret filled with a certificate
-// signed by its own CA, and that CA in the two webhook configurations. Nothing
-// of it runs on a standby.
+// AddRotator adds a runnable that keeps a certificate signed by its own CA in source's Secret, and
+// that CA in the two webhook configurations. It runs only on the leader.
 //
-// The Secret must exist, empty or not: the rotator updates and never creates.
-// Where it does not exist the leader stops with an error that says so.
+// The Secret must exist, even if it is empty: the rotator updates it and never creates it. Without
+// it the leader stops with an error that names the Secret.
 func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	host := o.Service + "." + source.secret.Namespace + ".svc"
 	err := rotator.AddRotator(narrowed(mgr, source.secret), &rotator.CertRotator{
@@ -48,7 +45,7 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 		},
 		FieldOwner:            fieldOwner,
 		RequireLeaderElection: true,
-		// The rotator closes this; readiness is judged by a real handshake.
+		// The rotator closes this channel. Readiness does not depend on it but on a real handshake.
 		IsReady:        make(chan struct{}),
 		ControllerName: o.ControllerName,
 	})
@@ -58,7 +55,7 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	return nil
 }
 
-// narrowedManager is the manager as the rotator sees it.
+// narrowedManager is the manager that the rotator gets.
 type narrowedManager struct {
 	manager.Manager
 	config *rest.Config
@@ -66,8 +63,8 @@ type narrowedManager struct {
 
 func (m narrowedManager) GetConfig() *rest.Config { return m.config }
 
-// narrowed makes the rotator's own cache list and watch one Secret, where it
-// asks for all of the namespace. RBAC then grants that one by name and no other.
+// narrowed restricts the rotator's own cache to one Secret. Without it the cache would list the
+// whole namespace. With it RBAC can grant that one Secret by name.
 func narrowed(mgr manager.Manager, secret types.NamespacedName) manager.Manager {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -91,7 +88,7 @@ func (o oneSecret) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || req.URL.Path != o.path {
 		return o.next.RoundTrip(req)
 	}
-	// A RoundTripper must leave the request it was given as it is.
+	// A RoundTripper must not modify the request.
 	req = req.Clone(req.Context())
 	query := req.URL.Query()
 	query.Set("fieldSelector", o.selector)

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// runnables records what is added to a manager.
+// runnables records the runnables that are added to a manager.
 type runnables struct {
 	manager.Manager
 	added []manager.Runnable
@@ -20,11 +20,12 @@ func (r *runnables) Add(runnable manager.Runnable) error {
 }
 
 // Two replicas that rotate at once overwrite each other's CA.
-func TestAddRotatorRunsNothingOnAStandby(t *testing.T) {
+func TestAddRotator_runs_nothing_on_standby(t *testing.T) {
 	mgr, source := newManager(t, newCluster(t, &corev1.Secret{}))
 	recorded := &runnables{Manager: mgr}
 	if err := AddRotator(recorded, source, RotatorOptions{
-		Service: "webhooks", Validating: "validating", Mutating: "mutating", ControllerName: fmt.Sprintf("standby-%d", runs.Add(1)),
+		Service: "webhooks", Validating: "validating", Mutating: "mutating",
+		ControllerName: fmt.Sprintf("standby-%d", runs.Add(1)),
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ var (
 	_ manager.LeaderElectionRunnable = (*Source)(nil)
 )
 
-// Source watches one Secret on every replica and holds the certificate in it.
+// Source watches one Secret on every replica and caches its certificate.
 type Source struct {
 	secret  types.NamespacedName
 	signDir string
@@ -32,10 +32,9 @@ type Source struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// NewSource returns a Source for tls.crt and tls.key of the named Secret. It
-// makes a temporary directory, in which it leaves a copy of tls.crt once a
-// certificate has been loaded: the sign by which the rotator knows that its work
-// has arrived. The key is never written there. The directory goes with Start.
+// NewSource returns a Source for tls.crt and tls.key of the Secret. It creates a temporary
+// directory. After loading a certificate the Source writes a copy of tls.crt there, which the
+// rotator waits for. It never writes the key. Start removes the directory when it ends.
 func NewSource(secret types.NamespacedName) (*Source, error) {
 	dir, err := os.MkdirTemp("", "serving-certificate-")
 	if err != nil {
@@ -44,9 +43,8 @@ func NewSource(secret types.NamespacedName) (*Source, error) {
 	return &Source{secret: secret, signDir: dir}, nil
 }
 
-// SetupWithManager makes the manager run the Source. The Secret has a cache of
-// its own, so that the rights needed end at this one object and the shared cache
-// never holds a Secret.
+// SetupWithManager adds the Source to the manager. The Secret has a separate cache, so that the
+// operator needs rights on this Secret only, and the shared cache never holds a Secret.
 func (s *Source) SetupWithManager(mgr manager.Manager) error {
 	own, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme:     mgr.GetScheme(),
@@ -69,7 +67,7 @@ func (s *Source) SetupWithManager(mgr manager.Manager) error {
 	return nil
 }
 
-// keepServed drops what is not served, the CA's private key first of all.
+// keepServed drops all data except the served pair, in particular the CA's private key.
 func keepServed(object any) (any, error) {
 	if secret, ok := object.(*corev1.Secret); ok {
 		secret.ManagedFields = nil
@@ -81,11 +79,11 @@ func keepServed(object any) (any, error) {
 	return object, nil
 }
 
-// NeedLeaderElection reports false: webhooks answer on the standby too.
+// NeedLeaderElection returns false: webhooks also serve on standbys.
 func (s *Source) NeedLeaderElection() bool { return false }
 
-// Start follows the Secret until ctx is done. The last certificate stays in use
-// after that, for the requests still served during shutdown.
+// Start follows the Secret until ctx is done. After that the last certificate stays in use, for
+// requests during the shutdown.
 func (s *Source) Start(ctx context.Context) (err error) {
 	defer func() {
 		if removeErr := os.RemoveAll(s.signDir); removeErr != nil && err == nil {
@@ -104,7 +102,8 @@ func (s *Source) Start(ctx context.Context) (err error) {
 		}
 		switch fresh, err := s.load(secret); {
 		case err != nil:
-			logger.Error(err, "loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret")
+			logger.Error(err,
+				"loading the serving certificate failed, the previous one stays in use; correct tls.crt and tls.key in the Secret")
 		case fresh != nil:
 			logger.Info("serving a new certificate",
 				"notBefore", fresh.Leaf.NotBefore, "notAfter", fresh.Leaf.NotAfter)
@@ -122,8 +121,8 @@ func (s *Source) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// load puts the Secret's certificate in use and returns it. It returns nil when
-// there is nothing new: the Secret is still empty, or the same pair is in use.
+// load uses the Secret's certificate and returns it. It returns nil if nothing has changed: the
+// Secret is still empty, or the same pair is in use.
 func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
 	certPEM, keyPEM := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 	if len(certPEM) == 0 && len(keyPEM) == 0 {
@@ -133,8 +132,8 @@ func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parsing tls.crt and tls.key: %w", err)
 	}
-	// The sign comes after every successful parse, not only after a new one, so
-	// that a failed write is tried again with the next event.
+	// The copy is written after every successful parse, not only for a new pair, so that a failed
+	// write is retried at the next event.
 	defer s.current.Store(&pair)
 	if err := os.WriteFile(filepath.Join(s.signDir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
 		return nil, fmt.Errorf("leaving the sign for the rotator: %w", err)
@@ -145,8 +144,8 @@ func (s *Source) load(secret *corev1.Secret) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// GetCertificate is for tls.Config. Before the first certificate has arrived it
-// fails, and so does the handshake: a replica that cannot serve is not ready.
+// GetCertificate is for tls.Config. It returns an error until the first certificate is loaded. Then
+// the handshake fails too, and the replica is not ready.
 func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	current := s.current.Load()
 	if current == nil {

@@ -69,7 +69,7 @@ func newSource(t *testing.T) *Source {
 	return source
 }
 
-// handshake dials a server that serves from source and returns what it proved.
+// handshake connects to a server that serves from source, and returns the server's certificate.
 func handshake(t *testing.T, source *Source, trusted *x509.Certificate) (*x509.Certificate, error) {
 	t.Helper()
 	near, far := net.Pipe()
@@ -135,7 +135,7 @@ func TestSourceServesTheCurrentCertificate(t *testing.T) {
 	}
 }
 
-func TestSourceLeavesOnlyThePublicPartBehind(t *testing.T) {
+func TestSource_writes_only_public_part(t *testing.T) {
 	source := newSource(t)
 	dir := source.signDir
 	secret := newAuthority(t).secret(t)
@@ -162,7 +162,7 @@ func TestSourceLeavesOnlyThePublicPartBehind(t *testing.T) {
 	}
 }
 
-func TestSourceKeepsServingWhenTheSecretIsBroken(t *testing.T) {
+func TestSource_serves_previous_certificate_if_Secret_is_broken(t *testing.T) {
 	good := newAuthority(t)
 	other := good.secret(t)
 	cases := map[string]map[string][]byte{
@@ -193,7 +193,7 @@ func TestSourceKeepsServingWhenTheSecretIsBroken(t *testing.T) {
 	}
 }
 
-func TestSourceServesEvenIfTheSignCannotBeLeft(t *testing.T) {
+func TestSource_serves_if_copy_fails(t *testing.T) {
 	authority := newAuthority(t)
 	source := newSource(t)
 	if err := os.Remove(source.signDir); err != nil {
@@ -207,16 +207,16 @@ func TestSourceServesEvenIfTheSignCannotBeLeft(t *testing.T) {
 	}
 }
 
-func TestNewSourceNeedsATemporaryDirectory(t *testing.T) {
+func TestNewSource_needs_temporary_directory(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	if _, err := NewSource(key); err == nil || !strings.Contains(err.Error(), "making the directory") {
 		t.Errorf("NewSource() = %v, want an error about the directory", err)
 	}
 }
 
-// The source serves each new certificate and logs it once. It logs a broken Secret and goes on
-// to serve the certificate before. The cache drops the CA's key, and Start removes its directory.
-func TestSourceFollowsTheSecret(t *testing.T) {
+// The source serves each new certificate and logs it once. It logs a broken Secret and continues to
+// serve the previous certificate. The cache drops the CA's key, and Start removes its directory.
+func TestSource_follows_Secret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, &corev1.Secret{})
 		_, source := newManager(t, c)
@@ -241,8 +241,10 @@ func TestSourceFollowsTheSecret(t *testing.T) {
 		}{
 			{"it is empty", nil, nil, ""},
 			{"it is filled", first, first["tls.crt"], renewed},
-			{"another key of the CA alone", map[string][]byte{"tls.crt": first["tls.crt"], "tls.key": first["tls.key"], "ca.key": second["ca.key"]}, first["tls.crt"], ""},
-			{"the key is of another", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]}, first["tls.crt"], broken},
+			{"another key of the CA alone", map[string][]byte{"tls.crt": first["tls.crt"], "tls.key": first["tls.key"],
+				"ca.key": second["ca.key"]}, first["tls.crt"], ""},
+			{"the key is of another", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]},
+				first["tls.crt"], broken},
 			{"it is whole again", second, second["tls.crt"], renewed},
 		} {
 			written.Reset()
@@ -284,7 +286,7 @@ func TestSourceFollowsTheSecret(t *testing.T) {
 	})
 }
 
-func TestTheCacheForgetsTheKeyOfTheCA(t *testing.T) {
+func TestCacheDropsCAKey(t *testing.T) {
 	secret := newAuthority(t).secret(t)
 	kept, err := keepServed(secret)
 	if err != nil {
@@ -304,7 +306,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func TestTheRotatorSeesOneSecret(t *testing.T) {
+func TestRotatorReadsOneSecret(t *testing.T) {
 	const selected = "fieldSelector=metadata.name%3Dserving"
 	cases := map[string]struct{ method, url, want string }{
 		"List":      {http.MethodGet, "/api/v1/namespaces/test/secrets?limit=500", selected + "&limit=500"},

@@ -1,5 +1,5 @@
-// Package version reports what a program was built from. The Go command stamps it into
-// the binary: a tagged commit gives the version, any other commit a pseudo-version.
+// Package version reports what a program was built from. The Go command stores it in the binary: a
+// tagged commit gives the version, any other commit a pseudo-version.
 package version
 
 import (
@@ -16,7 +16,7 @@ type Info struct {
 	Platform  string // as in linux/amd64
 }
 
-// Get describes the build of the running program.
+// Get returns the build information of the running program.
 func Get() Info {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -26,7 +26,8 @@ func Get() Info {
 }
 
 func from(build *debug.BuildInfo) Info {
-	i := Info{Version: "(devel)", Revision: "unknown", GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	i := Info{Version: "(devel)", Revision: "unknown", GoVersion: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if build.Main.Version != "" {
 		i.Version = build.Main.Version
 	}
@@ -38,7 +39,7 @@ func from(build *debug.BuildInfo) Info {
 	return i
 }
 
-// Line is what `program --version` prints.
+// Line returns the output of `program --version`.
 func (i Info) Line(program string) string {
 	return fmt.Sprintf("%s %s (commit %s, %s, %s)", program, i.Version, i.Revision, i.GoVersion, i.Platform)
 }

@@ -13,11 +13,13 @@ func TestFromBuildInfo(t *testing.T) {
 		want  string
 	}{
 		"TaggedCommit": {
-			debug.BuildInfo{Main: debug.Module{Version: "v0.1.0"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "c3f5a0a"}, {Key: "vcs.modified", Value: "false"}}},
+			debug.BuildInfo{Main: debug.Module{Version: "v0.1.0"},
+				Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "c3f5a0a"}, {Key: "vcs.modified", Value: "false"}}},
 			"manager v0.1.0 (commit c3f5a0a, ",
 		},
 		"ChangedFiles": {
-			debug.BuildInfo{Main: debug.Module{Version: "v0.1.1-0.20261122172319-c3f5a0ab34c5+dirty"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "c3f5a0a"}}},
+			debug.BuildInfo{Main: debug.Module{Version: "v0.1.1-0.20261122172319-c3f5a0ab34c5+dirty"},
+				Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "c3f5a0a"}}},
 			"manager v0.1.1-0.20261122172319-c3f5a0ab34c5+dirty (commit c3f5a0a, ",
 		},
 		"NoCheckout":  {debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "manager (devel) (commit unknown, "},

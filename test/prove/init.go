@@ -147,9 +147,9 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading -manifests: %w", err)
 	}
-	deployment, err := env.TheDeployment(objects)
+	deployment, err := env.TheDeployment(objects, "")
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation", o.manifests, err)
+		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation of one Deployment", o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {

@@ -30,7 +30,8 @@ type ledger struct {
 	options options
 	output  io.Writer
 	clock   clock.PassiveClock
-	total   int // how many there will be
+	total   int // how many there will be; unknown with until
+	until   time.Time
 	sweep   report.Sweep
 }
 
@@ -45,6 +46,12 @@ func (l *ledger) expect(n int) {
 		l.sweep.Began = l.clock.Now()
 	}
 	l.total += n
+}
+
+// expectUntil expects runs for a time. It starts the clock as expect does.
+func (l *ledger) expectUntil(budget time.Duration) {
+	l.expect(0)
+	l.until = l.sweep.Began.Add(budget)
 }
 
 // compared takes a clean run that others are compared with.
@@ -72,8 +79,12 @@ func (l *ledger) add(r ran) error {
 	l.sweep.Outcomes = append(l.sweep.Outcomes, kept.Outcome)
 	l.sweep.Took = l.clock.Since(l.sweep.Began)
 	each := l.sweep.Took / time.Duration(n)
-	fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
-		kept.Took.Seconds(), time.Hour.Seconds()/each.Seconds(), (each * time.Duration(l.total-n)).Round(time.Second))
+	of, left := fmt.Sprintf(" of %d", l.total), each*time.Duration(l.total-n)
+	if !l.until.IsZero() {
+		of, left = "", max(0, l.until.Sub(l.clock.Now()))
+	}
+	fmt.Fprintf(l.output, "plan %d%s: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, of, kept.Result, what,
+		kept.Took.Seconds(), time.Hour.Seconds()/each.Seconds(), left.Round(time.Second))
 	return l.tell(kept)
 }
 
@@ -88,9 +99,16 @@ func (l *ledger) report(r ran, name string) *report.Run {
 		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
+	for _, p := range o.Phases {
+		kept.Phases = append(kept.Phases, report.Phase(p))
+	}
+	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Describe()
+		if r.plan.HasSecond() {
+			kept.Perturbation += "+" + string(r.plan.Second.Perturbation)
+		}
 	}
 	return kept
 }
@@ -110,6 +128,9 @@ func (l *ledger) tell(r *report.Run) error {
 	}
 	for _, rejection := range r.History.Rejections {
 		fmt.Fprintf(l.output, "    rejection: %s\n", rejection)
+	}
+	for _, release := range r.History.Releases {
+		fmt.Fprintf(l.output, "    release: %s\n", release)
 	}
 	if r.Result == invariant.Held && !l.options.keep {
 		return nil

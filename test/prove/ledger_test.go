@@ -145,3 +145,26 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))
 }
+
+// A release of the Lease by the harness is in all that is kept of a run.
+func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
+	g := NewWithT(t)
+	l, said, wait := opened(t, options{})
+	l.expect(1)
+	wait()
+	over := after(t, run.Broken, planID)
+	over.outcome.History.Releases = []history.LeaseRelease{{Replica: "one", Identity: "one_x", ResourceVersion: "9"}}
+	over.outcome.Phases = []run.Phase{{Name: "idle", Took: 3 * time.Second}}
+	g.Expect(l.add(over)).To(Succeed())
+	g.Expect(l.close()).To(MatchError(errFound))
+	release := "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
+	for _, text := range []string{release, "In 1 of 1 runs the harness, not the operator, released the Lease", "| plans          | 3.0  | 20.0 |"} {
+		g.Expect(said.String()).To(ContainSubstring(text))
+	}
+	found, err := report.Find(l.options.dir)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(release))
+	back, err := report.Load(found[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(back.History.Releases).To(Equal(over.outcome.History.Releases))
+}

@@ -4,6 +4,7 @@
 //	prove                               ours, all plans of all scenarios
 //	prove -smoke                        one plan of each perturbation
 //	prove -seed 7 -plan ID              one plan again
+//	prove -pairs 30m                    a second fault in the recovery from a first
 //	prove -explore 30m                  change objects in the ways of their schemas
 //	prove -subject its/subject.yaml     another operator
 //	prove init -subject its ...         writes that file, and its scenarios
@@ -63,7 +64,7 @@ type options struct {
 	smoke, keep           bool
 	clean                 int
 	workers, repeat       int
-	explore               time.Duration
+	explore, pairs        time.Duration
 	change                string
 	match                 *regexp.Regexp
 }
@@ -73,7 +74,7 @@ var away = ":" + string(scenario.Elsewhere) + ":"
 
 // leaves reports whether the operator is to be run in a namespace of another name.
 func (o options) leaves() bool {
-	return o.clean == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) && o.match.MatchString(away)
+	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) && o.match.MatchString(away)
 }
 
 func parse(args []string, output io.Writer) (o options, err error) {
@@ -91,6 +92,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.IntVar(&o.workers, "workers", 3, "Run so many plans side by side, each on a control plane of its own.")
 	flags.IntVar(&o.repeat, "repeat", 1, "Run each plan this often, to see whether it gives the same each time.")
 	flags.DurationVar(&o.explore, "explore", 0, "For this long, change the objects of the scenarios in all ways that their schema has, in place of plans.")
+	flags.DurationVar(&o.pairs, "pairs", 0, "For this long, try second faults in the recoveries from crashes and stale starts, in place of plans.")
 	flags.StringVar(&o.change, "change", "", "With -explore: the kind and the changes to make, and no others.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
@@ -100,6 +102,12 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	}
 	if o.workers < 1 || o.repeat < 1 {
 		return o, fmt.Errorf("reading the arguments: -workers=%d and -repeat=%d have to be at least 1", o.workers, o.repeat)
+	}
+	if o.pairs > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.repeat > 1 || o.explore > 0) {
+		return o, errors.New("reading the arguments: -pairs excludes -smoke, -clean, -plan, -repeat and -explore")
+	}
+	if o.pairs < 0 {
+		return o, fmt.Errorf("reading the arguments: -pairs=%s is no time to use", o.pairs)
 	}
 	if o.change != "" && o.explore <= 0 {
 		return o, fmt.Errorf("reading the arguments: -change=%q needs -explore", o.change)
@@ -125,6 +133,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	for _, note := range s.Notes {
 		fmt.Fprintln(output, note)
 	}
+	output = reportCompanions(s, output)
 	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
 	if err != nil {
 		return err

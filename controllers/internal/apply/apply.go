@@ -1,9 +1,9 @@
-// Package apply writes children by server-side apply such that nothing is ever
-// changed that was not seen first: what is to be created must not exist, what
-// is to be changed must still be the object, at the version, that was judged.
+// Package apply writes children by server-side apply, and never changes an object that the operator
+// has not read before. An object to create must not exist. An object to update must still have the
+// UID and the version that the decision was based on.
 //
-// Force is safe under these preconditions, and only under them: ownership was
-// decided on exactly the object that the API server is about to change.
+// Forced ownership of fields is safe only under these preconditions: the decision about the
+// ownership was made on exactly the version that the API server changes.
 package apply
 
 import (
@@ -22,14 +22,13 @@ import (
 // FieldOwner is the field manager of every write of the operator.
 const FieldOwner = client.FieldOwner("leasehold")
 
-// absent is a resourceVersion that no stored object can have: etcd gives
-// revision 1 to the empty store. An apply that carries it succeeds only where
-// there is no object yet; where there is one the API server answers Conflict.
-// Server-side apply has no other way to say "must not exist".
+// absent is a resourceVersion that no stored object can have, because etcd gives revision 1 to the
+// empty store. An apply with it succeeds only if no object exists; otherwise the API server
+// responds with Conflict. Server-side apply has no other precondition for "must not exist".
 const absent = "1"
 
-// otherUID is in the message of the Conflict that a failed UID precondition gives. The
-// API server has no other sign for it.
+// otherUID is a part of the Conflict's message after a failed UID precondition. The API server
+// reports it in no other way.
 const otherUID = "Precondition failed: UID in precondition: "
 
 // Configuration is an apply configuration of a kind with metadata.
@@ -39,39 +38,36 @@ type Configuration[T any] interface {
 	WithResourceVersion(string) T
 }
 
-// Create applies desired as a new object. It returns a Conflict error when an
-// object of that name exists, whoever made it, and leaves that one untouched.
-// On success desired holds what the API server stored.
+// Create applies desired as a new object. If an object with the name exists, Create returns a
+// Conflict error and does not change the object. On success desired has the stored content.
 func Create[T Configuration[T]](ctx context.Context, c client.Client, desired T) error {
 	return c.Apply(ctx, desired.WithResourceVersion(absent), FieldOwner, client.ForceOwnership)
 }
 
-// TryCreate reports by its error whether the API server would refuse to create o. The
-// request is a dry run and changes nothing. o has a generateName, so that an object of
-// its name is no obstacle.
+// TryCreate returns an error if the API server would reject the creation of o. The request is a dry
+// run. o has a generateName, so an existing object does not block it.
 func TryCreate(ctx context.Context, c client.Client, o client.Object) error {
 	return c.Create(ctx, o, client.DryRunAll, FieldOwner)
 }
 
-// Update applies desired over live. It returns a Conflict error when the stored
-// object is no longer live, by UID or by version, and changes nothing then.
+// Update applies desired over live. If the stored object has another UID or version than live,
+// Update returns a Conflict error and changes nothing.
 func Update[T Configuration[T]](ctx context.Context, c client.Client, live metav1.Object, desired T) error {
 	desired = desired.WithUID(live.GetUID()).WithResourceVersion(live.GetResourceVersion())
 	return c.Apply(ctx, desired, FieldOwner, client.ForceOwnership)
 }
 
-// Patch writes what changed differs in from base, for what apply cannot say:
-// that a field is to go, whoever set it. It returns a Conflict error when the
-// stored object is no longer at base's version. changed becomes what is stored.
+// Patch writes the difference between base and changed. It can remove a field that another manager
+// owns, which an apply cannot. It returns a Conflict error if the stored object is no longer at
+// base's version. On success changed has the stored content.
 func Patch(ctx context.Context, c client.Client, changed, base client.Object) error {
 	return c.Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
 }
 
-// PatchStatus replaces base's status by that of changed, and compares nothing but the
-// UID and the status: an edit of the spec or of a label refuses no report, as a status
-// states which generation it is about. It returns a Conflict error when the stored
-// object is another one or has another status. changed becomes what is stored, and its
-// spec may then be newer than base's.
+// PatchStatus replaces base's status with that of changed. Its preconditions are only the UID and
+// the status: a status names its generation, so an edit of the spec or of a label does not
+// invalidate it. It returns a Conflict error if the stored object has another UID or another
+// status. On success changed has the stored content, whose spec may be newer than base's.
 func PatchStatus(ctx context.Context, c client.Client, changed, base client.Object) error {
 	swap, err := statusSwap(changed, base)
 	if err != nil {
@@ -81,16 +77,17 @@ func PatchStatus(ctx context.Context, c client.Client, changed, base client.Obje
 	if !apierrors.IsInvalid(err) {
 		return err
 	}
-	// The API server reports a failed comparison as Invalid, and not which one failed. A
-	// stored status may also differ in what our types cannot show: fields that a newer
-	// release has written. The version then decides, and a merge patch keeps such fields.
+	// The API server reports a failed test as Invalid, and not which one failed. The stored status
+	// may also differ in fields that this release's types do not have, written by a newer release.
+	// So the version decides, and a merge patch keeps such fields.
 	return PatchStatusUnchanged(ctx, c, changed, base)
 }
 
-// PatchStatusUnchanged is PatchStatus for what is recorded before an action that cannot be
-// undone. It returns a Conflict error when the stored object is no longer at base's version.
+// PatchStatusUnchanged replaces the status before an action that cannot be undone. It returns a
+// Conflict error if the stored object is no longer at base's version.
 func PatchStatusUnchanged(ctx context.Context, c client.Client, changed, base client.Object) error {
-	return c.Status().Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
+	return c.Status().
+		Patch(ctx, changed, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}), FieldOwner)
 }
 
 // operation is one operation of a JSON patch.
@@ -100,8 +97,8 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// statusSwap is the JSON patch that replaces base's status by that of changed, if
-// the stored object has base's UID and status.
+// statusSwap returns the JSON patch that replaces base's status with that of changed, if the stored
+// object has base's UID and status.
 func statusSwap(changed, base client.Object) ([]byte, error) {
 	before, err := statusOf(base)
 	if err != nil {
@@ -122,8 +119,8 @@ func statusSwap(changed, base client.Object) ([]byte, error) {
 	return swap, nil
 }
 
-// statusOf returns the status of an object in JSON, null if there is none. A comparison
-// with null succeeds where the API server has stored no status.
+// statusOf returns the status of an object in JSON, null if there is none. A test for null succeeds
+// if the API server has stored no status.
 func statusOf(o client.Object) (json.RawMessage, error) {
 	encoded, err := json.Marshal(o)
 	if err != nil {
@@ -138,24 +135,24 @@ func statusOf(o client.Object) (json.RawMessage, error) {
 	return fields.Status, nil
 }
 
-// Delete deletes live, and only it: an object that was made anew under the same
-// name is left alone. An object that is gone already is a success.
+// Delete deletes live. It does not delete an object that was created again with the same name. A
+// missing object is a success.
 func Delete(ctx context.Context, c client.Client, live client.Object) error {
 	uid := live.GetUID()
-	return gone(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
+	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
 }
 
-// DeleteUnchanged is Delete for an object that may belong to another owner since it was
-// judged. It returns a Conflict error when the stored object is no longer at live's version.
+// DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a
+// Conflict error if the stored object is no longer at live's version.
 func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	return gone(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
 }
 
-// gone turns the errors of a delete that mean that the object is gone into none.
-func gone(err error) error {
-	// Another UID under the name means that live itself is gone. Any other conflict means
-	// that the object may still be there.
+// ignoreDeleted returns nil for errors of a deletion that mean that the object does not exist.
+func ignoreDeleted(err error) error {
+	// Another UID means that live itself does not exist any more. After any other conflict the
+	// object may still exist.
 	if apierrors.IsConflict(err) && strings.Contains(err.Error(), otherUID) {
 		return nil
 	}

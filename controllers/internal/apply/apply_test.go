@@ -22,8 +22,8 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// sent is what reached the API server. What the server makes of it is pinned by
-// an integration spec: "Server-side apply".
+// sent is a request that reached the API server. The integration spec "Server-side apply" tests how
+// the server handles it.
 type sent struct {
 	ResourceVersion string
 	UID             types.UID
@@ -46,7 +46,7 @@ func recording(t *testing.T, into *sent) client.Client {
 	}).Build()
 }
 
-func TestWritesCarryTheirPreconditions(t *testing.T) {
+func TestWritesHavePreconditions(t *testing.T) {
 	var got sent
 	c := recording(t, &got)
 	if err := Create(t.Context(), c, corev1ac.Namespace("a")); err != nil {
@@ -64,20 +64,22 @@ func TestWritesCarryTheirPreconditions(t *testing.T) {
 	}
 }
 
-func TestDeleteIsOfThisObjectOnly(t *testing.T) {
+func TestDelete_only_this_object(t *testing.T) {
 	resource := schema.GroupResource{Resource: "namespaces"}
 	boom := errors.New("boom")
 	otherObject := errors.New("Precondition failed: UID in precondition: u, UID in object meta: v")
-	changed := apierrors.NewConflict(resource, "a", errors.New("the object has been modified; please apply your changes to the latest version"))
+	changed := apierrors.NewConflict(resource, "a",
+		errors.New("the object has been modified; please apply your changes to the latest version"))
 	for reason, tc := range map[string]struct {
 		answer, want error
 	}{
-		"deleted":                            {nil, nil},
-		"gone already":                       {apierrors.NewNotFound(resource, "a"), nil},
-		"made anew under the same name":      {apierrors.NewConflict(resource, "a", otherObject), nil},
-		"another conflict":                   {changed, changed},
-		"refused":                            {boom, boom},
-		"forbidden is not taken for success": {apierrors.NewForbidden(resource, "a", boom), apierrors.NewForbidden(resource, "a", boom)},
+		"deleted":                          {nil, nil},
+		"already deleted":                  {apierrors.NewNotFound(resource, "a"), nil},
+		"created again with the same name": {apierrors.NewConflict(resource, "a", otherObject), nil},
+		"another conflict":                 {changed, changed},
+		"refused":                          {boom, boom},
+		"forbidden is an error": {apierrors.NewForbidden(resource, "a", boom),
+			apierrors.NewForbidden(resource, "a", boom)},
 	} {
 		var uid types.UID
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
@@ -96,23 +98,27 @@ func TestDeleteIsOfThisObjectOnly(t *testing.T) {
 	}
 }
 
-func TestDeleteUnchangedIsOfThisVersionOnly(t *testing.T) {
+func TestDeleteUnchanged_only_this_version(t *testing.T) {
 	var got metav1.Preconditions
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, "a", errors.New("Precondition failed: ResourceVersion in precondition: 7"))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, "a",
+		errors.New("Precondition failed: ResourceVersion in precondition: 7"))
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
 			got = *(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions
 			return conflict
 		},
 	}).Build()
-	err := DeleteUnchanged(t.Context(), c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}})
-	if !apierrors.IsConflict(err) || got.UID == nil || *got.UID != "u" || got.ResourceVersion == nil || *got.ResourceVersion != "7" {
+	err := DeleteUnchanged(t.Context(), c,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}})
+	if !apierrors.IsConflict(err) || got.UID == nil || *got.UID != "u" || got.ResourceVersion == nil ||
+		*got.ResourceVersion != "7" {
 		t.Errorf("got %v under the preconditions %+v, want a Conflict under UID and version", err, got)
 	}
 }
 
-func TestPatchCarriesTheVersionThatWasJudged(t *testing.T) {
-	base := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", Labels: map[string]string{"l": "x"}}}
+func TestPatch_only_base_version(t *testing.T) {
+	base := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7",
+		Labels: map[string]string{"l": "x"}}}
 	changed := base.DeepCopy()
 	changed.Labels = nil
 	var body string
@@ -131,10 +137,10 @@ func TestPatchCarriesTheVersionThatWasJudged(t *testing.T) {
 	}
 }
 
-// tenants is a store with a Tenant that has been reported on once. It answers a JSON patch
-// that fails as the API server does, which an integration spec pins: "A status". bodies are
-// the patches of statuses that it was sent.
-func tenants(t *testing.T, bodies *[]string) client.Client {
+// tenantStore returns a store with a Tenant that has a status. Its response to a failed JSON patch
+// is that of the API server, which the integration spec "A status" tests. bodies receives the
+// status patches.
+func tenantStore(t *testing.T, bodies *[]string) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1beta1.AddToScheme(scheme); err != nil {
@@ -144,31 +150,35 @@ func tenants(t *testing.T, bodies *[]string) client.Client {
 		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Generation: 1, Labels: map[string]string{"l": "x"}},
 		Status:     v1beta1.TenantStatus{ObservedGeneration: 1},
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			data, err := p.Data(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			*bodies = append(*bodies, string(data))
-			err = c.SubResource(sub).Patch(ctx, o, p, opts...)
-			if err != nil && p.Type() == types.JSONPatchType {
-				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
-			}
-			return err
-		},
-	}).Build()
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).WithStatusSubresource(stored).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
+				data, err := p.Data(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				*bodies = append(*bodies, string(data))
+				err = c.SubResource(sub).Patch(ctx, o, p, opts...)
+				if err != nil && p.Type() == types.JSONPatchType {
+					return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+						err.Error(), 0, false)
+				}
+				return err
+			},
+		}).Build()
 }
 
-func TestPatchStatusComparesTheStatusAlone(t *testing.T) {
+func TestPatchStatus_compares_only_status(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// meanwhile changes what is stored after base was read.
+		// meanwhile changes the stored object after base was read.
 		meanwhile func(*v1beta1.Tenant)
 		conflicts bool
 	}{
-		"nothing":      {func(*v1beta1.Tenant) {}, false},
-		"a label":      {func(o *v1beta1.Tenant) { o.Labels["l"] = "y" }, false},
-		"the spec":     {func(o *v1beta1.Tenant) { o.Generation, o.Spec.Namespaces = 2, []v1beta1.NamespaceSuffix{"dev"} }, false},
+		"nothing": {func(*v1beta1.Tenant) {}, false},
+		"a label": {func(o *v1beta1.Tenant) { o.Labels["l"] = "y" }, false},
+		"the spec": {func(o *v1beta1.Tenant) { o.Generation, o.Spec.Namespaces = 2, []v1beta1.NamespaceSuffix{"dev"} },
+			false},
 		"a finalizer":  {func(o *v1beta1.Tenant) { o.Finalizers = []string{"example.com/theirs"} }, false},
 		"the status":   {func(o *v1beta1.Tenant) { o.Status.ObservedGeneration = 2 }, true},
 		"other status": {func(o *v1beta1.Tenant) { o.Status.Namespaces = []v1beta1.TenantNamespace{{Name: "a-dev"}} }, true},
@@ -176,7 +186,7 @@ func TestPatchStatusComparesTheStatusAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var bodies []string
-			c := tenants(t, &bodies)
+			c := tenantStore(t, &bodies)
 			base := read(t, c)
 			now := read(t, c)
 			tc.meanwhile(now)
@@ -199,11 +209,13 @@ func TestPatchStatusComparesTheStatusAlone(t *testing.T) {
 				want.Status.ObservedGeneration = 7
 			}
 			got := read(t, c)
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion"), cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion"),
+				cmpopts.IgnoreTypes(metav1.TypeMeta{})); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}
 			if !tc.conflicts && (changed.ResourceVersion != got.ResourceVersion || len(bodies) != 1) {
-				t.Errorf("version %s after %v, want what is stored, %s, after one request", changed.ResourceVersion, bodies, got.ResourceVersion)
+				t.Errorf("version %s after %v, want what is stored, %s, after one request", changed.ResourceVersion, bodies,
+					got.ResourceVersion)
 			}
 		})
 	}
@@ -218,9 +230,9 @@ func read(t *testing.T, c client.Client) *v1beta1.Tenant {
 	return o
 }
 
-func TestPatchStatusIsOfThisObjectOnly(t *testing.T) {
+func TestPatchStatus_only_this_object(t *testing.T) {
 	var bodies []string
-	c := tenants(t, &bodies)
+	c := tenantStore(t, &bodies)
 	base := read(t, c)
 	again := read(t, c)
 	if err := c.Delete(t.Context(), base.DeepCopy()); err != nil {
@@ -240,19 +252,22 @@ func TestPatchStatusIsOfThisObjectOnly(t *testing.T) {
 	}
 }
 
-// A newer release wrote a field that our types do not have. The comparison then always
-// fails, and the version of the object decides.
-func TestPatchStatusKeepsWhatOurTypesDoNotShow(t *testing.T) {
+// If a newer release has written a field that this release's types do not have, the test of the
+// status always fails, and the version of the object decides.
+func TestPatchStatus_keeps_unknown_fields(t *testing.T) {
 	base := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}}
 	changed := base.DeepCopy()
 	changed.Status.ObservedGeneration = 1
 	var got []string
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			data, err := p.Data(o)
-			got = append(got, sub, string(p.Type()), string(data), (&client.SubResourcePatchOptions{}).ApplyOptions(opts).FieldManager)
+			got = append(got, sub, string(p.Type()), string(data),
+				(&client.SubResourcePatchOptions{}).ApplyOptions(opts).FieldManager)
 			if p.Type() == types.JSONPatchType {
-				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /status failed", 0, false)
+				return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "",
+					"testing value /status failed", 0, false)
 			}
 			return err
 		},
@@ -264,22 +279,25 @@ func TestPatchStatusKeepsWhatOurTypesDoNotShow(t *testing.T) {
 		"status", "application/json-patch+json",
 		`[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/status","value":null},{"op":"add","path":"/status","value":{"observedGeneration":1}}]`,
 		"leasehold",
-		"status", "application/merge-patch+json", `{"metadata":{"resourceVersion":"7"},"status":{"observedGeneration":1}}`, "leasehold",
+		"status", "application/merge-patch+json",
+		`{"metadata":{"resourceVersion":"7"},"status":{"observedGeneration":1}}`, "leasehold",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 }
 
-func TestPatchStatusTriesNothingElseAfterOtherErrors(t *testing.T) {
+func TestPatchStatus_returns_other_errors(t *testing.T) {
 	resource := schema.GroupResource{Resource: "tenants"}
 	for _, want := range []error{
-		nil, errors.New("boom"), apierrors.NewNotFound(resource, "a"), apierrors.NewConflict(resource, "a", errors.New("changed")),
+		nil, errors.New("boom"), apierrors.NewNotFound(resource, "a"),
+		apierrors.NewConflict(resource, "a", errors.New("changed")),
 		apierrors.NewForbidden(resource, "a", errors.New("no right")), apierrors.NewInternalError(errors.New("etcd")),
 	} {
 		tried := 0
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+				...client.SubResourcePatchOption) error {
 				tried++
 				return want
 			},
@@ -291,9 +309,9 @@ func TestPatchStatusTriesNothingElseAfterOtherErrors(t *testing.T) {
 	}
 }
 
-func TestPatchStatusUnchangedIsOfThisVersionOnly(t *testing.T) {
+func TestPatchStatusUnchanged_only_base_version(t *testing.T) {
 	var bodies []string
-	c := tenants(t, &bodies)
+	c := tenantStore(t, &bodies)
 	base, now := read(t, c), read(t, c)
 	now.Labels["l"] = "y"
 	if err := c.Update(t.Context(), now); err != nil {

@@ -1,9 +1,8 @@
-// Package denial classifies the requests that the API server refused for a
-// reason that no retry cures by itself: a missing right, an admission policy or
-// webhook, or a used up quota.
+// Package denial classifies requests that the API server denied for a reason that a retry does not
+// resolve: a missing right, an admission policy or webhook, or an exceeded quota.
 //
-// All of them can have the code 403, and a policy or webhook chooses its own
-// code. The message and the causes of the answer tell them apart.
+// All of them can have the code 403, and a policy or webhook chooses its own code. So the message
+// and the causes of the response decide.
 package denial
 
 import (
@@ -18,34 +17,35 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Kind is what refused a request.
+// Kind is what denied a request.
 type Kind int
 
 const (
-	// None is an error that is no denial.
+	// None means that the error is no denial.
 	None Kind = iota
 	// RBAC is the authorizer.
 	RBAC
-	// Grant is the check of bindings: one would grant more than its writer holds, without the right bind.
+	// Grant is the escalation check of role bindings: without the verb bind, a binding must not
+	// grant more rights than its writer has.
 	Grant
 	// Policy is a ValidatingAdmissionPolicy.
 	Policy
 	// Webhook is an admission webhook.
 	Webhook
-	// Quota is a ResourceQuota that is used up, or does not allow the request as it is.
+	// Quota is a ResourceQuota that is exceeded, or that does not allow such a request.
 	Quota
 	// Admission is an admission plugin of the API server.
 	Admission
 )
 
-// Denial is what the answer of the API server says about a refusal.
+// Denial describes a denied request.
 type Denial struct {
 	Kind Kind
-	// By is the name of the policy, webhook or quota; "" where there is none.
+	// By is the name of the policy, webhook or quota; "" if there is none.
 	By string
 }
 
-// The texts are anchored: what follows can repeat words of the request.
+// The patterns are anchored, because the rest of a message can repeat parts of the request.
 var (
 	policyText  = regexp.MustCompile(`^ValidatingAdmissionPolicy '([^']+)' .*denied request`)
 	webhookText = regexp.MustCompile(`^admission webhook "([^"]+)" denied the request`)
@@ -56,7 +56,7 @@ var (
 		`cannot set (?:an ownerRef on a resource you can't delete|blockOwnerDeletion if ))`)
 )
 
-// Of returns what refused the request that ended with err.
+// Of returns the Denial of err.
 func Of(err error) Denial {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -90,7 +90,7 @@ func Of(err error) Denial {
 	}
 }
 
-// Reason returns the reason of the API for the denial, "" if there is none.
+// Reason returns the condition reason for the denial, "" if it is none.
 func (d Denial) Reason() string {
 	switch d.Kind {
 	case RBAC, Grant:
@@ -104,8 +104,8 @@ func (d Denial) Reason() string {
 	}
 }
 
-// policyOf returns the name of the policy in the causes of an answer. Only the
-// API server writes causes of this form.
+// policyOf returns the name of the policy in the causes of a response. Only the API server writes
+// causes of this form.
 func policyOf(details *metav1.StatusDetails) (string, bool) {
 	if details == nil {
 		return "", false

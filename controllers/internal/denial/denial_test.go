@@ -16,21 +16,22 @@ import (
 
 var bindings = schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}
 
-// forbidden is an answer as the API server gives it to a request about a RoleBinding.
+// forbidden returns the API server's response to a denied request for a RoleBinding.
 func forbidden(text string, causes ...metav1.StatusCause) error {
 	err := apierrors.NewForbidden(bindings, "leasehold:tenant-admin", errors.New(text))
 	err.ErrStatus.Details.Causes = causes
 	return err
 }
 
-// byPolicy is the answer of a ValidatingAdmissionPolicy with that code.
+// byPolicy returns the response of a ValidatingAdmissionPolicy with this code.
 func byPolicy(code int32, policy, text string) error {
 	message := fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", policy, policy, text)
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code,
-		Message: `namespaces "a" is forbidden: ` + message, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}}}
+		Message: `namespaces "a" is forbidden: ` + message,
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}}}
 }
 
-// byWebhook is the answer of an admission webhook with that code.
+// byWebhook returns the response of an admission webhook with this code.
 func byWebhook(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
@@ -38,38 +39,59 @@ func byWebhook(code int32, message string) error {
 func TestOf(t *testing.T) {
 	const (
 		rbac, admission, quota = v1beta1.ReasonRBACForbidden, v1beta1.ReasonAdmissionDenied, v1beta1.ReasonQuotaExceeded
-		exceeded               = "exceeded quota: small, requested: count/configmaps=1, used: count/configmaps=2, limited: count/configmaps=2"
+		exceeded               = "exceeded quota: small, requested: count/configmaps=1, used: count/configmaps=2, " +
+			"limited: count/configmaps=2"
 	)
 	for name, tc := range map[string]struct {
 		err    error
 		want   Denial
 		reason string
 	}{
-		"authorizer":      {forbidden(`User "op" cannot create resource "rolebindings" in API group "x" in the namespace "a"`), Denial{RBAC, ""}, rbac},
-		"cluster scope":   {forbidden(`User "op" cannot list resource "x" in API group "" at the cluster scope: RBAC: clusterrole "y" not found`), Denial{RBAC, ""}, rbac},
-		"escalation":      {forbidden("user \"op\" (groups=[\"a\" \"b\"]) is attempting to grant RBAC permissions not currently held:\n{...}"), Denial{Grant, ""}, rbac},
-		"owner reference": {forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>"), Denial{RBAC, ""}, rbac},
-		"owner":           {forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"), Denial{RBAC, ""}, rbac},
-		"wrapped":         {fmt.Errorf("creating: %w", forbidden(`User "op" cannot create`+" resource")), Denial{RBAC, ""}, rbac},
+		"authorizer": {forbidden(
+			`User "op" cannot create resource "rolebindings" in API group "x" in the namespace "a"`), Denial{RBAC, ""}, rbac},
+		"cluster scope": {forbidden(
+			`User "op" cannot list resource "x" in API group "" at the cluster scope: RBAC: clusterrole "y" not found`),
+			Denial{RBAC, ""}, rbac},
+		"escalation": {forbidden("user \"op\" (groups=[\"a\" \"b\"]) is attempting to grant RBAC permissions not " +
+			"currently held:\n{...}"), Denial{Grant, ""}, rbac},
+		"owner reference": {forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't " +
+			"set finalizers on: , <nil>"), Denial{RBAC, ""}, rbac},
+		"owner": {forbidden("cannot set an ownerRef on a resource you can't delete: , <nil>"),
+			Denial{RBAC, ""}, rbac},
+		"wrapped": {fmt.Errorf("creating: %w", forbidden(`User "op" cannot create`+" resource")),
+			Denial{RBAC, ""}, rbac},
 
-		"policy, 403":            {byPolicy(http.StatusForbidden, "limits.example.com", "no"), Denial{Policy, "limits.example.com"}, admission},
-		"policy, default reason": {byPolicy(http.StatusUnprocessableEntity, "limits.example.com", "no"), Denial{Policy, "limits.example.com"}, admission},
-		"policy quoting RBAC":    {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`), Denial{Policy, "p"}, admission},
-		"webhook, 403":           {byWebhook(http.StatusForbidden, `admission webhook "w.example.com" denied the request: no`), Denial{Webhook, "w.example.com"}, admission},
-		"webhook, 400":           {byWebhook(http.StatusBadRequest, `admission webhook "w.example.com" denied the request without explanation`), Denial{Webhook, "w.example.com"}, admission},
-		"webhook quoting quota":  {byWebhook(http.StatusForbidden, `admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Denial{Webhook, "w"}, admission},
-		"plugin":                 {forbidden(`violates PodSecurity "restricted:latest"`), Denial{Admission, ""}, admission},
+		"policy, 403": {byPolicy(http.StatusForbidden, "limits.example.com", "no"),
+			Denial{Policy, "limits.example.com"}, admission},
+		"policy, default reason": {byPolicy(http.StatusUnprocessableEntity, "limits.example.com", "no"),
+			Denial{Policy, "limits.example.com"}, admission},
+		"policy quoting RBAC": {byPolicy(http.StatusForbidden, "p", `User "op" cannot create`),
+			Denial{Policy, "p"}, admission},
+		"webhook, 403": {byWebhook(http.StatusForbidden,
+			`admission webhook "w.example.com" denied the request: no`), Denial{Webhook, "w.example.com"}, admission},
+		"webhook, 400": {byWebhook(http.StatusBadRequest,
+			`admission webhook "w.example.com" denied the request without explanation`),
+			Denial{Webhook, "w.example.com"}, admission},
+		"webhook quoting quota": {byWebhook(http.StatusForbidden,
+			`admission webhook "w" denied the request: x is forbidden: exceeded quota: q,`), Denial{Webhook, "w"}, admission},
+		"plugin": {forbidden(`violates PodSecurity "restricted:latest"`), Denial{Admission, ""}, admission},
 
-		"quota":                       {forbidden(exceeded), Denial{Quota, "small"}, quota},
-		"quota that needs values":     {forbidden("failed quota: small: must specify cpu"), Denial{Quota, "small"}, quota},
-		"quota not yet counted":       {forbidden("status unknown for quota: small, resources: pods"), Denial{Quota, "small"}, quota},
-		"no quota where one must be":  {forbidden("insufficient quota to consume: pods"), Denial{Quota, ""}, quota},
-		"plugin quoting a quota":      {forbidden("labels: insufficient quota to consume: pods"), Denial{Admission, ""}, admission},
-		"RBAC quoting a quota":        {forbidden(`User "exceeded quota: small," cannot create resource`), Denial{RBAC, ""}, rbac},
-		"namespace on its way out":    {forbidden("unable to create new content", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Denial{}, ""},
-		"conflict":                    {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Denial{}, ""},
-		"invalid, quoting a policy":   {apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, "ValidatingAdmissionPolicy 'p' denied request", nil), Denial{}, ""},
-		"unreachable webhook":         {apierrors.NewInternalError(errors.New(`failed calling webhook "w": no endpoints`)), Denial{}, ""},
+		"quota":                   {forbidden(exceeded), Denial{Quota, "small"}, quota},
+		"quota that needs values": {forbidden("failed quota: small: must specify cpu"), Denial{Quota, "small"}, quota},
+		"quota not yet counted": {forbidden("status unknown for quota: small, resources: pods"),
+			Denial{Quota, "small"}, quota},
+		"no quota where one must be": {forbidden("insufficient quota to consume: pods"), Denial{Quota, ""}, quota},
+		"plugin quoting a quota": {forbidden("labels: insufficient quota to consume: pods"),
+			Denial{Admission, ""}, admission},
+		"RBAC quoting a quota": {forbidden(`User "exceeded quota: small," cannot create resource`),
+			Denial{RBAC, ""}, rbac},
+		"namespace on its way out": {forbidden("unable to create new content",
+			metav1.StatusCause{Type: corev1.NamespaceTerminatingCause}), Denial{}, ""},
+		"conflict": {apierrors.NewConflict(bindings, "a", errors.New(exceeded)), Denial{}, ""},
+		"invalid, quoting a policy": {apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"},
+			"ValidatingAdmissionPolicy 'p' denied request", nil), Denial{}, ""},
+		"unreachable webhook": {apierrors.NewInternalError(errors.New(`failed calling webhook "w": no endpoints`)),
+			Denial{}, ""},
 		"no answer of the API server": {errors.New(`User "op" cannot create`), Denial{}, ""},
 		"no error":                    {nil, Denial{}, ""},
 	} {

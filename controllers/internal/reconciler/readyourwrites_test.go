@@ -10,39 +10,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-func at(name, version string) client.Object {
+func objectAt(name, version string) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: version}}
 }
 
 func TestStale(t *testing.T) {
 	var w ReadYourWrites
-	w.Observe(at("a", "99"))
-	w.Observe(at("a", "100"))
+	w.Observe(objectAt("a", "99"))
+	w.Observe(objectAt("a", "100"))
 	for reason, tc := range map[string]struct {
 		object client.Object
 		want   bool
 	}{
-		"older":                          {at("a", "99"), true},
-		"much older, with fewer digits":  {at("a", "9"), true},
-		"what was written":               {at("a", "100"), false},
-		"newer":                          {at("a", "101"), false},
-		"never written":                  {at("b", "1"), false},
-		"a version that cannot be read ": {at("a", "abc"), false},
+		"older":                          {objectAt("a", "99"), true},
+		"much older, with fewer digits":  {objectAt("a", "9"), true},
+		"what was written":               {objectAt("a", "100"), false},
+		"newer":                          {objectAt("a", "101"), false},
+		"never written":                  {objectAt("b", "1"), false},
+		"a version that cannot be read ": {objectAt("a", "abc"), false},
 	} {
 		if got := w.Stale(tc.object); got != tc.want {
 			t.Errorf("%s: Stale = %v, want %v", reason, got, tc.want)
 		}
 	}
-	w.Forget(client.ObjectKeyFromObject(at("a", "")))
-	if w.Stale(at("a", "1")) {
+	w.Forget(client.ObjectKeyFromObject(objectAt("a", "")))
+	if w.Stale(objectAt("a", "1")) {
 		t.Error("a forgotten object is not stale")
 	}
 }
 
 // The API server answers the write that ends an object with the version from before.
-func TestStaleAfterTheEnd(t *testing.T) {
-	held := at("a", "").(*corev1.ConfigMap)
-	held.UID, held.Finalizers, held.DeletionTimestamp = "first", []string{"example.com/ours", "example.com/theirs"}, new(metav1.Now())
+func TestStale_after_removal_of_last_finalizer(t *testing.T) {
+	held := objectAt("a", "").(*corev1.ConfigMap)
+	held.UID, held.Finalizers, held.DeletionTimestamp = "first", []string{"example.com/ours", "example.com/theirs"},
+		new(metav1.Now())
 	c := fake.NewClientBuilder().WithObjects(held).Build()
 	key := client.ObjectKeyFromObject(held)
 	var w ReadYourWrites
@@ -111,7 +112,8 @@ func TestWritesAreRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !w.Stale(base) || w.Stale(changed) {
-				t.Errorf("stale: %t for the former version and %t for the written one, want true and false", w.Stale(base), w.Stale(changed))
+				t.Errorf("stale: %t for the former version and %t for the written one, want true and false", w.Stale(base),
+					w.Stale(changed))
 			}
 		})
 	}

@@ -1,7 +1,6 @@
-// Package reconciler is the part of a reconcile that is the same for all kinds: what
-// follows when the object is gone, when the cache is older than our own last write, when a
-// write is refused as a Conflict, and when another replica leads. It also spreads the times
-// at which objects come due.
+// Package reconciler implements the part of a reconcile that is the same for all kinds. It handles
+// deleted objects, a cache that is older than the last own write, Conflicts, and denials because
+// another replica leads. It also spreads the times at which objects are due.
 package reconciler
 
 import (
@@ -21,17 +20,18 @@ import (
 )
 
 const (
-	// RetryAfterConflict is the delay after an object changed during its reconcile. The
-	// caches have caught up by then.
+	// RetryAfterConflict is the delay after an object has changed during its reconcile. By then the
+	// caches usually have the change.
 	RetryAfterConflict = 200 * time.Millisecond
-	// RetryWhenStale is the delay while the cache does not show our own last write. It
-	// mostly does after a few milliseconds.
+	// RetryWhenStale is the delay while the cache does not have this process's last write. It
+	// usually arrives within a few milliseconds.
 	RetryWhenStale = 50 * time.Millisecond
 )
 
-// NewQueue makes the work queue of a controller, given its name. It has the type of
+// NewQueue creates the work queue of a controller, given the controller's name. It has the type of
 // controller.Options.NewQueue.
-type NewQueue = func(controller string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+type NewQueue = func(controller string,
+	limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 var errStale = errors.New("the cache is stale")
 
@@ -41,9 +41,9 @@ type object interface {
 	comparable
 }
 
-// Reconcile reads the object with that key into a new one, `into`, and calls reconcile with
-// it, or gone when there is none. It reads from cache, and after a Conflict from live. The
-// callback writes the object through state.
+// Reconcile reads the object with the key into `into`, which must be new, and calls reconcile with
+// it, or gone if it does not exist. It reads from the cache, and after a Conflict from live.
+// reconcile writes the object through state.
 func Reconcile[T object](
 	ctx context.Context, cache, live client.Reader, state *State, key client.ObjectKey, into T,
 	gone func(), reconcile func(context.Context, T) (ctrl.Result, error),
@@ -68,11 +68,12 @@ func Reconcile[T object](
 	state.admitted(key)
 	switch {
 	case apierrors.IsConflict(err):
-		// A Conflict is not a failure: an object changed after it was read, so decide again.
+		// A Conflict is no failure: an object has changed after it was read, so the reconcile runs
+		// again.
 		state.suspectCache(key)
 		return ctrl.Result{RequeueAfter: RetryAfterConflict}, nil
 	case apierrors.IsNotFound(err):
-		// The object itself was deleted during its reconcile.
+		// The object was deleted during its reconcile.
 		return ctrl.Result{}, nil
 	}
 	if err == nil {
@@ -81,9 +82,9 @@ func Reconcile[T object](
 	return result, err
 }
 
-// VerifyUnchanged precedes an action that cannot be undone. It returns a Conflict unless the
-// API server still has the object at the version that was judged. live reads past the cache,
-// into a new one, `into`.
+// VerifyUnchanged is called before an action that cannot be undone. It returns a Conflict unless
+// the API server still has the object at the version of `judged`. It reads from live into `into`,
+// which must be new.
 func VerifyUnchanged[T object](ctx context.Context, live client.Reader, judged, into T) error {
 	now, err := Get(ctx, live, client.ObjectKeyFromObject(judged), into)
 	if err != nil {

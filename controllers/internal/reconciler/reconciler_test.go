@@ -19,21 +19,24 @@ import (
 
 // denial is the answer of the API server where the fence does not let us pass.
 func fenceDenial() error {
-	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a does not hold the Lease"
+	const message = "ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev' with binding 'b' denied request: Pod a " +
+		"does not hold the Lease"
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New(message))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Message: message}}
 	return err
 }
 
 func config(version string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "uid", ResourceVersion: version}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", UID: "uid",
+		ResourceVersion: version}}
 }
 
 func TestReconcile(t *testing.T) {
 	key := types.NamespacedName{Namespace: "n", Name: "a"}
 	wanted := ctrl.Result{RequeueAfter: 7}
 	failure := errors.New("it failed")
-	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a", errors.New(`User "x" cannot patch`))
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "a",
+		errors.New(`User "x" cannot patch`))
 	for name, tc := range map[string]struct {
 		stored     []client.Object
 		wrote      string // version of our own last write
@@ -45,13 +48,17 @@ func TestReconcile(t *testing.T) {
 	}{
 		"a good reconcile": {[]client.Object{config("5")}, "", nil, 1, 0, wanted, nil},
 		"as we wrote it":   {[]client.Object{config("5")}, "5", nil, 1, 0, wanted, nil},
-		"a late cache":     {[]client.Object{config("5")}, "6", nil, 0, 0, ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil},
-		"gone":             {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
-		"somebody faster":  {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1, 0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
-		"gone meanwhile":   {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0, ctrl.Result{}, nil},
-		"somebody leads":   {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", fenceDenial()), 1, 0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
-		"no right":         {[]client.Object{config("5")}, "", forbidden, 1, 0, wanted, forbidden},
-		"a failure":        {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
+		"a late cache": {[]client.Object{config("5")}, "6", nil, 0, 0,
+			ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil},
+		"gone": {nil, "6", nil, 0, 1, ctrl.Result{}, nil},
+		"somebody faster": {[]client.Object{config("5")}, "", apierrors.NewConflict(schema.GroupResource{}, "a", failure), 1,
+			0, ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
+		"gone meanwhile": {[]client.Object{config("5")}, "", apierrors.NewNotFound(schema.GroupResource{}, "a"), 1, 0,
+			ctrl.Result{}, nil},
+		"somebody leads": {[]client.Object{config("5")}, "", fmt.Errorf("writing status: %w", fenceDenial()), 1, 0,
+			ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil},
+		"no right":  {[]client.Object{config("5")}, "", forbidden, 1, 0, wanted, forbidden},
+		"a failure": {[]client.Object{config("5")}, "", failure, 1, 0, wanted, failure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reader := fake.NewClientBuilder().WithObjects(tc.stored...).Build()
@@ -63,7 +70,8 @@ func TestReconcile(t *testing.T) {
 			result, err := Reconcile(t.Context(), reader, reader, &state, key, &corev1.ConfigMap{}, func() { gone++ },
 				func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { reconciles++; return wanted, tc.ends })
 			if reconciles != tc.reconciles || gone != tc.gone || result != tc.result || !errors.Is(err, tc.err) {
-				t.Errorf("%d reconciles, %d times gone, %v, %v, want %d, %d, %v, %v", reconciles, gone, result, err, tc.reconciles, tc.gone, tc.result, tc.err)
+				t.Errorf("%d reconciles, %d times gone, %v, %v, want %d, %d, %v, %v", reconciles, gone, result, err, tc.reconciles,
+					tc.gone, tc.result, tc.err)
 			}
 			if tc.gone > 0 && state.Stale(config("1")) {
 				t.Error("the writes to an object that is gone are remembered")
@@ -83,9 +91,11 @@ func TestVerifyUnchanged(t *testing.T) {
 		"the same":            {config("5"), false},
 		"another version":     {config("4"), true},
 		"another of the name": {other, true},
-		"gone":                {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b", ResourceVersion: "5"}}, true},
+		"gone": {&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "b",
+			ResourceVersion: "5"}}, true},
 	} {
-		if err := VerifyUnchanged(t.Context(), reader, tc.judged, &corev1.ConfigMap{}); apierrors.IsConflict(err) != tc.changed || (err != nil) != tc.changed {
+		if err := VerifyUnchanged(t.Context(), reader, tc.judged,
+			&corev1.ConfigMap{}); apierrors.IsConflict(err) != tc.changed || (err != nil) != tc.changed {
 			t.Errorf("%s: %v, want a conflict: %t", name, err, tc.changed)
 		}
 	}

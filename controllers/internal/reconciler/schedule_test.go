@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestNextDueIsNeverEarlyAndIsStable(t *testing.T) {
+func TestNextDue(t *testing.T) {
 	last := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const period = 10 * time.Minute
 	buckets := map[int]int{}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// versioned is a store with the child at a version; "" is none.
-func versioned(t *testing.T, version string) client.Client {
+// storeWithVersion returns a store with the child at a version; "" means no child.
+func storeWithVersion(t *testing.T, version string) client.Client {
 	t.Helper()
 	b := fake.NewClientBuilder().WithObjects(config("5"))
 	if version != "" {
@@ -26,32 +26,32 @@ func versioned(t *testing.T, version string) client.Client {
 	return b.Build()
 }
 
-// What was refused because the cache is behind is not judged by the cache again,
-// until that has caught up.
-func TestConflictMakesReconcilesReadPastTheCache(t *testing.T) {
+// After a Conflict because of a stale cache, reconciles read live until the cache has caught up.
+func TestConflictCausesLiveReads(t *testing.T) {
 	key, childKey := client.ObjectKey{Namespace: "n", Name: "a"}, client.ObjectKey{Namespace: "n", Name: "child"}
 	conflict, failure := apierrors.NewConflict(schema.GroupResource{}, "child", errStale), errors.New("it failed")
 	var state State
 	for i, step := range []struct {
-		cached, live string // versions of the child; "" is that there is none
+		cached, live string // versions of the child; "" means none
 		ends         error
-		want         string // what the reconcile saw
+		want         string // the version that the reconcile read
 	}{
-		{"", "7", nil, ""},        // the cache is believed
-		{"", "7", conflict, ""},   // and should not have been
-		{"", "7", nil, "7"},       // an object that the cache does not show yet
-		{"6", "7", nil, "7"},      // an older one
-		{"6", "7", conflict, "7"}, // somebody else was faster
-		{"7", "", nil, ""},        // one that has gone
-		{"7", "8", nil, "8"},      // a newer one
-		{"8", "8", failure, "8"},  // the cache has caught up, which a reconcile that failed does not show
-		{"8", "9", nil, "9"},      // so it is not believed yet
-		{"9", "9", nil, "9"},      // it has caught up
-		{"9", "10", nil, "9"},     // so it is believed again
+		{"", "7", nil, ""},        // from the cache
+		{"", "7", conflict, ""},   // from the cache, which is stale
+		{"", "7", nil, "7"},       // not in the cache yet
+		{"6", "7", nil, "7"},      // an older version
+		{"6", "7", conflict, "7"}, // another client has written
+		{"7", "", nil, ""},        // deleted
+		{"7", "8", nil, "8"},      // a newer version
+		{"8", "8", failure, "8"},  // the cache has caught up, but the reconcile failed
+		{"8", "9", nil, "9"},      // so it still reads live
+		{"9", "9", nil, "9"},      // the cache has caught up
+		{"9", "10", nil, "9"},     // so it reads from the cache again
 	} {
-		cache, live := versioned(t, step.cached), versioned(t, step.live)
+		cache, live := storeWithVersion(t, step.cached), storeWithVersion(t, step.live)
 		var saw string
-		_, _ = Reconcile(t.Context(), cache, live, &state, key, &corev1.ConfigMap{}, func() {}, // its result is TestReconcile's
+		// TestReconcile checks the result
+		_, _ = Reconcile(t.Context(), cache, live, &state, key, &corev1.ConfigMap{}, func() {},
 			func(ctx context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
 				var child corev1.ConfigMap
 				err := state.Reader(client.ObjectKeyFromObject(o), cache, live).Get(ctx, childKey, &child)
@@ -67,16 +67,18 @@ func TestConflictMakesReconcilesReadPastTheCache(t *testing.T) {
 	}
 }
 
-// A doubt is about the object itself, too: one that is gone is left alone at once.
-func TestConflictMakesReconcilesReadTheObjectPastTheCache(t *testing.T) {
+// After a Conflict the object itself is read live too: a reconcile of a deleted one ends at once.
+func TestConflictCausesLiveReadOfObject(t *testing.T) {
 	key := client.ObjectKey{Namespace: "n", Name: "a"}
 	late, gone := fake.NewClientBuilder().WithObjects(config("5")).Build(), 0
 	var state State
 	var saw []string
 	for _, live := range []client.Client{
-		fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().Build(),
+		fake.NewClientBuilder().WithObjects(config("7")).Build(), fake.NewClientBuilder().WithObjects(config("7")).Build(),
+		fake.NewClientBuilder().Build(),
 	} {
-		_, _ = Reconcile(t.Context(), late, live, &state, key, &corev1.ConfigMap{}, func() { gone++ }, // its result is TestReconcile's
+		// TestReconcile checks the result
+		_, _ = Reconcile(t.Context(), late, live, &state, key, &corev1.ConfigMap{}, func() { gone++ },
 			func(_ context.Context, o *corev1.ConfigMap) (ctrl.Result, error) {
 				saw = append(saw, o.ResourceVersion)
 				return ctrl.Result{}, apierrors.NewConflict(schema.GroupResource{}, "a", errStale)

@@ -11,33 +11,33 @@ import (
 )
 
 const (
-	// maxQuietDenials is how many reconciles in a row of one object the fence may deny
+	// maxQuietDenials is the number of consecutive reconciles of an object that the fence may deny
 	// before an error is logged: about 5 s. The API server observes a new leader within
-	// milliseconds; a Lease that was deleted is back within a retry period.
+	// milliseconds; a deleted Lease is created again within a retry period.
 	maxQuietDenials = 25
 	// RetryWhenDenied is the interval of retries after that.
 	RetryWhenDenied = 10 * time.Second
 )
 
-// State is what a controller keeps about the objects of its kind between reconciles. The
-// zero State is ready for use, from several goroutines.
+// State is the state that a controller keeps about the objects of its kind between reconciles. The
+// zero State is ready for use, and safe for concurrent use.
 type State struct {
 	ReadYourWrites
 
-	denials    sync.Map // client.ObjectKey -> int: reconciles in a row that the fence denied
+	denials    sync.Map // client.ObjectKey -> int: consecutive reconciles that the fence denied
 	suspicions sync.Map // client.ObjectKey -> *suspicion
 }
 
-// Forget drops the state of an object that is gone.
+// Forget drops the state of a deleted object.
 func (s *State) Forget(key client.ObjectKey) {
 	s.ReadYourWrites.Forget(key)
 	s.denials.Delete(key)
 	s.suspicions.Delete(key)
 }
 
-// denied returns when to retry a reconcile that the fence denied. A denial is not a failure:
-// a former leader is about to exit, and the API server is about to observe a new one. A
-// fence that never opens is misconfigured, which the log reports.
+// denied returns when to retry a reconcile that the fence denied. A denial is usually no failure: a
+// former leader is about to exit, or the API server has not observed the new one yet. A fence that
+// always denies is misconfigured, so it is logged.
 func (s *State) denied(ctx context.Context, key client.ObjectKey, err error) ctrl.Result {
 	count := 1
 	if before, known := s.denials.Load(key); known {
@@ -45,12 +45,15 @@ func (s *State) denied(ctx context.Context, key client.ObjectKey, err error) ctr
 	}
 	s.denials.Store(key, count)
 	if count <= maxQuietDenials {
-		log.FromContext(ctx).V(1).Info("the admission policy leasehold-fence denied a write, trying again", "answer", err.Error())
+		log.FromContext(ctx).V(1).
+			Info("the admission policy leasehold-fence denied a write, trying again", "answer", err.Error())
 		return ctrl.Result{RequeueAfter: RetryAfterConflict}
 	}
 	log.FromContext(ctx).Error(err, "the admission policy leasehold-fence keeps denying the writes of this leader; "+
-		"check that its binding names the Lease of --leader-election-id and that --leader-elect is on. An API server that has seen "+
-		"the deletion of an earlier binding may use an old Lease until it restarts; validationActions: [Audit] in the binding turns the policy off")
+		"check that its binding names the Lease of --leader-election-id and that --leader-elect is on. An API server that "+
+		"has seen "+
+		"the deletion of an earlier binding may use an old Lease until it restarts; validationActions: [Audit] in the "+
+		"binding turns the policy off")
 	return ctrl.Result{RequeueAfter: RetryWhenDenied}
 }
 

@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A fence that opens soon is not spoken of; one that never does is, and no object
-// waits for another's maxQuietDenials.
-func TestDenialsAreQuietForAWhile(t *testing.T) {
+// A denial is logged only if it repeats. Each object has its own count up to maxQuietDenials.
+func TestRepeatedDenialsAreLogged(t *testing.T) {
 	var said []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{}))
 	other := config("5")
@@ -25,7 +24,8 @@ func TestDenialsAreQuietForAWhile(t *testing.T) {
 	var state State
 	run := func(name string, ends error) ctrl.Result {
 		t.Helper()
-		result, err := Reconcile(ctx, reader, reader, &state, types.NamespacedName{Namespace: "n", Name: name}, &corev1.ConfigMap{}, func() {},
+		result, err := Reconcile(ctx, reader, reader, &state, types.NamespacedName{Namespace: "n", Name: name},
+			&corev1.ConfigMap{}, func() {},
 			func(context.Context, *corev1.ConfigMap) (ctrl.Result, error) { return ctrl.Result{}, ends })
 		if err != nil {
 			t.Fatalf("a denial became an error: %v", err)
@@ -49,15 +49,16 @@ func TestDenialsAreQuietForAWhile(t *testing.T) {
 	quiet("a", maxQuietDenials)
 	quiet("b", maxQuietDenials)
 	run("b", nil)
-	quiet("b", maxQuietDenials) // a reconcile that succeeded begins the count anew
+	quiet("b", maxQuietDenials) // a successful reconcile resets the count
 
 	if result := run("a", fenceDenial()); result.RequeueAfter != 10*time.Second {
 		t.Errorf("looked at again after %v, want 10s", result.RequeueAfter)
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "--leader-election-id") || !strings.Contains(said[0], `"error"="configmaps`) || !strings.Contains(said[0], "does not hold the Lease") {
+	if len(said) != 1 || !strings.Contains(said[0], "--leader-election-id") ||
+		!strings.Contains(said[0], `"error"="configmaps`) || !strings.Contains(said[0], "does not hold the Lease") {
 		t.Errorf("said %q, want once what to look at", said)
 	}
 	state.Forget(types.NamespacedName{Namespace: "n", Name: "a"})
 	said = nil
-	quiet("a", maxQuietDenials) // another object of that name
+	quiet("a", maxQuietDenials) // another object with that name
 }

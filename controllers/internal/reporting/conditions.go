@@ -1,4 +1,4 @@
-// Package reporting is how the controllers report to users: conditions, events and metrics.
+// Package reporting has what controllers need to report to users: conditions, events and metrics.
 package reporting
 
 import (
@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// SetCondition puts c, observed at the given generation, among the conditions. The time of
-// its last transition becomes now if its status changes.
+// SetCondition sets c, observed at the given generation, in the list. It sets the time of the last
+// transition to now if the status of the condition changes.
 func SetCondition(list *[]metav1.Condition, generation int64, now time.Time, c metav1.Condition) {
 	c.ObservedGeneration = generation
 	c.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(list, c)
 }
 
-// FindCondition returns the condition of a type, a zero one where there is none.
+// FindCondition returns the condition of a type, or the zero Condition if there is none.
 func FindCondition(list []metav1.Condition, conditionType string) metav1.Condition {
 	if c := meta.FindStatusCondition(list, conditionType); c != nil {
 		return *c
@@ -25,7 +25,7 @@ func FindCondition(list []metav1.Condition, conditionType string) metav1.Conditi
 	return metav1.Condition{}
 }
 
-// Bounded cuts a message to what both a condition and an event can carry.
+// Bounded truncates a message to the length that conditions and events allow.
 func Bounded(message string) string {
 	const maxLength = 900
 	if len(message) <= maxLength {

@@ -19,12 +19,14 @@ type PendingEvent struct {
 
 // Normal returns a PendingEvent of type Normal.
 func Normal(reason, action, format string, args ...any) PendingEvent {
-	return PendingEvent{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
+	return PendingEvent{Type: corev1.EventTypeNormal, Reason: reason, Action: action,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // Warning returns a PendingEvent of type Warning.
 func Warning(reason, action, format string, args ...any) PendingEvent {
-	return PendingEvent{Type: corev1.EventTypeWarning, Reason: reason, Action: action, Message: fmt.Sprintf(format, args...)}
+	return PendingEvent{Type: corev1.EventTypeWarning, Reason: reason, Action: action,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // About returns the event with another related object.

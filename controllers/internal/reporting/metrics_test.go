@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// Two controllers of one process share a metric. Two metrics of one name with other labels are
-// a mistake, and stop the start.
+// Two controllers of one process share a metric. Two metrics with the same name and different
+// labels are an error.
 func TestRegisterMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	options := prometheus.CounterOpts{Name: "made_total", Help: "What was made."}
@@ -22,7 +22,8 @@ func TestRegisterMetric(t *testing.T) {
 		t.Errorf("the same again: %v, the first is shared: %t", err, again == first)
 	}
 	again.Inc()
-	if err := testutil.GatherAndCompare(registry, strings.NewReader("# HELP made_total What was made.\n# TYPE made_total counter\nmade_total 1\n")); err != nil {
+	if err := testutil.GatherAndCompare(registry,
+		strings.NewReader("# HELP made_total What was made.\n# TYPE made_total counter\nmade_total 1\n")); err != nil {
 		t.Error(err)
 	}
 	_, err = RegisterMetric(registry, prometheus.NewCounterVec(options, []string{"by"}))

@@ -1,5 +1,5 @@
-// Package slimcache makes informers whose memory grows with the number of objects, not
-// with their bytes. A transform cuts each object down before the next ones are read.
+// Package slimcache creates informers whose memory grows with the number of objects and not with
+// their size. A transform reduces each object before the next ones are read.
 package slimcache
 
 import (
@@ -14,22 +14,24 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// pageSize is how many objects a list holds in full at once. An object has up to 1.5 MiB.
-// Only servers that do not stream lists (WatchList: off in Kubernetes 1.31 and 1.33) are
+// pageSize is the number of complete objects that a list holds at a time. An object has up to 1.5
+// MiB. Only servers that do not stream lists (WatchList: off in Kubernetes 1.31 and 1.33) are
 // listed; the others send one object at a time.
 const pageSize = 8
 
-// NewInformer is for cache.Options.NewInformer. Its transform has to be idempotent: what
-// has been cut down is given to it again.
+// NewInformer is for cache.Options.NewInformer. The transform must be idempotent, because it also
+// runs on transformed objects.
 //
-// A reflector passes what it streams or watches through the transform one by one, but
-// collects the whole of a list before it transforms the first object.
-func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+// A reflector transforms streamed and watched objects one by one, but it reads a whole list before
+// it transforms the first object.
+func NewInformer(source cache.ListerWatcher, example runtime.Object, resync time.Duration,
+	indexers cache.Indexers) cache.SharedIndexInformer {
 	from := cache.ToListerWatcherWithContext(source)
 	pages := &pagedList{list: from.ListWithContext}
 	return &informer{
 		SharedIndexInformer: cache.NewSharedIndexInformer(
-			&cache.ListWatch{ListWithContextFunc: pages.all, WatchFuncWithContext: from.WatchWithContext}, example, resync, indexers),
+			&cache.ListWatch{ListWithContextFunc: pages.all, WatchFuncWithContext: from.WatchWithContext}, example,
+			resync, indexers),
 		pages: pages,
 	}
 }
@@ -39,21 +41,21 @@ type informer struct {
 	pages *pagedList
 }
 
-// SetTransform implements cache.SharedIndexInformer. It precedes the start of the informer.
+// SetTransform implements cache.SharedIndexInformer. It must be called before the informer starts.
 func (i *informer) SetTransform(f cache.TransformFunc) error {
 	i.pages.transform = f
 	return i.SharedIndexInformer.SetTransform(f)
 }
 
-// pagedList lists page by page, and transforms a page before it reads the next.
+// pagedList lists in pages, and transforms each page before it reads the next one.
 type pagedList struct {
 	list      cache.ListWithContextFunc
 	transform cache.TransformFunc
 }
 
-// all lists what there is now. The version that the reflector requests is not passed on:
-// the API server ignores the limit of a list at "any version", and the newest is newer than
-// all others. A page that has expired fails the list, and the reflector begins again.
+// all returns the current objects. It does not pass on the version that the reflector requests: for
+// "any version" the API server ignores the limit, and the newest version satisfies all requests. An
+// expired page fails the list, and the reflector starts again.
 func (p *pagedList) all(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 	o.ResourceVersion, o.ResourceVersionMatch, o.Limit, o.Continue = "", "", pageSize, ""
 	whole := &metainternalversion.List{}

@@ -22,7 +22,7 @@ import (
 // server lists n ConfigMaps in pages, and records what was requested.
 type server struct {
 	n          int
-	expireAt   int // the page that expires, once; 0 is none
+	expireAt   int // the page that expires once; 0 means none
 	lists      []metav1.ListOptions
 	mostAtOnce int
 }
@@ -37,7 +37,8 @@ func (s *server) list(_ context.Context, o metav1.ListOptions) (runtime.Object, 
 	to := min(s.n, from+int(o.Limit))
 	for i := from; i < to; i++ {
 		out.Items = append(out.Items, corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("c%04d", i)}, Data: map[string]string{"a": "content"}})
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("c%04d", i)},
+			Data:       map[string]string{"a": "content"}})
 	}
 	s.mostAtOnce = max(s.mostAtOnce, len(out.Items))
 	if to < s.n {
@@ -52,7 +53,7 @@ func withoutData(in any) (any, error) {
 	return &corev1.ConfigMap{ObjectMeta: c.ObjectMeta}, nil
 }
 
-func TestAListIsReadPageByPage(t *testing.T) {
+func TestListsArePaged(t *testing.T) {
 	for reason, expireAt := range map[string]int{"in one go": 0, "again after a page that expired": 3} {
 		t.Run(reason, func(t *testing.T) {
 			featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
@@ -69,7 +70,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 			if err := informer.SetTransform(withoutData); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { added <- o.(*corev1.ConfigMap) }}); err != nil {
+			if _, err := informer.AddEventHandler(
+				cache.ResourceEventHandlerFuncs{AddFunc: func(o any) { added <- o.(*corev1.ConfigMap) }}); err != nil {
 				t.Fatal(err)
 			}
 			done := make(chan struct{})
@@ -80,7 +82,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 			if got := <-since; got != "7" {
 				t.Errorf("watched from version %q, want that of the list, 7", got)
 			}
-			watcher.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "late", ResourceVersion: "8"}, Data: map[string]string{"a": "content"}})
+			watcher.Add(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "late", ResourceVersion: "8"},
+				Data: map[string]string{"a": "content"}})
 			for range s.n + 1 {
 				if o := <-added; len(o.Data) > 0 {
 					t.Fatalf("%s has its content still", o.Name)
@@ -104,11 +107,12 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	}
 }
 
-func TestATransformThatFailsFailsTheList(t *testing.T) {
+func TestFailedTransformFailsList(t *testing.T) {
 	featurestesting.SetFeatureDuringTest(t, features.WatchListClient, false)
 	s, failures := &server{n: 20}, make(chan error, 100)
 	ctx, stop := context.WithCancel(t.Context())
-	informer := slimcache.NewInformer(&cache.ListWatch{ListWithContextFunc: s.list}, &corev1.ConfigMap{}, 0, cache.Indexers{})
+	informer := slimcache.NewInformer(&cache.ListWatch{ListWithContextFunc: s.list}, &corev1.ConfigMap{}, 0,
+		cache.Indexers{})
 	boom := errors.New("boom")
 	if err := errors.Join(
 		informer.SetTransform(func(any) (any, error) { return nil, boom }),

@@ -11,44 +11,44 @@ import (
 )
 
 const (
-	// elided takes the place of the labels or annotations that are not kept. A merge patch
-	// whose last entry goes would remove the whole map, and what others keep in it.
+	// elided replaces the removed labels or annotations. A merge patch that removes the last known
+	// entry would otherwise remove the whole map, with the entries of other clients.
 	elided = "leasehold.dev/elided"
-	// maxText is longer than any UID, name or label value. A longer text in their place is
-	// of no object of ours, and is none either when it is cut.
+	// maxText is longer than any valid UID, name or label value. A longer text belongs to no object
+	// of the operator, and neither does its truncated form.
 	maxText = 256
-	// maxEntries is how many owner references, beside the controller's, and how many
-	// finalizers of an object are kept.
+	// maxEntries bounds the owner references, without the controller's, and the finalizers of an
+	// object.
 	maxEntries = 16
 )
 
-// keptKeys are the labels and annotations that the controllers read from the cache. Keys
-// are named and not matched by a prefix: an object can have thousands of one prefix.
+// keptKeys are the labels and annotations that the controllers read from the cache. The list has
+// names and no prefix, because an object can have thousands of entries with one prefix.
 var keptKeys = []string{
 	v1beta1.LabelTenant, v1beta1.LabelManagedBy, v1beta1.AnnotationTenantUID, "pod-security.kubernetes.io/enforce",
 }
 
-// Trim drops managed fields and the labels and annotations of others. It keeps finalizers
-// and owner references whole: a merge patch replaces these lists.
+// Trim drops the managed fields and the labels and annotations of other clients. It keeps
+// finalizers and owner references complete, because a merge patch replaces these lists.
 func Trim(in any) (any, error) {
 	o, err := meta.Accessor(in)
 	if err != nil {
 		return in, nil //nolint:nilerr // a tombstone, whose object has been trimmed
 	}
 	o.SetManagedFields(nil)
-	o.SetLabels(trimmed(o.GetLabels()))
-	o.SetAnnotations(trimmed(o.GetAnnotations()))
+	o.SetLabels(trimMap(o.GetLabels()))
+	o.SetAnnotations(trimMap(o.GetAnnotations()))
 	return in, nil
 }
 
-func trimmed(all map[string]string) map[string]string {
+func trimMap(all map[string]string) map[string]string {
 	if len(all) == 0 {
 		return nil
 	}
 	kept := map[string]string{}
 	for _, key := range keptKeys {
 		if value, found := all[key]; found {
-			kept[key] = cut(value)
+			kept[key] = truncate(value)
 		}
 	}
 	if len(kept) < len(all) {
@@ -57,8 +57,8 @@ func trimmed(all map[string]string) map[string]string {
 	return kept
 }
 
-// Owners are the references that say whose an object is: the controller's, and those to
-// objects of our kinds. They are for objects whose owners no merge patch replaces.
+// Owners returns the references that decide the ownership of an object: the controller's, and those
+// to kinds of this operator. It is for objects whose owners are never written by a merge patch.
 func Owners(o metav1.Object) []metav1.OwnerReference {
 	var kept []metav1.OwnerReference
 	for _, ref := range o.GetOwnerReferences() {
@@ -66,27 +66,27 @@ func Owners(o metav1.Object) []metav1.OwnerReference {
 		if !controls && (len(kept) >= maxEntries || ref.APIVersion != v1beta1.GroupVersion.String()) {
 			continue
 		}
-		ref.APIVersion, ref.Kind, ref.Name = cut(ref.APIVersion), cut(ref.Kind), cut(ref.Name)
-		ref.UID = types.UID(cut(string(ref.UID)))
+		ref.APIVersion, ref.Kind, ref.Name = truncate(ref.APIVersion), truncate(ref.Kind), truncate(ref.Name)
+		ref.UID = types.UID(truncate(string(ref.UID)))
 		kept = append(kept, ref)
 	}
 	return kept
 }
 
-// Finalizers are some of an object's, for objects of which no merge patch replaces them by
-// others.
+// Finalizers returns at most maxEntries finalizers. It is for objects whose finalizers are never
+// written by a merge patch.
 func Finalizers(o metav1.Object) []string {
 	var kept []string
 	for _, finalizer := range o.GetFinalizers() {
 		if len(kept) < maxEntries {
-			kept = append(kept, cut(finalizer))
+			kept = append(kept, truncate(finalizer))
 		}
 	}
 	return kept
 }
 
-// cut bounds a text, and copies it: a substring would keep the whole in memory.
-func cut(text string) string {
+// truncate bounds a text and copies it, because a substring would retain the whole text in memory.
+func truncate(text string) string {
 	if len(text) <= maxText {
 		return text
 	}

@@ -18,7 +18,7 @@ import (
 
 func trim(t *testing.T, ns *corev1.Namespace) {
 	t.Helper()
-	for range 2 { // a reflector transforms twice what it streams
+	for range 2 { // a reflector transforms streamed objects twice
 		if _, err := slimcache.Trim(ns); err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +28,8 @@ func trim(t *testing.T, ns *corev1.Namespace) {
 func TestTrim(t *testing.T) {
 	long := strings.Repeat("x", 256<<10)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Labels:          map[string]string{v1beta1.LabelTenant: "a", v1beta1.LabelManagedBy: v1beta1.ManagedByValue, "pod-security.kubernetes.io/enforce": "baseline"},
+		Labels: map[string]string{v1beta1.LabelTenant: "a", v1beta1.LabelManagedBy: v1beta1.ManagedByValue,
+			"pod-security.kubernetes.io/enforce": "baseline"},
 		Annotations:     map[string]string{v1beta1.AnnotationTenantUID: long, "example.com/a": long},
 		Finalizers:      []string{"example.com/f"},
 		OwnerReferences: []metav1.OwnerReference{{Name: "other"}},
@@ -38,7 +39,8 @@ func TestTrim(t *testing.T) {
 		ns.Labels[fmt.Sprintf("leasehold.dev/%d", i)] = "x"
 	}
 	trim(t, ns)
-	if len(ns.Labels) != 4 || ns.Labels[v1beta1.LabelTenant] != "a" || ns.Labels["pod-security.kubernetes.io/enforce"] != "baseline" {
+	if len(ns.Labels) != 4 || ns.Labels[v1beta1.LabelTenant] != "a" ||
+		ns.Labels["pod-security.kubernetes.io/enforce"] != "baseline" {
 		t.Errorf("labels %v, want ours and what stands for the others", ns.Labels)
 	}
 	if got := ns.Annotations[v1beta1.AnnotationTenantUID]; len(got) != 256 || len(ns.Annotations) != 2 {
@@ -48,16 +50,18 @@ func TestTrim(t *testing.T) {
 		t.Errorf("a tombstone becomes %v, %v", out, err)
 	}
 	if len(ns.Finalizers) != 1 || len(ns.OwnerReferences) != 1 || ns.ManagedFields != nil {
-		t.Errorf("finalizers %v and owners %v must be whole, managed fields %v none", ns.Finalizers, ns.OwnerReferences, ns.ManagedFields)
+		t.Errorf("finalizers %v and owners %v must be whole, managed fields %v none", ns.Finalizers, ns.OwnerReferences,
+			ns.ManagedFields)
 	}
 }
 
-// A merge patch that is computed from trimmed objects must not take away what was trimmed.
-func TestAPatchLeavesWhatWasTrimmed(t *testing.T) {
+// A merge patch that is computed from trimmed objects must keep what was trimmed.
+func TestPatchKeepsTrimmedEntries(t *testing.T) {
 	for reason, others := range map[string]map[string]string{"with others": {"example.com/a": "b"}, "with ours only": {}} {
 		t.Run(reason, func(t *testing.T) {
 			before := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", ResourceVersion: "1",
-				Labels: map[string]string{v1beta1.LabelTenant: "a"}, Annotations: map[string]string{v1beta1.AnnotationTenantUID: "u"}}}
+				Labels:      map[string]string{v1beta1.LabelTenant: "a"},
+				Annotations: map[string]string{v1beta1.AnnotationTenantUID: "u"}}}
 			for key, value := range others {
 				before.Labels[key], before.Annotations[key] = value, value
 			}
@@ -69,7 +73,8 @@ func TestAPatchLeavesWhatWasTrimmed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			removesAll := strings.Contains(string(patch), `"labels":null`) || strings.Contains(string(patch), `"annotations":null`)
+			removesAll := strings.Contains(string(patch), `"labels":null`) ||
+				strings.Contains(string(patch), `"annotations":null`)
 			if removesAll != (len(others) == 0) {
 				t.Errorf("the patch is %s", patch)
 			}
@@ -82,28 +87,34 @@ func TestOwners(t *testing.T) {
 	o := &corev1.ConfigMap{}
 	for i := range 100 {
 		o.OwnerReferences = append(o.OwnerReferences,
-			metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t", UID: types.UID(fmt.Sprint(i))},
+			metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t",
+				UID: types.UID(fmt.Sprint(i))},
 			metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p"})
 	}
-	o.OwnerReferences = append(o.OwnerReferences, metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: types.UID(long), Controller: new(true)})
+	o.OwnerReferences = append(o.OwnerReferences,
+		metav1.OwnerReference{APIVersion: long, Kind: long, Name: long, UID: types.UID(long), Controller: new(true)})
 	got := slimcache.Owners(o)
 	if len(got) != 17 {
 		t.Fatalf("%d owners, want 16 of our kinds and the controller", len(got))
 	}
-	if c := got[16]; c.Controller == nil || len(c.APIVersion) != 256 || len(c.Kind) != 256 || len(c.Name) != 256 || len(c.UID) != 256 {
-		t.Errorf("the controller has texts of %d, %d, %d and %d bytes, want 256 each", len(c.APIVersion), len(c.Kind), len(c.Name), len(c.UID))
+	if c := got[16]; c.Controller == nil || len(c.APIVersion) != 256 || len(c.Kind) != 256 || len(c.Name) != 256 ||
+		len(c.UID) != 256 {
+		t.Errorf("the controller has texts of %d, %d, %d and %d bytes, want 256 each", len(c.APIVersion), len(c.Kind),
+			len(c.Name), len(c.UID))
 	}
 }
 
-// Of many references those are kept that may say whose an object is, and no others take
-// their place: of our kinds the first 16, and the controller wherever it stands.
-func TestOwnersAreThoseThatCount(t *testing.T) {
+// Of many references the relevant ones are kept: the first 16 to kinds of this operator, and the
+// controller at any position.
+func TestOwners_are_bounded(t *testing.T) {
 	const most = 16
 	ours := func(i int) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t", UID: types.UID(fmt.Sprint("ours-", i))}
+		return metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "t",
+			UID: types.UID(fmt.Sprint("ours-", i))}
 	}
 	others := func(i int, controller *bool) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: types.UID(fmt.Sprint("others-", i)), Controller: controller}
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: types.UID(fmt.Sprint("others-", i)),
+			Controller: controller}
 	}
 	many := func(n int, ref func(int) metav1.OwnerReference) []metav1.OwnerReference {
 		var refs []metav1.OwnerReference
@@ -119,9 +130,12 @@ func TestOwnersAreThoseThatCount(t *testing.T) {
 		"others' that say they control not": {many(most+1, func(i int) metav1.OwnerReference { return others(i, no) }), nil},
 		"as many of ours as are kept":       {many(most, ours), many(most, ours)},
 		"one more":                          {many(most+1, ours), many(most, ours)},
-		"ours after others":                 {append(many(most, func(i int) metav1.OwnerReference { return others(i, nil) }), ours(1)), many(2, ours)[1:]},
-		"another's controller among ours":   {append(many(most+1, ours), others(1, yes)), append(many(most, ours), others(1, yes))},
-		"one of ours that says it controls not": {append(many(most, ours), func() metav1.OwnerReference { r := ours(99); r.Controller = no; return r }()),
+		"ours after others": {append(many(most, func(i int) metav1.OwnerReference { return others(i, nil) }),
+			ours(1)), many(2, ours)[1:]},
+		"another's controller among ours": {append(many(most+1, ours), others(1, yes)),
+			append(many(most, ours), others(1, yes))},
+		"one of ours that says it controls not": {append(many(most, ours),
+			func() metav1.OwnerReference { r := ours(99); r.Controller = no; return r }()),
 			many(most, ours)},
 	} {
 		got := slimcache.Owners(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{OwnerReferences: tc.refs}})

@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Problems is what is amiss between a SUMMARY.md and the files of its set. None
-// of it keeps the rest from being shown.
+// Problems are the differences between a SUMMARY.md and the files beside it. None of them prevents
+// rendering the other files.
 type Problems struct {
-	// Missing are the files that SUMMARY.md links to and that are not in the set, each
-	// once, in the order of the links.
+	// Missing are the files that SUMMARY.md links to and that do not exist, each once, in the order
+	// of the links.
 	Missing []string
-	// Unlisted are the files of the set that SUMMARY.md does not link to, sorted; no
-	// reader finds them in the navigation. A link from another page does not
-	// count, as with mdBook. Empty when Truncated: what was not read may link.
+	// Unlisted are the files that SUMMARY.md does not link to, sorted. They are not in the
+	// navigation. As in mdBook, links from other pages do not count. It is empty if Truncated is
+	// true, because the rest of SUMMARY.md may link to them.
 	Unlisted []string
-	// Truncated: SUMMARY.md goes beyond MaxBytes or MaxLineBytes.
+	// Truncated is true if SUMMARY.md exceeds MaxBytes or MaxLineBytes.
 	Truncated bool
 }
 
-// Check compares the SUMMARY.md among files with the others. files is contents by
-// name. Without a SUMMARY.md every file is unlisted.
+// Check compares the SUMMARY.md in files with the other files. The keys of files are names, and the
+// values are contents. Without a SUMMARY.md every file is unlisted.
 func Check(files map[string]string) Problems {
 	s := Parse([]byte(files[FileName]))
 	p := Problems{Truncated: s.Truncated}

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// hostile are texts, of about n bytes, that Markdown parsers are slow on. The
-// line end each has now and then keeps them below MaxLineBytes; without it they
-// would not be read at all.
+// hostile are texts of about n bytes that are slow to parse. Each has line breaks at intervals
+// below MaxLineBytes, because longer lines are ignored.
 var hostile = map[string]func(n int) string{
 	"Brackets":       repeat("["),
 	"ClosedBrackets": func(n int) string { return lines(strings.Repeat("[", 255)+strings.Repeat("]", 255), n) },
@@ -59,11 +58,11 @@ func repeat(unit string) func(int) string {
 	return func(n int) string { return lines(strings.Repeat(unit, (MaxLineBytes-1)/len(unit)), n) }
 }
 
-// The promise is 100 ms on an idle machine; slack is for a busy one and for the
-// race detector. What has no bound takes minutes, not seconds.
+// The limit is 100 ms on an idle machine; slack allows for a busy machine and the race detector.
+// Unbounded parsing needs minutes.
 const slack = 50
 
-func TestParseIsBounded(t *testing.T) {
+func TestParsingTimeIsBounded(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			source := []byte(text(900 << 10))
@@ -89,8 +88,8 @@ func BenchmarkParseHostile(b *testing.B) {
 	}
 }
 
-// FuzzCheck: whatever the text, no panic, depths that fit the nesting, files that
-// are relative and cleaned, and problems that agree with the entries.
+// FuzzCheck checks for any text that nothing panics, that depths match the nesting, that files are
+// relative and cleaned, and that the problems agree with the entries.
 func FuzzCheck(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text(200))

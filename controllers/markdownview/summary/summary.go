@@ -16,21 +16,21 @@ import (
 // FileName is the name of the table of contents.
 const FileName = "SUMMARY.md"
 
-// What is read of a SUMMARY.md. Markdown parsers take quadratic time for some
-// text (deep nesting, runs of brackets and stars), so both the whole and the
-// line are bounded. 128 files with the longest names and titles stay below.
+// The limits of a SUMMARY.md. Markdown parsers need quadratic time for some texts (deep nesting,
+// runs of brackets and stars), so the file and its lines are bounded. 128 files with the longest
+// names and titles fit.
 const (
-	MaxBytes     = 64 << 10 // of the file; the lines after it are not read
-	MaxLineBytes = 512      // of a line; a longer one is read as an empty one
+	MaxBytes     = 64 << 10 // of the file; later lines are ignored
+	MaxLineBytes = 512      // of a line; a longer line is read as an empty one
 )
 
-// Kind says what an entry is.
+// Kind is the kind of an entry.
 type Kind int
 
 // The kinds of entries.
 const (
-	Chapter   Kind = iota // a link, or a draft when it leads to no file
-	Part                  // a heading over the chapters that follow
+	Chapter   Kind = iota // a link, or a draft if it has no file
+	Part                  // a heading above the chapters that follow
 	Separator             // a rule between chapters
 )
 
@@ -38,28 +38,26 @@ const (
 type Entry struct {
 	Kind  Kind
 	Title string // as plain text; "" for a Separator
-	// File is the relative path of the Markdown file that a chapter links to,
-	// without fragment or query and cleaned, so "./a.md#b" is "a.md". It is "" for a
-	// draft and for what is no file of the book: other sites, absolute paths,
-	// other kinds of files. It may lead out of the flat set ("sub/a.md", "../a.md");
-	// such a file is never in the set.
+	// File is the relative path of the Markdown file that a chapter links to, without fragment and
+	// query and cleaned: "./a.md#b" is "a.md". It is "" for a draft and for other destinations: web
+	// sites, absolute paths, other types of files. It may be a path outside the flat set
+	// ("sub/a.md", "../a.md"); such a file is never in the set.
 	File  string
 	Depth int // of a chapter: 0 at the top, 1 in a list within a list, ...
 }
 
 // Summary is a table of contents.
 type Summary struct {
-	// Title is the first heading when nothing stands before it; "" otherwise.
+	// Title is the first heading if nothing precedes it; "" otherwise.
 	Title   string
 	Entries []Entry // in the order of the text
-	// Truncated: something went beyond MaxBytes or MaxLineBytes and was not read.
+	// Truncated is true if text beyond MaxBytes or MaxLineBytes was ignored.
 	Truncated bool
 }
 
-// Blocks are found first, in the whole; links then, line by line. Each is
-// linear in what it is given but for nesting, which MaxLineBytes bounds.
-// Quotes, indented code, references and underlined headings are no part of the
-// format, and are left out.
+// Blocks are parsed first, in the whole text, and then links, line by line. Both need linear time
+// except for nesting, which MaxLineBytes bounds. Quotes, indented code, references and underlined
+// headings are not part of the format.
 var (
 	blocks = parser.NewParser(parser.WithBlockParsers(
 		util.Prioritized(parser.NewThematicBreakParser(), 200),
@@ -76,20 +74,19 @@ var (
 	)
 )
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is the prefix that some editors write.
 var byteOrderMark = []byte("\uFEFF")
 
-// Parse reads a SUMMARY.md. Every text is one: what is not of the format is
-// passed over.
+// Parse parses a SUMMARY.md. No text is an error: what is not part of the format is ignored.
 func Parse(source []byte) Summary {
 	var s Summary
-	source, s.Truncated = bounded(bytes.TrimPrefix(source, byteOrderMark))
+	source, s.Truncated = truncate(bytes.TrimPrefix(source, byteOrderMark))
 	visit(&s, source, blocks.Parse(text.NewReader(source)), -1)
 	return s
 }
 
-// bounded returns what is read of a source, and whether that is not all.
-func bounded(source []byte) (kept []byte, truncated bool) {
+// truncate returns the source without the parts that exceed a limit, and whether there are any.
+func truncate(source []byte) (kept []byte, truncated bool) {
 	if len(source) > MaxBytes {
 		end := bytes.LastIndexByte(source[:MaxBytes], '\n') + 1
 		source, truncated = source[:end], true
@@ -104,8 +101,8 @@ func bounded(source []byte) (kept []byte, truncated bool) {
 	return kept, truncated
 }
 
-// visit adds what node and its children have to say. lists is the number of
-// lists around node, less one.
+// visit adds the entries of a node and its children. lists is the number of enclosing lists minus
+// one.
 func visit(s *Summary, source []byte, node ast.Node, lists int) {
 	switch n := node.(type) {
 	case *ast.Heading:
@@ -128,15 +125,15 @@ func visit(s *Summary, source []byte, node ast.Node, lists int) {
 	}
 }
 
-// heading adds a part title, or takes the title of the whole. Only headings of
-// the first level are either.
+// heading adds a part title, or sets the title of the book. It ignores headings below the first
+// level.
 func (s *Summary) heading(h *ast.Heading, source []byte) {
 	if h.Level != 1 || h.Lines().Len() == 0 {
 		return
 	}
 	line := h.Lines().At(0)
 	value := bytes.TrimSpace(line.Value(source))
-	title := plain(inlines.Parse(text.NewReader(value)), value)
+	title := plainText(inlines.Parse(text.NewReader(value)), value)
 	switch {
 	case title == "":
 	case len(s.Entries) == 0 && s.Title == "":
@@ -150,14 +147,14 @@ func (s *Summary) heading(h *ast.Heading, source []byte) {
 func (s *Summary) links(line []byte, depth int) {
 	line = bytes.TrimSpace(line)
 	doc := inlines.Parse(text.NewReader(line))
-	// Walk fails only when its function does, and this one does not.
+	// The function never returns an error, so neither does Walk.
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		link, ok := n.(*ast.Link)
 		if !ok || !entering {
 			return ast.WalkContinue, nil
 		}
 		file := LocalFile(string(link.Destination))
-		title := plain(link, line)
+		title := plainText(link, line)
 		if title == "" {
 			title = file
 		}
@@ -168,8 +165,8 @@ func (s *Summary) links(line []byte, depth int) {
 	})
 }
 
-// plain is the text of a node without its marks.
-func plain(node ast.Node, source []byte) string {
+// plainText returns the text of a node without formatting.
+func plainText(node ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if t, ok := n.(*ast.Text); ok && entering {
@@ -184,8 +181,8 @@ func plain(node ast.Node, source []byte) string {
 	return strings.Join(strings.Fields(strings.ToValidUTF8(b.String(), "\uFFFD")), " ")
 }
 
-// LocalFile returns the relative path of the Markdown file that a link leads to,
-// as Entry.File has it, or "".
+// LocalFile returns the relative path of the Markdown file that a link leads to, in the form of
+// Entry.File; "" if it leads to none.
 func LocalFile(destination string) string {
 	u, err := url.Parse(destination)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.Opaque != "" {
@@ -199,7 +196,7 @@ func LocalFile(destination string) string {
 
 var fileName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\.md$`)
 
-// IsFileName says whether a name may be the name of a Markdown file of the set.
+// IsFileName reports whether a name is valid for a Markdown file of the set.
 func IsFileName(name string) bool {
 	return fileName.MatchString(name)
 }

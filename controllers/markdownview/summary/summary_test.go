@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fence opens and closes a block of code.
+// fence starts and ends a code block.
 const fence = "```"
 
 func TestParse(t *testing.T) {
@@ -51,15 +51,17 @@ func TestParse(t *testing.T) {
 				chapter("Licence", "licence.md", 0),
 			}},
 		},
-		"Empty":     {reason: "nothing is nothing", source: "", want: Summary{}},
-		"NoHeading": {reason: "the title is optional", source: "- [A](a.md)", want: Summary{Entries: []Entry{chapter("A", "a.md", 0)}}},
+		"Empty": {reason: "nothing is nothing", source: "", want: Summary{}},
+		"NoHeading": {reason: "the title is optional", source: "- [A](a.md)",
+			want: Summary{Entries: []Entry{chapter("A", "a.md", 0)}}},
 		"LateHeading": {
 			reason: "a heading after a link is a part, not the title",
 			source: "[A](a.md)\n# Part\n",
 			want:   Summary{Entries: []Entry{chapter("A", "a.md", 0), {Kind: Part, Title: "Part"}}},
 		},
 		"SecondLevel": {reason: "mdBook knows only the first level", source: "# T\n## no\n", want: Summary{Title: "T"}},
-		"Windows":     {reason: "line ends of another system", source: "# T\r\n\r\n- [A](a.md)\r\n", want: Summary{Title: "T", Entries: []Entry{chapter("A", "a.md", 0)}}},
+		"Windows": {reason: "line ends of another system", source: "# T\r\n\r\n- [A](a.md)\r\n",
+			want: Summary{Title: "T", Entries: []Entry{chapter("A", "a.md", 0)}}},
 		"ByteOrderMark": {
 			reason: "some editors write one", source: "\uFEFF# T\n\n- [A](a.md)\n",
 			want: Summary{Title: "T", Entries: []Entry{chapter("A", "a.md", 0)}},
@@ -72,13 +74,18 @@ func TestParse(t *testing.T) {
 			reason: "in code nothing is a link, an entity or an escape", source: "- [`&amp;\\*`](a.md)",
 			want: Summary{Entries: []Entry{chapter("&amp;\\*", "a.md", 0)}},
 		},
-		"NoTitle":   {reason: "the file's name serves", source: "- [](a.md)\n- []()", want: Summary{Entries: []Entry{chapter("a.md", "a.md", 0)}}},
-		"Comment":   {reason: "what is commented out is not listed", source: "<!--\n- [A](a.md)\n-->\n- [B](b.md)", want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
-		"Fence":     {reason: "an example is not listed", source: fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)", want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
-		"Code":      {reason: "neither is code in a line", source: "`[A](a.md)` [B](b.md)", want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
+		"NoTitle": {reason: "the file's name serves", source: "- [](a.md)\n- []()",
+			want: Summary{Entries: []Entry{chapter("a.md", "a.md", 0)}}},
+		"Comment": {reason: "what is commented out is not listed", source: "<!--\n- [A](a.md)\n-->\n- [B](b.md)",
+			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
+		"Fence": {reason: "an example is not listed", source: fence + "\n[A](a.md)\n" + fence + "\n[B](b.md)",
+			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
+		"Code": {reason: "neither is code in a line", source: "`[A](a.md)` [B](b.md)",
+			want: Summary{Entries: []Entry{chapter("B", "b.md", 0)}}},
 		"Image":     {reason: "an image is no chapter", source: "![A](a.md)", want: Summary{}},
 		"Reference": {reason: "references are not of the format", source: "[A]\n\n[A]: a.md", want: Summary{}},
-		"Site":      {reason: "another site is listed, but is no file", source: "- [S](https://example.com/a.md)", want: Summary{Entries: []Entry{chapter("S", "", 0)}}},
+		"Site": {reason: "another site is listed, but is no file", source: "- [S](https://example.com/a.md)",
+			want: Summary{Entries: []Entry{chapter("S", "", 0)}}},
 		"LongLine": {
 			reason: "a line over the bound is passed over, and said",
 			source: "- [" + strings.Repeat("x", MaxLineBytes) + "](a.md)\n- [B](b.md)\n",
@@ -89,7 +96,8 @@ func TestParse(t *testing.T) {
 			source: "- [A](a.md)\n" + strings.Repeat(" \n", MaxBytes/2) + "- [B](b.md)\n",
 			want:   Summary{Truncated: true, Entries: []Entry{chapter("A", "a.md", 0)}},
 		},
-		"OneLine": {reason: "no line ends before the bound", source: strings.Repeat("x", MaxBytes+1), want: Summary{Truncated: true}},
+		"OneLine": {reason: "no line ends before the bound", source: strings.Repeat("x", MaxBytes+1),
+			want: Summary{Truncated: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, Parse([]byte(tc.source))); diff != "" {
@@ -149,12 +157,14 @@ func TestCheck(t *testing.T) {
 	}{
 		"Good": {
 			reason: "each file is listed, each link leads to one; SUMMARY.md needs no link, and may have one",
-			files:  map[string]string{FileName: "- [S](SUMMARY.md)\n- [A](./a.md#top)\n- [Later]()\n- [Site](https://example.com/x.md)", "a.md": ""},
+			files: map[string]string{FileName: "- [S](SUMMARY.md)\n- [A](./a.md#top)\n- [Later]()\n- " +
+				"[Site](https://example.com/x.md)", "a.md": ""},
 		},
 		"Missing": {
 			reason: "in the order of the links, each once, and what can never be there too",
-			files:  map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- [Out](../c.md)"},
-			want:   Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
+			files: map[string]string{FileName: "- [Z](z.md)\n- [A](a.md)\n- [Z](z.md#again)\n- [Sub](sub/b.md)\n- " +
+				"[Out](../c.md)"},
+			want: Problems{Missing: []string{"z.md", "a.md", "sub/b.md", "../c.md"}},
 		},
 		"Unlisted": {
 			reason: "sorted; a link from another page does not count",

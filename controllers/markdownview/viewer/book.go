@@ -16,26 +16,25 @@ import (
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
-// What is read of a folder. A ConfigMap holds 1 MiB.
+// The limits of a folder. A ConfigMap holds at most 1 MiB.
 const (
 	maxFileBytes = 1 << 20
 	maxBookBytes = 4 << 20
 	maxFiles     = 1000
-	maxTries     = 10 // while the folder changes
+	maxAttempts  = 10 // of reading a folder that changes meanwhile
 )
 
-// book is what a folder held at one moment. It is not changed once read.
+// book holds the files of a folder at one point in time. It is immutable.
 type book struct {
-	// version changes when anything in the folder does.
+	// version is different after any change in the folder.
 	version string
 	files   map[string][]byte
 	summary summary.Summary
-	// chapters are the files that SUMMARY.md lists and that are there, each once, in
-	// the order of reading.
+	// chapters are the existing files that SUMMARY.md lists, each once, in reading order.
 	chapters []string
 }
 
-// first is the file that the front page shows.
+// first returns the file of the front page.
 func (b *book) first() string {
 	if len(b.chapters) == 0 {
 		return summary.FileName
@@ -43,7 +42,7 @@ func (b *book) first() string {
 	return b.chapters[0]
 }
 
-// neighbours returns the files before and after one, "" where there is none.
+// neighbours returns the previous and the next chapter of a file; "" if there is none.
 func (b *book) neighbours(file string) (previous, next string) {
 	i := slices.Index(b.chapters, file)
 	if i > 0 {
@@ -55,19 +54,19 @@ func (b *book) neighbours(file string) (previous, next string) {
 	return previous, next
 }
 
-// shelf keeps the book of a folder and reads it anew when the folder changes. The
-// kubelet changes a mounted ConfigMap by pointing the link ..data elsewhere, so a
-// look at each file's size and time, through the links, is enough.
-type shelf struct {
+// bookCache caches the book of a folder, and reads it again after a change. The kubelet updates a
+// mounted ConfigMap by replacing the link ..data, so the files' sizes and times, read through the
+// links, show every change.
+type bookCache struct {
 	dir string
 
 	mu   sync.Mutex
 	book *book
 }
 
-// current returns the book as the folder is now. It returns an error when the
-// folder or its SUMMARY.md cannot be read, or when it holds more than we read.
-func (s *shelf) current() (*book, error) {
+// current returns the current book of the folder. It returns an error if the folder or its
+// SUMMARY.md cannot be read, or if the folder exceeds a limit.
+func (s *bookCache) current() (*book, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	root, err := os.OpenRoot(s.dir)
@@ -75,7 +74,7 @@ func (s *shelf) current() (*book, error) {
 		return nil, fmt.Errorf("opening the folder: %w", err)
 	}
 	defer root.Close() //nolint:errcheck // what is only read loses nothing at its close
-	names, version, err := look(root)
+	names, version, err := scan(root)
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +89,15 @@ func (s *shelf) current() (*book, error) {
 	return read, nil
 }
 
-// readStable reads the book, anew when the folder changed meanwhile: the kubelet
-// removes the old files right after it has moved the link, and a book must not
-// be of both. After some tries it takes what it gets; the next look will see
-// that it is not the last version.
+// readStable reads the book, and reads it again if the folder has changed meanwhile. The kubelet
+// removes the old files right after it has replaced the link, and a book must not have files of two
+// versions. After maxAttempts it returns the last result; the next request finds another version
+// and reads again.
 func readStable(root *os.Root, names []string, version string) (*book, error) {
 	for try := 1; ; try++ {
 		read, err := readBook(root, names)
-		after, now, lookErr := look(root)
-		if now == version && lookErr == nil || try == maxTries {
+		after, now, lookErr := scan(root)
+		if now == version && lookErr == nil || try == maxAttempts {
 			if err != nil {
 				return nil, err
 			}
@@ -109,21 +108,21 @@ func readStable(root *os.Root, names []string, version string) (*book, error) {
 	}
 }
 
-// look returns the Markdown files of a folder, sorted, and a version that changes
-// when one of them does.
-func look(root *os.Root) (names []string, version string, err error) {
+// scan returns the Markdown files of a folder, sorted, and a version that is different after any of
+// them has changed.
+func scan(root *os.Root) (names []string, version string, err error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, "", fmt.Errorf("listing the folder: %w", err)
 	}
 	sum := sha256.New()
-	target, _ := root.Readlink(dataLink) // none in a plain folder
+	target, _ := root.Readlink(dataLink) // empty in a plain folder
 	fmt.Fprintln(sum, target)
 	for _, entry := range entries {
 		if !summary.IsFileName(entry.Name()) || !mayRead(root, entry) {
 			continue
 		}
-		// Through the link, and never out of the folder: root sees to that.
+		// Stat follows the link. The os.Root rejects links that lead out of the folder.
 		info, err := root.Stat(entry.Name())
 		if err != nil || !info.Mode().IsRegular() {
 			continue
@@ -137,12 +136,12 @@ func look(root *os.Root) (names []string, version string, err error) {
 	return names, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// dataLink is the link that the kubelet points at the folder with the files of a
-// mounted ConfigMap; each file beside it is a link through it.
+// dataLink is the link that the kubelet replaces when a mounted ConfigMap changes. It leads to the
+// folder with the files; each file beside it is a link through it.
 const dataLink = "..data"
 
-// mayRead says whether an entry is a file, or a link as the kubelet makes them.
-// No other link is followed, wherever it leads.
+// mayRead reports whether an entry is a file, or a link of the form that the kubelet creates. No
+// other link is followed.
 func mayRead(root *os.Root, entry fs.DirEntry) bool {
 	switch entry.Type() {
 	case 0:
@@ -154,14 +153,14 @@ func mayRead(root *os.Root, entry fs.DirEntry) bool {
 	return false
 }
 
-// readBook reads the files into a book.
+// readBook returns a book with these files.
 func readBook(root *os.Root, names []string) (*book, error) {
 	b := &book{files: map[string][]byte{}}
 	total := 0
 	for _, name := range names {
 		content, err := readFile(root, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // gone since we looked
+			continue // removed after the scan
 		}
 		if err != nil {
 			return nil, err
@@ -184,7 +183,7 @@ func readBook(root *os.Root, names []string) (*book, error) {
 	return b, nil
 }
 
-// readFile returns the contents of a file, up to maxFileBytes.
+// readFile returns the contents of a file of at most maxFileBytes.
 func readFile(root *os.Root, name string) ([]byte, error) {
 	file, err := root.Open(name)
 	if err != nil {
@@ -201,8 +200,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return content, nil
 }
 
-// title is what a page of the book is called: as SUMMARY.md has it, or by its
-// file.
+// title returns the title of a page: that of SUMMARY.md, or else the file's name.
 func (b *book) title(file string) string {
 	for _, entry := range b.summary.Entries {
 		if entry.File == file {

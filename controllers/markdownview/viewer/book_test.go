@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// A mounted ConfigMap changes by a rename of ..data; a plain folder file by file.
-func TestChangesShow(t *testing.T) {
+// A mounted ConfigMap changes by a rename of ..data; a plain folder changes file by file.
+func TestChangedFilesAreServed(t *testing.T) {
 	m := newMount(t, sample())
-	site := siteOf(t, m.dir)
+	site := newHandler(t, m.dir)
 	shows := func(target string, status int, text string) {
 		t.Helper()
-		r := ask(t, site, http.MethodGet, target)
+		r := request(t, site, http.MethodGet, target)
 		if r.status != status || !strings.Contains(r.body, text) {
 			t.Errorf("%s: status %d, want %d with %q in\n%s", target, r.status, status, text, r.body)
 		}
@@ -46,10 +46,10 @@ func TestChangesShow(t *testing.T) {
 	shows("/one.html", 200, "First page")
 }
 
-// A plain folder shows an edit by the time of the file where its size stays the same.
-func TestEditOfTheSameLengthShows(t *testing.T) {
+// In a plain folder, an edit without a change of the size is detected by the file's time.
+func TestEditOfSameLengthIsServed(t *testing.T) {
 	dir := t.TempDir()
-	site := siteOf(t, dir)
+	site := newHandler(t, dir)
 	write := func(text string, at time.Time) {
 		t.Helper()
 		name := filepath.Join(dir, "SUMMARY.md")
@@ -59,21 +59,20 @@ func TestEditOfTheSameLengthShows(t *testing.T) {
 	}
 	for i, text := range []string{"# First\n", "# Fresh\n"} {
 		write(text, time.Unix(0, int64(i)*int64(time.Millisecond)))
-		if r := ask(t, site, http.MethodGet, "/"); !strings.Contains(r.body, strings.TrimSpace(text[2:])) {
+		if r := request(t, site, http.MethodGet, "/"); !strings.Contains(r.body, strings.TrimSpace(text[2:])) {
 			t.Errorf("the folder has %q, and the page is\n%s", text, r.body)
 		}
 	}
 }
 
-// Whatever a reader asks for while the contents change, the answer is of one
-// version: the page and its navigation agree.
-func TestAnswersAreOfOneVersion(t *testing.T) {
+// While the contents change, each response is of one version: the page agrees with its navigation.
+func TestResponsesAreOfOneVersion(t *testing.T) {
 	version := func(n int) map[string]string {
 		text := strings.Repeat(strconv.Itoa(n), 3)
 		return map[string]string{"SUMMARY.md": "- [nav" + text + "](a.md)\n", "a.md": "page" + text}
 	}
 	m := newMount(t, version(0))
-	site := siteOf(t, m.dir)
+	site := newHandler(t, m.dir)
 	pair := regexp.MustCompile(`(?s)nav(\d\d\d).*page(\d\d\d)`)
 	changed := make(chan struct{})
 	var readers sync.WaitGroup
@@ -84,10 +83,10 @@ func TestAnswersAreOfOneVersion(t *testing.T) {
 			for ended := false; !ended; {
 				select {
 				case <-changed:
-					ended = true // one more look, at the last version
+					ended = true // one more request, for the last version
 				default:
 				}
-				r := ask(t, site, http.MethodGet, "/")
+				r := request(t, site, http.MethodGet, "/")
 				found := pair.FindStringSubmatch(r.body)
 				if r.status != http.StatusOK || found == nil || found[1] != found[2] {
 					t.Errorf("status %d, versions %q", r.status, found)
@@ -104,12 +103,12 @@ func TestAnswersAreOfOneVersion(t *testing.T) {
 	readers.Wait()
 	for i := range seen {
 		if !seen[i]["555"] { // the last one: 49 % 9 + 1
-			t.Errorf("reader %d has seen %v, not the last version", i, slices.Collect(maps.Keys(seen[i])))
+			t.Errorf("reader %d has read %v, not the last version", i, slices.Collect(maps.Keys(seen[i])))
 		}
 	}
 }
 
-func TestHealthSaysWhy(t *testing.T) {
+func TestHealthHasReason(t *testing.T) {
 	many := sample()
 	for i := range maxFiles {
 		many["x"+strings.Repeat("y", i%200)+string(rune('a'+i/200))+".md"] = ""
@@ -120,21 +119,22 @@ func TestHealthSaysWhy(t *testing.T) {
 	}
 	big["e.md"] = "x"
 	for name, tc := range map[string]struct{ dir, want string }{
-		"NoFolder":  {filepath.Join(t.TempDir(), "none"), "opening the folder"},
-		"Empty":     {t.TempDir(), "reading SUMMARY.md: file does not exist"},
-		"LargeFile": {newMount(t, map[string]string{"SUMMARY.md": strings.Repeat("x", maxFileBytes+1)}).dir, "reading SUMMARY.md: it holds more than 1048576 bytes"},
+		"NoFolder": {filepath.Join(t.TempDir(), "none"), "opening the folder"},
+		"Empty":    {t.TempDir(), "reading SUMMARY.md: file does not exist"},
+		"LargeFile": {newMount(t, map[string]string{"SUMMARY.md": strings.Repeat("x", maxFileBytes+1)}).dir,
+			"reading SUMMARY.md: it holds more than 1048576 bytes"},
 		"LargeBook": {newMount(t, big).dir, "hold more than 4194304 bytes"},
 		"ManyFiles": {newMount(t, many).dir, "more than 1000 Markdown files"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			site := siteOf(t, tc.dir)
-			r := ask(t, site, http.MethodGet, "/healthz")
+			site := newHandler(t, tc.dir)
+			r := request(t, site, http.MethodGet, "/healthz")
 			if r.status != http.StatusServiceUnavailable || !strings.Contains(r.body, tc.want) {
 				t.Errorf("status %d %q, want 503 with %q", r.status, r.body, tc.want)
 			}
-			r = ask(t, site, http.MethodGet, "/")
+			r = request(t, site, http.MethodGet, "/")
 			if r.status != http.StatusServiceUnavailable || strings.Contains(r.body, tc.dir) {
-				t.Errorf("a page answers %d, want 503 and no path in\n%s", r.status, r.body)
+				t.Errorf("the status of a page is %d, want 503 and no path in\n%s", r.status, r.body)
 			}
 		})
 	}

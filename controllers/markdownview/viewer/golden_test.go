@@ -11,18 +11,20 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// TestAnswersGolden records whole answers: pages, notices and what leads to a page. The names of
-// the style sheet and the icon, which change with their contents, are left out.
-func TestAnswersGolden(t *testing.T) {
+// TestResponsesGolden compares whole responses with a golden file: pages, notices and redirects. It
+// omits the names of the style sheet and the icon, which contain hashes.
+func TestResponsesGolden(t *testing.T) {
 	nested := newMount(t, map[string]string{
-		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n          - [5](5.md)\n",
-		"0.md":       "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
+		"SUMMARY.md": "# Deep\n- [0](0.md)\n  - [1](1.md)\n    - [2](2.md)\n      - [3](3.md)\n        - [4](4.md)\n      " +
+			"    - [5](5.md)\n",
+		"0.md": "0", "1.md": "1", "2.md": "2", "3.md": "3", "4.md": "4", "5.md": "5",
 	})
-	book, empty := siteOf(t, newMount(t, sample()).dir), siteOf(t, t.TempDir())
-	titled := (&site{shelf: &shelf{dir: nested.dir}, printer: &printer{title: "By the flag", language: "de"}}).handler()
+	book, empty := newHandler(t, newMount(t, sample()).dir), newHandler(t, t.TempDir())
+	titled := (&site{books: &bookCache{dir: nested.dir},
+		renderer: &pageRenderer{title: "By the flag", language: "de"}}).handler()
 	var got strings.Builder
 	record := func(name string, site http.Handler, method, target string) {
-		a := ask(t, site, method, target)
+		a := request(t, site, method, target)
 		fmt.Fprintf(&got, "== %s: %s %s\n%d\n", name, method, target, a.status)
 		for _, key := range slices.Sorted(maps.Keys(a.header)) {
 			fmt.Fprintf(&got, "%s: %s\n", key, strings.Join(a.header[key], " | "))
@@ -39,7 +41,7 @@ func TestAnswersGolden(t *testing.T) {
 	text := strings.NewReplacer(styleName, "STYLE", iconName, "ICON").Replace(got.String())
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "Etag: ") || strings.HasPrefix(line, "Content-Length: ") {
-			text = strings.Replace(text, line, "", 1) // they follow from the body as it is sent
+			text = strings.Replace(text, line, "", 1) // they depend on the hashes in the body
 		}
 	}
 	golden.Assert(t, text, "answers.txt")

@@ -1,6 +1,6 @@
-// Command viewer shows a folder of Markdown files as web pages: the contents of a
-// MarkdownView, as its ConfigMap is mounted into the Pod. It needs nothing but
-// to read that folder: no rights, no writable file system, no user of its own.
+// Command viewer serves a folder of Markdown files as web pages: the files of a MarkdownView, whose
+// ConfigMap is mounted into the Pod. It only reads that folder, and needs no rights, no writable
+// file system and no user of its own.
 package main
 
 import (
@@ -20,10 +20,10 @@ import (
 	"leasehold.dev/runners/version"
 )
 
-// drainTimeout is what open requests are given at the end; Kubernetes gives 30 s.
+// drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	dir, address, title, language string
 
@@ -60,7 +60,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.StringVar(&o.address, "bind-address", ":3000", "The address to serve on.")
 	flags.StringVar(&o.title, "title", "", "The title of the book. By default the first heading of SUMMARY.md.")
 	flags.StringVar(&o.language, "language", "en", "The language of the text, for browsers and screen readers.")
-	flags.BoolVar(&o.showVersion, "version", false, "Print the version, the commit, the Go version and the platform, and exit.")
+	flags.BoolVar(&o.showVersion, "version", false,
+		"Print the version, the commit, the Go version and the platform, and exit.")
 	if err := flags.Parse(args); err != nil {
 		return o, fmt.Errorf("reading the flags: %w", err)
 	}
@@ -70,17 +71,17 @@ func parse(args []string, usage io.Writer) (options, error) {
 	return o, nil
 }
 
-// run serves until ctx ends, and then until open requests are answered. That the
-// folder cannot be read is no reason to end: /healthz tells, and it may come.
+// run serves until ctx is done, and then finishes the open requests. It also runs while the folder
+// cannot be read: /healthz reports the reason, and the folder may become readable.
 func run(ctx context.Context, o options, log *slog.Logger) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	s := &site{
-		shelf:   &shelf{dir: o.dir},
-		printer: &printer{title: o.title, language: o.language},
-		log:     log,
+		books:    &bookCache{dir: o.dir},
+		renderer: &pageRenderer{title: o.title, language: o.language},
+		log:      log,
 	}
 	server := newServer(s)
 	failed := make(chan error, 1)

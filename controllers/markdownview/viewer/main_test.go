@@ -19,11 +19,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// address finds the address in the line that says what is served.
+// address matches the address in the log line of the server's start.
 var address = regexp.MustCompile(`msg=Serving address=(\S+)`)
 
-// awaitAddress reads a log until it says where the server listens, and goes on
-// reading, so that the writer never blocks.
+// awaitAddress reads a log until it has the server's address. It continues to read, so that the
+// writer never blocks.
 func awaitAddress(t *testing.T, log io.Reader) string {
 	t.Helper()
 	found := make(chan string, 1)
@@ -48,7 +48,7 @@ func awaitAddress(t *testing.T, log io.Reader) string {
 	return ""
 }
 
-// fetch asks a server and returns the status and the body.
+// fetch sends a request and returns the status and the body.
 func fetch(t *testing.T, client *http.Client, method, url string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -61,22 +61,23 @@ func fetch(t *testing.T, client *http.Client, method, url string) (int, string) 
 	return response.StatusCode, string(content)
 }
 
-// The end of the context ends the server, after the requests that are open, and
-// leaves nothing running.
-func TestRunEnds(t *testing.T) {
+// When the context is done, run finishes the open requests and leaves no goroutine.
+func TestRun_ends_with_context(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	logged, log := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- run(ctx, options{dir: newMount(t, sample()).dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		ended <- run(ctx, options{dir: newMount(t, sample()).dir, address: "127.0.0.1:0"},
+			slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
 	base := "http://" + awaitAddress(t, logged)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	if status, page := fetch(t, client, http.MethodGet, base+"/"); status != http.StatusOK || !strings.Contains(page, "First page") {
+	if status, page := fetch(t, client, http.MethodGet, base+"/"); status != http.StatusOK ||
+		!strings.Contains(page, "First page") {
 		t.Errorf("status %d:\n%s", status, page)
 	}
 	if status, page := fetch(t, client, http.MethodHead, base+"/no"); status != http.StatusNotFound || page != "" {
@@ -93,7 +94,7 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-func TestRunReportsAddressInUse(t *testing.T) {
+func TestRun_address_in_use(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	logged, log := io.Pipe()
@@ -132,7 +133,7 @@ func TestParseFlags(t *testing.T) {
 	}
 }
 
-// program builds the viewer as it ships and starts it as a process.
+// program builds the viewer with the flags of a release and starts it as a process.
 func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "viewer")
@@ -142,14 +143,14 @@ func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
 		t.Fatalf("building the viewer: %v\n%s", err, out)
 	}
 	process = exec.CommandContext(t.Context(), binary, "--dir="+dir, "--bind-address=127.0.0.1:0")
-	process.Env = []string{} // a container from scratch has none
+	process.Env = []string{} // as in a container from scratch
 	log, err := process.StdoutPipe()
 	must(t, err)
 	must(t, process.Start())
 	return process, "http://" + awaitAddress(t, log)
 }
 
-// residentKiB is what a process has in memory.
+// residentKiB returns the resident memory of a process, in KiB.
 func residentKiB(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -162,8 +163,8 @@ func residentKiB(t *testing.T, pid int) int {
 	return kib
 }
 
-// The promise is less than 20 MB when idle, after pages have been asked for.
-func TestMemory(t *testing.T) {
+// The viewer needs less than 20 MB when idle, even after it has rendered pages.
+func TestIdleMemory(t *testing.T) {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
 		t.Skip("memory is read from /proc, which this system does not have")
 	}
@@ -181,7 +182,7 @@ func TestMemory(t *testing.T) {
 			}
 		}
 	}
-	// What the work took is given back in the background.
+	// The runtime returns memory in the background.
 	deadline := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -195,11 +196,11 @@ func TestMemory(t *testing.T) {
 	if idle >= limitKiB {
 		t.Errorf("%d KiB are resident, want less than %d", idle, limitKiB)
 	}
-	endsWell(t, process)
+	stopProcess(t, process)
 }
 
-// endsWell: SIGTERM ends the process with success.
-func endsWell(t *testing.T, process *exec.Cmd) {
+// stopProcess checks that the process exits successfully after SIGTERM.
+func stopProcess(t *testing.T, process *exec.Cmd) {
 	t.Helper()
 	must(t, process.Process.Signal(syscall.SIGTERM))
 	if err := process.Wait(); err != nil {

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// mount is a folder laid out as the kubelet lays out a mounted ConfigMap: the
-// files are links through ..data, which is a link to a folder with a time for a
-// name. An update is one rename of ..data.
+// mount is a folder with the layout that the kubelet creates for a mounted ConfigMap: each file is
+// a link through ..data, which is a link to a folder named by a time. An update is one rename of
+// ..data.
 type mount struct {
 	dir  string
 	turn int
@@ -32,7 +32,7 @@ func (m *mount) update(t *testing.T, files map[string]string) {
 	for name, content := range files {
 		must(t, os.WriteFile(filepath.Join(m.dir, data, name), []byte(content), 0o644))
 	}
-	old, _ := os.Readlink(filepath.Join(m.dir, "..data")) // none the first time
+	old, _ := os.Readlink(filepath.Join(m.dir, "..data")) // an error the first time
 	must(t, os.Symlink(data, filepath.Join(m.dir, "..data_tmp")))
 	must(t, os.Rename(filepath.Join(m.dir, "..data_tmp"), filepath.Join(m.dir, "..data")))
 	for name := range files {
@@ -53,13 +53,13 @@ func (m *mount) update(t *testing.T, files map[string]string) {
 	must(t, os.RemoveAll(filepath.Join(m.dir, old)))
 }
 
-// siteOf returns the handler of a folder's site. What it logs goes to the test.
-func siteOf(t *testing.T, dir string) http.Handler {
+// newHandler returns the handler for a folder. Its log goes to the test.
+func newHandler(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	s := &site{
-		shelf:   &shelf{dir: dir},
-		printer: &printer{language: "en"},
-		log:     slog.New(slog.NewTextHandler(t.Output(), nil)),
+		books:    &bookCache{dir: dir},
+		renderer: &pageRenderer{language: "en"},
+		log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	return s.handler()
 }
@@ -71,22 +71,23 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// sample is a small book.
+// sample returns the files of a small book.
 func sample() map[string]string {
 	return map[string]string{
-		"SUMMARY.md": "# The book\n\n- [One](one.md)\n  - [Two](two.md#part)\n- [Later]()\n- [Gone](gone.md)\n\n---\n\n# More\n\n- [Three](three.md)\n- [One again](one.md)\n",
-		"one.md":     "# First page\n\n[two](two.md)\n",
-		"two.md":     "# Second page\n",
-		"three.md":   "# Third page\n",
-		"extra.md":   "# Not listed\n",
+		"SUMMARY.md": "# The book\n\n- [One](one.md)\n  - [Two](two.md#part)\n- [Later]()\n- [Gone](gone.md)\n\n---\n\n# " +
+			"More\n\n- [Three](three.md)\n- [One again](one.md)\n",
+		"one.md":   "# First page\n\n[two](two.md)\n",
+		"two.md":   "# Second page\n",
+		"three.md": "# Third page\n",
+		"extra.md": "# Not listed\n",
 	}
 }
 
-// Of all links those are followed that the kubelet makes: each file's own, through ..data.
-func TestOnlyTheKubeletsLinksAreFollowed(t *testing.T) {
+// Only links of the kubelet's form are followed: each file's own, through ..data.
+func TestOnlyKubeletLinksAreFollowed(t *testing.T) {
 	for target, followed := range map[string]bool{
 		"..data/page.md":                  true,
-		"..data/other.md":                 false, // another file of the same content
+		"..data/other.md":                 false, // another file with the same contents
 		"..data/../beside/page.md":        false,
 		"..data-old/page.md":              false,
 		"..data/folder/page.md":           false,
@@ -103,7 +104,7 @@ func TestOnlyTheKubeletsLinksAreFollowed(t *testing.T) {
 		}
 		must(t, os.WriteFile(filepath.Join(m.dir, "..data", "page.md"), []byte("page"), 0o644))
 		must(t, os.Symlink(target, filepath.Join(m.dir, "page.md")))
-		b, err := (&shelf{dir: m.dir}).current()
+		b, err := (&bookCache{dir: m.dir}).current()
 		must(t, err)
 		if _, got := b.files["page.md"]; got != followed {
 			t.Errorf("page.md is a link to %s: followed %t, want %t", target, got, followed)

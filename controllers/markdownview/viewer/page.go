@@ -24,12 +24,12 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Parse(pageSource))
 
-	// The names have the contents in them, so that a browser may keep them for ever.
+	// The names contain a hash of the contents, so browsers may cache them without a limit.
 	styleName = hashedName("style", styleSource, "css")
 	iconName  = hashedName("icon", iconSource, "svg")
 )
 
-// reservedIDs are the ids that page.html uses.
+// reservedIDs are the element IDs that page.html uses.
 var reservedIDs = []string{"content"}
 
 func hashedName(name string, content []byte, ending string) string {
@@ -44,36 +44,35 @@ func digest(parts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// view is what page.html shows.
-type view struct {
+// pageData is the input of page.html.
+type pageData struct {
 	Language, Book, Title string
-	Root                  string // leads from the page's address to the front page's
+	Root                  string // the relative path from the page to the front page
 	Style, Icon           string
-	Navigation            []item
-	Previous, Next        *item
+	Navigation            []navigationItem
+	Previous, Next        *navigationItem
 	Body                  template.HTML
 }
 
-// item is a line of the navigation.
-type item struct {
+// navigationItem is a line of the navigation.
+type navigationItem struct {
 	Title   string
-	Href    string // "" for a chapter yet to be written, a part title or a separator
+	Href    string // "" for a draft chapter, a part title or a separator
 	Kind    string // "chapter", "part" or "separator"
 	Indent  int
 	Current bool
 }
 
-// maxIndent keeps deep chapters readable on a phone.
+// maxIndent keeps deeply nested chapters readable on a phone.
 const maxIndent = 4
 
-// navigation returns the lines of the navigation as seen from the page of file,
-// which root leads away from.
-// Only the first link to a file is the current one.
-func (b *book) navigation(root, file string) []item {
-	var items []item
+// navigation returns the navigation of the page of a file. root is the relative path from the page
+// to the front page. Only the first link to the file is marked as current.
+func (b *book) navigation(root, file string) []navigationItem {
+	var items []navigationItem
 	marked := false
 	for _, entry := range b.summary.Entries {
-		i := item{Title: entry.Title, Kind: "chapter", Indent: min(entry.Depth, maxIndent)}
+		i := navigationItem{Title: entry.Title, Kind: "chapter", Indent: min(entry.Depth, maxIndent)}
 		switch entry.Kind {
 		case summary.Part:
 			i.Kind = "part"
@@ -90,13 +89,13 @@ func (b *book) navigation(root, file string) []item {
 	return items
 }
 
-// printer makes pages of books.
-type printer struct {
-	title    string // of the book; "" for what SUMMARY.md says
+// pageRenderer renders the pages of a book.
+type pageRenderer struct {
+	title    string // of the book; "" means the title in SUMMARY.md
 	language string
 
-	// cache holds the pages of one version of the book, up to maxCacheBytes. Pages
-	// are made one at a time: what making one takes is the most that is ever taken.
+	// cache holds the pages of one version of the book, up to maxCacheBytes. The mutex also
+	// serializes rendering, which bounds the memory to that of one page.
 	mu      sync.Mutex
 	version string
 	cache   map[string]page
@@ -108,14 +107,14 @@ const (
 	largePage     = 64 << 10
 )
 
-// page is a page as it is sent.
+// page is the body and the ETag of a response.
 type page struct {
 	html []byte
 	etag string
 }
 
 // page returns the page of a file of the book.
-func (p *printer) page(b *book, file string) (page, error) {
+func (p *pageRenderer) page(b *book, file string) (page, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.version != b.version {
@@ -126,14 +125,15 @@ func (p *printer) page(b *book, file string) (page, error) {
 	}
 	body, err := render.HTML(b.files[file], reservedIDs...)
 	if err != nil {
-		return page{}, fmt.Errorf("making the page of %s: %w", file, err)
+		return page{}, fmt.Errorf("rendering the page of %s: %w", file, err)
 	}
 	made, err := p.compose(b, "", file, b.title(file), body)
 	if err != nil {
 		return page{}, err
 	}
 	if len(b.files[file]) > largePage {
-		// Making it took many times its size, which would stay with us for minutes.
+		// Rendering needed many times the size of the page. Without this call the process would
+		// keep that memory for minutes.
 		debug.FreeOSMemory()
 	}
 	if p.cached+len(made.html) <= maxCacheBytes {
@@ -143,17 +143,16 @@ func (p *printer) page(b *book, file string) (page, error) {
 	return made, nil
 }
 
-// notice returns a page that says something about the book; b may be nil.
-func (p *printer) notice(b *book, root, title, text string) (page, error) {
+// notice returns a page with a message; b may be nil.
+func (p *pageRenderer) notice(b *book, root, title, text string) (page, error) {
 	body := "<h1>" + template.HTMLEscapeString(title) + "</h1>\n<p>" + template.HTMLEscapeString(text) + "</p>\n"
 	return p.compose(b, root, "", title, []byte(body))
 }
 
-// compose puts a body into the page around it. The tag is that of the page as it
-// is sent, so it changes with the text, the navigation and the viewer. file is ""
-// for what is not of the book.
-func (p *printer) compose(b *book, root, file, title string, body []byte) (page, error) {
-	v := view{
+// compose renders the page around a body. The ETag is a hash of the whole page, so it changes with
+// the text, the navigation and the viewer. file is "" for a page that is not in the book.
+func (p *pageRenderer) compose(b *book, root, file, title string, body []byte) (page, error) {
+	v := pageData{
 		Language: p.language, Book: p.title, Title: title,
 		Root: root, Style: root + styleName, Icon: root + iconName,
 		Body: template.HTML(body), //nolint:gosec // render has escaped what it does not allow
@@ -176,9 +175,9 @@ func (p *printer) compose(b *book, root, file, title string, body []byte) (page,
 	return page{html: out.Bytes(), etag: `"` + digest(out.Bytes())[:32] + `"`}, nil
 }
 
-func (b *book) link(file string) *item {
+func (b *book) link(file string) *navigationItem {
 	if file == "" {
 		return nil
 	}
-	return &item{Title: b.title(file), Href: render.PageName(file)}
+	return &navigationItem{Title: b.title(file), Href: render.PageName(file)}
 }

@@ -12,13 +12,14 @@ import (
 )
 
 func TestNavigation(t *testing.T) {
-	site := siteOf(t, newMount(t, sample()).dir)
+	site := newHandler(t, newMount(t, sample()).dir)
 	type seen struct {
 		Title, Language string
 		Items           []string
 		Turns           []string
 	}
-	items := []string{"[One](one.html)", "[Two](two.html)", "Later", "Gone", "", "More", "[Three](three.html)", "[One again](one.html)"}
+	items := []string{"[One](one.html)", "[Two](two.html)", "Later", "Gone", "", "More", "[Three](three.html)",
+		"[One again](one.html)"}
 	current := func(i int) []string {
 		marked := slices.Clone(items)
 		marked[i] += " current"
@@ -32,7 +33,7 @@ func TestNavigation(t *testing.T) {
 		"/extra.html": {"extra · The book", "en", items, nil},
 		"/no.html":    {"Page not found · The book", "en", items, nil},
 	} {
-		document, err := html.Parse(strings.NewReader(ask(t, site, http.MethodGet, target).body))
+		document, err := html.Parse(strings.NewReader(request(t, site, http.MethodGet, target).body))
 		must(t, err)
 		var got seen
 		for n := range document.Descendants() {
@@ -74,7 +75,7 @@ func within(n *html.Node, class string) bool {
 	return false
 }
 
-// describe writes a line of the navigation as Markdown would.
+// describe returns a line of the navigation as Markdown.
 func describe(line *html.Node) string {
 	var text, href, current string
 	for n := range line.Descendants() {
@@ -95,15 +96,15 @@ func describe(line *html.Node) string {
 	return "[" + text + "](" + href + ")" + current
 }
 
-// What an author writes into titles is text on the page.
-func TestTitlesAreText(t *testing.T) {
+// HTML in titles is escaped.
+func TestTitlesAreEscaped(t *testing.T) {
 	const attack = `&lt;script&gt;alert(1)&lt;/script&gt;" onclick="x`
-	site := siteOf(t, newMount(t, map[string]string{
+	site := newHandler(t, newMount(t, map[string]string{
 		"SUMMARY.md": "# " + attack + "\n- [" + attack + "](a.md)\n- [<script>](b.md)\n# " + attack + "\n",
 		"a.md":       "a", "b.md": "b",
 	}).dir)
 	for _, target := range []string{"/", "/b.html", "/no"} {
-		document, err := html.Parse(strings.NewReader(ask(t, site, http.MethodGet, target).body))
+		document, err := html.Parse(strings.NewReader(request(t, site, http.MethodGet, target).body))
 		must(t, err)
 		for n := range document.Descendants() {
 			if n.Data == "script" && n.Type == html.ElementNode || attributesOf(n)["onclick"] != "" {
@@ -113,10 +114,11 @@ func TestTitlesAreText(t *testing.T) {
 	}
 }
 
-// The title of a page names the book, by the heading of its table of contents.
-func TestTitleNamesTheBook(t *testing.T) {
-	site := siteOf(t, newMount(t, map[string]string{"SUMMARY.md": "# The handbook\n- [Welcome](a.md)\n", "a.md": "a"}).dir)
-	if body := ask(t, site, http.MethodGet, "/a.html").body; !strings.Contains(body, "The handbook</title>") {
-		t.Errorf("no book in the title of %s", body)
+// The title of a page contains the book's title, from the heading of SUMMARY.md.
+func TestPageTitleHasBookTitle(t *testing.T) {
+	site := newHandler(t,
+		newMount(t, map[string]string{"SUMMARY.md": "# The handbook\n- [Welcome](a.md)\n", "a.md": "a"}).dir)
+	if body := request(t, site, http.MethodGet, "/a.html").body; !strings.Contains(body, "The handbook</title>") {
+		t.Errorf("no book title in %s", body)
 	}
 }

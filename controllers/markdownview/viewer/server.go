@@ -11,29 +11,29 @@ import (
 	"leasehold.dev/controllers/markdownview/viewer/render"
 )
 
-// site answers requests with the pages of a shelf's book.
+// site serves the pages of a book.
 //
-// Pages have no script, not even one that reloads them: "no script at all" is a
-// rule that a browser can hold, and a page that changes under its reader
-// loses their place. A reload asks, and costs one answer without a body when
-// nothing has changed.
+// Pages have no script, not even one that reloads them: the browser enforces "no script at all",
+// and a page that changes while it is read would lose the reader's position. A reload of an
+// unchanged page costs one response without a body.
 //
 // All links are relative, so the pages work below any path of a proxy.
 type site struct {
-	shelf   *shelf
-	printer *printer
-	log     *slog.Logger
+	books    *bookCache
+	renderer *pageRenderer
+	log      *slog.Logger
 
-	// trouble is what was last logged about the folder, so that each trouble is
-	// logged once and not by each probe.
-	mu      sync.Mutex
-	trouble string
+	// lastError is the last logged error of the folder. It prevents a log line for each probe while
+	// the same error persists.
+	mu        sync.Mutex
+	lastError string
 }
 
-// policy allows our own style sheet and icon, and images within the page.
-const policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy allows the viewer's own style sheet and icon, and images inside the page.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
 
-// handler returns the whole site.
+// handler returns the handler of all paths.
 func (s *site) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -48,8 +48,8 @@ func (s *site) handler() http.Handler {
 			http.Error(w, "only GET and HEAD are allowed", http.StatusMethodNotAllowed)
 			return
 		}
-		// No ServeMux: it redirects what it takes for untidy, and below a proxy's path
-		// it would redirect to the wrong place.
+		// http.ServeMux is not used: it redirects unclean paths, and below the path of a proxy the
+		// target would be wrong.
 		switch r.URL.Path {
 		case "/healthz":
 			s.health(w)
@@ -63,14 +63,14 @@ func (s *site) handler() http.Handler {
 	})
 }
 
-// asset serves what never changes under its name.
+// asset serves a file that never changes under its name.
 func asset(w http.ResponseWriter, r *http.Request, content []byte, kind string) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// health answers 200 while there is a book to show, else 503 with the reason.
+// health responds with 200 if the book can be read, and otherwise with 503 and the reason.
 func (s *site) health(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	if _, err := s.book(); err != nil {
@@ -78,37 +78,38 @@ func (s *site) health(w http.ResponseWriter) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	// The client is gone when this fails, and nobody is left to tell.
+	// An error means that the client has closed the connection.
 	_, _ = w.Write([]byte("ok\n"))
 }
 
-// book returns the book as it is now, and logs when that begins or ceases to fail.
+// book returns the current book. It logs when the folder becomes unreadable and readable again.
 func (s *site) book() (*book, error) {
-	b, err := s.shelf.current()
-	trouble := ""
+	b, err := s.books.current()
+	current := ""
 	if err != nil {
-		trouble = err.Error()
+		current = err.Error()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case trouble == s.trouble:
+	case current == s.lastError:
 	case err != nil:
-		s.log.Error("The folder cannot be shown", "folder", s.shelf.dir, "error", err)
+		s.log.Error("Cannot read the folder", "folder", s.books.dir, "error", err)
 	default:
-		s.log.Info("The folder can be shown again", "folder", s.shelf.dir)
+		s.log.Info("The folder is readable again", "folder", s.books.dir)
 	}
-	s.trouble = trouble
+	s.lastError = current
 	return b, err
 }
 
-// serve answers with the page of a file: / is the first chapter, /page1.html the
-// page of page1.md. /page1 and /page1.md lead there.
+// serve responds with the page of a file: the path / is the first chapter, /page1.html is page1.md.
+// The paths /page1 and /page1.md redirect to it.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	b, err := s.book()
 	if err != nil {
-		// Why is for the log and for the probe; the reader cannot do anything about it.
-		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available", "The pages cannot be read at the moment. Try again in a minute.")
+		// The log and the probe have the reason, which the reader cannot resolve.
+		s.notice(w, r, nil, http.StatusServiceUnavailable, "Not available",
+			"The pages cannot be read at the moment. Try again in a minute.")
 		return
 	}
 	name := strings.TrimPrefix(r.URL.Path, "/")
@@ -125,20 +126,22 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 	for _, file := range []string{name, name + ".md"} {
 		if _, ok := b.files[file]; ok {
 			w.Header().Set("Cache-Control", "no-cache")
-			// Relative, unlike what http.Redirect makes of it. A file's name needs no escapes.
+			// The location is relative; http.Redirect would write an absolute path. A file's name
+			// needs no escapes.
 			w.Header().Set("Location", render.PageName(file))
 			w.WriteHeader(http.StatusTemporaryRedirect)
 			return
 		}
 	}
-	s.notice(w, r, b, http.StatusNotFound, "Page not found", "There is no page at this address. It may have been renamed or removed.")
+	s.notice(w, r, b, http.StatusNotFound, "Page not found",
+		"There is no page at this address. It may have been renamed or removed.")
 }
 
-// show answers with the page of a file, or without a body when the client has it.
+// show responds with the page of a file, or with 304 if the client has it.
 func (s *site) show(w http.ResponseWriter, r *http.Request, b *book, file string) {
-	made, err := s.printer.page(b, file)
+	made, err := s.renderer.page(b, file)
 	if err != nil {
-		s.log.Error("The page cannot be made", "file", file, "error", err)
+		s.log.Error("Cannot render the page", "file", file, "error", err)
 		s.notice(w, r, b, http.StatusInternalServerError, "Not available", "This page cannot be shown.")
 		return
 	}
@@ -148,24 +151,24 @@ func (s *site) show(w http.ResponseWriter, r *http.Request, b *book, file string
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(made.html))
 }
 
-// notice answers with a page that is not of the book.
+// notice responds with a page that is not in the book.
 func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status int, title, text string) {
 	w.Header().Set("Cache-Control", "no-store")
-	// The notice may stand at any depth: /a/b/c.
+	// The path may have any depth: /a/b/c.
 	root := strings.Repeat("../", max(strings.Count(r.URL.EscapedPath(), "/")-1, 0))
-	made, err := s.printer.notice(b, root, title, text)
+	made, err := s.renderer.notice(b, root, title, text)
 	if err != nil {
-		s.log.Error("The notice cannot be made", "error", err)
+		s.log.Error("Cannot render the notice", "error", err)
 		http.Error(w, title, status)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	// As above; and net/http sends no body for HEAD.
+	// An error means that the client has closed the connection. net/http sends no body for HEAD.
 	_, _ = w.Write(made.html)
 }
 
-// newServer returns a server for the site that gives up on slow and greedy clients.
+// newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {
 	return &http.Server{
 		Handler:           s.handler(),

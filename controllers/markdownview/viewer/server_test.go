@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// answer is what a handler answered.
-type answer struct {
+// response is the response of a handler.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request to a handler. target is sent as it is, tidy or not.
-func ask(t *testing.T, site http.Handler, method, target string, header ...string) answer {
+// request sends a request to a handler. It does not clean the target.
+func request(t *testing.T, site http.Handler, method, target string, header ...string) response {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, "/", nil)
 	address, err := url.ParseRequestURI(target)
@@ -29,12 +29,12 @@ func ask(t *testing.T, site http.Handler, method, target string, header ...strin
 	}
 	w := httptest.NewRecorder()
 	site.ServeHTTP(w, r)
-	return answer{w.Code, w.Header(), w.Body.String()}
+	return response{w.Code, w.Header(), w.Body.String()}
 }
 
 func TestRequests(t *testing.T) {
 	m := newMount(t, sample())
-	// What a ConfigMap never holds, but a folder may.
+	// A file that a folder may have, but never a ConfigMap.
 	outside := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(outside, "secret.md"), []byte("secret"), 0o644))
 	must(t, os.Symlink(filepath.Join(outside, "secret.md"), filepath.Join(m.dir, "link.md")))
@@ -45,7 +45,7 @@ func TestRequests(t *testing.T) {
 	for _, name := range []string{".hidden.md", "notes.txt", "sub/page.md", "with space.md"} {
 		must(t, os.WriteFile(filepath.Join(m.dir, name), []byte("secret"), 0o644))
 	}
-	site := siteOf(t, m.dir)
+	site := newHandler(t, m.dir)
 
 	for target, want := range map[string]struct {
 		status int
@@ -97,32 +97,32 @@ func TestRequests(t *testing.T) {
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			t.Run(method+" "+target, func(t *testing.T) {
-				r := ask(t, site, method, target)
+				r := request(t, site, method, target)
 				if r.status != want.status || r.header.Get("Location") != want.to {
 					t.Errorf("status %d to %q, want %d to %q", r.status, r.header.Get("Location"), want.status, want.to)
 				}
-				// For HEAD it is net/http that leaves out the body, at the connection.
+				// net/http omits the body for HEAD only on a connection.
 				if !strings.Contains(r.body, want.text) && method == http.MethodGet {
 					t.Errorf("no %q in\n%s", want.text, r.body)
 				}
 				if strings.Contains(r.body, "secret") || strings.Contains(r.body, "<script") {
-					t.Errorf("it shows what it must not:\n%s", r.body)
+					t.Errorf("it shows a file outside the folder:\n%s", r.body)
 				}
 			})
 		}
 	}
 }
 
-// The pages, the notices and all else carry the same rules for browsers.
+// All responses have the same security headers.
 func TestHeaders(t *testing.T) {
-	site := siteOf(t, newMount(t, sample()).dir)
+	site := newHandler(t, newMount(t, sample()).dir)
 	const page, forEver = "text/html; charset=utf-8", "public, max-age=31536000, immutable"
 	for target, own := range map[string]struct{ kind, cache string }{
 		"/": {page, "no-cache"}, "/two.html": {page, "no-cache"}, "/two": {"", "no-cache"}, "/no": {page, "no-store"},
 		"/healthz":      {"text/plain; charset=utf-8", "no-store"},
 		"/" + styleName: {"text/css; charset=utf-8", forEver}, "/" + iconName: {"image/svg+xml", forEver},
 	} {
-		r := ask(t, site, http.MethodGet, target)
+		r := request(t, site, http.MethodGet, target)
 		for name, want := range map[string]string{
 			"Cache-Control":                own.cache,
 			"Content-Security-Policy":      policy,
@@ -146,10 +146,10 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestMethods(t *testing.T) {
-	site := siteOf(t, newMount(t, sample()).dir)
+	site := newHandler(t, newMount(t, sample()).dir)
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"} {
 		for _, target := range []string{"/", "/one.html", "/healthz", "/" + styleName, "/no"} {
-			r := ask(t, site, method, target)
+			r := request(t, site, method, target)
 			if r.status != http.StatusMethodNotAllowed || r.header.Get("Allow") != "GET, HEAD" {
 				t.Errorf("%s %s: status %d, Allow %q", method, target, r.status, r.header.Get("Allow"))
 			}
@@ -159,10 +159,10 @@ func TestMethods(t *testing.T) {
 
 func TestETag(t *testing.T) {
 	m := newMount(t, sample())
-	site := siteOf(t, m.dir)
+	site := newHandler(t, m.dir)
 	tag := func(target string) string {
 		t.Helper()
-		r := ask(t, site, http.MethodGet, target)
+		r := request(t, site, http.MethodGet, target)
 		if r.status != http.StatusOK || r.header.Get("ETag") == "" {
 			t.Fatalf("%s: status %d, ETag %q", target, r.status, r.header.Get("ETag"))
 		}
@@ -170,39 +170,39 @@ func TestETag(t *testing.T) {
 	}
 	one, two := tag("/one.html"), tag("/two.html")
 	for _, header := range []string{one, "W/" + one, `"x", ` + one, "*"} {
-		r := ask(t, site, http.MethodGet, "/one.html", "If-None-Match", header)
+		r := request(t, site, http.MethodGet, "/one.html", "If-None-Match", header)
 		if r.status != http.StatusNotModified || r.body != "" || r.header.Get("ETag") != one {
 			t.Errorf("If-None-Match %s: status %d with %d bytes", header, r.status, len(r.body))
 		}
 	}
-	if r := ask(t, site, http.MethodGet, "/one.html", "If-None-Match", two); r.status != http.StatusOK {
-		t.Errorf("with the tag of another page: status %d", r.status)
+	if r := request(t, site, http.MethodGet, "/one.html", "If-None-Match", two); r.status != http.StatusOK {
+		t.Errorf("with the ETag of another page: status %d", r.status)
 	}
 
 	files := sample()
 	files["one.md"] = "# Other text\n"
 	m.update(t, files)
 	if tag("/one.html") == one {
-		t.Error("the text changed, the tag did not")
+		t.Error("the text changed, the ETag did not")
 	}
 	if tag("/two.html") != two {
-		t.Error("the text of one page changed, the tag of another did too")
+		t.Error("the text of one page changed, and the ETag of another")
 	}
 	files["SUMMARY.md"] = strings.Replace(files["SUMMARY.md"], "[Three]", "[Drei]", 1)
 	m.update(t, files)
 	if tag("/two.html") == two {
-		t.Error("the navigation changed, the tag did not")
+		t.Error("the navigation changed, the ETag did not")
 	}
 	m.update(t, sample())
 	if tag("/one.html") != one || tag("/two.html") != two {
-		t.Error("the contents are what they were, the tags are not")
+		t.Error("equal contents have other ETags")
 	}
 }
 
-// A book may be empty of chapters: then its SUMMARY.md is the front page.
+// Without chapters the front page shows SUMMARY.md.
 func TestNoChapters(t *testing.T) {
-	site := siteOf(t, newMount(t, map[string]string{"SUMMARY.md": "# Soon\n\nNothing yet.\n"}).dir)
-	r := ask(t, site, http.MethodGet, "/")
+	site := newHandler(t, newMount(t, map[string]string{"SUMMARY.md": "# Soon\n\nNothing yet.\n"}).dir)
+	r := request(t, site, http.MethodGet, "/")
 	if r.status != http.StatusOK || !strings.Contains(r.body, "Nothing yet.") {
 		t.Errorf("status %d:\n%s", r.status, r.body)
 	}

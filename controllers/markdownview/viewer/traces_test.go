@@ -10,21 +10,23 @@ import (
 	"testing"
 )
 
-// A folder is shown up to each bound, and refused one step beyond.
-func TestAFolderIsBounded(t *testing.T) {
+// A folder at each limit is served; one byte or file more is an error.
+func TestFolderIsBounded(t *testing.T) {
 	const list = "# Book\n"
 	full := strings.Repeat("x", maxFileBytes)
 	for name, tc := range map[string]struct {
 		files map[string]string
 		shown bool
 	}{
-		"the largest file":       {map[string]string{"a.md": full}, true},
-		"a byte more":            {map[string]string{"a.md": full + "x"}, false},
-		"the largest book":       {map[string]string{"a.md": full, "b.md": full, "c.md": full, "d.md": full[len(list):]}, true},
-		"a byte more in all":     {map[string]string{"a.md": full, "b.md": full, "c.md": full, "d.md": full[len(list)-1:]}, false},
-		"the most files":         {many(maxFiles - 1), true}, // and SUMMARY.md
-		"a file more":            {many(maxFiles), false},
-		"what is not to be read": {map[string]string{"a.txt": full + full + full + full + full}, true},
+		"the largest file": {map[string]string{"a.md": full}, true},
+		"one byte more":    {map[string]string{"a.md": full + "x"}, false},
+		"the largest book": {map[string]string{"a.md": full, "b.md": full, "c.md": full, "d.md": full[len(list):]},
+			true},
+		"one byte more in total": {map[string]string{"a.md": full, "b.md": full, "c.md": full,
+			"d.md": full[len(list)-1:]}, false},
+		"the most files": {manyFiles(maxFiles - 1), true}, // and SUMMARY.md
+		"one file more":  {manyFiles(maxFiles), false},
+		"ignored files":  {map[string]string{"a.txt": full + full + full + full + full}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -32,14 +34,14 @@ func TestAFolderIsBounded(t *testing.T) {
 			for file, content := range tc.files {
 				must(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
 			}
-			if _, err := (&shelf{dir: dir}).current(); (err == nil) != tc.shown {
-				t.Errorf("%v, want it shown: %t", err, tc.shown)
+			if _, err := (&bookCache{dir: dir}).current(); (err == nil) != tc.shown {
+				t.Errorf("%v, want a book: %t", err, tc.shown)
 			}
 		})
 	}
 }
 
-func many(n int) map[string]string {
+func manyFiles(n int) map[string]string {
 	files := map[string]string{}
 	for i := range n {
 		files[fmt.Sprintf("%d.md", i)] = ""
@@ -47,11 +49,11 @@ func many(n int) map[string]string {
 	return files
 }
 
-// The pages of one version are kept as far as there is room, and their sum is counted.
-func TestTheCacheOfPagesIsBounded(t *testing.T) {
+// The cache holds the pages of one version, up to its limit, and counts their bytes.
+func TestPageCacheIsBounded(t *testing.T) {
 	b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
 	size := func() int {
-		p := &printer{}
+		p := &pageRenderer{}
 		made, err := p.page(b, "a.md")
 		must(t, err)
 		if p.cached != len(made.html) || len(p.cache) != 1 {
@@ -62,7 +64,7 @@ func TestTheCacheOfPagesIsBounded(t *testing.T) {
 	for room, want := range map[int]int{
 		size - 1: 0, size: 1, size + 1: 1, 2*size - 1: 1, 2 * size: 2,
 	} {
-		p := &printer{version: "1", cache: map[string]page{}, cached: maxCacheBytes - room}
+		p := &pageRenderer{version: "1", cache: map[string]page{}, cached: maxCacheBytes - room}
 		for range 2 {
 			for file := range b.files {
 				_, err := p.page(b, file)
@@ -70,7 +72,8 @@ func TestTheCacheOfPagesIsBounded(t *testing.T) {
 			}
 		}
 		if len(p.cache) != want || p.cached != maxCacheBytes-room+want*size {
-			t.Errorf("with room for %d bytes %d pages of %d are kept and %d bytes counted, want %d", room, len(p.cache), size, p.cached, want)
+			t.Errorf("with room for %d bytes %d pages of %d are kept and %d bytes counted, want %d", room, len(p.cache), size,
+				p.cached, want)
 		}
 		_, err := p.page(&book{version: "2", files: b.files}, "a.md")
 		must(t, err)
@@ -80,18 +83,19 @@ func TestTheCacheOfPagesIsBounded(t *testing.T) {
 	}
 }
 
-// Each trouble with the folder is logged once, however often it is met, and its end too.
-func TestEachTroubleIsLoggedOnce(t *testing.T) {
+// Each error of the folder is logged once, however often it occurs, and so is its end.
+func TestEachErrorIsLoggedOnce(t *testing.T) {
 	var out bytes.Buffer
 	dir := t.TempDir()
 	summary := filepath.Join(dir, "SUMMARY.md")
-	s := &site{shelf: &shelf{dir: dir}, printer: &printer{}, log: slog.New(slog.NewTextHandler(&out, nil))}
+	s := &site{books: &bookCache{dir: dir}, renderer: &pageRenderer{}, log: slog.New(slog.NewTextHandler(&out, nil))}
 	for _, step := range []struct {
 		change func() error
 		want   string // in the one line that is logged; "" for none
 	}{
 		{func() error { return nil }, "level=ERROR"},
-		{func() error { return os.WriteFile(summary, []byte(strings.Repeat("x", maxFileBytes+1)), 0o600) }, "it holds more than"},
+		{func() error { return os.WriteFile(summary, []byte(strings.Repeat("x", maxFileBytes+1)), 0o600) },
+			"it holds more than"},
 		{func() error { return os.WriteFile(summary, []byte("# Book"), 0o600) }, "level=INFO"},
 		{func() error { return os.WriteFile(summary, []byte("# Another book"), 0o600) }, ""},
 		{func() error { return os.Remove(summary) }, "level=ERROR"},
@@ -99,7 +103,7 @@ func TestEachTroubleIsLoggedOnce(t *testing.T) {
 		must(t, step.change())
 		out.Reset()
 		for range 3 {
-			_, _ = s.book() // what it returns is logged
+			_, _ = s.book() // only the log matters
 		}
 		lines := strings.Count(out.String(), "\n")
 		if want := min(len(step.want), 1); lines != want || !strings.Contains(out.String(), step.want) {

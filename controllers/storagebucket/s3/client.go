@@ -1,6 +1,6 @@
-// Package s3 looks at one bucket of an S3-compatible service, and makes and
-// removes it. It says what it found in the words of the API, never in those of
-// the server: what a server writes is not to be trusted with a place in a status.
+// Package s3 probes, creates and removes one bucket of an S3-compatible service. It returns reasons
+// and messages of the StorageBucket API. It never returns text of the server, which is not trusted
+// and must not get into a status.
 package s3
 
 import (
@@ -17,42 +17,42 @@ import (
 )
 
 const (
-	// maxBody bounds what is read of any answer, in bytes.
+	// maxBody bounds the bytes that are read of a response's body.
 	maxBody = 64 << 10
-	// maxHeaders bounds the header of any answer, in bytes.
+	// maxHeaders bounds the bytes of a response's header.
 	maxHeaders = 64 << 10
 )
 
-// Target says which bucket, and how to get there.
+// Target identifies a bucket and its endpoint.
 type Target struct {
-	// Endpoint is a URL of scheme http or https with nothing but a host.
+	// Endpoint is an http or https URL that has only a host.
 	Endpoint string
 	Region   string
 	Bucket   string
-	// VirtualHost puts the bucket's name before the host, in place of the path.
+	// VirtualHost puts the bucket's name into the host name instead of the path.
 	VirtualHost bool
-	// Roots judge the endpoint's certificate; nil are those of the system.
+	// Roots verify the endpoint's certificate; nil means the system's roots.
 	Roots *x509.CertPool
 }
 
-// Credentials sign the requests. There are no others: nothing is taken from the
-// environment, from files or from a metadata service.
+// Credentials sign the requests. The client never reads others from the environment, from files or
+// from a metadata service.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 }
 
-// String keeps secrets out of whatever prints it.
+// String keeps the secrets out of logs and errors.
 func (Credentials) String() string { return "[redacted]" }
 
-// GoString is String for %#v.
+// GoString does the same for %#v.
 func (c Credentials) GoString() string { return c.String() }
 
-// Client talks to one bucket. It sends each request once: repeating is the
-// caller's business, who has a schedule for it.
+// Client sends requests about one bucket. It sends each request once; the caller retries by its own
+// schedule.
 //
-// minio-go signs the requests and knows S3's errors and tags. Its client is not
-// used: it takes any 404 for "no such bucket", a balancer's page too, asks other
-// hosts than the endpoint where that is Amazon's, and lists page after page.
+// It uses minio-go for signatures, errors and tags, but not its client. That client takes any 404
+// for a missing bucket, even a load balancer's, sends requests to other hosts if the endpoint is
+// Amazon's, and lists page after page.
 type Client struct {
 	target      Target
 	endpoint    *url.URL
@@ -61,20 +61,21 @@ type Client struct {
 	http        *http.Client
 }
 
-// New returns a Client, which must be closed. Nothing is sent yet.
+// New returns a Client, which the caller must close. It sends no request.
 func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 	endpoint, err := url.Parse(target.Endpoint)
 	if err != nil {
-		// The URL may hold a password; url.Error would show it.
+		// url.Error would contain the URL, which may contain a password.
 		return nil, errors.New("parsing the endpoint: not a URL")
 	}
 	c := &Client{target: target, endpoint: endpoint, credentials: creds}
 	c.transport = &http.Transport{
-		// No Proxy: one would be dialled in place of the endpoint, past the rules.
+		// Proxy is not set: the transport would dial the proxy, and the rules would not apply to
+		// the endpoint.
 		DialContext:            rules.dialer().DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: target.Roots, MinVersion: tls.VersionTLS12},
 		MaxResponseHeaderBytes: maxHeaders,
-		DisableCompression:     true, // a small body could become a large one
+		DisableCompression:     true, // a small body could decompress to a large one
 	}
 	var guarded http.RoundTripper = c.transport
 	if rules.Guard != nil {
@@ -87,30 +88,30 @@ func New(target Target, creds Credentials, rules Rules) (*Client, error) {
 	return c, nil
 }
 
-// Close gives the connections back.
+// Close closes the idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Probe looks whether the bucket can be used: a HEAD and, where its answer can
-// mean several things, a GET for the error code, which a HEAD cannot carry.
+// Probe checks whether the bucket can be used. It sends a HEAD request. If the response is
+// ambiguous, it sends a GET request for the error code, which HEAD responses cannot contain.
 func (c *Client) Probe(ctx context.Context) Verdict {
 	return c.judge(ctx, func(ctx context.Context) error {
 		_, head := c.send(ctx, http.MethodHead, "", nil)
-		if !ambiguous(head) {
+		if !isAmbiguous(head) {
 			return head
 		}
-		// One key is asked for, only to read the error code.
-		_, get := c.send(ctx, http.MethodGet, listOne, nil)
+		// The list is limited to one key, because only the error code matters.
+		_, get := c.send(ctx, http.MethodGet, listOneKey, nil)
 		if get == nil {
-			return head // refused, and nobody says why
+			return head // denied, without a code
 		}
 		return get
 	})
 }
 
-// ambiguous tells whether the answer to a HEAD can mean several things. A 404 can
-// be a balancer's, whose S3 service is away.
-func ambiguous(err error) bool {
-	answer, _ := errors.AsType[minio.ErrorResponse](err) // zero where there was none
+// isAmbiguous reports whether a response to HEAD has several possible causes. A 404 may come from a
+// load balancer without an S3 server.
+func isAmbiguous(err error) bool {
+	answer, _ := errors.AsType[minio.ErrorResponse](err) // zero if there was no response
 	switch answer.StatusCode {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound:
 		return true
@@ -120,7 +121,7 @@ func ambiguous(err error) bool {
 	return false
 }
 
-// judge runs a request and puts its error into words.
+// judge executes a request and returns the verdict on its error.
 func (c *Client) judge(ctx context.Context, request func(context.Context) error) Verdict {
 	var handshakeFailed atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{

@@ -19,20 +19,19 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// local lets tests dial this host.
-var local = Rules{Allow: prefixes("127.0.0.0/8", "::1/128")}
+// allowLoopback allows connections to the test servers.
+var allowLoopback = Rules{Allow: prefixes("127.0.0.0/8", "::1/128")}
 
 const sentinel = "SENTINEL-secret-access-key"
 
-// serve starts a server and returns a client for a bucket of it, and what it
-// was asked.
+// serve starts a server. It returns a client for a bucket of the server, and the requests.
 func serve(t *testing.T, rules Rules, handle http.HandlerFunc) (*Client, func() []string) {
 	t.Helper()
 	var mu sync.Mutex
-	var asked []string
+	var requests []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, r.Method+" "+r.URL.RequestURI())
+		requests = append(requests, r.Method+" "+r.URL.RequestURI())
 		mu.Unlock()
 		handle(w, r)
 	}))
@@ -46,16 +45,16 @@ func serve(t *testing.T, rules Rules, handle http.HandlerFunc) (*Client, func() 
 	return c, func() []string {
 		mu.Lock()
 		defer mu.Unlock()
-		return asked
+		return requests
 	}
 }
 
-func refuse(w http.ResponseWriter, status int, code string) {
+func respondError(w http.ResponseWriter, status int, code string) {
 	w.WriteHeader(status)
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>MARKER</Message></Error>", code)
 }
 
-func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
+func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 	const head, list = "HEAD /team-data", "GET /team-data?list-type=2&max-keys=1"
 	for name, tc := range map[string]struct {
 		head, get int
@@ -78,7 +77,7 @@ func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
 		"302":            {302, 0, "", 1, v1beta1.ReasonEndpointForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+			c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Location", "http://127.0.0.1:1/elsewhere")
 				switch {
 				case r.Method == http.MethodHead:
@@ -88,24 +87,24 @@ func TestProbeAsksForTheCodeOnlyWhereAHeadIsAmbiguous(t *testing.T) {
 				case tc.get == 200:
 					fmt.Fprint(w, "<ListBucketResult><Name>team-data</Name></ListBucketResult>")
 				default:
-					refuse(w, tc.get, tc.code)
+					respondError(w, tc.get, tc.code)
 				}
 			})
 			got := c.Probe(t.Context())
 			if got.Reason != tc.want || strings.Contains(got.Message, "MARKER") {
 				t.Errorf("got %+v, want %s", got, tc.want)
 			}
-			requests := asked()
-			if len(requests) != tc.asks || requests[0] != head || (tc.asks == 2 && !strings.HasPrefix(requests[1], list)) {
-				t.Errorf("it asked %q, want %d requests", requests, tc.asks)
+			sent := requests()
+			if len(sent) != tc.asks || sent[0] != head || (tc.asks == 2 && !strings.HasPrefix(sent[1], list)) {
+				t.Errorf("requests %q, want %d", sent, tc.asks)
 			}
 		})
 	}
 }
 
-func TestProbeReadsABoundedPart(t *testing.T) {
+func TestProbe_endless_body(t *testing.T) {
 	var written int
-	c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+	c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		if r.Method == http.MethodHead {
 			return
@@ -121,28 +120,28 @@ func TestProbeReadsABoundedPart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if got := c.Probe(ctx); got.Reason != v1beta1.ReasonAccessDenied {
-		t.Errorf("an endless body: %+v, want what the HEAD said", got)
+		t.Errorf("an endless body: %+v, want the verdict on the HEAD response", got)
 	}
 	if ctx.Err() != nil {
 		t.Error("it read on until its time was up")
 	}
 }
 
-func TestProbeOfAConnectionThatIsCut(t *testing.T) {
+func TestProbe_truncated_response(t *testing.T) {
 	for _, at := range []string{http.MethodHead, http.MethodGet} {
-		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+		c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == at {
 				panic(http.ErrAbortHandler)
 			}
 			w.WriteHeader(http.StatusForbidden)
 		})
 		if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointUnreachable {
-			t.Errorf("cut within the %s: %+v", at, got)
+			t.Errorf("truncated in the %s: %+v", at, got)
 		}
 	}
 }
 
-func TestForbiddenAddressesGetNoByte(t *testing.T) {
+func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +154,7 @@ func TestForbiddenAddressesGetNoByte(t *testing.T) {
 		close(accepted)
 	}()
 	port := listener.Addr().(*net.TCPAddr).Port
-	// The second is judged by what it resolves to.
+	// The name is checked by the addresses that it resolves to.
 	for _, host := range []string{"127.0.0.1", "localhost"} {
 		c, err := New(Target{Endpoint: fmt.Sprintf("http://%s:%d", host, port), Region: "us-east-1", Bucket: "team-data"},
 			Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, Rules{})
@@ -180,11 +179,13 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	t.Cleanup(elsewhere.Close)
 	for _, status := range []int{301, 302, 303, 307, 308} {
-		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, status) })
+		c, _ := serve(t, allowLoopback,
+			func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, status) })
 		if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonEndpointForbidden {
 			t.Errorf("%d: %+v", status, got)
 		}
-		if err := c.Create(t.Context(), "k", "v"); VerdictOf(err) == nil || VerdictOf(err).Reason != v1beta1.ReasonEndpointForbidden {
+		if err := c.Create(t.Context(), "k", "v"); VerdictOf(err) == nil ||
+			VerdictOf(err).Reason != v1beta1.ReasonEndpointForbidden {
 			t.Errorf("%d while creating: %v", status, err)
 		}
 	}
@@ -193,9 +194,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestCreateMarksInTheSameRequest(t *testing.T) {
-	var body creation
-	c, asked := serve(t, local, func(_ http.ResponseWriter, r *http.Request) {
+func TestCreate_tags_in_same_request(t *testing.T) {
+	var body createBucketBody
+	c, requests := serve(t, allowLoopback, func(_ http.ResponseWriter, r *http.Request) {
 		content, err := io.ReadAll(r.Body)
 		if err != nil || xml.Unmarshal(content, &body) != nil {
 			t.Errorf("reading %q: %v", content, err)
@@ -207,31 +208,32 @@ func TestCreateMarksInTheSameRequest(t *testing.T) {
 	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&creationTags{[]creationTag{{"owner", "uid-1"}}}, body.Tags); diff != "" {
+	if diff := cmp.Diff(&createBucketTags{[]createBucketTag{{"owner", "uid-1"}}}, body.Tags); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
 	if body.Location != "" {
 		t.Errorf("location %q: S3 refuses the default one", body.Location)
 	}
-	if diff := cmp.Diff([]string{"PUT /team-data"}, asked()); diff != "" {
+	if diff := cmp.Diff([]string{"PUT /team-data"}, requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
-func TestVirtualHostPutsTheBucketIntoTheHost(t *testing.T) {
+func TestVirtualHost(t *testing.T) {
 	var hosts, paths []string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		hosts, paths = append(hosts, r.Host), append(paths, r.URL.Path)
 	}))
 	t.Cleanup(server.Close)
-	c, err := New(Target{Endpoint: "http://s3.example.com:9000", Region: "eu-west-1", Bucket: "team-data", VirtualHost: true},
-		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, local)
+	c, err := New(Target{Endpoint: "http://s3.example.com:9000", Region: "eu-west-1", Bucket: "team-data",
+		VirtualHost: true},
+		Credentials{AccessKeyID: "key", SecretAccessKey: sentinel}, allowLoopback)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	c.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return local.dialer().DialContext(ctx, "tcp", server.Listener.Addr().String())
+		return allowLoopback.dialer().DialContext(ctx, "tcp", server.Listener.Addr().String())
 	}
 	if got := c.Probe(t.Context()); !got.OK() {
 		t.Fatalf("probe: %+v", got)
@@ -241,7 +243,7 @@ func TestVirtualHostPutsTheBucketIntoTheHost(t *testing.T) {
 	}
 	for i := range hosts {
 		if hosts[i] != "team-data.s3.example.com:9000" || paths[i] != "/" {
-			t.Errorf("asked %s for %s", hosts[i], paths[i])
+			t.Errorf("sent to %s for %s", hosts[i], paths[i])
 		}
 	}
 	if len(hosts) != 2 {
@@ -249,31 +251,35 @@ func TestVirtualHostPutsTheBucketIntoTheHost(t *testing.T) {
 	}
 }
 
-func TestCreateWhereTagsAreNotKnown(t *testing.T) {
-	c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+func TestCreate_server_without_tags(t *testing.T) {
+	c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 		if content, _ := io.ReadAll(r.Body); strings.Contains(string(content), "<Tags>") {
-			refuse(w, http.StatusBadRequest, codeMalformed)
+			respondError(w, http.StatusBadRequest, codeMalformed)
 		}
 	})
 	if err := c.Create(t.Context(), "owner", "uid-1"); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"PUT /team-data", "PUT /team-data"}, asked()); diff != "" {
+	if diff := cmp.Diff([]string{"PUT /team-data", "PUT /team-data"}, requests()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
-func TestFailuresOfChanges(t *testing.T) {
+func TestWriteErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		code   string
 		status int
 		do     func(context.Context, *Client) error
 		want   string // reason; "" is a success
 	}{
-		"creating what we have":      {CodeOwned, 409, func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
-		"creating without the right": {"AccessDenied", 403, func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonAccessDenied},
-		"removing what is not empty": {"BucketNotEmpty", 409, func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, v1beta1.ReasonBucketNotEmpty},
-		"removing what is gone":      {"NoSuchBucket", 404, func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, ""},
+		"creating what we have": {CodeOwned, 409,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonServerError},
+		"creating without the right": {"AccessDenied", 403,
+			func(ctx context.Context, c *Client) error { return c.Create(ctx, "k", "v") }, v1beta1.ReasonAccessDenied},
+		"removing what is not empty": {"BucketNotEmpty", 409,
+			func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, v1beta1.ReasonBucketNotEmpty},
+		"removing what is gone": {"NoSuchBucket", 404,
+			func(ctx context.Context, c *Client) error { return c.Remove(ctx) }, ""},
 		"no tags": {"NoSuchTagSet", 404, func(ctx context.Context, c *Client) error {
 			_, _, err := c.Tag(ctx, "k")
 			return err
@@ -284,20 +290,20 @@ func TestFailuresOfChanges(t *testing.T) {
 		}, v1beta1.ReasonBucketNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, _ := serve(t, local, func(w http.ResponseWriter, _ *http.Request) { refuse(w, tc.status, tc.code) })
+			c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, _ *http.Request) { respondError(w, tc.status, tc.code) })
 			err := tc.do(t.Context(), c)
 			if (err == nil) != (tc.want == "") || (err != nil && VerdictOf(err).Reason != tc.want) {
 				t.Fatalf("got %v, want %q", err, tc.want)
 			}
 			if err != nil && (Code(err) != tc.code || strings.Contains(err.Error(), "MARKER")) {
-				t.Errorf("got %q with code %q, want %q and none of the server's words", err, Code(err), tc.code)
+				t.Errorf("got %q with code %q, want %q without text of the server", err, Code(err), tc.code)
 			}
 		})
 	}
 }
 
-// Some servers empty a bucket that is removed; a balancer's 404 is not S3's.
-func TestRemoveLooksFirst(t *testing.T) {
+// Some servers remove a bucket with its objects; a 404 of a load balancer is not S3's.
+func TestRemove_lists_first(t *testing.T) {
 	for name, tc := range map[string]struct {
 		list    func(http.ResponseWriter, *http.Request)
 		want    string // reason; "" is a success
@@ -306,14 +312,18 @@ func TestRemoveLooksFirst(t *testing.T) {
 		"with an object": {func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, "<ListBucketResult><Contents><Key>precious</Key></Contents></ListBucketResult>")
 		}, v1beta1.ReasonBucketNotEmpty, false},
-		"empty":              {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<ListBucketResult/>") }, "", true},
-		"not to be listed":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied") }, v1beta1.ReasonAccessDenied, false},
-		"not a list":         {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") }, v1beta1.ReasonServerError, false},
-		"gone":               {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "NoSuchBucket") }, "", false},
+		"empty": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<ListBucketResult/>") }, "",
+			true},
+		"not to be listed": {func(w http.ResponseWriter, _ *http.Request) { respondError(w, 403, "AccessDenied") },
+			v1beta1.ReasonAccessDenied, false},
+		"not a list": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>welcome</html>") },
+			v1beta1.ReasonServerError, false},
+		"gone": {func(w http.ResponseWriter, _ *http.Request) { respondError(w, 404, "NoSuchBucket") }, "",
+			false},
 		"a balancer's words": {http.NotFound, v1beta1.ReasonServerError, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, asked := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+			c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodDelete {
 					w.WriteHeader(http.StatusNoContent)
 					return
@@ -324,33 +334,32 @@ func TestRemoveLooksFirst(t *testing.T) {
 			if (v == nil) != (tc.want == "") || (v != nil && v.Reason != tc.want) {
 				t.Errorf("got %+v, want %q", v, tc.want)
 			}
-			if removes := slices.Contains(asked(), "DELETE /team-data"); removes != tc.removes {
-				t.Errorf("asked %q, removes: want %t", asked(), tc.removes)
+			if removes := slices.Contains(requests(), "DELETE /team-data"); removes != tc.removes {
+				t.Errorf("requests %q, want a removal: %t", requests(), tc.removes)
 			}
 		})
 	}
 }
 
-func TestTagOfAProxyInPlaceOfTheServer(t *testing.T) {
-	c, _ := serve(t, local, http.NotFound)
+func TestTag_response_of_proxy(t *testing.T) {
+	c, _ := serve(t, allowLoopback, http.NotFound)
 	if _, _, err := c.Tag(t.Context(), "k"); VerdictOf(err) == nil || VerdictOf(err).Missing() {
-		t.Errorf("a 404 that is not S3's: %v, want no word about the bucket", err)
+		t.Errorf("a 404 that is not S3's: %v, want no verdict on the bucket", err)
 	}
 }
 
-func TestNothingPrintsSecrets(t *testing.T) {
+func TestSecretsAreNotPrinted(t *testing.T) {
 	creds := Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: sentinel}
 	if text := fmt.Sprintf("%v %+v %#v %s", creds, creds, creds, creds); strings.Contains(text, sentinel) {
 		t.Errorf("printed %s", text)
 	}
-	_, err := New(Target{Endpoint: "http://user:" + sentinel + "@%zz"}, creds, local)
+	_, err := New(Target{Endpoint: "http://user:" + sentinel + "@%zz"}, creds, allowLoopback)
 	if err == nil || strings.Contains(err.Error(), sentinel) {
 		t.Errorf("error %v", err)
 	}
 }
 
-// FuzzAnswers lets a server answer anything. Whatever it is, there is a verdict in
-// our own words.
+// FuzzAnswers lets a server send any response. The verdict must be one of the known messages.
 func FuzzAnswers(f *testing.F) {
 	f.Add(200, 200, "", "<ListBucketResult/>")
 	f.Add(403, 403, "us-east-1", "<Error><Code>AccessDenied</Code></Error>")
@@ -361,14 +370,14 @@ func FuzzAnswers(f *testing.F) {
 		if !valid(head) || !valid(get) || len(body) > 1<<20 {
 			return
 		}
-		c, _ := serve(t, local, func(w http.ResponseWriter, r *http.Request) {
+		c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Amz-Bucket-Region", region)
 			if r.Method == http.MethodHead {
 				w.WriteHeader(head)
 				return
 			}
 			w.WriteHeader(get)
-			_, _ = io.WriteString(w, body) // 204 and 304 take none
+			_, _ = io.WriteString(w, body) // 204 and 304 allow no body
 		})
 		known := func(v Verdict) bool {
 			return messages[v.Reason] != "" && (len(body) < 8 || !strings.Contains(v.Message, body))
@@ -379,7 +388,8 @@ func FuzzAnswers(f *testing.F) {
 		if _, _, err := c.Tag(t.Context(), "owner"); err != nil && !known(*VerdictOf(err)) {
 			t.Errorf("GET %d: %v", get, err)
 		}
-		if err := c.Create(t.Context(), "owner", "uid"); (err == nil && get >= 300) || (err != nil && !known(*VerdictOf(err))) {
+		if err := c.Create(t.Context(), "owner", "uid"); (err == nil && get >= 300) ||
+			(err != nil && !known(*VerdictOf(err))) {
 			t.Errorf("PUT %d: %v", get, err)
 		}
 	})

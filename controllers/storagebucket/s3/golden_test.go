@@ -15,10 +15,10 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// TestVerdictsGolden records what is said of each answer: of each code with each status, with
-// and without a region.
+// TestVerdictsGolden compares the verdicts on responses with a golden file: each code with each
+// status, with and without a region.
 func TestVerdictsGolden(t *testing.T) {
-	codes := slices.Sorted(maps.Keys(answerReasons))
+	codes := slices.Sorted(maps.Keys(codeReasons))
 	codes = append(codes, "", "Whatever", "RequestTimeTooSkewed", CodeExists, CodeOwned, codeNoTags)
 	var got strings.Builder
 	seen := map[string]bool{}
@@ -42,10 +42,10 @@ func TestVerdictsGolden(t *testing.T) {
 	golden.Assert(t, got.String(), "verdicts.txt")
 }
 
-// varying is what differs from run to run in a header: the time, and the signature of it.
-var varying = regexp.MustCompile(`\d{8}T\d{6}Z|Credential=key/\d{8}|Signature=[0-9a-f]{64}`)
+// variablePart matches what differs from run to run in a header: times and signatures.
+var variablePart = regexp.MustCompile(`\d{8}T\d{6}Z|Credential=key/\d{8}|Signature=[0-9a-f]{64}`)
 
-// TestRequestsGolden records each request as it is sent, but for its time and signature.
+// TestRequestsGolden compares each request with a golden file, without times and signatures.
 func TestRequestsGolden(t *testing.T) {
 	var got strings.Builder
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func TestRequestsGolden(t *testing.T) {
 		}
 		fmt.Fprintf(&got, "%s %s\n", r.Method, r.URL.RequestURI())
 		for _, key := range slices.Sorted(maps.Keys(r.Header)) {
-			fmt.Fprintf(&got, "  %s: %s\n", key, varying.ReplaceAllString(strings.Join(r.Header[key], " | "), "..."))
+			fmt.Fprintf(&got, "  %s: %s\n", key, variablePart.ReplaceAllString(strings.Join(r.Header[key], " | "), "..."))
 		}
 		fmt.Fprintf(&got, "  body: %s\n", body)
 		switch {
@@ -70,7 +70,7 @@ func TestRequestsGolden(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, region := range []string{"us-east-1", "eu-west-1"} {
 		c, err := New(Target{Endpoint: server.URL, Region: region, Bucket: "team-data"},
-			Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: "token"}, local)
+			Credentials{AccessKeyID: "key", SecretAccessKey: sentinel, SessionToken: "token"}, allowLoopback)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,8 @@ func TestRequestsGolden(t *testing.T) {
 		verdict := c.Probe(t.Context())
 		value, tagged, err := c.Tag(t.Context(), "owner")
 		fmt.Fprintf(&got, "probe %s, tag %q %t %v, ", verdict.Reason, value, tagged, err)
-		fmt.Fprintf(&got, "set %v, create %v, remove %v\n", c.SetTag(t.Context(), "owner", "uid"), c.Create(t.Context(), "owner", "uid"), c.Remove(t.Context()))
+		fmt.Fprintf(&got, "set %v, create %v, remove %v\n", c.SetTag(t.Context(), "owner", "uid"),
+			c.Create(t.Context(), "owner", "uid"), c.Remove(t.Context()))
 		c.Close()
 	}
 	golden.Assert(t, got.String(), "requests.txt")

@@ -13,24 +13,25 @@ func TestRulesCheck(t *testing.T) {
 		Deny:    prefixes("10.1.1.0/24", "127.0.0.15/32", "203.0.113.0/24"),
 	}
 	for address, allowed := range map[string]bool{
-		// What an endpoint may be.
+		// Addresses that an endpoint may have.
 		"192.168.1.5": true, "10.0.0.5": true, "172.16.3.4": true, "198.51.100.9": true,
 		"2001:db8::1": true, "fd12:3456::1": true, "::ffff:192.168.1.5": true,
-		// This host and its link, by all their names.
+		// This host and its link, in all notations.
 		"127.0.0.1": false, "127.255.1.1": false, "::1": false, "::ffff:127.0.0.1": false, "::127.0.0.1": false,
 		"0.0.0.0": false, "0.1.2.3": false, "::": false, "fe80::1": false, "fe80::1%eth0": false,
 		// Metadata services.
 		"169.254.169.254": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::1": false,
 		"64:ff9b:1::a9fe:a9fe": false, "::ffff:0:169.254.169.254": false, "64:ff9b::c0a8:105": true,
 		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
-		// Many at once, and nobody.
+		// Multicast, broadcast and unassigned addresses.
 		"224.0.0.1": false, "239.1.2.3": false, "255.255.255.255": false, "ff02::1": false,
-		// The cluster's own.
-		"10.96.0.1": false, "10.111.255.255": false, "192.0.2.7": false, "192.0.2.8": true, "fd00:96::1": false, "64:ff9b::a60:1": false,
-		// Allowed although forbidden, denied although allowed, denied although harmless.
+		// The addresses of the cluster.
+		"10.96.0.1": false, "10.111.255.255": false, "192.0.2.7": false, "192.0.2.8": true, "fd00:96::1": false,
+		"64:ff9b::a60:1": false,
+		// Allowed although forbidden, denied although allowed, denied although public.
 		"127.0.0.8": true, "127.0.0.14": true, "127.0.0.15": false, "10.96.5.7": true, "::ffff:10.96.5.7": true,
 		"10.1.2.3": true, "10.1.1.3": false, "203.0.113.9": false, "64:ff9b::cb00:7109": false,
-		// Allowing what stands for an address does not allow the address itself.
+		// Allowing an embedding address does not allow the embedded address.
 		"64:ff9b::7f00:1": false,
 	} {
 		err := rules.Check(netip.MustParseAddr(address))
@@ -41,10 +42,10 @@ func TestRulesCheck(t *testing.T) {
 	}
 }
 
-// Each range has its first and last address refused, and its neighbours on both
-// sides allowed.
+// The first and the last address of each range are denied; the neighbours on both sides are
+// allowed.
 func TestRulesCheck_edges(t *testing.T) {
-	// A range without a neighbour below or above has "".
+	// "" means that the range has no neighbour below or above.
 	for _, edge := range []struct{ below, first, last, above string }{
 		{"", "0.0.0.0", "0.255.255.255", "1.0.0.0"},
 		{"126.255.255.255", "127.0.0.0", "127.255.255.255", "128.0.0.0"},
@@ -57,7 +58,7 @@ func TestRulesCheck_edges(t *testing.T) {
 		{"fd20:ce::253", "fd20:ce::254", "fd20:ce::254", "fd20:ce::255"},
 		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe80::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ff00::"},
 		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
-		// The cluster's own.
+		// The addresses of the cluster.
 		{"9.255.255.255", "10.0.0.0", "10.0.0.255", "10.0.1.0"},
 		{"fd00:96::", "fd00:96::1:0", "fd00:96::1:ffff", "fd00:96::2:0"},
 	} {
@@ -78,8 +79,8 @@ func TestRulesCheck_edges(t *testing.T) {
 	}
 }
 
-// An IPv6 address that stands for an IPv4 address is refused with it, and not
-// where one bit of the form is wrong or the IPv4 address may be dialled.
+// An IPv6 address with an embedded IPv4 address is denied with it. It is allowed if one bit of the
+// format differs or if the IPv4 address may be dialled.
 func TestRulesCheck_embedded(t *testing.T) {
 	for address, allowed := range map[string]bool{
 		// ISATAP: 169.254.169.254, 127.0.0.1, 192.168.1.5.
@@ -88,14 +89,20 @@ func TestRulesCheck_embedded(t *testing.T) {
 		"2001:db8::5efe:c0a8:105": true, "2001:db8::400:5efe:7f00:1": true, "2001:db8::1:5efe:7f00:1": true,
 		"2001:db8::5eff:7f00:1": true, "2001:db8::5ffe:7f00:1": true,
 		// Teredo: the server, and the client with its bits inverted.
-		"2001:0:a9fe:a9fe:0:0:3f57:fefa": false, "2001:0:c0a8:105:0:0:80ff:fffe": false, "2001:0:c0a8:105:8000:f227:5601:5601": false,
-		"2001:0:c0a8:105:0:0:3f57:fefa": true, "2001:1:c0a8:105:0:0:80ff:fffe": true, "2000:ffff:a9fe:a9fe:0:0:80ff:fffe": true,
-		// NAT64 by a prefix of a network's own: of 96, 64, 56 and 48 bits.
-		"64:ff9b:1::7f00:1": false, "64:ff9b:1:0:7f:0:100:0": false, "64:ff9b:1:7f:0:1::": false, "64:ff9b:1:7f00:0:100::": false,
-		"64:ff9b:1::c0a8:105": true, "64:ff9b:1:0:c0:a801:500:0": true, "64:ff9b:2::7f00:1": true, "64:ff9b:0:ffff::7f00:1": true,
+		"2001:0:a9fe:a9fe:0:0:3f57:fefa": false, "2001:0:c0a8:105:0:0:80ff:fffe": false,
+		"2001:0:c0a8:105:8000:f227:5601:5601": false,
+		"2001:0:c0a8:105:0:0:3f57:fefa":       true, "2001:1:c0a8:105:0:0:80ff:fffe": true,
+		"2000:ffff:a9fe:a9fe:0:0:80ff:fffe": true,
+		// NAT64 with a network-specific prefix of 96, 64, 56 and 48 bits.
+		"64:ff9b:1::7f00:1": false, "64:ff9b:1:0:7f:0:100:0": false, "64:ff9b:1:7f:0:1::": false,
+		"64:ff9b:1:7f00:0:100::": false,
+		"64:ff9b:1::c0a8:105":    true, "64:ff9b:1:0:c0:a801:500:0": true, "64:ff9b:2::7f00:1": true,
+		"64:ff9b:0:ffff::7f00:1": true,
 		// NAT64, 6to4, IPv4-compatible and IPv4-translated.
-		"64:ff9b::7f00:1": false, "64:ff9b::1:7f00:1": true, "2002:7f00:1::": false, "2002:c0a8:105::": true, "2003:7f00:1::": true,
-		"::7f00:1": false, "::1:7f00:1": true, "::ffff:0:7f00:1": false, "::fffe:0:7f00:1": true, "::ffff:1:7f00:1": true,
+		"64:ff9b::7f00:1": false, "64:ff9b::1:7f00:1": true, "2002:7f00:1::": false, "2002:c0a8:105::": true,
+		"2003:7f00:1::": true,
+		"::7f00:1":      false, "::1:7f00:1": true, "::ffff:0:7f00:1": false, "::fffe:0:7f00:1": true,
+		"::ffff:1:7f00:1": true,
 	} {
 		if err := (Rules{}).Check(netip.MustParseAddr(address)); (err == nil) != allowed {
 			t.Errorf("%s: %v, want allowed: %t", address, err, allowed)
@@ -104,7 +111,8 @@ func TestRulesCheck_embedded(t *testing.T) {
 }
 
 func TestRulesCheck_servicesUnknown(t *testing.T) {
-	rules := Rules{ServicesUnknown: true, Allow: prefixes("10.1.0.0/16"), Deny: prefixes("10.1.1.0/24"), Cluster: prefixes("10.9.9.9/32")}
+	rules := Rules{ServicesUnknown: true, Allow: prefixes("10.1.0.0/16"), Deny: prefixes("10.1.1.0/24"),
+		Cluster: prefixes("10.9.9.9/32")}
 	type refusal struct{ refused, unknown bool }
 	for address, want := range map[string]refusal{
 		"9.255.255.255": {}, "10.0.0.0": {true, true}, "10.255.255.255": {true, true}, "11.0.0.0": {},
@@ -112,8 +120,9 @@ func TestRulesCheck_servicesUnknown(t *testing.T) {
 		"192.167.255.255": {}, "192.168.0.0": {true, true}, "192.168.255.255": {true, true}, "192.169.0.0": {},
 		"fbff:ffff::": {}, "fc00::": {true, true}, "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff": {true, true}, "fe00::": {},
 		"::ffff:10.96.0.10": {true, true}, "64:ff9b::a60:a": {true, true}, "2001:db8::5efe:a60:a": {true, true},
-		// What is refused or allowed otherwise is so here too.
-		"127.0.0.1": {true, false}, "10.9.9.9": {true, false}, "10.1.2.3": {}, "10.1.1.3": {true, false}, "100.64.0.1": {true, false},
+		// The other rules apply here too.
+		"127.0.0.1": {true, false}, "10.9.9.9": {true, false}, "10.1.2.3": {}, "10.1.1.3": {true, false},
+		"100.64.0.1": {true, false},
 	} {
 		forbidden, refused := errors.AsType[*ForbiddenError](rules.Check(netip.MustParseAddr(address)))
 		if got := (refusal{refused, refused && forbidden.ServicesUnknown}); got != want {
@@ -122,7 +131,7 @@ func TestRulesCheck_servicesUnknown(t *testing.T) {
 	}
 }
 
-func TestLoopbackOfIPv6CanBeAllowed(t *testing.T) {
+func TestRulesCheck_IPv6_loopback_can_be_allowed(t *testing.T) {
 	if err := (Rules{Allow: prefixes("::1/128")}).Check(netip.MustParseAddr("::1")); err != nil {
 		t.Error(err)
 	}
@@ -138,7 +147,8 @@ func FuzzRulesCheck(f *testing.F) {
 			return
 		}
 		allowed := (Rules{}).Check(address) == nil
-		if plain := address.Unmap(); allowed && (plain.IsLoopback() || plain.IsLinkLocalUnicast() || plain.IsMulticast() || plain.IsUnspecified()) {
+		if plain := address.Unmap(); allowed &&
+			(plain.IsLoopback() || plain.IsLinkLocalUnicast() || plain.IsMulticast() || plain.IsUnspecified()) {
 			t.Errorf("%s is allowed", address)
 		}
 		if (Rules{Deny: prefixes("0.0.0.0/0", "::/0"), Allow: prefixes("0.0.0.0/0", "::/0")}).Check(address) == nil {

@@ -10,10 +10,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The guard is asked about each request, and what it rejects is not sent.
+// The guard gets each request. A rejected request is not sent.
 func TestGuardSeesEachRequest(t *testing.T) {
 	leads := true
-	rules := local
+	rules := allowLoopback
 	rules.Guard = func(transport *http.Transport) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if !leads {
@@ -22,15 +22,15 @@ func TestGuardSeesEachRequest(t *testing.T) {
 			return transport.RoundTrip(r)
 		})
 	}
-	c, asked := serve(t, rules, func(http.ResponseWriter, *http.Request) {})
-	if verdict := c.Probe(t.Context()); !verdict.OK() || len(asked()) != 1 {
-		t.Errorf("the leader's probe: %+v, %q", verdict, asked())
+	c, requests := serve(t, rules, func(http.ResponseWriter, *http.Request) {})
+	if verdict := c.Probe(t.Context()); !verdict.OK() || len(requests()) != 1 {
+		t.Errorf("the leader's probe: %+v, %q", verdict, requests())
 	}
 	leads = false
-	if verdict := c.Probe(t.Context()); verdict.OK() || len(asked()) != 1 {
-		t.Errorf("a former leader's probe: %+v, %q", verdict, asked())
+	if verdict := c.Probe(t.Context()); verdict.OK() || len(requests()) != 1 {
+		t.Errorf("a former leader's probe: %+v, %q", verdict, requests())
 	}
-	if _, err := c.send(t.Context(), http.MethodPut, tagging, []byte("<Tagging/>")); err == nil || len(asked()) != 1 {
-		t.Errorf("a former leader's write: %v, %q", err, asked())
+	if _, err := c.send(t.Context(), http.MethodPut, tagging, []byte("<Tagging/>")); err == nil || len(requests()) != 1 {
+		t.Errorf("a former leader's write: %v, %q", err, requests())
 	}
 }

@@ -14,23 +14,23 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Error is a request that failed, with the verdict on it.
+// Error is the error of a request, with its verdict.
 type Error struct {
 	Verdict Verdict
-	// Code is S3's error code; empty when no answer arrived.
+	// Code is S3's error code; empty if there was no response.
 	Code string
 }
 
 func (e *Error) Error() string { return e.Verdict.Reason + ": " + e.Verdict.Message }
 
-// Codes of answers that are no failure, but news.
+// Codes of responses that are no failures but results.
 const (
-	// CodeExists: the bucket exists and belongs to another account.
+	// CodeExists means that the bucket exists and belongs to another account.
 	CodeExists = "BucketAlreadyExists"
-	// CodeOwned: the bucket exists and belongs to this account.
+	// CodeOwned means that the bucket exists and belongs to this account.
 	CodeOwned = "BucketAlreadyOwnedByYou"
 
-	// CodeChanged: a tag has another value than the one that was to be replaced.
+	// CodeChanged means that the tag no longer has the value that was to be replaced.
 	CodeChanged = "TagChanged"
 
 	codeNotEmpty     = "BucketNotEmpty"
@@ -39,7 +39,7 @@ const (
 	codeNotSupported = "NotImplemented"
 )
 
-// try runs a request and returns its failure as an *Error.
+// try executes a request and returns its error as an *Error.
 func (c *Client) try(ctx context.Context, request func(context.Context) error) error {
 	var failure error
 	v := c.judge(ctx, func(ctx context.Context) error {
@@ -49,11 +49,11 @@ func (c *Client) try(ctx context.Context, request func(context.Context) error) e
 	if failure == nil {
 		return nil
 	}
-	answer, _ := errors.AsType[minio.ErrorResponse](failure) // zero where no answer arrived
+	answer, _ := errors.AsType[minio.ErrorResponse](failure) // zero if there was no response
 	return &Error{Verdict: v, Code: answer.Code}
 }
 
-// Code is the S3 error code of an error of this package; empty if it has none.
+// Code returns the S3 error code of an error of this package; empty if it has none.
 func Code(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -61,7 +61,7 @@ func Code(err error) string {
 	return ""
 }
 
-// VerdictOf is the verdict on an error of this package; nil if it has none.
+// VerdictOf returns the verdict of an error of this package; nil if it has none.
 func VerdictOf(err error) *Verdict {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return &e.Verdict
@@ -69,8 +69,8 @@ func VerdictOf(err error) *Verdict {
 	return nil
 }
 
-// Tag returns the value of a tag of the bucket; empty if it does not have it.
-// tagged tells whether the bucket has any tags. The error is an *Error.
+// Tag returns the value of a tag of the bucket; empty if the bucket does not have the tag. tagged
+// reports whether the bucket has any tags. The error is an *Error.
 func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool, err error) {
 	set, err := c.tags(ctx)
 	if Code(err) == codeNoTags {
@@ -96,20 +96,21 @@ func (c *Client) tags(ctx context.Context) (found map[string]string, err error) 
 	return found, err
 }
 
-// SetTag makes the tag the bucket's only one. The error is an *Error.
+// SetTag replaces all tags of the bucket by this tag. The error is an *Error.
 func (c *Client) SetTag(ctx context.Context, key, value string) error {
 	return c.setTags(ctx, map[string]string{key: value})
 }
 
-// ReplaceTag gives a tag of the bucket another value and leaves its other tags as they are. It fails
-// with CodeChanged if the tag has not the value that it is to replace. The error is an *Error.
+// ReplaceTag replaces the value of a tag and keeps the other tags. It returns CodeChanged if the
+// tag does not have the value `from`. The error is an *Error.
 func (c *Client) ReplaceTag(ctx context.Context, key, from, to string) error {
 	set, err := c.tags(ctx)
 	if err != nil {
 		return err
 	}
 	if set[key] != from {
-		return &Error{Code: CodeChanged, Verdict: Verdict{Reason: v1beta1.ReasonBucketConflict, Message: "the tags of the bucket have just changed"}}
+		return &Error{Code: CodeChanged,
+			Verdict: Verdict{Reason: v1beta1.ReasonBucketConflict, Message: "the tags of the bucket have just changed"}}
 	}
 	set[key] = to
 	return c.setTags(ctx, set)
@@ -118,7 +119,7 @@ func (c *Client) ReplaceTag(ctx context.Context, key, from, to string) error {
 func (c *Client) setTags(ctx context.Context, all map[string]string) error {
 	set, err := tags.NewTags(all, false)
 	if err != nil {
-		return fmt.Errorf("making the tags: %w", err)
+		return fmt.Errorf("encoding the tags: %w", err)
 	}
 	payload, err := xml.Marshal(set)
 	if err != nil {
@@ -130,31 +131,29 @@ func (c *Client) setTags(ctx context.Context, all map[string]string) error {
 	})
 }
 
-// Create makes the bucket and asks for a tag on it in the same request, so that
-// there is no moment at which it exists without. A server that does not know
-// such a request leaves the tag out, which the caller has to look for. A bucket
-// that exists already is an *Error with CodeOwned or CodeExists, but for
-// services that call it a success.
+// Create creates the bucket with a tag in one request, so the bucket never exists without the tag.
+// A server without this feature ignores the tag, which the caller must check. For an existing
+// bucket the error is an *Error with CodeOwned or CodeExists; some services return a success.
 func (c *Client) Create(ctx context.Context, key, value string) error {
-	body := creation{}
+	body := createBucketBody{}
 	if c.target.Region != defaultRegion {
 		body.Location = c.target.Region
 	}
-	marked := body
-	marked.Tags = &creationTags{Tag: []creationTag{{key, value}}}
-	err := c.create(ctx, marked)
+	tagged := body
+	tagged.Tags = &createBucketTags{Tag: []createBucketTag{{key, value}}}
+	err := c.create(ctx, tagged)
 	if code := Code(err); code != codeMalformed && code != codeNotSupported {
 		return err
 	}
 	return c.create(ctx, body)
 }
 
-func (c *Client) create(ctx context.Context, body creation) error {
+func (c *Client) create(ctx context.Context, body createBucketBody) error {
 	var payload []byte
-	if body != (creation{}) {
+	if body != (createBucketBody{}) {
 		var err error
 		if payload, err = xml.Marshal(body); err != nil {
-			return fmt.Errorf("writing the request: %w", err)
+			return fmt.Errorf("encoding the request: %w", err)
 		}
 	}
 	return c.try(ctx, func(ctx context.Context) error {
@@ -163,26 +162,25 @@ func (c *Client) create(ctx context.Context, body creation) error {
 	})
 }
 
-// creation is the body of CreateBucket.
-type creation struct {
-	XMLName  xml.Name      `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
-	Location string        `xml:"LocationConstraint,omitempty"`
-	Tags     *creationTags `xml:"Tags,omitempty"`
+// createBucketBody is the body of CreateBucket.
+type createBucketBody struct {
+	XMLName  xml.Name          `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
+	Location string            `xml:"LocationConstraint,omitempty"`
+	Tags     *createBucketTags `xml:"Tags,omitempty"`
 }
 
-type creationTags struct{ Tag []creationTag }
+type createBucketTags struct{ Tag []createBucketTag }
 
-type creationTag struct{ Key, Value string }
+type createBucketTag struct{ Key, Value string }
 
-// defaultRegion is the one that S3 wants left out of CreateBucket.
+// defaultRegion is the region that S3 does not accept in the body of CreateBucket.
 const defaultRegion = "us-east-1"
 
-// Remove removes the bucket, which must be empty: one with objects stays as
-// it is, and the *Error says so. Some servers would empty it without a word, so
-// it is looked into first. A bucket that is gone is a success.
+// Remove removes an empty bucket. For a bucket with objects it returns an *Error. Some servers
+// would remove the objects too, so Remove lists the bucket before. A missing bucket is a success.
 func (c *Client) Remove(ctx context.Context) error {
 	err := c.try(ctx, func(ctx context.Context) error {
-		body, err := c.send(ctx, http.MethodGet, listOne, nil)
+		body, err := c.send(ctx, http.MethodGet, listOneKey, nil)
 		if err != nil {
 			return err
 		}

@@ -16,16 +16,16 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 )
 
-// Queries about a bucket.
+// The query parameters of requests.
 const (
-	// listOne asks for one key of the bucket.
-	listOne = "list-type=2&max-keys=1"
-	tagging = "tagging"
+	// listOneKey lists at most one key of the bucket.
+	listOneKey = "list-type=2&max-keys=1"
+	tagging    = "tagging"
 )
 
-// send sends one request about the bucket and returns the body of the answer, as
-// far as maxBody. An answer that is no success is a minio.ErrorResponse, with a
-// code only where the server gave one in S3's XML.
+// send sends one request about the bucket and returns at most maxBody bytes of the response. For a
+// response that is not a success it returns a minio.ErrorResponse, which has a code only if the
+// body is S3's XML.
 func (c *Client) send(ctx context.Context, method, query string, payload []byte) ([]byte, error) {
 	location := *c.endpoint
 	location.RawQuery, location.Path = query, "/"+c.target.Bucket
@@ -34,7 +34,7 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 	}
 	request, err := http.NewRequestWithContext(ctx, method, location.String(), bytes.NewReader(payload))
 	if err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
+		return nil, fmt.Errorf("creating the request: %w", err)
 	}
 	sum := sha256.Sum256(payload)
 	request.Header.Set("X-Amz-Content-Sha256", hex.EncodeToString(sum[:]))
@@ -42,21 +42,22 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 		short := md5.Sum(payload) //nolint:gosec // as above
 		request.Header.Set("Content-Md5", base64.StdEncoding.EncodeToString(short[:]))
 	}
-	signed := signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey, c.credentials.SessionToken, c.target.Region)
+	signed := signer.SignV4(*request, c.credentials.AccessKeyID, c.credentials.SecretAccessKey, c.credentials.SessionToken,
+		c.target.Region)
 	response, err := c.http.Do(signed)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = response.Body.Close() }() // nothing more is wanted of it
+	defer func() { _ = response.Body.Close() }() // the response has been read
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err != nil {
-		return nil, fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the response: %w", err)
 	}
 	if response.StatusCode == http.StatusOK || response.StatusCode == http.StatusNoContent && method != http.MethodHead {
 		return body, nil
 	}
 	answer := minio.ErrorResponse{}
-	_ = xml.Unmarshal(body, &answer) // what is not XML has no code, and is judged by its status
+	_ = xml.Unmarshal(body, &answer) // without XML there is no code, and the status decides
 	answer.StatusCode, answer.Region = response.StatusCode, response.Header.Get("x-amz-bucket-region")
 	return nil, answer
 }

@@ -15,87 +15,97 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// Verdict is what a request found, in the words of the API.
+// Verdict is the result of a request, as a reason and a message of the API.
 type Verdict struct {
 	// Reason is one of the reasons of a StorageBucket's Ready condition.
 	Reason string
-	// Message is for people. It comes from a fixed table.
+	// Message is for users. It comes from a fixed table.
 	Message string
 }
 
 // OK reports whether the bucket can be used.
 func (v Verdict) OK() bool { return v.Reason == v1beta1.ReasonProbeSucceeded }
 
-// Missing reports whether there is no such bucket.
+// Missing reports whether the bucket does not exist.
 func (v Verdict) Missing() bool { return v.Reason == v1beta1.ReasonBucketNotFound }
 
-// messages are all that is ever said about an answer.
+// messages has the message of each reason.
 var messages = map[string]string{
-	v1beta1.ReasonProbeSucceeded:      "the bucket exists and can be read",
-	v1beta1.ReasonBucketNotFound:      "the endpoint has no bucket with the name in spec.bucketName; create it, or correct the name",
-	v1beta1.ReasonAccessDenied:        "the endpoint denies access to the bucket with these credentials; grant them access",
-	v1beta1.ReasonInvalidCredentials:  "the endpoint rejects the credentials in the Secret; correct its keys",
-	v1beta1.ReasonRegionMismatch:      "the bucket is in another region than spec.region; correct spec.region",
-	v1beta1.ReasonEndpointUnreachable: "the operator cannot connect to the endpoint; check its host, its port, and network policies",
-	v1beta1.ReasonEndpointForbidden: "the endpoint has an address that the operator may not connect to: loopback, link-local, " +
-		"multicast, 100.64.0.0/10, the API server, a Service, or one that its flags deny; correct spec.endpoint, or allow the address with the operator's flag --endpoint-allow-cidr",
-	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or the endpoint has no TLS 1.2 or later; correct the certificate, or name its authority in spec.caBundleRef",
-	v1beta1.ReasonProbeTimeout:          "the endpoint did not answer within spec.probe.timeoutSeconds; check the service and the network",
-	v1beta1.ReasonServerError:           "the endpoint did not answer like an S3 service; check spec.endpoint and the service",
-	v1beta1.ReasonThrottled:             "the endpoint limits the requests; raise spec.probe.periodSeconds, or the limit of the service",
-	v1beta1.ReasonBucketNotEmpty:        "the bucket has objects, and the operator never empties it; remove the objects",
+	v1beta1.ReasonProbeSucceeded: "the bucket exists and can be read",
+	v1beta1.ReasonBucketNotFound: "the endpoint has no bucket with the name in spec.bucketName; create it, or " +
+		"correct the name",
+	v1beta1.ReasonAccessDenied: "the endpoint denies access to the bucket with these credentials; grant them " +
+		"access",
+	v1beta1.ReasonInvalidCredentials: "the endpoint rejects the credentials in the Secret; correct its keys",
+	v1beta1.ReasonRegionMismatch:     "the bucket is in another region than spec.region; correct spec.region",
+	v1beta1.ReasonEndpointUnreachable: "the operator cannot connect to the endpoint; check its host, its port, and " +
+		"network policies",
+	v1beta1.ReasonEndpointForbidden: "the endpoint has an address that the operator may not connect to: loopback, " +
+		"link-local, multicast, 100.64.0.0/10, the API server, a Service, or one that its flags deny; correct " +
+		"spec.endpoint, or allow the address with the operator's flag --endpoint-allow-cidr",
+	v1beta1.ReasonTLSVerificationFailed: "the endpoint's certificate cannot be verified, or the endpoint has no TLS " +
+		"1.2 or later; correct the certificate, or name its authority in spec.caBundleRef",
+	v1beta1.ReasonProbeTimeout: "the endpoint did not answer within spec.probe.timeoutSeconds; check the " +
+		"service and the network",
+	v1beta1.ReasonServerError: "the endpoint did not answer like an S3 service; check spec.endpoint and the " +
+		"service",
+	v1beta1.ReasonThrottled: "the endpoint limits the requests; raise spec.probe.periodSeconds, or the " +
+		"limit of the service",
+	v1beta1.ReasonBucketNotEmpty: "the bucket has objects, and the operator never empties it; remove the objects",
 }
 
-// servicesUnknown is the message where the guard can only guess.
-const servicesUnknown = "the endpoint has a private address, which could belong to a Service: the API server does not list the Service ranges; " +
+// servicesUnknown is the message for an address that is denied only while the Service ranges are
+// unknown.
+const servicesUnknown = "the endpoint has a private address, which could belong to a Service: the API server does " +
+	"not list the Service ranges; " +
 	"name them with the operator's flag --service-cidr, or allow the address with --endpoint-allow-cidr"
 
-// Succeeded is the verdict on a bucket that can be used.
+// Succeeded returns the verdict on a bucket that can be used.
 func Succeeded() Verdict { return verdict(v1beta1.ReasonProbeSucceeded) }
 
 func verdict(reason string) Verdict { return Verdict{reason, messages[reason]} }
 
-// verdictOn puts the error of a request into words; nil is a success.
-// handshakeFailed tells that TLS was begun and did not come about.
+// verdictOn returns the verdict on the error of a request; nil is a success. handshakeFailed is
+// true if a TLS handshake began and did not complete.
 func verdictOn(err error, handshakeFailed bool) Verdict {
 	if err == nil {
 		return Succeeded()
 	}
 	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
-		return verdictOnAnswer(answer)
+		return verdictOnResponse(answer)
 	}
 	if forbidden, ok := errors.AsType[*ForbiddenError](err); ok && forbidden.ServicesUnknown {
 		return Verdict{v1beta1.ReasonEndpointForbidden, servicesUnknown}
 	}
-	return verdict(withoutAnswer(err, handshakeFailed))
+	return verdict(reasonWithoutResponse(err, handshakeFailed))
 }
 
-// withoutAnswer is the reason when no answer arrived.
-func withoutAnswer(err error, handshakeFailed bool) string {
+// reasonWithoutResponse returns the reason for an error without a response.
+func reasonWithoutResponse(err error, handshakeFailed bool) string {
 	if _, ok := errors.AsType[*ForbiddenError](err); ok {
 		return v1beta1.ReasonEndpointForbidden
 	}
-	if timeout, ok := errors.AsType[net.Error](err); (ok && timeout.Timeout()) || errors.Is(err, context.DeadlineExceeded) {
+	if timeout, ok := errors.AsType[net.Error](err); (ok && timeout.Timeout()) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return v1beta1.ReasonProbeTimeout
 	}
-	if untrusted(err) || errors.Is(err, http.ErrSchemeMismatch) {
+	if isTLSFailure(err) || errors.Is(err, http.ErrSchemeMismatch) {
 		return v1beta1.ReasonTLSVerificationFailed
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok && !handshakeFailed {
 		return v1beta1.ReasonEndpointUnreachable
 	}
-	if handshakeFailed && !cut(err) {
+	if handshakeFailed && !isTruncated(err) {
 		return v1beta1.ReasonTLSVerificationFailed
 	}
-	if cut(err) {
+	if isTruncated(err) {
 		return v1beta1.ReasonEndpointUnreachable
 	}
 	return v1beta1.ReasonServerError
 }
 
-// untrusted recognizes what crypto/tls says of certificates and of peers that
-// do not speak TLS.
-func untrusted(err error) bool {
+// isTLSFailure reports whether crypto/tls rejected the certificate, or the peer does not use TLS.
+func isTLSFailure(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return true
 	}
@@ -109,9 +119,8 @@ func untrusted(err error) bool {
 	return ok
 }
 
-// answerReasons are the reasons for S3's error codes. A code that is not here
-// is judged by its HTTP status.
-var answerReasons = map[string]string{
+// codeReasons maps S3's error codes to reasons. For other codes the HTTP status decides.
+var codeReasons = map[string]string{
 	minio.AccessDenied:                   v1beta1.ReasonAccessDenied,
 	"AllAccessDisabled":                  v1beta1.ReasonAccessDenied,
 	"AccountProblem":                     v1beta1.ReasonAccessDenied,
@@ -135,8 +144,8 @@ var answerReasons = map[string]string{
 	"TooManyRequests":                    v1beta1.ReasonThrottled,
 }
 
-// verdictOnAnswer judges an answer that is not a success.
-func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
+// verdictOnResponse returns the verdict on a response that is not a success.
+func verdictOnResponse(answer minio.ErrorResponse) Verdict {
 	status := answer.StatusCode
 	redirect := status >= 300 && status < 400
 	switch {
@@ -144,14 +153,17 @@ func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
 		return verdict(v1beta1.ReasonRegionMismatch)
 	case status == http.StatusNotFound && answer.Code == minio.NoSuchBucket,
 		status == http.StatusConflict && answer.Code == codeNotEmpty,
-		(status == http.StatusBadRequest || status == http.StatusForbidden || redirect) && answerReasons[answer.Code] != "":
-		return verdict(answerReasons[answer.Code])
+		(status == http.StatusBadRequest || status == http.StatusForbidden || redirect) && codeReasons[answer.Code] != "":
+		return verdict(codeReasons[answer.Code])
 	case redirect:
-		return Verdict{v1beta1.ReasonEndpointForbidden, "the endpoint redirects to another address, and the operator follows no redirects; name that address in spec.endpoint"}
+		return Verdict{v1beta1.ReasonEndpointForbidden,
+			"the endpoint redirects to another address, and the operator follows no redirects; name that address in " +
+				"spec.endpoint"}
 	case status == http.StatusUnauthorized:
 		return verdict(v1beta1.ReasonInvalidCredentials)
 	case status == http.StatusForbidden && answer.Code == "RequestTimeTooSkewed":
-		return Verdict{v1beta1.ReasonServerError, "the clocks of the endpoint and of the operator's node differ too much; synchronize them"}
+		return Verdict{v1beta1.ReasonServerError,
+			"the clocks of the endpoint and of the operator's node differ too much; synchronize them"}
 	case status == http.StatusForbidden:
 		return verdict(v1beta1.ReasonAccessDenied)
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
@@ -161,7 +173,8 @@ func verdictOnAnswer(answer minio.ErrorResponse) Verdict {
 	}
 }
 
-// cut reports whether the connection ended before the answer did.
-func cut(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+// isTruncated reports whether the connection ended before the response did.
+func isTruncated(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }

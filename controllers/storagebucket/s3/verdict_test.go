@@ -23,7 +23,8 @@ import (
 
 func TestVerdictOn(t *testing.T) {
 	answer := func(status int, code, region string) error {
-		return minio.ErrorResponse{StatusCode: status, Code: code, Region: region, Message: "the server's own words", Server: "secret"}
+		return minio.ErrorResponse{StatusCode: status, Code: code, Region: region, Message: "the server's own words",
+			Server: "secret"}
 	}
 	sent := func(err error) error { return &url.Error{Op: "Head", URL: "http://s3.example.com/b", Err: err} }
 	for name, tc := range map[string]struct {
@@ -52,18 +53,21 @@ func TestVerdictOn(t *testing.T) {
 		"500 that lies":     {answer(500, "AccessDenied", ""), v1beta1.ReasonServerError},
 		"204":               {answer(204, "NoSuchBucket", ""), v1beta1.ReasonServerError},
 		"not empty":         {answer(409, "BucketNotEmpty", ""), v1beta1.ReasonBucketNotEmpty},
-		"wrapped":           {fmt.Errorf("asking: %w", answer(403, "AccessDenied", "")), v1beta1.ReasonAccessDenied},
-		"forbidden":         {sent(&net.OpError{Op: "dial", Err: &ForbiddenError{Address: netip.MustParseAddr("127.0.0.1")}}), v1beta1.ReasonEndpointForbidden},
-		"out of time":       {sent(context.DeadlineExceeded), v1beta1.ReasonProbeTimeout},
-		"reading too long":  {sent(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), v1beta1.ReasonProbeTimeout},
-		"refused":           {sent(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), v1beta1.ReasonEndpointUnreachable},
-		"no such name":      {sent(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}), v1beta1.ReasonEndpointUnreachable},
-		"reset":             {sent(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), v1beta1.ReasonEndpointUnreachable},
-		"cut":               {sent(io.EOF), v1beta1.ReasonEndpointUnreachable},
-		"unknown authority": {sent(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), v1beta1.ReasonTLSVerificationFailed},
-		"not TLS":           {sent(tls.RecordHeaderError{}), v1beta1.ReasonTLSVerificationFailed},
-		"plain HTTP":        {sent(http.ErrSchemeMismatch), v1beta1.ReasonTLSVerificationFailed},
-		"not HTTP":          {sent(errors.New("malformed HTTP response")), v1beta1.ReasonServerError},
+		"wrapped":           {fmt.Errorf("requesting: %w", answer(403, "AccessDenied", "")), v1beta1.ReasonAccessDenied},
+		"forbidden": {sent(&net.OpError{Op: "dial", Err: &ForbiddenError{Address: netip.MustParseAddr("127.0.0.1")}}),
+			v1beta1.ReasonEndpointForbidden},
+		"out of time":      {sent(context.DeadlineExceeded), v1beta1.ReasonProbeTimeout},
+		"reading too long": {sent(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}), v1beta1.ReasonProbeTimeout},
+		"refused":          {sent(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), v1beta1.ReasonEndpointUnreachable},
+		"no such name": {sent(&net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}}),
+			v1beta1.ReasonEndpointUnreachable},
+		"reset": {sent(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), v1beta1.ReasonEndpointUnreachable},
+		"cut":   {sent(io.EOF), v1beta1.ReasonEndpointUnreachable},
+		"unknown authority": {sent(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}),
+			v1beta1.ReasonTLSVerificationFailed},
+		"not TLS":    {sent(tls.RecordHeaderError{}), v1beta1.ReasonTLSVerificationFailed},
+		"plain HTTP": {sent(http.ErrSchemeMismatch), v1beta1.ReasonTLSVerificationFailed},
+		"not HTTP":   {sent(errors.New("malformed HTTP response")), v1beta1.ReasonServerError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := verdictOn(tc.err, false)
@@ -79,10 +83,11 @@ func TestVerdictOn(t *testing.T) {
 
 func TestVerdictOn_servicesUnknown(t *testing.T) {
 	for unknown, flag := range map[bool]string{true: "--service-cidr", false: "--endpoint-allow-cidr"} {
-		refused := &net.OpError{Op: "dial", Err: &ForbiddenError{Address: netip.MustParseAddr("10.96.0.10"), ServicesUnknown: unknown}}
+		refused := &net.OpError{Op: "dial",
+			Err: &ForbiddenError{Address: netip.MustParseAddr("10.96.0.10"), ServicesUnknown: unknown}}
 		got := verdictOn(&url.Error{Op: "Head", Err: refused}, false)
 		if got.Reason != v1beta1.ReasonEndpointForbidden || !strings.Contains(got.Message, flag) {
-			t.Errorf("unknown %t: %+v, want EndpointForbidden and a word of %s", unknown, got, flag)
+			t.Errorf("unknown %t: %+v, want EndpointForbidden with %s in the message", unknown, got, flag)
 		}
 		if !unknown && strings.Contains(got.Message, "--service-cidr") {
 			t.Errorf("the Service ranges are known, and the message asks for them: %s", got.Message)
@@ -90,20 +95,20 @@ func TestVerdictOn_servicesUnknown(t *testing.T) {
 	}
 }
 
-func TestEveryReasonHasAMessage(t *testing.T) {
-	for code, reason := range answerReasons {
+func TestReasonsHaveMessages(t *testing.T) {
+	for code, reason := range codeReasons {
 		if messages[reason] == "" {
-			t.Errorf("nothing to say about %s (%s)", code, reason)
+			t.Errorf("no message for %s (%s)", code, reason)
 		}
 	}
 }
 
-func TestVerdictOnABrokenHandshake(t *testing.T) {
+func TestVerdictOn_failed_handshake(t *testing.T) {
 	version := &url.Error{Err: errors.New("tls: server selected unsupported protocol version 301")}
 	if got := verdictOn(version, true); got.Reason != v1beta1.ReasonTLSVerificationFailed {
 		t.Errorf("old TLS: %s", got.Reason)
 	}
 	if got := verdictOn(&url.Error{Err: io.EOF}, true); got.Reason != v1beta1.ReasonEndpointUnreachable {
-		t.Errorf("cut within the handshake: %s", got.Reason)
+		t.Errorf("connection closed in the handshake: %s", got.Reason)
 	}
 }

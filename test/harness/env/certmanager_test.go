@@ -128,7 +128,8 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	i := routed(t, ns)
 	_, err = i.routeWebhooks(t.Context(), shipped)
 	g.Expect(err).NotTo(HaveOccurred())
-	i.router.add(t.Context(), serveRefusing(t, pair))
+	backend := serveRefusing(t, pair)
+	i.subject.router.add(t.Context(), func(int) Backend { return backend })
 	apply(t, shipped...)
 	g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")))
 }

@@ -28,10 +28,12 @@ type Isolation struct {
 	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
 	// ports of this machine at which they are reached.
 	Ports ReplicaPorts
-	// ReadyPath is the path of the readiness probe. Empty: /readyz.
-	ReadyPath string
+	// ReadyScheme and ReadyPath are those of the readiness probe. Empty: http and /readyz.
+	ReadyScheme, ReadyPath string
 	// Template has the volumes, and the container that mounts them first. Nil: no volumes.
 	Template *corev1.PodTemplateSpec
+	// Services are reachable from the program by their names.
+	Services []IsolatedService
 }
 
 // CheckIsolation returns nil if replicas can be isolated on this machine, or what is missing.
@@ -86,6 +88,9 @@ func (r *Replica) connect(api *url.URL) error {
 	if err := r.sandbox.Reach(api.Host); err != nil {
 		return err
 	}
+	if err := r.reachServices(); err != nil {
+		return err
+	}
 	inside := r.options.Isolation.Ports
 	for _, p := range []struct {
 		inside  int
@@ -119,7 +124,7 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token str
 		return nil, nil, err
 	}
 	hosts := filepath.Join(folder, "hosts")
-	if err := os.WriteFile(hosts, []byte("127.0.0.1 localhost "+r.options.Name+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(hosts, []byte(hostsFile(r.options.Name, r.options.Isolation.Services)), 0o600); err != nil {
 		return nil, nil, err
 	}
 	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}}
@@ -187,7 +192,7 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 		}
 	}
 	for _, probe := range []*corev1.Probe{c.ReadinessProbe, c.LivenessProbe} {
-		if probe == nil || probe.HTTPGet == nil {
+		if !isHTTP(probe) {
 			continue
 		}
 		i.Ports.Probe = probe.HTTPGet.Port.IntValue()
@@ -196,10 +201,10 @@ func isolationOf(template corev1.PodTemplateSpec) *Isolation {
 				i.Ports.Probe = int(p.ContainerPort)
 			}
 		}
-		if probe == c.ReadinessProbe {
-			i.ReadyPath = probe.HTTPGet.Path
-		}
+		i.ReadyScheme, i.ReadyPath = strings.ToLower(string(probe.HTTPGet.Scheme)), probe.HTTPGet.Path
 		break
 	}
 	return i
 }
+
+func isHTTP(probe *corev1.Probe) bool { return probe != nil && probe.HTTPGet != nil }

@@ -199,7 +199,7 @@ func TestIsolationOf(t *testing.T) {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: port}}}
 	}
 	c.LivenessProbe = get(intstr.FromInt32(7000))
-	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}), HaveField("ReadyPath", "")))
+	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}), HaveField("ReadyPath", "/ok")), "a liveness probe alone shows readiness")
 	c.ReadinessProbe = get(intstr.FromString("healthz"))
 	g.Expect(isolationOf(template)).To(And(HaveField("Ports.Probe", 6080), HaveField("ReadyPath", "/ok")))
 }

@@ -3,6 +3,7 @@ package env
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,8 @@ type ReplicaOptions struct {
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
+	// IsUnprobed makes the replica ready while its process runs, as a Pod without a readiness probe.
+	IsUnprobed bool
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
 }
@@ -136,8 +139,10 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		},
 		config:   config,
 		watchdog: cp.watchdog,
-		// No keep-alive, so that nothing is left to close.
-		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no certificate.
+		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
+			DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		}},
 	}
 	if err := r.prepare(ctx, cp, token); err != nil {
 		return nil, err
@@ -304,7 +309,7 @@ func (r *Replica) Pause(ctx context.Context) error {
 func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
 
 // Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200, else an error with the
-// replica's answer or the failure of the request.
+// replica's answer or the failure of the request. A replica without a probe is ready while it runs.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -314,11 +319,15 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	if !r.Running() {
 		return errors.New("it has ended")
 	}
-	path := "/readyz"
+	if r.options.IsUnprobed {
+		return nil
+	}
+	scheme, path := "http", "/readyz"
 	if r.options.Isolation != nil {
+		scheme = cmp.Or(r.options.Isolation.ReadyScheme, scheme)
 		path = cmp.Or(r.options.Isolation.ReadyPath, path)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", r.ports.Probe, path), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, r.ports.Probe, path), nil)
 	if err != nil {
 		return err
 	}
@@ -337,8 +346,16 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 	return nil
 }
 
-// WebhookBackend returns what a Forwarder needs to send admission requests here
-// while the replica is ready.
-func (r *Replica) WebhookBackend() Backend {
-	return Backend{Address: fmt.Sprintf("127.0.0.1:%d", r.ports.Webhook), Ready: r.Ready}
+// backend returns what a Forwarder needs to send connections to a port of the program while the
+// replica is ready. Without isolation the program has a port of its own for its webhooks, which
+// stands in for every port.
+func (r *Replica) backend(port int) Backend {
+	if r.sandbox == nil {
+		return Backend{Address: fmt.Sprintf("127.0.0.1:%d", r.ports.Webhook), Ready: r.Ready}
+	}
+	address, err := r.sandbox.Publish(port)
+	if err != nil {
+		return Backend{Ready: func(context.Context) error { return err }}
+	}
+	return Backend{Address: address, Ready: r.Ready}
 }

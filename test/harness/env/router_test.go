@@ -17,10 +17,11 @@ import (
 // routed is an Installation whose one container has a port called webhook, without replicas.
 func routed(t *testing.T, ns string) *Installation {
 	t.Helper()
-	i := &Installation{cp: shared}
-	i.shipped.Name, i.shipped.Namespace = "manager", ns
-	i.shipped.Spec.Template.Labels = map[string]string{"app": "x", "more": "y"}
-	i.shipped.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "webhook"}}}}
+	i := &Installation{cp: shared, subject: &workload{cp: shared}}
+	d := &i.subject.shipped
+	d.Name, d.Namespace = "manager", ns
+	d.Spec.Template.Labels = map[string]string{"app": "x", "more": "y"}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "webhook"}}}}
 	t.Cleanup(func() { NewWithT(t).Expect(i.Stop(context.WithoutCancel(t.Context()))).To(Succeed()) })
 	return i
 }
@@ -64,7 +65,7 @@ func TestShippedWebhooksAreCalledThroughTheirServices(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(objs).To(Equal(shipped), "they are applied as they ship")
 			g.Expect(i.HasWebhooks()).To(BeTrue())
-			i.router.add(t.Context(), backend)
+			i.subject.router.add(t.Context(), func(int) Backend { return backend })
 			apply(t, objs...)
 			g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring(tc.want)))
 		})
@@ -85,7 +86,7 @@ func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T)
 	apply(t, objs...)
 
 	ca, backend := startRefusing(t, first.Name+"."+ns+".svc", second.Name+"."+ns+".svc")
-	i.router.add(t.Context(), backend)
+	i.subject.router.add(t.Context(), func(int) Backend { return backend })
 	for _, key := range []types.NamespacedName{first, second} {
 		late := refusing(key, unique("late"), ca)
 		g.Expect(shared.client.Create(t.Context(), late)).To(Succeed())
@@ -122,7 +123,7 @@ func TestConversionWebhooksAreCalledThroughTheirServices(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(i.HasWebhooks()).To(BeTrue())
-	i.router.add(t.Context(), backend)
+	i.subject.router.add(t.Context(), func(int) Backend { return backend })
 	apply(t, objs...)
 	thing := &unstructured.Unstructured{}
 	thing.SetAPIVersion(ns + ".example.org/v2")

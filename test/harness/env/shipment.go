@@ -32,6 +32,7 @@ func (s Subject) Render(ctx context.Context, assetsDir string) (objects []*unstr
 		objects, notes = withoutHooks(objects)
 	}
 	fillNamespace(objects, namespace)
+	notes = append(notes, fillPlaceholders(objects)...)
 	objects, issued, err := issueCertificates(objects, time.Now())
 	if err != nil {
 		return nil, nil, fmt.Errorf("rendering %s: %w", s.Manifests, err)

@@ -1,10 +1,13 @@
 package env
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TheDeployment finds the one Deployment among what an operator ships. It is an
-// error if there is none or more, or if it has no container.
-func TheDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, error) {
+// Deployments returns the Deployments among what an operator ships. It is an error if there is
+// none, if one has no container, or if two have the same name.
+func Deployments(objects []*unstructured.Unstructured) ([]appsv1.Deployment, error) {
 	var found []appsv1.Deployment
 	for _, o := range objects {
 		if o.GetKind() != "Deployment" {
@@ -22,20 +25,59 @@ func TheDeployment(objects []*unstructured.Unstructured) (appsv1.Deployment, err
 		}
 		var d appsv1.Deployment
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &d); err != nil {
-			return d, fmt.Errorf("decoding Deployment %s: %w", o.GetName(), err)
+			return nil, fmt.Errorf("decoding Deployment %s: %w", o.GetName(), err)
 		}
+		if len(d.Spec.Template.Spec.Containers) == 0 {
+			return nil, fmt.Errorf("the Deployment %s has no container", d.Name)
+		}
+		if findDeployment(found, d.Name) != nil {
+			return nil, fmt.Errorf("there are two Deployments called %s", d.Name)
+		}
+		// As the API server would.
+		pod := &d.Spec.Template.Spec
+		pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
 		found = append(found, d)
 	}
-	switch {
-	case len(found) != 1:
-		return appsv1.Deployment{}, fmt.Errorf("there are %d Deployments, want one", len(found))
-	case len(found[0].Spec.Template.Spec.Containers) == 0:
-		return appsv1.Deployment{}, fmt.Errorf("the Deployment %s has no container", found[0].Name)
+	if len(found) == 0 {
+		return nil, errors.New("there is no Deployment")
 	}
-	// As the API server would.
-	pod := &found[0].Spec.Template.Spec
-	pod.ServiceAccountName = cmp.Or(pod.ServiceAccountName, "default")
-	return found[0], nil
+	return found, nil
+}
+
+// TheDeployment returns the Deployment of a name among what an operator ships. Without a name there
+// must be one Deployment only.
+func TheDeployment(objects []*unstructured.Unstructured, name string) (appsv1.Deployment, error) {
+	all, err := Deployments(objects)
+	if err != nil {
+		return appsv1.Deployment{}, err
+	}
+	if name == "" && len(all) == 1 {
+		return all[0], nil
+	}
+	if d := findDeployment(all, name); d != nil {
+		return *d, nil
+	}
+	if name == "" {
+		return appsv1.Deployment{}, fmt.Errorf("there are %d Deployments, %s, and none of them is chosen", len(all), namesOf(all))
+	}
+	return appsv1.Deployment{}, fmt.Errorf("there is no Deployment %s; there are %s", name, namesOf(all))
+}
+
+// findDeployment returns nil if there is no Deployment of the name.
+func findDeployment(all []appsv1.Deployment, name string) *appsv1.Deployment {
+	i := slices.IndexFunc(all, func(d appsv1.Deployment) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+func namesOf(all []appsv1.Deployment) string {
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = d.Name
+	}
+	return strings.Join(names, ", ")
 }
 
 // webhookServices are the Services that webhooks are called through, each once.
@@ -57,6 +99,24 @@ func webhookServices(objects []*unstructured.Unstructured) ([]types.NamespacedNa
 
 // serviceRefs are the Services that an object's webhooks are called through.
 func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
+	configs, err := clientConfigs(o)
+	if err != nil {
+		return nil, err
+	}
+	var refs []types.NamespacedName
+	for _, config := range configs {
+		// The API server reports fields of another type.
+		name, _, _ := unstructured.NestedString(config, "service", "name")
+		namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+		if name != "" {
+			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return refs, nil
+}
+
+// clientConfigs are how an object's webhooks are called.
+func clientConfigs(o *unstructured.Unstructured) ([]map[string]any, error) {
 	var configs []map[string]any
 	switch o.GetKind() {
 	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
@@ -69,26 +129,29 @@ func serviceRefs(o *unstructured.Unstructured) ([]types.NamespacedName, error) {
 			if !ok {
 				return nil, errors.New("a webhook is not an object")
 			}
-			config, _, err := unstructured.NestedMap(fields, "clientConfig", "service")
+			config, _, err := unstructured.NestedMap(fields, "clientConfig")
 			if err != nil {
 				return nil, err
 			}
 			configs = append(configs, config)
 		}
 	case "CustomResourceDefinition":
-		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig", "service")
+		config, _, err := unstructured.NestedMap(o.Object, "spec", "conversion", "webhook", "clientConfig")
 		if err != nil {
 			return nil, err
 		}
 		configs = append(configs, config)
 	}
-	var refs []types.NamespacedName
-	for _, config := range configs {
-		name, _, _ := unstructured.NestedString(config, "name") // the API server reports another type
-		namespace, _, _ := unstructured.NestedString(config, "namespace")
-		if name != "" {
-			refs = append(refs, types.NamespacedName{Namespace: namespace, Name: name})
-		}
-	}
-	return refs, nil
+	return configs, nil
+}
+
+// lacksAuthority reports whether a webhook of the object that is called through a Service has no CA
+// yet. Each call of it would fail.
+func lacksAuthority(o *unstructured.Unstructured) bool {
+	configs, err := clientConfigs(o)
+	return err == nil && slices.ContainsFunc(configs, func(config map[string]any) bool {
+		bundle, _, _ := unstructured.NestedString(config, "caBundle") // another type is another's error
+		text, err := base64.StdEncoding.DecodeString(bundle)
+		return config["service"] != nil && err == nil && len(bytes.TrimSpace(text)) == 0
+	})
 }

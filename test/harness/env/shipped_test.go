@@ -27,6 +27,7 @@ func objects(t *testing.T, texts ...string) []*unstructured.Unstructured {
 
 const (
 	deployment = `{kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: [{name: c, args: [--x]}]}}}}`
+	second     = `{kind: Deployment, metadata: {name: second}, spec: {template: {spec: {containers: [{name: c}]}}}}`
 	hollow     = `{kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: []}}}}`
 	validating = `{kind: ValidatingWebhookConfiguration, metadata: {name: v}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
 	mutating   = `{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [{clientConfig: {service: {namespace: ns, name: s}}}]}`
@@ -38,40 +39,45 @@ const (
 func TestTheDeployment(t *testing.T) {
 	for reason, tc := range map[string]struct {
 		objects []string
+		name    string
 		err     string
 	}{
-		"one":             {[]string{validating, deployment}, ""},
-		"none":            {[]string{validating}, "0 Deployments"},
-		"two":             {[]string{deployment, deployment}, "2 Deployments"},
-		"nothing to run":  {[]string{hollow}, "no container"},
-		"not to be read ": {[]string{`{kind: Deployment, metadata: {name: d}, spec: 7}`}, "decoding Deployment d"},
+		"one":             {[]string{validating, deployment}, "", ""},
+		"one by its name": {[]string{deployment}, "d", ""},
+		"one of two":      {[]string{second, deployment}, "d", ""},
+		"another name":    {[]string{deployment, second}, "x", "no Deployment x; there are d, second"},
+		"none":            {[]string{validating}, "", "there is no Deployment"},
+		"two":             {[]string{deployment, second}, "", "2 Deployments, d, second, and none of them is chosen"},
+		"the same twice":  {[]string{deployment, deployment}, "d", "two Deployments called d"},
+		"nothing to run":  {[]string{hollow}, "", "no container"},
+		"not to be read ": {[]string{`{kind: Deployment, metadata: {name: d}, spec: 7}`}, "", "decoding Deployment d"},
 	} {
-		d, err := TheDeployment(objects(t, tc.objects...))
+		d, err := TheDeployment(objects(t, tc.objects...), tc.name)
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
-		if err == nil && (d.Spec.Template.Spec.Containers[0].Args[0] != "--x" || d.Spec.Template.Spec.ServiceAccountName != "default") {
+		if err == nil && (d.Name != "d" || d.Spec.Template.Spec.Containers[0].Args[0] != "--x" || d.Spec.Template.Spec.ServiceAccountName != "default") {
 			t.Errorf("%s: got %+v", reason, d)
 		}
 	}
 }
 
 func TestReplicasRunAsShipped(t *testing.T) {
-	i := &Installation{cp: &ControlPlane{}, subject: Subject{Binary: "bin/manager", Env: []string{"A=b"}}}
-	i.shipped.Name, i.shipped.Namespace = "manager", "system"
-	i.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
-	i.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
+	w := &workload{cp: &ControlPlane{}, program: Companion{Binary: "bin/manager", Env: []string{"A=b"}}}
+	w.shipped.Name, w.shipped.Namespace = "manager", "system"
+	w.shipped.Spec.Template.Labels = map[string]string{"app": "x"}
+	w.shipped.Spec.Template.Spec = corev1.PodSpec{ServiceAccountName: "account", Containers: []corev1.Container{{
 		Name: "operator",
 		Args: []string{"--leader-elect", "--port=1"},
 		Env:  []corev1.EnvVar{{Name: "MODE", Value: "strict"}},
 	}}}
 	ports := ReplicaPorts{Webhook: 3}
 
-	got := i.options(1)
+	got := w.options(1)
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1"}, got.Args(ports)); diff != "" {
 		t.Errorf("arguments as shipped (-want +got):\n%s", diff)
 	}
-	i.subject.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
+	w.program.Args = func(p ReplicaPorts) []string { return []string{fmt.Sprintf("--port=%d", p.Webhook)} }
 	if diff := cmp.Diff([]string{"--leader-elect", "--port=1", "--port=3"}, got.Args(ports)); diff != "" {
 		t.Errorf("our arguments come last (-want +got):\n%s", diff)
 	}

@@ -59,7 +59,7 @@ func TestSubjectRender_Chart(t *testing.T) {
 			g.Expect(lines[3:]).To(ConsistOf("mine-system/ServiceAccount operator", "mine-system/Deployment mine-manager",
 				"other-system/Role leader", "ClusterRole small", "mine-system/Thing default"))
 			g.Expect(notes).To(Equal([]string{"the chart's hooks are not run: Job migrate (pre-upgrade)"}))
-			deployment, err := TheDeployment(objects)
+			deployment, err := TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())
 			assets, err := FindAssets("")
 			g.Expect(err).NotTo(HaveOccurred())

@@ -10,8 +10,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // routeInterval is the period of the forwarder's readiness probes.
@@ -20,12 +20,20 @@ const routeInterval = 100 * time.Millisecond
 // Subject is an operator as it ships: its manifests and its program.
 type Subject struct {
 	// Manifests is the kustomize folder, the YAML file, the folder of YAML files or the Helm
-	// chart of the whole installation, with one Deployment in it. Namespace, ServiceAccount,
-	// labels, arguments and environment of the replicas are the Deployment's. A variable that
-	// cannot be provided is an error, unless Env defines it.
+	// chart of the whole installation. Namespace, ServiceAccount, labels, arguments and
+	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
+	// error, unless Env defines it.
 	Manifests string
 	// Chart configures the rendering of a chart.
 	Chart Chart
+	// Deployment is the name of the one whose replicas run Binary. Empty: there is only one.
+	Deployment string
+	// Companions are the programs of other Deployments, by their names. A Deployment without a
+	// program does not run.
+	Companions map[string]Companion
+	// Report receives a text about each companion that ends by itself. It may be called from
+	// several goroutines. Nil: there are no reports.
+	Report func(string)
 	// Binary is the program that a replica runs.
 	Binary string
 	// Args returns arguments to follow those that the Deployment ships with, for
@@ -42,32 +50,36 @@ type Subject struct {
 
 // Installation is an installed Subject with its replicas. Two things stand in
 // for what a control plane without nodes does not have: processes for the
-// Deployment's Pods, and a Forwarder for the Services that select them.
+// Pods of Deployments, and Forwarders for the Services that select them.
 type Installation struct {
-	cp       *ControlPlane
-	subject  Subject
-	shipped  appsv1.Deployment
-	objects  int
-	webhooks bool // are shipped
-	router   router
+	cp         *ControlPlane
+	subject    *workload
+	companions []*companion
+	idle       []appsv1.Deployment // those without a program
+	objects    int
+	webhooks   bool // are shipped, and served by the subject
+
+	// unsigned are the objects with webhooks that had no CA when they were last read. A companion
+	// injects it.
+	unsigned []*unstructured.Unstructured
+
+	cancel  context.CancelFunc // ends the supervision of companions
+	running sync.WaitGroup
 
 	mu       sync.Mutex
 	replicas []*Replica
 }
 
-// Install applies all that the subject ships but its Deployment, with its
-// webhooks routed to the replicas that are ready. It starts none. The
-// Installation has to be stopped before the control plane.
+// Install applies all that the subject ships but its Deployments, with the webhooks routed to the
+// replicas that are ready, and begins to start the companions. It starts no replica of the
+// subject. The Installation has to be stopped before the control plane.
 func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, error) {
 	objects, _, err := s.Render(ctx, c.assets)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
 	}
-	i := &Installation{cp: c, subject: s}
-	if i.shipped, err = TheDeployment(objects); err != nil {
-		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
-	}
-	if err := i.variables().check(); err != nil {
+	i, err := c.newInstallation(ctx, s, objects)
+	if err != nil {
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
@@ -78,11 +90,106 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
 	}
 	i.objects = len(objects)
+	i.unsigned = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return !lacksAuthority(o) })
+	i.startCompanions(ctx)
 	return i, nil
 }
 
+// newInstallation finds the Deployments and their programs.
+func (c *ControlPlane) newInstallation(ctx context.Context, s Subject, objects []*unstructured.Unstructured) (*Installation, error) {
+	shipped, err := TheDeployment(objects, s.Deployment)
+	if err != nil {
+		return nil, err
+	}
+	i := &Installation{cp: c, subject: &workload{
+		cp: c, shipped: shipped, program: Companion{Binary: s.Binary, Args: s.Args, Env: s.Env}, isolated: s.Isolated, connect: s.Connect,
+	}}
+	all, err := Deployments(objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		program, runs := s.Companions[d.Name]
+		switch {
+		case d.Name == shipped.Name:
+		case runs:
+			w := &workload{cp: c, shipped: d, program: program, isolated: s.Isolated}
+			i.companions = append(i.companions, &companion{workload: w, report: s.report})
+		default:
+			i.idle = append(i.idle, d)
+		}
+	}
+	for _, w := range i.workloads() {
+		if err := w.variables().check(); err != nil {
+			return nil, fmt.Errorf("checking Deployment %s: %w", w.shipped.Name, err)
+		}
+	}
+	return i, i.shareServices(ctx, objects)
+}
+
+func (s Subject) report(text string) {
+	if s.Report != nil {
+		s.Report(text)
+	}
+}
+
+// workloads are the Deployments that run, the subject's first.
+func (i *Installation) workloads() []*workload {
+	all := []*workload{i.subject}
+	for _, c := range i.companions {
+		all = append(all, c.workload)
+	}
+	return all
+}
+
+// startCompanions begins to start the companions, which run until Stop.
+func (i *Installation) startCompanions(ctx context.Context) {
+	ctx, i.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	for _, c := range i.companions {
+		i.running.Go(func() { c.run(ctx) })
+	}
+}
+
+// CompanionsReady returns nil if all companions are ready and all shipped webhooks have once had a
+// CA. Its error has the ends of the logs of those that are not ready.
+func (i *Installation) CompanionsReady(ctx context.Context) error {
+	var errs []error
+	for _, c := range i.companions {
+		errs = append(errs, c.ready(ctx))
+	}
+	if len(i.companions) > 0 {
+		errs = append(errs, i.checkAuthorities(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAuthorities returns an error that names the webhooks that a companion has to give a CA.
+func (i *Installation) checkAuthorities(ctx context.Context) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var errs []error
+	i.unsigned = slices.DeleteFunc(i.unsigned, func(o *unstructured.Unstructured) bool {
+		now := o.DeepCopy()
+		if err := i.cp.client.Get(ctx, client.ObjectKeyFromObject(o), now); err != nil {
+			errs = append(errs, fmt.Errorf("reading %s %s: %w", o.GetKind(), o.GetName(), err))
+			return false
+		}
+		if lacksAuthority(now) {
+			errs = append(errs, fmt.Errorf("the webhooks of %s %s have no CA: no companion has set caBundle", o.GetKind(), o.GetName()))
+			return false
+		}
+		return true
+	})
+	return errors.Join(errs...)
+}
+
+// IsCompanion reports whether a Pod is a companion's.
+func (i *Installation) IsCompanion(pod string) bool {
+	return slices.ContainsFunc(i.companions, func(c *companion) bool { return c.podName(0) == pod })
+}
+
 // Shipped is the Deployment that the replicas stand in for.
-func (i *Installation) Shipped() *appsv1.Deployment { return i.shipped.DeepCopy() }
+func (i *Installation) Shipped() *appsv1.Deployment { return i.subject.shipped.DeepCopy() }
 
 // Objects is how many objects were applied.
 func (i *Installation) Objects() int { return i.objects }
@@ -93,7 +200,7 @@ func (i *Installation) Objects() int { return i.objects }
 func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions)) (*Replica, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	o := i.options(len(i.replicas))
+	o := i.subject.options(len(i.replicas))
 	for _, f := range change {
 		f(&o)
 	}
@@ -102,54 +209,14 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 		return nil, err
 	}
 	i.replicas = append(i.replicas, r)
-	i.router.add(ctx, r.WebhookBackend())
+	i.subject.router.add(ctx, r.backend)
 	return r, nil
 }
 
-// options describe the n-th Pod of the Deployment.
-func (i *Installation) options(n int) ReplicaOptions {
-	pod := i.shipped.Spec.Template
-	name := fmt.Sprintf("%s-%d", i.shipped.Name, n)
-	variables := i.variables()
-	var isolation *Isolation
-	if i.subject.Isolated && CheckIsolation() == nil {
-		isolation = isolationOf(pod)
-	}
-	return ReplicaOptions{
-		Name:           name,
-		Namespace:      i.shipped.Namespace,
-		ServiceAccount: pod.Spec.ServiceAccountName,
-		PodLabels:      pod.Labels,
-		PodAnnotations: pod.Annotations,
-		Binary:         i.subject.Binary,
-		Container:      pod.Spec.Containers[0].Name,
-		PodEnv: func(ctx context.Context, uid types.UID) ([]string, error) {
-			pod := types.NamespacedName{Namespace: i.shipped.Namespace, Name: name}
-			return variables.values(ctx, i.cp.client, pod, uid)
-		},
-		Connect:   i.subject.Connect,
-		Isolation: isolation,
-		Args: func(p ReplicaPorts) []string {
-			if i.subject.Args == nil {
-				return pod.Spec.Containers[0].Args
-			}
-			return slices.Concat(pod.Spec.Containers[0].Args, i.subject.Args(p))
-		},
-	}
-}
-
-// variables are those of the Deployment's container.
-func (i *Installation) variables() containerVariables {
-	pod := i.shipped.Spec.Template
-	return containerVariables{
-		template: pod, container: pod.Spec.Containers[0], namespace: i.shipped.Namespace, given: i.subject.Env,
-	}
-}
-
-// HasWebhooks reports whether the subject ships webhooks.
+// HasWebhooks reports whether the subject serves webhooks that ship.
 func (i *Installation) HasWebhooks() bool { return i.webhooks }
 
-// Replicas returns all replicas in the order they were started, also those that
+// Replicas returns all replicas of the subject in the order they were started, also those that
 // have ended.
 func (i *Installation) Replicas() []*Replica {
 	i.mu.Lock()
@@ -157,11 +224,11 @@ func (i *Installation) Replicas() []*Replica {
 	return slices.Clone(i.replicas)
 }
 
-// Stop terminates all replicas concurrently, as the deletion of their Deployment would, and then
-// ends the routing. Applied objects stay.
+// Stop terminates all replicas concurrently, as the deletion of their Deployment would, then the
+// companions, and then ends the routing. Applied objects stay.
 func (i *Installation) Stop(ctx context.Context) error {
 	replicas := i.Replicas()
-	errs := make([]error, len(replicas))
+	errs := make([]error, len(replicas)+len(i.companions))
 	var all sync.WaitGroup
 	for n, r := range replicas {
 		if r.Running() {
@@ -172,5 +239,13 @@ func (i *Installation) Stop(ctx context.Context) error {
 	for n, r := range replicas {
 		errs[n] = errors.Join(errs[n], r.Close())
 	}
+	if i.cancel != nil {
+		i.cancel()
+	}
+	i.running.Wait()
+	for n, c := range i.companions {
+		all.Go(func() { errs[len(replicas)+n] = c.stop(ctx) })
+	}
+	all.Wait()
 	return errors.Join(errors.Join(errs...), i.stopRouting())
 }

@@ -6,8 +6,8 @@
 //
 //	subject.External = external.S3(external.S3Options{OwnerTag: "example.com/owner"})
 //
-// Scenarios refer to it by {s3.endpoint}, {s3.region}, {s3.accessKey} and
-// {s3.secretKey}, and change it by steps:
+// Scenarios refer to it by {s3.endpoint}, its host and port {s3.address}, {s3.region},
+// {s3.accessKey} and {s3.secretKey}, and change it by steps:
 //
 //   - external: {put: "{bucket}"}    # makes a bucket, as somebody else
 //   - external: {remove: "{bucket}"} # removes it; it has to be empty

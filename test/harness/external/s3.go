@@ -56,7 +56,8 @@ func (s *s3) Proxy() *fault.Proxy { return s.proxy }
 
 func (s *s3) Values() (open, secret map[string]string) {
 	account := s.server.Account()
-	return map[string]string{"s3.endpoint": s.proxy.URL(), "s3.region": env.S3Region},
+	_, address, _ := strings.Cut(s.proxy.URL(), "://")
+	return map[string]string{"s3.endpoint": s.proxy.URL(), "s3.address": address, "s3.region": env.S3Region},
 		map[string]string{"s3.accessKey": account.AccessKey, "s3.secretKey": account.SecretKey}
 }
 

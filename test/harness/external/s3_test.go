@@ -3,7 +3,6 @@ package external
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -83,7 +82,8 @@ func TestS3_StateFollowsChanges(t *testing.T) {
 	t.Cleanup(func() { g.Expect(started.Stop()).To(Succeed()) })
 
 	open, secret := started.Values()
-	client, err := minio.New(strings.TrimPrefix(open["s3.endpoint"], "http://"), &minio.Options{
+	g.Expect(open["s3.endpoint"]).To(Equal("http://" + open["s3.address"]))
+	client, err := minio.New(open["s3.address"], &minio.Options{
 		Creds: credentials.NewStaticV4(secret["s3.accessKey"], secret["s3.secretKey"], ""), Region: open["s3.region"],
 		BucketLookup: minio.BucketLookupPath, MaxRetries: 1, Transport: &http.Transport{DisableKeepAlives: true},
 	})

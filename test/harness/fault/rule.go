@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,8 @@ type Match struct {
 	Methods []string
 	// Path is the whole path; a slash at its end does not count. Empty: any.
 	Path string
+	// Pattern matches the path. Nil: any.
+	Pattern *regexp.Regexp
 	// NotPath is a path that does not match, likewise. Empty: none.
 	NotPath string
 	// PathPrefix is what the path begins with.
@@ -36,6 +39,9 @@ func (m Match) fits(method, path string, query map[string][]string) bool {
 		return false
 	}
 	if m.Path != "" && !samePath(m.Path, path) || m.NotPath != "" && samePath(m.NotPath, path) {
+		return false
+	}
+	if m.Pattern != nil && !m.Pattern.MatchString(path) {
 		return false
 	}
 	if !strings.HasPrefix(path, m.PathPrefix) || (m.NoQuery && len(query) > 0) {

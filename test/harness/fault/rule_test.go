@@ -3,6 +3,7 @@ package fault
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -23,6 +24,8 @@ func TestMatch(t *testing.T) {
 		"path with a slash":          {Match{Path: "/bucket"}, "GET", "/bucket/", "", true},
 		"longer path":                {Match{Path: "/bucket"}, "GET", "/bucket2", "", false},
 		"path below":                 {Match{Path: "/bucket"}, "GET", "/bucket/key", "", false},
+		"pattern":                    {Match{Pattern: regexp.MustCompile("^/bucket-.$")}, "GET", "/bucket-1", "", true},
+		"other pattern":              {Match{Pattern: regexp.MustCompile("^/bucket-.$")}, "GET", "/bucket-12", "", false},
 		"any path but one":           {Match{NotPath: "/bucket"}, "GET", "/other", "", true},
 		"the one":                    {Match{NotPath: "/bucket"}, "GET", "/bucket/", "", false},
 		"prefix":                     {Match{PathPrefix: "/bucket/"}, "GET", "/bucket/key", "", true},

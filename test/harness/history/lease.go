@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,22 @@ import (
 
 // Leases is the resource of Leases.
 var Leases = Resource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// LeaseRelease is a write of the Lease by the harness, which removed the identity of a process that
+// had ended. What the operator does about a Lease that expires is not seen then.
+type LeaseRelease struct {
+	Replica string `json:"replica"`
+	// Identity held the Lease.
+	Identity string `json:"identity"`
+	// ResourceVersion is that of the Lease without a holder.
+	ResourceVersion string    `json:"resourceVersion"`
+	At              time.Time `json:"at"`
+}
+
+// String names the replica.
+func (r LeaseRelease) String() string {
+	return fmt.Sprintf("the harness, not the operator, released the Lease of replica %s, whose process had ended, at resourceVersion %s", r.Replica, r.ResourceVersion)
+}
 
 // Term is a time of leadership. It lasts until the next one begins.
 type Term struct {

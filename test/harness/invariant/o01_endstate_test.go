@@ -38,13 +38,22 @@ func TestEndState(t *testing.T) {
 	lists := []*history.History{run(part("p", "p1", listed("a", "bb"))), run(part("p", "p1", listed("bb", "a")))}
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
 	madeUp := []*history.History{run(part("p-c", "p1", generated), part("p-d", "p2", generated)), run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
+	by := func(requester string) *history.History {
+		h := run(part("p", "p1", data("requester", requester)))
+		h.Replicas = []history.Replica{{Name: "manager-0"}, {Name: "manager-1"}}
+		return h
+	}
+	const token, other = "JTI=5f8f6c00-94a8-4887-b455-e7669ee524d9", "JTI=8d44bebd-8e87-464e-a2cb-57cf233358b0"
 	check(t, invariant.EndState, map[string]row{
-		"Same":       {history: run(thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held, says: []string{"2 checked"}},
-		"OtherUIDs":  {history: run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9"))), references: usual(), want: invariant.Held},
-		"OtherTimes": {history: run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
-		"OtherPath":  {history: run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
-		"WrongValue": {history: run(thing(held, ready), part("p", "p1", data("x", "2"))), references: usual(), want: invariant.Broken, says: []string{`configmaps ns/p (UID p1 at resourceVersion 103): data.x is "2", in clean runs "1"`, `at "end"`}},
-		"NotThere":   {history: run(thing(held, ready)), references: usual(), want: invariant.Broken, says: []string{"configmaps ns/p is not there"}},
+		"OtherLeader": {history: by("manager-1"), references: []*history.History{by("manager-0"), by("manager-0")}, want: invariant.Held},
+		"OtherToken":  {history: by(other), references: []*history.History{by(token), by(token)}, want: invariant.Held},
+		"NoLeader":    {history: by("manager-2"), references: []*history.History{by("manager-0"), by("manager-0")}, want: invariant.Broken, says: []string{`data.requester is "manager-2", in clean runs "(a replica)"`}},
+		"Same":        {history: run(thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held, says: []string{"2 checked"}},
+		"OtherUIDs":   {history: run(thing(held, ready, named("t", "u9")), part("p", "p9", data("x", "1"), owned("u9"))), references: usual(), want: invariant.Held},
+		"OtherTimes":  {history: run(thing(held, says("True", "Fine", 1, "44")), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
+		"OtherPath":   {history: run(thing(held), part("p", "p1", data("x", "2")), thing(held, ready), part("p", "p1", data("x", "1"))), references: usual(), want: invariant.Held},
+		"WrongValue":  {history: run(thing(held, ready), part("p", "p1", data("x", "2"))), references: usual(), want: invariant.Broken, says: []string{`configmaps ns/p (UID p1 at resourceVersion 103): data.x is "2", in clean runs "1"`, `at "end"`}},
+		"NotThere":    {history: run(thing(held, ready)), references: usual(), want: invariant.Broken, says: []string{"configmaps ns/p is not there"}},
 		"Rejected": {history: tell(writes("a", thing(held, ready)), rejected("step 1 make"), rests("end")), references: usual(), want: invariant.Inconclusive,
 			says: []string{`at "end" the state is not comparable with clean runs: step 1 make of Thing t was rejected: denied`}},
 		"RejectedAlways": {history: tell(rejected("step 1 make"), writes("a", thing()), rests("end")), want: invariant.Broken,

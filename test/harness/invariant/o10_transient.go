@@ -37,25 +37,41 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	if !b.History.Has(history.Audit) {
 		return // then it is not known who changed what
 	}
-	var before, given *history.Version // the last one that was ready, and the first that was not after it
+	// The first and the last version that were ready in a row, and the first one after them that was not.
+	var first, before, given *history.Version
 	for i := range life.Versions {
 		v := &life.Versions[i]
 		found, _ := conditions(v.Object)
-		isReady := k.Ready != "" && found[k.Ready].status == "True"
+		isTrue := k.Ready != "" && found[k.Ready].status == "True"
+		isReady := isTrue && saysReady(k, v) // for this generation
 		if before != nil && before.Object.GetGeneration() != v.Object.GetGeneration() {
 			before, given = nil, nil
 		}
 		switch {
-		case isReady && given != nil && !b.caused(before, v):
+		case isReady && given != nil && !b.caused(b.lastRest(first, given), v):
 			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
 				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
-			before, given = v, nil
+			first, before, given = v, v, nil
+		case isReady && before != nil && given == nil:
+			before = v
 		case isReady:
-			before, given = v, nil
-		case before != nil && given == nil:
+			first, before, given = v, v, nil
+		case !isTrue && before != nil && given == nil:
 			given = v
 		}
 	}
+}
+
+// lastRest returns the end of the last converged checkpoint between two versions, or else the first
+// of them. A cause comes after it: the operator may write to the object before it sees the cause.
+func (b *judgement) lastRest(from, to *history.Version) *history.Version {
+	last := from
+	for _, m := range b.History.Checkpoints {
+		if end := history.At(m.To); m.Converged && last.Before(end) && end.Before(to.RevisionRange) {
+			last = &history.Version{RevisionRange: end, At: m.Ended}
+		}
+	}
+	return last
 }
 
 // caused reports whether anything but the operator did something from one version to

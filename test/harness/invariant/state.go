@@ -54,6 +54,9 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 		name := text(collapsed(life).String())
 		e := entry{key: life.Key, object: name, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange), revision: now.RevisionRange, fields: map[string]string{}}
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
+		for path, value := range e.fields {
+			e.fields[path] = anonymous(value, h.Replicas)
+		}
 		for _, k := range o.Kinds {
 			for _, c := range k.Children {
 				if c.Resource != life.Resource {
@@ -70,6 +73,15 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 		s[name] = e
 	}
 	return s
+}
+
+// anonymous replaces what identifies a replica or its credentials, which differ with the leader and
+// the control plane: the name of its Pod, and UIDs of objects that the history does not have.
+func anonymous(value string, replicas []history.Replica) string {
+	if slices.ContainsFunc(replicas, func(r history.Replica) bool { return r.Name == value }) {
+		return "(a replica)"
+	}
+	return uid.ReplaceAllString(value, "(a UID)")
 }
 
 // incidental are fields that differ from run to run without a meaning.

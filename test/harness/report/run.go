@@ -35,6 +35,9 @@ type Outcome struct {
 	Findings []invariant.Finding `json:"findings,omitempty"`
 	Faults   []history.Fault     `json:"faults,omitempty"`
 	Took     time.Duration       `json:"took"`
+	Phases   []Phase             `json:"phases,omitempty"`
+	// Releases counts those of the Lease by the harness.
+	Releases int `json:"releases,omitempty"`
 }
 
 // Run is one run with everything that it was judged by. Fields outside its JSON have files of
@@ -130,6 +133,9 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	}
 	for _, rejection := range r.History.Rejections {
 		fmt.Fprintf(w, "rejection: %s\n", rejection)
+	}
+	for _, release := range r.History.Releases {
+		fmt.Fprintf(w, "release: %s\n", release)
 	}
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)

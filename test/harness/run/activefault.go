@@ -32,7 +32,8 @@ func (a *activeFault) waitUntilDone(ctx context.Context, r *replica, id int) (fa
 // leader is not known before.
 type activeFault struct {
 	prover   *Prover
-	plan     scenario.Plan
+	plan     scenario.Plan     // of one fault
+	name     string            // in the journals and in the history
 	names    map[string]string // of the run's objects
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
@@ -52,6 +53,9 @@ type activeFault struct {
 	execution *execution
 	// background runs functions beside the scenario until the run ends.
 	background chan func(context.Context)
+	// inRecovery means that the fault is the second of a plan.
+	inRecovery bool
+	recovery   recovery
 
 	mu sync.Mutex
 	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
@@ -61,6 +65,7 @@ type activeFault struct {
 	begun       int
 	injections  []*fault.Injection
 	killed      []killedRequest
+	releases    []history.LeaseRelease
 	occurrences []history.Fault
 	voidReason  string // why it did not happen, if something came close
 	err         error  // of the harness's own
@@ -81,10 +86,13 @@ func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.
 	}
 	ctx, end := context.WithCancel(ctx)
 	a := &activeFault{
-		prover: p, plan: plan, names: names, cancel: end, failoverTimeout: recoveryTimeout, rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
+		prover: p, plan: plan.First(), name: plan.First().ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout, rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
 	}
 	for range s.Steps {
 		a.stepStarted = append(a.stepStarted, make(chan struct{}))
+	}
+	if plan.HasSecond() {
+		a.prepareSecond(ctx, plan)
 	}
 	if err := how.inject(ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
@@ -93,13 +101,18 @@ func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.
 }
 
 func (a *activeFault) ruleName() string {
-	return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs)
+	return fmt.Sprintf("%s in run %d", a.name, a.prover.runs)
 }
 
 // target matches the plan's request, with the names of the run.
 func (a *activeFault) target() fault.Match {
 	t := a.plan.Target
-	return fault.Match{Methods: []string{t.Method}, Path: scenario.Fill(t.Path, a.names), From: t.Nth, To: t.Nth}
+	match := fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
+	path := scenario.Fill(t.Path, a.names)
+	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
+		match.Path = path
+	}
+	return match
 }
 
 // inject makes requests of a replica meet a fault, under the plan's name.
@@ -186,17 +199,20 @@ func (a *activeFault) beginOngoing() (ended func()) {
 }
 
 // effects counts what the fault has begun, what it has recorded and the injections that requests
-// have met. It also reports whether a registered fault has not ended.
+// have met, those of a second fault too. It also reports whether a registered fault has not ended.
 func (a *activeFault) effects() (n int, ongoing bool) {
+	if second := a.recovery.second; second != nil {
+		n, ongoing = second.effects()
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n = a.begun + len(a.occurrences)
+	n += a.begun + len(a.occurrences)
 	for _, i := range a.injections {
 		if i.Happened() {
 			n++
 		}
 	}
-	return n, a.ongoing > 0
+	return n, ongoing || a.ongoing > 0
 }
 
 // waitForOngoing waits until all registered faults have ended. It returns the number of effects at
@@ -234,6 +250,11 @@ func (a *activeFault) heal() error {
 		}
 	}
 	a.cleanups = nil
+	if second := a.recovery.second; second != nil {
+		if err := second.heal(); err != nil {
+			a.addError(err)
+		}
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
@@ -241,7 +262,7 @@ func (a *activeFault) heal() error {
 
 // result returns the fault as it happened.
 func (a *activeFault) result() history.Fault {
-	f := history.Fault{Name: a.plan.ID(), Detail: a.voidReason}
+	f := history.Fault{Name: a.name, Detail: a.voidReason}
 	for _, happened := range a.findOccurrences(&f) {
 		f.Happened++
 		if f.Happened == 1 {
@@ -252,6 +273,9 @@ func (a *activeFault) result() history.Fault {
 	}
 	if f.Happened == 0 && f.Detail == "" {
 		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path, a.plan.Target.Nth)
+		if a.inRecovery {
+			f.Detail += " in the recovery"
+		}
 	}
 	return f
 }
@@ -269,10 +293,12 @@ func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
 	look := func(r *replica, who string, request fault.Request) {
 		switch {
 		case request.Rule != a.ruleName():
+		case a.inRecovery && !r.ranAt(request.Received):
+			f.Detail = fmt.Sprintf("%s met %s, of a process that had ended", a.name, request)
 		case evidence.happened(a, r, request):
 			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done, Detail: request.String()})
 		case f.Detail == "":
-			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
+			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.name, request, request.Status)
 		}
 	}
 	for _, r := range a.prover.replicas {

@@ -32,17 +32,19 @@ func (crash) killAt(ctx context.Context, a *activeFault, gate *fault.Gate, r *re
 		held.Release()
 		return
 	}
-	a.killWith(r, held)
+	a.killWith(ctx, r, held)
 }
 
 // killWith kills a replica and cuts its request.
-func (a *activeFault) killWith(r *replica, held *fault.Held) {
+func (a *activeFault) killWith(ctx context.Context, r *replica, held *fault.Held) {
 	r.kill()
 	held.Cut()
 	a.mu.Lock()
 	a.killed = append(a.killed, killedRequest{r, held.Request.ID})
 	a.mu.Unlock()
 	a.healInjections() // the next leader sends the same request and must survive it
+	a.beginRecovery()
+	a.releaseLease(ctx)
 }
 
 // wasKilled reports whether the fault killed the replica at this request.

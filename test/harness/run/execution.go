@@ -40,6 +40,8 @@ type execution struct {
 	decisions    []history.Decision
 	// rejections are requests of steps and of the cleanup that the API server did not accept.
 	rejections []history.Rejection
+	// spans are the phases so far; the last one has not ended.
+	spans []span
 	// blackHoles are those that the scenario's values name.
 	blackHoles blackHoles
 	// hostileNamespaces are the namespaces of attackers.
@@ -50,6 +52,7 @@ type execution struct {
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
 	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
+	t.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {
 		return nil, err
@@ -102,9 +105,10 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 		t.activeFault.execution = t
 	}
 	marks, err := t.runSteps(ctx, filled)
+	t.enter(phaseJudging)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
-		faults = append(faults, t.activeFault.result())
+		faults = t.activeFault.results()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, t.cleanUp(ctx))
@@ -113,7 +117,8 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
-	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces})
+	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
+	h.AliasGenerated(p.subject.Promises.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))
 	err = t.cleanUp(ctx)
@@ -128,7 +133,7 @@ func (t *execution) collectHistory(ctx context.Context) (*history.History, error
 	if err := t.watcher.Sync(ctx); err != nil {
 		return nil, err
 	}
-	events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, t.bookmark)
+	events, end, err := t.prover.readAuditLog(t.bookmark)
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +174,8 @@ func (t *execution) hashOfSecrets() record.Hash {
 // earlier one. It does not wait for ever: the invariants have judged already what cannot be
 // deleted. An object whose deletion is rejected stays, because the next run has names of its own.
 func (t *execution) cleanUp(ctx context.Context) error {
+	t.enter(phaseCleanup)
+	defer t.enter(phaseJudging)
 	end := t.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range slices.Backward(t.created) {
 		err := client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref)))
@@ -194,9 +201,27 @@ func (t *execution) observed(h *history.History) scenario.Observed {
 	}
 }
 
+// arrival is a write of a replica, and when it reached the proxy.
+type arrival struct {
+	at      time.Time
+	replica *replica
+	scenario.Write
+}
+
 // writes returns the operator's writes to the run's own objects, in the order in which they
-// reached the proxies. A request without an answer is left out, because its effect is unknown.
+// reached the proxies.
 func (t *execution) writes(h *history.History) []scenario.Write {
+	arrivals := t.arrivals(h)
+	writes := make([]scenario.Write, len(arrivals))
+	for i, w := range arrivals {
+		writes[i] = w.Write
+	}
+	return writes
+}
+
+// arrivals returns the writes with their replicas. A request without an answer is left out, because
+// its effect is unknown.
+func (t *execution) arrivals(h *history.History) []arrival {
 	promises, normal := t.prover.subject.Promises, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
@@ -205,11 +230,7 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 	reconciled := func(r history.Resource) bool {
 		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
 	}
-	type arrived struct {
-		at time.Time
-		scenario.Write
-	}
-	var all []arrived
+	var all []arrival
 	for i, replica := range t.prover.replicas {
 		for _, asked := range replica.proxy.Journal().Requests[t.journalOffsets[i]:] {
 			r, answered := known[asked.AuditID]
@@ -218,18 +239,13 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 				continue
 			}
-			all = append(all, arrived{asked.Received, scenario.Write{
-				Method: asked.Method, Path: normal.Replace(asked.Path), Effective: r.Done(),
-				Made: r.Made && !reconciled(r.Resource),
+			all = append(all, arrival{asked.Received, replica, scenario.Write{
+				// A name at the end of a path stands there as it is; a slash does not matter.
+				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
+				Effective: r.Done(), Made: r.Made && !reconciled(r.Resource),
 			}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b arrived) int { return a.at.Compare(b.at) })
-	writes := make([]scenario.Write, len(all))
-	for i, w := range all {
-		writes[i] = w.Write
-		// A name at the end of a path stands there as it is; a slash does not matter.
-		writes[i].Path = strings.TrimSuffix(w.Path, "/")
-	}
-	return writes
+	slices.SortStableFunc(all, func(a, b arrival) int { return a.at.Compare(b.at) })
+	return all
 }

@@ -113,7 +113,7 @@ func (externalFault) killCaller(ctx context.Context, a *activeFault, match fault
 			held.Release()
 			return
 		}
-		a.killWith(r, held)
+		a.killWith(ctx, r, held)
 	})
 }
 

@@ -53,6 +53,10 @@ type Outcome struct {
 	History  *history.History    `json:"-"`
 	// AuditLog is the API server's audit log of the run.
 	AuditLog []byte `json:"-"`
+	// Phases are the parts of Took.
+	Phases []Phase `json:"phases,omitempty"`
+	// Recovery are the writes between a fault that kills replicas and the next checkpoint.
+	Recovery []scenario.Write `json:"-"`
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
@@ -64,6 +68,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	ref := &Reference{Scenario: s}
 	var trials []*execution
 	var took []time.Duration
+	var phases [][]Phase
 	for range n {
 		began := p.clock.Now()
 		t, h, err := p.execute(ctx, s, nil)
@@ -74,10 +79,11 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 		ref.Histories = append(ref.Histories, h)
 		ref.observed = append(ref.observed, t.observed(h))
 		took = append(took, p.clock.Since(began))
+		phases = append(phases, t.phases(h)) // all clean runs are judged together, later
 	}
 	for i, h := range ref.Histories {
 		outcome := p.judge(ref, h)
-		outcome.Took, outcome.AuditLog = took[i], trials[i].auditLog
+		outcome.Took, outcome.AuditLog, outcome.Phases = took[i], trials[i].auditLog, phases[i]
 		ref.Outcomes = append(ref.Outcomes, outcome)
 	}
 	return ref, nil
@@ -109,7 +115,8 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Pla
 		return Outcome{}, err
 	}
 	outcome := p.judge(ref, h)
-	outcome.Took, outcome.AuditLog = p.clock.Since(began), t.auditLog
+	outcome.Took, outcome.AuditLog, outcome.Recovery = p.clock.Since(began), t.auditLog, t.recoveryWrites(h)
+	outcome.Phases = t.phases(h)
 	return outcome, nil
 }
 

@@ -52,6 +52,9 @@ type Subject struct {
 	Unelected []string
 	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
+	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits
+	// for a long Lease to expire.
+	ReleaseLease bool
 	// Changes are possible changes of the installation at run time.
 	Changes []Change
 }
@@ -204,11 +207,15 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 	before := ""
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		var version string
-		if last = p.checkReady(ctx); last == nil {
-			version, last = p.leaseVersion(ctx)
+		now := p.checkReady(ctx)
+		if now == nil {
+			version, now = p.leaseVersion(ctx)
 		}
-		renewed := last == nil && before != "" && before != version
-		if last == nil {
+		if ctx.Err() == nil { // a request that the end of ctx ended shows no reason
+			last = now
+		}
+		renewed := now == nil && before != "" && before != version
+		if now == nil {
 			before = version
 		}
 		return renewed, nil
@@ -219,9 +226,12 @@ func (p *Prover) waitUntilReady(ctx context.Context) error {
 	return nil
 }
 
-// checkReady returns an error that names the replicas that are not ready.
+// checkReady returns an error that names the replicas and companions that are not ready.
 func (p *Prover) checkReady(ctx context.Context) error {
 	var errs []error
+	if p.installation != nil {
+		errs = append(errs, p.installation.CompanionsReady(ctx))
+	}
 	for _, r := range p.running() {
 		if err := r.process.Ready(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("%w; the end of its log:\n%s", err, r.process.LogTail(5)))

@@ -59,6 +59,7 @@ func (t *execution) observe(ctx context.Context, name string, q scenario.Quiesce
 			return mark, false, err
 		}
 	}
+	t.activeFault.endRecovery()
 	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
 		return mark, false, err
 	}
@@ -121,6 +122,7 @@ func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (conver
 // waitForConvergence waits for the conditions of a checkpoint, and reports whether and when they
 // were met.
 func (t *execution) waitForConvergence(ctx context.Context, q scenario.Quiesce) (converged bool, at time.Time, err error) {
+	t.enter(phaseSteps)
 	if converged, err = t.waitFor(ctx, within(q.Within), q.Until...); converged {
 		at = t.prover.clock.Now()
 	}
@@ -130,9 +132,11 @@ func (t *execution) waitForConvergence(ctx context.Context, q scenario.Quiesce) 
 // waitForIdleReplicas waits until the replicas have recovered, and then until the operator is idle.
 // Its silence counts from pause after the recovery.
 func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce, pause time.Duration) error {
+	t.enter(phaseStart)
 	if err := t.prover.waitUntilReady(ctx); err != nil {
 		return err
 	}
+	t.enter(phaseIdle)
 	recovered := t.prover.clock.Now()
 	return t.waitForIdle(ctx, recovered.Add(pause), recovered.Add(within(q.Within)))
 }
@@ -142,7 +146,7 @@ func (t *execution) waitForIdleReplicas(ctx context.Context, q scenario.Quiesce,
 func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) error {
 	from := t.bookmark
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		events, end, err := record.ReadAuditLogFrom(t.prover.auditLog, from)
+		events, end, err := t.prover.readAuditLog(from)
 		if err != nil {
 			return false, err
 		}

@@ -41,6 +41,7 @@ func (startRace) inject(ctx context.Context, a *activeFault) error {
 				})
 			})
 		}
+		a.releaseLease(ctx)
 	})
 }
 

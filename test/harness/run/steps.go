@@ -33,6 +33,7 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 	var marks []history.Checkpoint
 	t.users.known = s.Users
 	for i, step := range s.Steps {
+		t.enter(phaseSteps)
 		err := t.activeFault.beginStep(ctx, i)
 		if step.Acts() {
 			t.actionTimes = append(t.actionTimes, t.prover.clock.Now())

@@ -167,6 +167,13 @@ func TestNothingButWhatIsReachedIsReachable(t *testing.T) {
 	g.Expect(s.Reach(target)).To(Succeed())
 	g.Expect(s.Reach(target)).To(Succeed(), "again")
 	g.Expect(ask(t, address, "/dial?address="+target)).To(Equal("<nil>"))
+
+	t.Log("another address may stand for one of the machine")
+	dial := func() (net.Conn, error) { return net.Dial("tcp", target) }
+	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(ContainSubstring("refused"))
+	g.Expect(s.ReachBy("127.1.0.1:81", dial)).To(Succeed())
+	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(Equal("<nil>"))
+	g.Expect(s.ReachBy("127.1.0.1:80", dial)).To(MatchError(ContainSubstring("address already in use")), "a program has the port on all addresses")
 }
 
 func TestPublish_ResetsWhileNothingListens(t *testing.T) {

@@ -64,12 +64,19 @@ var descriptions = map[form]string{
 
 // Describe returns the plan in a sentence.
 func (p Plan) Describe() string {
-	said := cmp.Or(descriptions[form{p.Perturbation, p.Variant}], descriptions[form{p.Perturbation, ""}])
-	variant := p.Variant
+	said := describe(p.Perturbation, p.Variant, p.Target, "the run")
+	if p.HasSecond() {
+		said += "; in the recovery from that " + describe(p.Second.Perturbation, p.Second.Variant, p.Second.Target, "the recovery")
+	}
+	return said
+}
+
+func describe(p Perturbation, variant string, t Target, counted string) string {
+	said := cmp.Or(descriptions[form{p, variant}], descriptions[form{p, ""}])
 	if code, err := strconv.Atoi(variant); err == nil {
 		variant = fmt.Sprintf("%d (%s)", code, http.StatusText(code))
 	}
-	target := fmt.Sprintf("%s of %s, number %d of its kind in the run", p.Target.Method, p.Target.Path, p.Target.Nth)
+	target := fmt.Sprintf("%s of %s, number %d of its kind in %s", t.Method, t.Path, t.Nth, counted)
 	return strings.NewReplacer("VARIANT", variant, "TARGET", target,
-		"COLLECTION", p.Target.Path, "STEP", fmt.Sprintf("step %d of those that do something", p.Target.Nth)).Replace(said)
+		"COLLECTION", t.Path, "STEP", fmt.Sprintf("step %d of those that do something", t.Nth)).Replace(said)
 }

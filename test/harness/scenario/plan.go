@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -83,50 +84,89 @@ type Target struct {
 // third and ends before the last.
 const separator = ":"
 
-// Plan is one fault in one run of a scenario.
+// Plan is one fault in one run of a scenario, or two.
 type Plan struct {
 	Scenario     string       `json:"scenario"`
 	Perturbation Perturbation `json:"perturbation"`
 	// Variant is which of a perturbation's forms it is; "" if it has one only.
 	Variant string `json:"variant,omitempty"`
 	Target  Target `json:"target"`
+	// Second is the fault in the recovery from the first, if there is one.
+	Second Second `json:"second,omitzero"`
 }
 
 // ID returns the plan as one word, which means the same in every run.
 func (p Plan) ID() string {
-	kind := string(p.Perturbation)
-	if p.Variant != "" {
-		kind += "-" + p.Variant
+	id := p.Scenario + separator + faultID(p.Perturbation, p.Variant, p.Target)
+	if p.HasSecond() {
+		id += "+" + faultID(p.Second.Perturbation, p.Second.Variant, p.Second.Target)
 	}
-	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)}, separator)
+	return id
+}
+
+func faultID(p Perturbation, variant string, t Target) string {
+	kind := string(p)
+	if variant != "" {
+		kind += "-" + variant
+	}
+	return strings.Join([]string{kind, t.Method, t.Path, strconv.Itoa(t.Nth)}, separator)
 }
 
 // ParsePlan reads an ID.
 func ParsePlan(id string) (Plan, error) {
-	var p Plan
-	parts := strings.SplitN(id, separator, 4)
-	if len(parts) != 4 {
-		return p, fmt.Errorf("reading plan %q: it is not scenario:perturbation:method:path:nth", id)
-	}
-	kind, variant, _ := strings.Cut(parts[1], "-")
-	path, nth, _ := cutLast(parts[3])
-	p = Plan{Scenario: parts[0], Perturbation: Perturbation(kind), Variant: variant, Target: Target{Method: parts[2], Path: path}}
-	known, there := variants[p.Perturbation]
-	if !there {
-		return p, fmt.Errorf("reading plan %q: no perturbation is called %q", id, kind)
-	}
-	if !slices.Contains(known, variant) {
-		return p, fmt.Errorf("reading plan %q: %q is not one of the variants %q of %s", id, variant, known, kind)
-	}
-	var err error
-	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
-		return p, fmt.Errorf("reading plan %q: reading which request: %w", id, err)
-	}
+	p, err := parsePlan(id)
 	// What is left out, or too much, shows when it is put together again.
-	if p.ID() != id {
-		return p, fmt.Errorf("reading plan %q: it should be %q", id, p.ID())
+	if err == nil && p.ID() != id {
+		err = fmt.Errorf("it should be %q", p.ID())
+	}
+	if err != nil {
+		return p, fmt.Errorf("reading plan %q: %w", id, err)
 	}
 	return p, nil
+}
+
+func parsePlan(id string) (p Plan, err error) {
+	first, second := id, ""
+	if parts := secondFault.FindStringSubmatch(id); parts != nil {
+		first, second = parts[1], parts[2]
+	}
+	var fault string
+	p.Scenario, fault, _ = strings.Cut(first, separator)
+	if p.Perturbation, p.Variant, p.Target, err = parseFault(fault); err != nil || second == "" {
+		return p, err
+	}
+	if p.Second.Perturbation, p.Second.Variant, p.Second.Target, err = parseFault(second); err != nil {
+		return p, fmt.Errorf("the second fault: %w", err)
+	}
+	if !p.HasRecovery() || !slices.Contains(inRecovery, p.Second.Perturbation) {
+		return p, fmt.Errorf("the first of two faults is one of %q, the second one of %q", recoverable, inRecovery)
+	}
+	return p, nil
+}
+
+// parseFault reads perturbation:method:path:nth.
+func parseFault(text string) (p Perturbation, variant string, t Target, err error) {
+	parts := strings.SplitN(text, separator, 3)
+	if len(parts) != 3 {
+		return p, variant, t, errors.New("it is not scenario:perturbation:method:path:nth")
+	}
+	kind, variant, _ := strings.Cut(parts[0], "-")
+	path, nth, _ := cutLast(parts[2])
+	p, t = Perturbation(kind), Target{Method: parts[1], Path: path}
+	known, there := variants[p]
+	if !there {
+		return p, variant, t, fmt.Errorf("no perturbation is called %q", kind)
+	}
+	if !slices.Contains(known, variant) {
+		return p, variant, t, fmt.Errorf("%q is not one of the variants %q of %s", variant, known, kind)
+	}
+	if furtherFault.MatchString(path) {
+		return p, variant, t, errors.New("what follows + is no second fault, or a third one")
+	}
+	if t.Nth, err = strconv.Atoi(nth); err != nil {
+		return p, variant, t, fmt.Errorf("reading which request: %w", err)
+	}
+	return p, variant, t, nil
 }
 
 func cutLast(s string) (before, after string, found bool) {

@@ -24,9 +24,15 @@ type File struct {
 	Build *Build `json:"build,omitempty"`
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
-	// Manifests is the whole installation, with one Deployment in it: a kustomize folder, a YAML
-	// file, a folder of YAML files, or a Helm chart: see env.Subject.
+	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
+	// files, or a Helm chart: see env.Subject.
 	Manifests string `json:"manifests"`
+	// Deployment is the name of the Deployment that is the subject. Left out: the one that is no
+	// companion; of several, the one whose ServiceAccount may write the Lease.
+	Deployment string `json:"deployment,omitempty"`
+	// Companions are the programs of the other Deployments, by their names. They run beside the
+	// subject, one replica each. A Deployment without a program does not run.
+	Companions map[string]Companion `json:"companions,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
 	// Elsewhere has the manifests of the same installation in a namespace of another
@@ -40,6 +46,9 @@ type File struct {
 	// Unelected are arguments, after all others, with which a replica acts without
 	// being elected. Left out, nothing is tried with one that does.
 	Unelected []string `json:"unelected,omitempty"`
+	// ReleaseLease releases the Lease for processes that a fault has killed: see run.Subject. It is
+	// for operators whose Lease cannot be shortened.
+	ReleaseLease bool `json:"releaseLease,omitempty"`
 	// Previous is the program of an older version, from which is upgraded. Left out,
 	// an upgrade is one to the same program.
 	Previous string `json:"previous,omitempty"`
@@ -155,12 +164,8 @@ func (f *File) Validate() error {
 			"changes[%d]: there is another one called %q; a plan would be one of both", i, c.Name)
 	}
 	errs = append(errs, f.checkExceptions()...)
-	for _, arg := range f.Args {
-		errs = append(errs, known(arg, "namespace", "probe", "metrics", "webhook"))
-	}
-	for _, value := range f.Env {
-		errs = append(errs, known(value, "namespace"))
-	}
+	errs = append(errs, checkPlaceholders(f.Args, f.Env)...)
+	errs = append(errs, f.checkCompanions()...)
 	return errors.Join(errs...)
 }
 

@@ -54,7 +54,10 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 			return nil, fmt.Errorf("looking for the program in place of the subject's: %w", err)
 		}
 	}
-	if err := f.build(ctx); err != nil {
+	if err := f.makeProgram(ctx, f.Build, f.path(f.Binary)); err != nil {
+		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
+	}
+	if err := f.buildCompanions(ctx, binary == ""); err != nil {
 		return nil, fmt.Errorf("building the subject %s: %w", f.Name, err)
 	}
 	if err := f.buildPrograms(ctx, binary == ""); err != nil {
@@ -96,7 +99,7 @@ func (f *File) install(ctx context.Context) (*Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Operator.Chart, s.Notes, s.objects = chart, notes, objects
+	s.Operator.Chart, s.Notes, s.objects = chart, slices.Concat(notes, s.Notes), objects
 	return s, nil
 }
 
@@ -114,10 +117,9 @@ func (f *File) installElsewhere(ctx context.Context) (*Subject, error) {
 	return f.install(ctx)
 }
 
-// build makes the binary, or makes sure that it is there.
-func (f *File) build(ctx context.Context) error {
-	binary := f.path(f.Binary)
-	if f.Build == nil {
+// makeProgram builds a program, or makes sure that it is there.
+func (f *File) makeProgram(ctx context.Context, build *Build, binary string) error {
+	if build == nil {
 		info, err := os.Stat(binary)
 		switch {
 		case err != nil:
@@ -127,7 +129,7 @@ func (f *File) build(ctx context.Context) error {
 		}
 		return nil
 	}
-	return f.Build.run(ctx, f, binary)
+	return build.run(ctx, f, binary)
 }
 
 // run makes a program.
@@ -146,9 +148,13 @@ func (b *Build) run(ctx context.Context, f *File, binary string) error {
 
 // complete fills the gaps of the file from the manifests.
 func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) {
-	deployment, err := env.TheDeployment(objects)
+	deployments, err := env.Deployments(objects)
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
+	}
+	deployment, notes, err := f.choose(deployments, objects)
+	if err != nil {
+		return nil, err
 	}
 	definitions, err := Definitions(objects)
 	if err != nil {
@@ -157,9 +163,10 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	if err := f.defined(definitions); err != nil {
 		return nil, err
 	}
-	s := &Subject{Name: f.Name}
+	s := &Subject{Name: f.Name, Notes: notes}
 	s.Replicas, s.Promises = f.Replicas, f.Promises
 	s.Promises.Watched, s.Promises.Except = f.Watched, f.Except
+	s.ReleaseLease = f.ReleaseLease
 	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
 	if len(s.Promises.Users) == 0 {
 		s.Promises.Users = []string{userOf(deployment)}
@@ -181,25 +188,31 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	for _, p := range f.CRDs {
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
-	s.Operator = env.Subject{Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates()}
-	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
-		value := fill(f.Env[name], map[string]string{"namespace": deployment.Namespace})
-		s.Operator.Env = append(s.Operator.Env, name+"="+value)
+	s.Operator = env.Subject{
+		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
+		Deployment: deployment.Name, Companions: f.companions(deployments),
 	}
-	s.Operator.Args = func(p env.ReplicaPorts) []string { return f.arguments(deployment.Namespace, p) }
+	s.Operator.Args, s.Operator.Env = filled(f.Args, f.Env, deployment.Namespace)
 	return s, nil
 }
 
-func (f *File) arguments(namespace string, p env.ReplicaPorts) []string {
-	values := map[string]string{
-		"namespace": namespace,
-		"probe":     strconv.Itoa(p.Probe), "metrics": strconv.Itoa(p.Metrics), "webhook": strconv.Itoa(p.Webhook),
+// filled are arguments and variables of a program in a namespace.
+func filled(args []string, variables map[string]string, namespace string) (func(env.ReplicaPorts) []string, []string) {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		list = append(list, name+"="+fill(variables[name], map[string]string{"namespace": namespace}))
 	}
-	var args []string
-	for _, arg := range f.Args {
-		args = append(args, fill(arg, values))
-	}
-	return args
+	return func(p env.ReplicaPorts) []string {
+		values := map[string]string{
+			"namespace": namespace,
+			"probe":     strconv.Itoa(p.Probe), "metrics": strconv.Itoa(p.Metrics), "webhook": strconv.Itoa(p.Webhook),
+		}
+		var all []string
+		for _, arg := range args {
+			all = append(all, fill(arg, values))
+		}
+		return all
+	}, list
 }
 
 // userOf returns the user of a Deployment's Pods.

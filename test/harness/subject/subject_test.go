@@ -113,7 +113,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: O14, reason: it has no probe}]\ncrds: [others]\n" +
-		"unelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
+		"releaseLease: true\nunelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text, "others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
@@ -125,6 +125,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
 	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
+	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
 	g.Expect(s.Changes).To(Equal([]run.Change{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Figures.Queued).To(Equal("depth"))
@@ -198,7 +199,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"NoProgram":       {with("bin/manager", "config"), "is no program"},
 		"DoesNotBuild":    {with("name: small", "name: small\nbuild: {package: ./none}"), "building the subject small: running go"},
 		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
-		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there are 0 Deployments, want one"},
+		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there is no Deployment"},
 		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"), "manifests: https://example.org/install.yaml is remote"},
 		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"), "elsewhere: github.com/team/operator//config is remote"},
 		"RemoteCRDs":      {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"), "crds: https://example.org/crds.yaml is remote"},
@@ -266,7 +267,7 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(s.Notes).To(Equal([]string{"the chart's hooks are not run: ConfigMap late (post-install)"}))
 			objects, _, err := s.Operator.Render(t.Context(), "")
 			g.Expect(err).NotTo(HaveOccurred())
-			d, err := env.TheDeployment(objects)
+			d, err := env.TheDeployment(objects, "")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
 			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))

@@ -1,4 +1,4 @@
-// Package reportingtest tests what controllers report.
+// Package reportingtest tests the statuses that controllers report.
 package reportingtest
 
 import (
@@ -13,12 +13,13 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// BeingDeleted is the key of objects with a deletion timestamp.
+// BeingDeleted is the key of terminating objects in CheckKstatus.
 const BeingDeleted = "being deleted"
 
-// CheckKstatus compares how deployment tools such as Flux and Helm judge the objects with want,
-// whose keys are the status and reason of the Ready condition, as in "False Progressing", or
-// BeingDeleted. An object whose spec has changed since its report is in progress.
+// CheckKstatus compares the kstatus results of objects, as deployment tools such as Flux and Helm
+// compute them, with want. The keys of want are the status and reason of the Ready condition, as in
+// "False Progressing", or BeingDeleted. An object whose spec has changed since its report is in
+// progress.
 func CheckKstatus(t *testing.T, reported []client.Object, want map[string]status.Status) {
 	t.Helper()
 	got := map[string]status.Status{}

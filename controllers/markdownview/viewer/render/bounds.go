@@ -8,20 +8,19 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// A Markdown parser takes quadratic time for some text: lists and quotes within
-// each other, and runs of brackets, stars, quotes within one paragraph. Nesting
-// is therefore bounded, and each page has a budget for the rest. What would go
-// beyond it is shown as it was written, like code; all other text of the page is
-// not affected. Pages that people write use less than a hundredth of it.
+// A Markdown parser needs quadratic time for some texts: nested lists and quotes, and runs of
+// brackets, stars or quotation marks in one paragraph. So the nesting is bounded, and each page has
+// a budget for the rest. A paragraph that exceeds the budget is shown as unformatted code; the
+// other text of the page is not affected. Usual pages need less than a hundredth of the budget.
 const (
 	maxDepth = 32
-	budget   = 200_000_000 // squared marks; about a nanosecond each
+	budget   = 200_000_000 // squared delimiters; each costs about a nanosecond
 )
 
-// shallow opens no list or quote beyond maxDepth; its text is a paragraph then.
-type shallow struct{ parser.BlockParser }
+// boundedDepth opens no list or quote deeper than maxDepth; the text becomes a paragraph.
+type boundedDepth struct{ parser.BlockParser }
 
-func (s shallow) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+func (s boundedDepth) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
 	depth := 0
 	for n := parent; n != nil; n = n.Parent() {
 		switch n.Kind() {
@@ -35,23 +34,25 @@ func (s shallow) Open(parent ast.Node, reader text.Reader, pc parser.Context) (a
 	return s.BlockParser.Open(parent, reader, pc)
 }
 
-// cheapHeading opens no heading that the budget has no room for; its text is a
-// paragraph then, which has its own guards.
-type cheapHeading struct{ parser.BlockParser }
+// boundedHeading opens no heading that exceeds the budget; the text becomes a paragraph, which has
+// its own guards.
+type boundedHeading struct{ parser.BlockParser }
 
-func (h cheapHeading) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
-	// Most lines are no headings, and cost nothing here.
-	if line, _ := reader.PeekLine(); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("#")) && !spend(pc, marks(line)) {
+func (h boundedHeading) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	// Most lines are no headings, and use no budget here.
+	if line, _ := reader.PeekLine(); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("#")) &&
+		!spend(pc, countDelimiters(line)) {
 		return nil, parser.NoChildren
 	}
 	return h.BlockParser.Open(parent, reader, pc)
 }
 
-// transformer is a function as a goldmark transformer of paragraphs.
-type transformer func(p *ast.Paragraph, source []byte, pc parser.Context) (fits bool)
+// paragraphGuard reports whether a paragraph fits into the budget of its page.
+type paragraphGuard func(p *ast.Paragraph, source []byte, pc parser.Context) (fits bool)
 
-// Transform shows a paragraph as it was written when it does not fit.
-func (fits transformer) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
+// Transform implements parser.ParagraphTransformer. It replaces a paragraph that does not fit with
+// a code block.
+func (fits paragraphGuard) Transform(p *ast.Paragraph, reader text.Reader, pc parser.Context) {
 	if fits(p, reader.Source(), pc) {
 		return
 	}
@@ -60,49 +61,50 @@ func (fits transformer) Transform(p *ast.Paragraph, reader text.Reader, pc parse
 	p.Parent().ReplaceChild(p.Parent(), p, code)
 }
 
-// guardLines looks at a paragraph that may yet become references or a table. Cells
-// are parsed each by itself, so what counts is the line; references are
-// looked up against all that follow.
+// guardLines checks a paragraph that the parser may still turn into references or a table. Each
+// cell is parsed separately, so the cost counts per line. Each reference is compared with all
+// references after it.
 func guardLines(p *ast.Paragraph, source []byte, pc parser.Context) bool {
 	size, references, columns := 0, 0, 0
 	for i := range p.Lines().Len() {
 		segment := p.Lines().At(i)
 		line := segment.Value(source)
-		if !spend(pc, marks(line)) {
+		if !spend(pc, countDelimiters(line)) {
 			return false
 		}
 		if bytes.HasPrefix(line, []byte("[")) {
 			references++
 		}
-		if delimiters(line) {
+		if isTableDelimiterRow(line) {
 			columns = max(columns, bytes.Count(line, []byte("|"))+1)
 		}
 		size += len(line)
 	}
-	// A table that is padded to more cells than its text has room for.
+	// The parser pads all rows of a table to the same number of cells, which can need much more
+	// memory than the text.
 	if 2*columns*p.Lines().Len() > size+64*columns {
 		return false
 	}
 	return spend(pc, references)
 }
 
-// delimiters says whether a line may be the one below the head of a table.
-func delimiters(line []byte) bool {
+// isTableDelimiterRow reports whether a line may be the one below the head of a table.
+func isTableDelimiterRow(line []byte) bool {
 	return len(bytes.Trim(line, "|-: \t\r\n")) == 0
 }
 
-// guardText looks at a paragraph that stays one.
+// guardText checks a paragraph that remains a paragraph.
 func guardText(p *ast.Paragraph, source []byte, pc parser.Context) bool {
 	n := 0
 	for i := range p.Lines().Len() {
 		segment := p.Lines().At(i)
-		n += marks(segment.Value(source))
+		n += countDelimiters(segment.Value(source))
 	}
 	return spend(pc, n)
 }
 
-// marks counts the bytes of a text that may mean something.
-func marks(line []byte) int {
+// countDelimiters counts the bytes that the inline parser examines as possible delimiters.
+func countDelimiters(line []byte) int {
 	n := 0
 	for _, c := range line {
 		switch c {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// hostile are texts, of about n bytes, that a Markdown parser without bounds
-// takes quadratic time for, or more.
+// hostile are texts of about n bytes for which an unbounded Markdown parser needs at least
+// quadratic time.
 var hostile = map[string]func(n int) string{
 	"Quotes":         repeat(">"),
 	"QuoteLines":     repeat("> > > > > > > > > > a\n"),
@@ -92,11 +92,11 @@ func ticks(n int) string {
 	return b.String()
 }
 
-const size = 900 << 10 // what a ConfigMap can hold
+const size = 900 << 10 // the limit of a ConfigMap
 
-// Without bounds several of these take minutes; the limit leaves room for a busy
-// machine and the race detector.
-func TestHTMLIsBounded(t *testing.T) {
+// Without bounds several of these texts need minutes. The limit allows for a slow machine and the
+// race detector.
+func TestRenderingTimeIsBounded(t *testing.T) {
 	const timeLimit, growthLimit = 30 * time.Second, 16
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestHTMLIsBounded(t *testing.T) {
 	}
 }
 
-// The bounds do not touch what people write.
-func TestBoundsLeaveRoom(t *testing.T) {
+// The bounds do not affect usual pages.
+func TestUsualPagesAreWithinBounds(t *testing.T) {
 	row := "| [name](page1.md) | `code` | **yes** | a longer text (with *emphasis*), and a [link](https://example.com) |\n"
 	for name, tc := range map[string]struct {
 		source, element string
@@ -127,10 +127,11 @@ func TestBoundsLeaveRoom(t *testing.T) {
 	}{
 		"LongTable":     {"|a|b|c|d|\n|-|-|-|-|\n" + strings.Repeat(row, 5000), "<tr>", 5001},
 		"LongParagraph": {strings.Repeat("[link](page1.md) and `code` and *emphasis*\n", 1000), "<a ", 1000},
-		"LongBook":      {strings.Repeat("# Heading\n\n"+strings.Repeat("A *text* with [links](a.md).\n", 20)+"\n", 1500), "<a ", 30000},
-		"References":    {strings.Repeat("[a]\n", 1000) + "\n" + strings.Repeat("[a]: b.md\n", 1000), "<a ", 1000},
-		"DeepList":      {nested(maxDepth * maxDepth), "<ul>", 31},
-		"Data":          {"```\n" + strings.Repeat(`{"a": ["b", "c"]}`+"\n", 40000) + "```\n\n*a*", "<em>", 1},
+		"LongBook": {strings.Repeat("# Heading\n\n"+strings.Repeat("A *text* with [links](a.md).\n", 20)+"\n", 1500),
+			"<a ", 30000},
+		"References": {strings.Repeat("[a]\n", 1000) + "\n" + strings.Repeat("[a]: b.md\n", 1000), "<a ", 1000},
+		"DeepList":   {nested(maxDepth * maxDepth), "<ul>", 31},
+		"Data":       {"```\n" + strings.Repeat(`{"a": ["b", "c"]}`+"\n", 40000) + "```\n\n*a*", "<em>", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			page, err := HTML([]byte(tc.source))
@@ -144,8 +145,8 @@ func TestBoundsLeaveRoom(t *testing.T) {
 	}
 }
 
-// Beyond the bounds the text is there, as it was written.
-func TestBeyondBoundsTextStays(t *testing.T) {
+// Text that exceeds the bounds is shown unformatted.
+func TestTextBeyondBoundsIsKept(t *testing.T) {
 	source := "before *all*\n\n" + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "\n\nafter *all*"
 	page, err := HTML([]byte(source))
 	if err != nil {
@@ -155,12 +156,13 @@ func TestBeyondBoundsTextStays(t *testing.T) {
 		t.Errorf("%d paragraphs around it are rendered, want 2", got)
 	}
 	if !bytes.Contains(page, []byte("<pre><code>"+strings.Repeat("[", 20000)+strings.Repeat("]", 20000))) {
-		t.Error("the text is gone")
+		t.Error("the text is missing")
 	}
 }
 
 func BenchmarkHTML(b *testing.B) {
-	source := []byte(strings.Repeat("# Heading\n\nA *text* with [links](a.md), `code` and more words than that.\n\n- a\n- b\n\n", size/80))
+	source := []byte(
+		strings.Repeat("# Heading\n\nA *text* with [links](a.md), `code` and more words than that.\n\n- a\n- b\n\n", size/80))
 	b.SetBytes(int64(len(source)))
 	for b.Loop() {
 		if _, err := HTML(source); err != nil {
@@ -169,8 +171,7 @@ func BenchmarkHTML(b *testing.B) {
 	}
 }
 
-// Lists and quotes stand within each other to the greatest depth and no further. What is
-// deeper is text.
+// Lists and quotes are nested up to the maximal depth. Deeper ones are text.
 func TestNestingIsBounded(t *testing.T) {
 	for mark, element := range map[string]string{"> ": "<blockquote>", "- ": "<ul>", "1. ": "<ol>"} {
 		for depth, want := range map[int]int{

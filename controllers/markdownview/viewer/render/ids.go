@@ -8,11 +8,11 @@ import (
 	"github.com/yuin/goldmark/ast"
 )
 
-// ids gives headings ids by which they can be linked to, in any script: "Über
-// uns!" is "über-uns", the second one "über-uns-1".
+// ids generates the element IDs of headings, in any script: "Über uns!" is "über-uns", and the
+// second one is "über-uns-1".
 type ids struct {
 	used map[string]bool
-	next map[string]int // the suffix to try first
+	next map[string]int // the next suffix to try
 }
 
 func newIDs(reserved []string) *ids {

@@ -15,17 +15,17 @@ import (
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
-// PageName is the name of the page of a Markdown file: page.md is shown as
-// page.html, as mdBook does.
+// PageName returns the path of the page of a Markdown file: page.md is served as page.html, as in
+// mdBook.
 func PageName(file string) string {
 	return strings.TrimSuffix(file, ".md") + ".html"
 }
 
-// nodes renders what we do differently from goldmark.
-type nodes struct{}
+// nodeRenderer renders the nodes that need other HTML than goldmark's.
+type nodeRenderer struct{}
 
-// RegisterFuncs tells goldmark of it.
-func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+// RegisterFuncs implements renderer.NodeRenderer.
+func (nodeRenderer) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindLink, link)
 	r.Register(ast.KindAutoLink, autoLink)
 	r.Register(ast.KindImage, image)
@@ -34,12 +34,12 @@ func (nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 
 func link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	n := node.(*ast.Link)
-	href, ok := address(resolved(n.Destination))
+	href, ok := sanitizeURL(unescape(n.Destination))
 	if !ok {
-		return ast.WalkContinue, nil // its text stays
+		return ast.WalkContinue, nil // only the text is rendered
 	}
 	if entering {
-		open(w, href, string(resolved(n.Title)))
+		writeAnchor(w, href, string(unescape(n.Title)))
 	} else {
 		_, _ = w.WriteString("</a>")
 	}
@@ -55,9 +55,9 @@ func autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (as
 	if n.AutoLinkType == ast.AutoLinkEmail && !strings.HasPrefix(strings.ToLower(destination), "mailto:") {
 		destination = "mailto:" + destination
 	}
-	href, ok := address([]byte(destination))
+	href, ok := sanitizeURL([]byte(destination))
 	if ok {
-		open(w, href, "")
+		writeAnchor(w, href, "")
 	}
 	_, _ = w.WriteString(html.EscapeString(string(n.Label(source))))
 	if ok {
@@ -66,31 +66,29 @@ func autoLink(w util.BufWriter, source []byte, node ast.Node, entering bool) (as
 	return ast.WalkContinue, nil
 }
 
-// inlineImage is an image that comes with the page, of a kind that cannot hold a
-// script.
+// inlineImage matches images inside the page, of types that cannot contain a script.
 var inlineImage = regexp.MustCompile(`^data:image/(?:png|gif|jpeg|webp);base64,[A-Za-z0-9+/]+={0,2}$`)
 
-// image shows an image that comes with the page. For any other the reader's
-// browser would have to tell its host who reads what; a link leaves that to the
-// reader.
+// image renders an image inside the page. Any other image becomes a link: loading it would disclose
+// the reader's address to its host.
 func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
 	n := node.(*ast.Image)
-	destination := resolved(n.Destination)
-	alt := html.EscapeString(plain(n, source))
+	destination := unescape(n.Destination)
+	alt := html.EscapeString(plainText(n, source))
 	if inlineImage.Match(destination) {
 		_, _ = w.WriteString(`<img src="` + html.EscapeString(string(destination)) + `" alt="` + alt + `">`)
 		return ast.WalkSkipChildren, nil
 	}
-	href, ok := address(destination)
-	ok = ok && !within(n, ast.KindLink)
+	href, ok := sanitizeURL(destination)
+	ok = ok && !hasAncestor(n, ast.KindLink)
 	if ok {
 		if alt == "" {
 			alt = html.EscapeString(href)
 		}
-		open(w, href, string(resolved(n.Title)))
+		writeAnchor(w, href, string(unescape(n.Title)))
 	}
 	_, _ = w.WriteString(alt)
 	if ok {
@@ -99,7 +97,7 @@ func image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.W
 	return ast.WalkSkipChildren, nil
 }
 
-// table lets a wide table scroll by itself, not the page with it.
+// table makes a wide table scroll separately from the page.
 func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		_, _ = w.WriteString("<div class=\"scroll\">\n<table>\n")
@@ -109,7 +107,7 @@ func table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatu
 	return ast.WalkContinue, nil
 }
 
-func open(w util.BufWriter, href, title string) {
+func writeAnchor(w util.BufWriter, href, title string) {
 	_, _ = w.WriteString(`<a href="` + html.EscapeString(href) + `"`)
 	if title != "" {
 		_, _ = w.WriteString(` title="` + html.EscapeString(title) + `"`)
@@ -117,15 +115,15 @@ func open(w util.BufWriter, href, title string) {
 	_ = w.WriteByte('>')
 }
 
-// resolved is text of a link as it is meant: without escapes and entities.
-// Nothing may be decoded after it: what was judged is what is written.
-func resolved(s []byte) []byte {
+// unescape resolves the escapes and entities of a destination or a title. The result must not be
+// decoded again, because sanitizeURL has checked exactly this text.
+func unescape(s []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(bytes.Clone(s))))
 }
 
-// address returns the href for a destination, or not when it leads to anything
-// but a page, a web site, a mailbox or a telephone.
-func address(destination []byte) (string, bool) {
+// sanitizeURL returns the href for a destination. It returns false unless the destination is a
+// page, a web site, a mail address or a telephone number.
+func sanitizeURL(destination []byte) (string, bool) {
 	s := strings.ToValidUTF8(string(destination), "\uFFFD")
 	u, err := url.Parse(s)
 	if err != nil {
@@ -143,13 +141,13 @@ func address(destination []byte) (string, bool) {
 	return u.String(), true
 }
 
-// plain is the text of a node without its marks.
-func plain(node ast.Node, source []byte) string {
+// plainText returns the text of a node without formatting.
+func plainText(node ast.Node, source []byte) string {
 	var b strings.Builder
-	// Walk fails only when its function does, and this one does not.
+	// The function never returns an error, so neither does Walk.
 	_ = ast.Walk(node, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if t, ok := n.(*ast.Text); ok && entering {
-			b.Write(resolved(t.Value(source)))
+			b.Write(unescape(t.Value(source)))
 			if t.SoftLineBreak() {
 				b.WriteByte(' ')
 			}
@@ -159,7 +157,7 @@ func plain(node ast.Node, source []byte) string {
 	return b.String()
 }
 
-func within(node ast.Node, kind ast.NodeKind) bool {
+func hasAncestor(node ast.Node, kind ast.NodeKind) bool {
 	for n := node.Parent(); n != nil; n = n.Parent() {
 		if n.Kind() == kind {
 			return true

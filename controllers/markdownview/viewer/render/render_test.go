@@ -16,43 +16,54 @@ func TestHTML(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason, source, want string
 	}{
-		"Heading":       {"headings can be linked to", "# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
-		"SameHeading":   {"ids are unique", "# A\n# A\n# A 1\n# ?", `<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
-		"Reserved":      {"ids of the page around it are not taken", "# Content", `<h1 id="content-1">Content</h1>`},
-		"Setext":        {"underlined headings too", "A\n===", `<h1 id="a">A</h1>`},
-		"Table":         {"tables scroll by themselves", "a|b\n-|-:\n1|2", `<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead><tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
+		"Heading": {"headings can be linked to", "# Über *uns*!", `<h1 id="über-uns">Über <em>uns</em>!</h1>`},
+		"SameHeading": {"ids are unique", "# A\n# A\n# A 1\n# ?",
+			`<h1 id="a">A</h1><h1 id="a-1">A</h1><h1 id="a-1-1">A 1</h1><h1 id="heading">?</h1>`},
+		"Reserved": {"ids of the page around it are not taken", "# Content", `<h1 id="content-1">Content</h1>`},
+		"Setext":   {"underlined headings too", "A\n===", `<h1 id="a">A</h1>`},
+		"Table": {"tables scroll by themselves", "a|b\n-|-:\n1|2",
+			`<div class="scroll"><table><thead><tr><th>a</th><th align="right">b</th></tr></thead><tbody><tr><td>1</td><td align="right">2</td></tr></tbody></table></div>`},
 		"TaskList":      {"task lists", "- [x] a", `<ul><li><input checked="" disabled="" type="checkbox"/> a</li></ul>`},
 		"Strikethrough": {"strikethrough", "~~a~~", `<p><del>a</del></p>`},
-		"Fence":         {"code keeps its language and is not read", "```go\n<b>*a*\n```", `<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
-		"Quote":         {"quotes", "> a", `<blockquote><p>a</p></blockquote>`},
-		"BareLink":      {"bare links", "see https://example.com.", `<p>see <a href="https://example.com">https://example.com</a>.</p>`},
+		"Fence": {"code keeps its language and is not read", "```go\n<b>*a*\n```",
+			`<pre><code class="language-go">&lt;b&gt;*a*</code></pre>`},
+		"Quote": {"quotes", "> a", `<blockquote><p>a</p></blockquote>`},
+		"BareLink": {"bare links", "see https://example.com.",
+			`<p>see <a href="https://example.com">https://example.com</a>.</p>`},
 		"Mail":          {"mail addresses", "<a@example.com>", `<p><a href="mailto:a@example.com">a@example.com</a></p>`},
 		"ForbiddenAuto": {"an address that leads nowhere is text", "<javascript:a>", `<p>javascript:a</p>`},
-		"Page":          {"a link to a file is one to its page", "[a](page1.md#x-y)", `<p><a href="page1.html#x-y">a</a></p>`},
-		"PageBeside":    {"however it is written", "[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
-		"PageByRef":     {"references too", "[a][p]\n\n[p]: page1.md 'T&amp;\"'", `<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
-		"OtherFolder":   {"what cannot be a page stays as it is", "[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
-		"Fragment":      {"links within the page", "[a](#b)", `<p><a href="#b">a</a></p>`},
-		"Site":          {"a .md of another site stays", "[a](https://example.com/a.md?b=c&d=e)", `<p><a href="https://example.com/a.md?b=c&amp;d=e">a</a></p>`},
-		"Image":         {"an image elsewhere is a link, so that nothing is loaded", "![a *b*](https://example.com/a.png)", `<p><a href="https://example.com/a.png">a b</a></p>`},
-		"ImageNoText":   {"a link needs a text", "![](https://example.com/a.png)", `<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
-		"LinkedImage":   {"no link in a link", "[![a](https://example.com/a.png)](page1.md)", `<p><a href="page1.html">a</a></p>`},
-		"InlineImage":   {"an image that comes with the page is shown", "![a\"b](" + pixel + ")", `<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
+		"Page": {"a link to a file is one to its page", "[a](page1.md#x-y)",
+			`<p><a href="page1.html#x-y">a</a></p>`},
+		"PageBeside": {"however it is written", "[a](./page1.md?x)", `<p><a href="page1.html">a</a></p>`},
+		"PageByRef": {"references too", "[a][p]\n\n[p]: page1.md 'T&amp;\"'",
+			`<p><a href="page1.html" title="T&amp;&#34;">a</a></p>`},
+		"OtherFolder": {"what cannot be a page stays as it is", "[a](sub/page1.md)", `<p><a href="sub/page1.md">a</a></p>`},
+		"Fragment":    {"links within the page", "[a](#b)", `<p><a href="#b">a</a></p>`},
+		"Site": {"a .md of another site stays", "[a](https://example.com/a.md?b=c&d=e)",
+			`<p><a href="https://example.com/a.md?b=c&amp;d=e">a</a></p>`},
+		"Image": {"an image elsewhere is a link, so that nothing is loaded", "![a *b*](https://example.com/a.png)",
+			`<p><a href="https://example.com/a.png">a b</a></p>`},
+		"ImageNoText": {"a link needs a text", "![](https://example.com/a.png)",
+			`<p><a href="https://example.com/a.png">https://example.com/a.png</a></p>`},
+		"LinkedImage": {"no link in a link", "[![a](https://example.com/a.png)](page1.md)",
+			`<p><a href="page1.html">a</a></p>`},
+		"InlineImage": {"an image that comes with the page is shown", "![a\"b](" + pixel + ")",
+			`<p><img src="` + pixel + `" alt="a&#34;b"/></p>`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := HTML([]byte(tc.source), "content")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(normal(t, tc.want), normal(t, string(got))); diff != "" {
+			if diff := cmp.Diff(normalize(t, tc.want), normalize(t, string(got))); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.reason, diff)
 			}
 		})
 	}
 }
 
-// normal is HTML as a browser understands it, without the white space between tags.
-func normal(t *testing.T, source string) string {
+// normalize returns the HTML as a browser parses it, without white space between tags.
+func normalize(t *testing.T, source string) string {
 	t.Helper()
 	var b strings.Builder
 	for _, n := range parse(t, source) {
@@ -81,7 +92,7 @@ func parse(t testing.TB, source string) []*html.Node {
 	return nodes
 }
 
-// elements and attributes are all that a page may be made of.
+// These elements and attributes are all that a page may contain.
 var (
 	elements = []string{
 		"a", "blockquote", "br", "code", "del", "div", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "img", "input",
@@ -90,8 +101,8 @@ var (
 	attributes = []string{"align", "alt", "checked", "class", "disabled", "href", "id", "src", "start", "title", "type"}
 )
 
-// unsafe returns what a page has that it may not have.
-func unsafe(t testing.TB, page string) []string {
+// unsafeParts returns the parts of a page that are not allowed.
+func unsafeParts(t testing.TB, page string) []string {
 	t.Helper()
 	var found []string
 	for _, root := range parse(t, page) {
@@ -112,8 +123,8 @@ func unsafe(t testing.TB, page string) []string {
 	return found
 }
 
-// safeValue judges an attribute as a browser would, which drops white space and
-// control characters before it looks for a scheme.
+// safeValue checks an attribute. Like a browser, it drops white space and control characters before
+// the scheme.
 func safeValue(element, key, value string) bool {
 	switch key {
 	case "href":
@@ -124,7 +135,8 @@ func safeValue(element, key, value string) bool {
 			return r
 		}, value))
 		scheme, _, found := strings.Cut(bare, ":")
-		return !found || strings.ContainsAny(scheme, "/?#") || slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme)
+		return !found || strings.ContainsAny(scheme, "/?#") ||
+			slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme)
 	case "src":
 		return element == "img" && inlineImage.MatchString(value)
 	case "type":
@@ -133,8 +145,8 @@ func safeValue(element, key, value string) bool {
 	return true
 }
 
-// attacks are texts that would run a script, load something or take the page
-// over, were they passed on.
+// attacks are texts that would run a script, load a resource or take over the page if they were
+// rendered unchanged.
 var attacks = []string{
 	"<script>alert(1)</script>",
 	"a <script>alert(1)</script> b",
@@ -200,22 +212,22 @@ var attacks = []string{
 	"[a](%zz)",
 }
 
-func TestAttacksFail(t *testing.T) {
+func TestAttacksAreSanitized(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack, func(t *testing.T) {
 			page, err := HTML([]byte(attack))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if found := unsafe(t, string(page)); found != nil {
-				t.Errorf("%q is shown with %q:\n%s", attack, found, page)
+			if found := unsafeParts(t, string(page)); found != nil {
+				t.Errorf("%q is rendered with %q:\n%s", attack, found, page)
 			}
 		})
 	}
 }
 
-// The judge above must see what it is to see.
-func TestUnsafe(t *testing.T) {
+// unsafeParts must detect each kind of attack.
+func TestUnsafeParts(t *testing.T) {
 	for page, want := range map[string][]string{
 		`<p>a <a href="b.html">b</a> <a href="a/b:c">d</a></p>`: nil,
 		`<script>x</script>`:              {"element script"},
@@ -224,7 +236,7 @@ func TestUnsafe(t *testing.T) {
 		`<img src="x" onerror="y">`:       {"attribute src=x of img", "attribute onerror=y of img"},
 		`<p style="position:fixed">a</p>`: {"attribute style=position:fixed of p"},
 	} {
-		if diff := cmp.Diff(want, unsafe(t, page)); diff != "" {
+		if diff := cmp.Diff(want, unsafeParts(t, page)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", page, diff)
 		}
 	}

@@ -1,0 +1,63 @@
+package env
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func TestFillPlaceholders(t *testing.T) {
+	const text = `
+kind: Deployment
+metadata: {name: manager}
+spec:
+  template:
+    spec:
+      containers:
+      - command: [/manager]
+        args: ["--metrics=${ADDRESS:=:8443}", "--gates=A=${A:-true},B=${B=false}", "--name=$(POD_NAME)", "${UNSET}"]
+        env: [{name: REGION, value: "${REGION:=}"}, {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+      - command: [/bin/sh, -c]
+        args: ["exec run ${LEVEL:=1}"]
+`
+	const want = `
+kind: Deployment
+metadata: {name: manager}
+spec:
+  template:
+    spec:
+      containers:
+      - command: [/manager]
+        args: ["--metrics=:8443", "--gates=A=true,B=false", "--name=$(POD_NAME)", "${UNSET}"]
+        env: [{name: REGION, value: ""}, {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+      - command: [/bin/sh, -c]
+        args: ["exec run ${LEVEL:=1}"]
+`
+	deployment, wanted := parse(t, text), parse(t, want)
+	script := parse(t, `{kind: ConfigMap, metadata: {name: script}, data: {run: "${LEVEL:=1}"}}`)
+	untouched := script.DeepCopy()
+	odd := parse(t, `{kind: Deployment, metadata: {name: odd}, spec: {template: {spec: {containers: [1, {args: text}]}}}}`)
+
+	notes := fillPlaceholders([]*unstructured.Unstructured{deployment, script, odd})
+	if diff := cmp.Diff(wanted, deployment); diff != "" {
+		t.Errorf("Deployment (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(untouched, script); diff != "" {
+		t.Errorf("ConfigMap changed (-want +got):\n%s", diff)
+	}
+	wantNotes := []string{"the variables A, ADDRESS, B, REGION of Deployment manager have their defaults; args and env of the subject can change that"}
+	if diff := cmp.Diff(wantNotes, notes); diff != "" {
+		t.Errorf("notes (-want +got):\n%s", diff)
+	}
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &obj.Object); err != nil {
+		t.Fatal(err)
+	}
+	return obj
+}

@@ -1,0 +1,86 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Phase is the time of a run that one phase took.
+type Phase struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took"`
+}
+
+// writePhases writes the medians of the phases, of clean runs and of plans.
+func (s *Sweep) writePhases(w io.Writer) error {
+	aligned := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	var names []string
+	for _, row := range []struct {
+		name string
+		runs []Outcome
+	}{{"clean runs", s.Clean}, {"plans", s.Outcomes}} {
+		medians := medians(row.runs)
+		if len(medians) == 0 {
+			continue
+		}
+		if names == nil {
+			for _, p := range medians {
+				names = append(names, p.Name)
+			}
+			fmt.Fprintf(aligned, "\n| median seconds\t| %s\t|\n|---\t%s|\n", strings.Join(names, "\t| "), strings.Repeat("|---\t", len(names)))
+		}
+		fmt.Fprintf(aligned, "| %s\t", row.name)
+		for _, p := range medians {
+			fmt.Fprintf(aligned, "| %.1f\t", p.Took.Seconds())
+		}
+		fmt.Fprintln(aligned, "|")
+	}
+	if err := aligned.Flush(); err != nil {
+		return fmt.Errorf("printing the phases: %w", err)
+	}
+	return nil
+}
+
+// medians returns the median of each phase, and of the whole. It leaves out runs without phases.
+func medians(runs []Outcome) []Phase {
+	var order []string
+	took := map[string][]time.Duration{}
+	add := func(name string, d time.Duration) {
+		if len(took[name]) == 0 {
+			order = append(order, name)
+		}
+		took[name] = append(took[name], d)
+	}
+	for _, o := range runs {
+		for _, p := range o.Phases {
+			add(p.Name, p.Took)
+		}
+		if len(o.Phases) > 0 {
+			add("all", o.Took)
+		}
+	}
+	var all []Phase
+	for _, name := range order {
+		slices.Sort(took[name])
+		all = append(all, Phase{name, took[name][len(took[name])/2]})
+	}
+	return all
+}
+
+// listReleases reports that the harness released the Lease in some runs.
+func (s *Sweep) listReleases(w io.Writer) {
+	n := 0
+	for _, o := range s.Outcomes {
+		if o.Releases > 0 {
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(w, "\nIn %d of %d runs the harness, not the operator, released the Lease of processes that a fault had killed (releaseLease). "+
+			"They show nothing about takeovers of a Lease that expires.\n", n, len(s.Outcomes))
+	}
+}

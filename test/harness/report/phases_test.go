@@ -1,0 +1,51 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/invariant"
+)
+
+func timed(start, idle, all time.Duration) Outcome {
+	o := outcome("1", "P2", invariant.Held)
+	o.Phases, o.Took = []Phase{{"start", start}, {"idle", idle}}, all
+	return o
+}
+
+func TestPhases_Medians(t *testing.T) {
+	g := NewWithT(t)
+	s := &Sweep{
+		Clean: []Outcome{timed(time.Second, 4*time.Second, 6*time.Second)},
+		Outcomes: []Outcome{
+			timed(9*time.Second, 3*time.Second, 13*time.Second), timed(2*time.Second, time.Second, 4*time.Second),
+			outcome("2", "P2", invariant.Held), timed(3*time.Second, 2*time.Second, 40*time.Second),
+		},
+	}
+	var said bytes.Buffer
+	g.Expect(s.WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring(`
+| median seconds | start | idle | all  |
+|---             |---    |---   |---   |
+| clean runs     | 1.0   | 4.0  | 6.0  |
+| plans          | 3.0   | 2.0  | 13.0 |
+`))
+	said.Reset()
+	g.Expect((&Sweep{Outcomes: []Outcome{outcome("1", "P2", invariant.Held)}}).WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).NotTo(ContainSubstring("median"), "of runs without phases")
+}
+
+func TestReleases_AreInTheSummary(t *testing.T) {
+	g := NewWithT(t)
+	one, two := outcome("1", "P2", invariant.Held), outcome("2", "P3", invariant.Held)
+	one.Releases = 2
+	var said bytes.Buffer
+	g.Expect((&Sweep{Outcomes: []Outcome{one, two}}).WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).To(ContainSubstring("In 1 of 2 runs the harness, not the operator, released the Lease"))
+	said.Reset()
+	g.Expect((&Sweep{Outcomes: []Outcome{two}}).WriteTable(&said)).To(Succeed())
+	g.Expect(said.String()).NotTo(ContainSubstring("released"))
+}

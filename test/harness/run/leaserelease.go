@@ -1,0 +1,129 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
+)
+
+// releaseDelay is how long after the end of a process the harness releases its Lease. What the
+// process had sent has arrived by then.
+const releaseDelay = 500 * time.Millisecond
+
+// releaseLease releases the Lease for a process that the fault has killed, if the subject has
+// ReleaseLease. Faults of processes that live do not call it.
+func (a *activeFault) releaseLease(ctx context.Context) {
+	if !a.prover.subject.ReleaseLease {
+		return
+	}
+	ended := a.beginOngoing() // no checkpoint begins meanwhile
+	a.tasks.Go(func() {
+		defer ended()
+		a.sleep(ctx, releaseDelay)
+		if ctx.Err() != nil {
+			return // the run is over
+		}
+		release, err := a.prover.releaseLease(ctx)
+		if err != nil {
+			a.addError(err)
+			return
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.releases = append(a.releases, release...)
+	})
+}
+
+// leaseReleases returns the releases so far. A nil activeFault has none.
+func (a *activeFault) leaseReleases() []history.LeaseRelease {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	all := slices.Clone(a.releases)
+	a.mu.Unlock()
+	return append(all, a.recovery.second.leaseReleases()...)
+}
+
+// releaseLease removes the holder from the Lease if that is certainly a process that has ended. It
+// returns nothing if it is not, and the next leader then waits for the Lease to expire.
+func (p *Prover) releaseLease(ctx context.Context) ([]history.LeaseRelease, error) {
+	lease, err := p.readLease(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Every write that led to this version had reached a proxy before the read. A later write is a
+	// conflict.
+	holder := p.endedHolder()
+	if holder == nil || holderOf(lease) == "" {
+		return nil, nil
+	}
+	removal, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion},
+		"spec":     map[string]any{"holderIdentity": nil},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the release of the Lease: %w", err)
+	}
+	released := &coordinationv1.Lease{ObjectMeta: lease.ObjectMeta}
+	err = p.client.Patch(ctx, released, client.RawPatch(types.MergePatchType, removal))
+	switch {
+	case apierrors.IsConflict(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("releasing the Lease: %w", err)
+	}
+	return []history.LeaseRelease{{
+		Replica: holder.process.Name(), Identity: holderOf(lease), ResourceVersion: released.ResourceVersion, At: p.clock.Now(),
+	}}, nil
+}
+
+// endedHolder returns the replica whose process wrote the Lease last, if the process has ended, its
+// connections are closed, and the effect of each of its writes is known. Else it returns nil.
+func (p *Prover) endedHolder() *replica {
+	var last *replica
+	var renewal fault.Request
+	for _, r := range p.running() {
+		for _, request := range r.proxy.Journal().Mutating() {
+			if request.Path == p.leasePath() && request.Received.After(renewal.Received) {
+				last, renewal = r, request
+			}
+		}
+	}
+	if last == nil || !renewal.Committed() {
+		return nil
+	}
+	for _, life := range last.lifetimes() {
+		wrote := !renewal.Received.Before(life.Started) && !renewal.Received.After(life.Ended)
+		if wrote && leftNothing(last.proxy.Journal(), life.Ended) {
+			return last // Ended is zero while a process runs
+		}
+	}
+	return nil
+}
+
+// leftNothing reports whether all connections of a process that has ended are closed, and all its
+// writes that were forwarded were answered.
+func leftNothing(j fault.Journal, ended time.Time) bool {
+	for _, c := range j.Connections {
+		if c.Accepted.Before(ended) && c.Closed.IsZero() {
+			return false
+		}
+	}
+	for _, r := range j.Requests {
+		if r.Received.Before(ended) && (r.Done.IsZero() || r.Mutating() && !r.Forwarded.IsZero() && r.Answered.IsZero()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,112 @@
+package run
+
+import (
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// The phases of a run.
+const (
+	// phaseStart is the wait for replicas that are ready, at the start and before checkpoints.
+	phaseStart = "start"
+	// phaseLease is the time without a leader: from the end of the process that held the Lease, or
+	// from its release, until another one holds it. It belongs to no other phase.
+	phaseLease = "Lease"
+	// phaseSteps is the time of the users' steps, and of waits for the states that they lead to.
+	phaseSteps = "steps"
+	// phaseIdle is the wait until the operator is idle, and the checkpoints.
+	phaseIdle    = "idle"
+	phaseCleanup = "cleanup"
+	// phaseJudging includes reading the records.
+	phaseJudging = "judging"
+)
+
+// phaseNames are the phases in the order of reports.
+var phaseNames = []string{phaseStart, phaseLease, phaseSteps, phaseIdle, phaseCleanup, phaseJudging}
+
+// Phase is the time of a run that one phase took.
+type Phase struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took"`
+}
+
+// span is a time that a run spent in a phase.
+type span struct {
+	phase    string
+	from, to time.Time
+}
+
+// enter ends the current phase of the run and begins another one.
+func (t *execution) enter(phase string) {
+	now := t.prover.clock.Now()
+	if last := len(t.spans) - 1; last >= 0 {
+		if t.spans[last].phase == phase {
+			return
+		}
+		t.spans[last].to = now
+	}
+	t.spans = append(t.spans, span{phase: phase, from: now})
+}
+
+// phases returns the times of all phases until now.
+func (t *execution) phases(h *history.History) []Phase {
+	t.enter("")
+	gaps := leaderlessSpans(h, t.prover.subject.Promises.Lease)
+	took := map[string]time.Duration{}
+	for _, s := range t.spans[:len(t.spans)-1] {
+		took[s.phase] += s.to.Sub(s.from)
+		for _, gap := range gaps {
+			if without := s.overlap(gap); without > 0 {
+				took[s.phase] -= without
+				took[phaseLease] += without
+			}
+		}
+	}
+	var all []Phase
+	for _, name := range phaseNames {
+		all = append(all, Phase{name, took[name]})
+	}
+	return all
+}
+
+// overlap returns for how long both spans last.
+func (s span) overlap(o span) time.Duration {
+	from, to := s.from, s.to
+	if o.from.After(from) {
+		from = o.from
+	}
+	if o.to.Before(to) {
+		to = o.to
+	}
+	return to.Sub(from)
+}
+
+// leaderlessSpans returns the times in which no running process held the Lease.
+func leaderlessSpans(h *history.History, lease history.Key) []span {
+	terms := h.Terms(lease)
+	var all []span
+	for i := 0; i+1 < len(terms); i++ {
+		next := i + 1
+		from := terms[i].At
+		if terms[i].Holder != "" {
+			ended, known := endBetween(h, terms[i].Holder, terms[i].At, terms[next].At)
+			if !known {
+				continue
+			}
+			from = ended
+		}
+		all = append(all, span{phaseLease, from, terms[next].At})
+	}
+	return all
+}
+
+// endBetween returns when the replica's process ended in a time.
+func endBetween(h *history.History, replica string, from, to time.Time) (at time.Time, known bool) {
+	for _, r := range h.Replicas {
+		if r.Name == replica && r.Ended.After(from) && r.Ended.Before(to) {
+			return r.Ended, true
+		}
+	}
+	return at, false
+}

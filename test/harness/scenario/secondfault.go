@@ -1,0 +1,89 @@
+package scenario
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// Second is a fault at a write of the recovery from the first fault of a plan. The zero value is
+// none.
+type Second struct {
+	Perturbation Perturbation `json:"perturbation"`
+	Variant      string       `json:"variant,omitempty"`
+	// Target's Nth counts the requests of one replica since the first fault.
+	Target Target `json:"target"`
+}
+
+// recoverable are the perturbations from which the operator has to recover before its next write.
+var recoverable = []Perturbation{DieAfterCommit, DieBeforeCommit, StaleStart}
+
+// inRecovery are the perturbations of a write of the recovery. All but those in unanswered need a
+// write that changed something.
+var (
+	inRecovery = []Perturbation{DieAfterCommit, DieBeforeCommit, LoseAnswer, Refuse}
+	unanswered = []Perturbation{DieBeforeCommit, Refuse}
+)
+
+// secondFault matches the ID of a plan with two faults, and furtherFault a path that is the rest of
+// such an ID.
+var (
+	secondFault  = regexp.MustCompile(`^(.*:\d+)\+(P\d.*)$`)
+	furtherFault = regexp.MustCompile(`:\d+\s*\+`)
+)
+
+// HasRecovery reports whether a second fault can follow the plan's fault.
+func (p Plan) HasRecovery() bool { return slices.Contains(recoverable, p.Perturbation) }
+
+// HasSecond reports whether the plan has a second fault.
+func (p Plan) HasSecond() bool { return p.Second != Second{} }
+
+// First returns the plan without its second fault.
+func (p Plan) First() Plan {
+	p.Second = Second{}
+	return p
+}
+
+// Pairs returns the plans with the plan's fault and a second one at a write of the recovery. It
+// leaves out perturbations that the scenario does not have. The seed fixes the order and the codes
+// of refusals.
+func (p Plan) Pairs(s Scenario, recovery []Write, seed uint64) []Plan {
+	var plans []Plan
+	nth := map[Target]int{}
+	for _, w := range recovery {
+		t := Target{Method: w.Method, Path: w.Path}
+		nth[t]++
+		t.Nth = nth[Target{Method: w.Method, Path: w.Path}]
+		for _, kind := range inRecovery {
+			if !w.Effective && !slices.Contains(unanswered, kind) || len(s.Perturbations) > 0 && !slices.Contains(s.Perturbations, kind) {
+				continue
+			}
+			pair := p
+			pair.Second = Second{Perturbation: kind, Target: t}
+			if kind == Refuse {
+				pair.Second.Variant = strconv.Itoa(codes[draw(seed, pair.ID())%uint64(len(codes))])
+			}
+			plans = append(plans, pair)
+		}
+	}
+	InOrderOf(seed, plans)
+	return plans
+}
+
+// InOrderOf sorts plans into an order that the seed fixes. The order of two plans does not depend
+// on the others, so it is the same though a run leads to some plans more or fewer.
+func InOrderOf(seed uint64, plans []Plan) {
+	slices.SortStableFunc(plans, func(a, b Plan) int {
+		return cmp.Or(cmp.Compare(draw(seed, a.ID()), draw(seed, b.ID())), cmp.Compare(a.ID(), b.ID()))
+	})
+}
+
+// draw returns the random number of a plan.
+func draw(seed uint64, id string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(id)) // a hash never fails
+	return rand.New(rand.NewPCG(seed, hash.Sum64())).Uint64()
+}
