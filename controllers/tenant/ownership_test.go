@@ -57,7 +57,7 @@ func TestOwnsNeedsUIDs(t *testing.T) {
 		t.Error("a Tenant without a UID owns nothing")
 	}
 	if owns("t", claims{annotationUID: "t", listed: true}) {
-		t.Error("an object without a UID is nobody's")
+		t.Error("an object without a UID has no owner")
 	}
 }
 

@@ -82,7 +82,7 @@ func TestMapFuncs(t *testing.T) {
 		"one that claims to be a Tenant's":            {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
 		"one that has the label of a Tenant":          {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
 		"one that is of another kind of Tenant":       {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant", Name: "a"}, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})}), "[]"},
-		"one that is nobody's":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
+		"one without an owner":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
 		"our binding":                                 {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
 		"a stranger's binding in the namespace":       {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
 		"a binding that claims to be a Tenant's":      {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("x", "other", owned...)}), "[a]"},
@@ -91,7 +91,7 @@ func TestMapFuncs(t *testing.T) {
 		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
 		"a role with the label of a Tenant":           {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
 		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), naming("dev", "old"))), "[a]"},
-		"a role that is nobody's":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
+		"a role without an owner":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
 			t.Errorf("%s: requests %s, want %s", reason, got, tc.want)

@@ -68,7 +68,7 @@ func TestWebhooksCloseConnectionsWhileDraining(t *testing.T) {
 		return response.Close
 	}
 	ctx := d.Context(asked)
-	g.Expect(closes(g)).To(BeFalse(), "nobody has asked to stop")
+	g.Expect(closes(g)).To(BeFalse(), "no stop was requested")
 	ask()
 	g.Eventually(closes).Should(BeTrue(), "it drains")
 	g.Expect(closes(g)).To(BeTrue())

@@ -128,7 +128,7 @@ func TestHolderOf(t *testing.T) {
 		"NoAnnotation": {"pod-0_uuid", "", false},
 		"NoUUID":       {"pod-0", "pod-0/uid", false},
 		"NoPod":        {"_uuid", "_uuid/uid", false},
-		"Nobody":       {"", "/uid", false},
+		"NoHolder":     {"", "/uid", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &tc.identity, AcquireTime: &acquired}}

@@ -84,7 +84,7 @@ func (d *duel) takesOver(t *testing.T, atMost time.Duration) time.Duration {
 		}
 		pass(10 * time.Millisecond)
 	}
-	t.Fatalf("nobody took over within %s: %+v", atMost, d.lease())
+	t.Fatalf("no replica took over within %s: %+v", atMost, d.lease())
 	return 0
 }
 

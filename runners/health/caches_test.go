@@ -68,7 +68,7 @@ func TestCachesSynced(t *testing.T) {
 			[]string{"RoleBinding", "not synced"}},
 		"Missing": {"a kind the cache cannot watch", map[string]bool{"Namespace": true},
 			[]string{"getting the informer of *v1.RoleBinding: no such kind"}},
-		"Nothing": {"a cache nobody has asked anything is not ready", nil, []string{"getting the informer"}},
+		"Nothing": {"a cache that was never used is not ready", nil, []string{"getting the informer"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -156,7 +156,7 @@ func TestProgress(t *testing.T) {
 			want: []string{"1 more queued"},
 		},
 		"HungWithNothingBehind": {
-			reason: "nobody is held up by it",
+			reason: "nothing waits for it",
 			act:    func(b *bench) { b.start(); b.add("hung"); wait(time.Hour) },
 		},
 		"HungBesideAFreeWorker": {

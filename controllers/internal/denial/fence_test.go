@@ -46,11 +46,11 @@ func TestByFence(t *testing.T) {
 			errors.New(`User "b" cannot create resource`)), false},
 		"by RBAC, in our words": {apierrors.NewForbidden(resource, "a", said), false},
 		"as it is invalid":      {&apierrors.StatusError{ErrStatus: invalid}, false},
-		"by somebody faster":    {apierrors.NewConflict(resource, "a", said), false},
+		"by a concurrent write": {apierrors.NewConflict(resource, "a", said), false},
 		"without details": {&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden,
 			Message: said.Error()}}, false},
-		"by nobody":  {said, false},
-		"not at all": {nil, false},
+		"by no policy": {said, false},
+		"not at all":   {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := ByFence(tc.err); got != tc.want {
