@@ -4,8 +4,8 @@ go 1.26.0
 
 tool github.com/external-secrets/external-secrets
 
-// v0.20.4 is the last release in one module. From v1.0 on go.mod replaces the modules of the
-// providers by folders that are not part of the module, and the module proxy does not have them.
+// v0.20.4 is one module. In v1.3.2 go.mod replaces the modules of the providers by folders that are
+// not part of the module.
 // go.sum has the lines of this module from the checksum database, and those lines of the module's
 // own go.sum that a build and a list of the modules need.
 require github.com/external-secrets/external-secrets v0.20.4

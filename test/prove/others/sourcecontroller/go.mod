@@ -2,7 +2,7 @@ module leasehold.dev/test/prove/others/sourcecontroller
 
 go 1.26.0
 
-// v1.10 needs Go 1.27. Modules of v1.9.4 to v1.9.6 are missing from the public module proxy.
+// v1.10 needs Go 1.27. Modules that v1.9.4 to v1.9.6 require (fluxcd/pkg/artifact) were not available.
 require github.com/fluxcd/source-controller v1.9.3
 
 require (
