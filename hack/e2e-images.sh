@@ -88,6 +88,8 @@ previous_images() {
   compile "$source/previous" . "$out/previous/manager/manager"
   compile "$source/previous" ./controllers/markdownview/viewer "$out/previous/viewer/viewer"
   cp -R "$source/previous"/{config,hack} "$out/previous/source/"
+  # A module of its own is no part of ./... of this one.
+  echo 'module leasehold.dev/previous' >"$out/previous/source/go.mod"
   chmod -R a+rX "$out/previous"
   image previous "$PREVIOUS_IMG"
   if cmp --silent "$out/viewer/viewer" "$out/previous/viewer/viewer"; then
