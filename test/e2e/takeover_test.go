@@ -185,8 +185,9 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 		Mode: to.mode, Settings: to.settings, Transitions: to.transitions,
 		FirstReady: f.firstReady.Sub(lost).Seconds(), Refused: len(failures), Asked: asked,
 	}
+	took := false
 	for _, term := range leadership.Terms {
-		if term.Pod == f.holder && term.At.After(lost) {
+		if took = term.Pod == f.holder && !term.At.Before(lost); took {
 			found.NewHolder = term.At.Sub(lost).Seconds()
 			break
 		}
@@ -205,7 +206,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(texts(leadership.Strays)).To(BeEmpty())
 	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
-	g.Expect(found.NewHolder).To(BeNumerically(">", 0))
+	g.Expect(took).To(BeTrue(), "%s took the Lease after the loss", f.holder)
 	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
 	if to.expires > 0 {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")

@@ -32,7 +32,8 @@ type Term struct {
 	Pod string
 	// Span is when it began. The answer to the deletion of a Lease has no version.
 	history.RevisionRange
-	// At is when the API server had answered.
+	// At is when the API server had answered, at the latest when it had answered the write
+	// that began the next term: it may finish two answers in the other order.
 	At time.Time
 }
 
@@ -67,6 +68,11 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 	l := Leadership{}
 	for _, t := range terms {
 		l.Terms = append(l.Terms, Term{Pod: t.Holder, RevisionRange: t.RevisionRange, At: t.At})
+	}
+	for i := len(l.Terms) - 2; i >= 0; i-- {
+		if next := l.Terms[i+1].At; l.Terms[i].At.After(next) {
+			l.Terms[i].At = next
+		}
 	}
 	for _, w := range writes {
 		span, effect := clock.stored(w)

@@ -178,6 +178,24 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudge_answersInTheOtherOrder is about a release whose answer took longer than that
+// of the takeover which followed it.
+func TestJudge_answersInTheOtherOrder(t *testing.T) {
+	released := holds("", 10, 11)
+	takeover := holds("b_1", 11, 12)
+	released.StageTimestamp = metav1.NewMicroTime(takeover.StageTimestamp.Add(time.Millisecond))
+	got, err := record.Judge([]auditv1.Event{holds("a_1", 0, 10), takeover, released}, nil, "ns", "l")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a@10", "@11", "b@12"}, termsOf(got)); diff != "" {
+		t.Fatalf("terms (-want +got):\n%s", diff)
+	}
+	if !got.Terms[1].At.Equal(takeover.StageTimestamp.Time) {
+		t.Errorf("the Lease was released at %s, want no later than the takeover at %s", got.Terms[1].At, takeover.StageTimestamp)
+	}
+}
+
 func termsOf(l record.Leadership) []string {
 	var all []string
 	for _, term := range l.Terms {
