@@ -127,6 +127,8 @@ type Event struct {
 	Note      string    `json:"note,omitempty"`
 	// First means that it is a new event and no repetition.
 	First bool `json:"first,omitempty"`
+	// Observed is when the last event of a series occurred, zero if it is no series.
+	Observed time.Time `json:"observed,omitzero"`
 	RevisionRange
 	At time.Time `json:"at"`
 }

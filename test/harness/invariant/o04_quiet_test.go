@@ -15,6 +15,12 @@ func TestQuiet(t *testing.T) {
 	renewal := changes(func(s *story) {
 		asks("a", "update", t1, history.Unchanged, 200, func(r *history.Request) { r.Key = lease }).tell(s)
 	})
+	series := func(before time.Duration) step {
+		return changes(func(s *story) {
+			writes("a", t1, func(r *history.Request) { r.Resource = events }).tell(s)
+			s.Events = append(s.Events, history.Event{User: "op", RevisionRange: history.At(s.version), Observed: s.now.Add(-before), At: s.now})
+		})
+	}
 	check(t, invariant.Quiet, map[string]row{
 		"OnlyTheLease":   {history: tell(writes("a", t1), rests("end")), want: invariant.Held},
 		"OthersWrite":    {history: tell(writes("a", t1), rests("end", writes("alice", t1), writes("gc", t1))), want: invariant.Held},
@@ -22,6 +28,8 @@ func TestQuiet(t *testing.T) {
 		"BeforeAndAfter": {history: tell(writes("a", t1), rests("end"), writes("a", t1)), want: invariant.Held},
 		"Writes":         {history: tell(rests("end", writes("a", t1))), want: invariant.Broken, says: []string{`patch of things.example.com ns/t by replica a at resourceVersion 103, answered 200, during "end"`}},
 		"Events":         {history: tell(rests("end", writes("a", t1, func(r *history.Request) { r.Resource = events }))), want: invariant.Broken},
+		"EndOfSeries":    {history: tell(rests("end", series(6*time.Minute))), want: invariant.Held},
+		"EventOfSeries":  {history: tell(rests("end", series(0))), want: invariant.Broken},
 		"NoOps":          {history: tell(rests("end", same)), want: invariant.Broken, says: []string{"by replica a"}},
 		"Refusals":       {history: tell(rests("end", asks("b", "patch", t1, history.Refused, 409))), want: invariant.Broken, says: []string{"by replica b"}},
 		"SecondMark":     {history: tell(rests("first"), rests("second", writes("a", t1))), want: invariant.Broken, says: []string{`"second"`}},

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -322,5 +323,7 @@ func eventOf(r history.Request, object *unstructured.Unstructured) history.Event
 	if r.Group == "" {
 		e.Regarding, e.Note = types.UID(text("involvedObject", "uid")), text("message")
 	}
+	// The API server has checked the time.
+	e.Observed, _ = time.Parse(time.RFC3339, text("series", "lastObservedTime"))
 	return e
 }

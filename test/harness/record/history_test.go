@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -309,15 +310,16 @@ func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
 	h, err := record.FromAudit([]auditv1.Event{
 		event("new", "events.k8s.io", `{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"5"},"regarding":{"uid":"u1"},"type":"Normal","reason":"Made","note":"made it"}`),
 		event("old", "", `{"kind":"Event","metadata":{"name":"f","uid":"e2","resourceVersion":"6"},"involvedObject":{"uid":"u2"},"type":"Warning","reason":"Lost","message":"lost it"}`),
+		event("series", "events.k8s.io", `{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"7"},"regarding":{"uid":"u1"},"series":{"count":2,"lastObservedTime":"2030-01-01T00:00:01.5Z"}}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, e := range h.Events {
-		got = append(got, fmt.Sprintf("%s %s %s %s %q %t", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First))
+		got = append(got, fmt.Sprintf("%s %s %s %s %q %t %s", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First, e.Observed.Format(time.TimeOnly)))
 	}
-	want := []string{`pod-a u1 Normal Made "made it" true`, `pod-a u2 Warning Lost "lost it" true`}
+	want := []string{`pod-a u1 Normal Made "made it" true 00:00:00`, `pod-a u2 Warning Lost "lost it" true 00:00:00`, `pod-a u1   "" true 00:00:01`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
