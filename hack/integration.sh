@@ -28,7 +28,10 @@ mkdir -p "$ARTIFACTS"
 rm -f "$ARTIFACTS"/junit-integration*.xml
 running=$(mktemp -d)
 export running
-trap 'kill "$ticker"; rm -rf "$running"; rm -f test/integration/*/*.test' EXIT
+for name in "${suites[@]}"; do
+  built+=("test/integration/$name/$name.test")
+done
+trap 'kill "$ticker"; rm -rf "$running"; rm -f "${built[@]}"' EXIT
 while sleep 30 >/dev/null 2>&1; do
   names=$(ls "$running" | xargs)
   echo "integration: after $SECONDS s: ${names:-compiling}"

@@ -241,18 +241,19 @@ func TestVulncheck(t *testing.T) {
 	}
 }
 
-// The run fails with one of its suites. All suites run, and their output is shown.
+// The run fails with one of its suites. All suites run, and their output is shown. No real
+// suite has one of the names: the run deletes what it built, and others may run beside it.
 func TestIntegration(t *testing.T) {
 	artifacts := t.TempDir()
 	ginkgo := filepath.Join(t.TempDir(), "ginkgo")
 	script := `[[ $1 != build ]] || exit 0
 for last; do :; done
 echo "$2 $last"
-[[ $last != *manager.test ]]`
+[[ $last != *broken.test ]]`
 	if err := os.WriteFile(ginkgo, []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for suites, ok := range map[string]bool{"manager tenant viewer": false, "tenant viewer": true} {
+	for suites, ok := range map[string]bool{"broken one two": false, "one two": true} {
 		got := run(t, "./integration.sh "+ginkgo+" "+artifacts+" 2 '"+suites+"' --flag", nil)
 		if got.ok != ok {
 			t.Errorf("%s: %+v, want ok %t", suites, got, ok)
