@@ -34,6 +34,7 @@ type hunt struct {
 	salt    record.Salt // one for all provers, because their runs are compared
 
 	sources    string                    // the folder of the copies
+	prover     string                    // the program that explores; "" if no mutant needs it
 	references map[string]*run.Reference // by scenario
 	flaws      []string                  // of the operator as it is
 	rows       []row
@@ -69,14 +70,22 @@ const (
 
 // run learns how the operator is without mistakes, and then tries each mutant.
 func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
-	if err := h.learn(ctx, wanted); err != nil {
-		return err
-	}
 	if h.sources, err = os.MkdirTemp("", "mutants-"); err != nil {
 		return fmt.Errorf("making a folder for the source of mutants: %w", err)
 	}
 	if !h.options.keep {
 		defer func() { _ = os.RemoveAll(h.sources) }()
+	}
+	if err := h.learn(ctx, wanted); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(wanted, func(m mutant) bool { return m.Change != "" }) {
+		if h.prover, err = h.buildProver(ctx); err != nil {
+			return err
+		}
+		if err := h.exploreUnchanged(ctx, wanted); err != nil {
+			return err
+		}
 	}
 	for i, m := range wanted {
 		fmt.Fprintf(h.output, "mutant %d of %d: %s, %s\n", i+1, len(wanted), m.name, m.Bug)
@@ -90,6 +99,10 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 // learn runs the scenarios, and the plans if that is wanted, on the operator as it
 // is. There nothing may be found.
 func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
+	ids := plansOf(wanted)
+	if len(ids) == 0 {
+		return nil
+	}
 	s, err := h.subject(ctx, h.options.root)
 	if err != nil {
 		return err
@@ -100,7 +113,6 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 	}
 	defer func() { err = errors.Join(err, prover.Stop(ctx)) }()
 	h.references = map[string]*run.Reference{}
-	ids := plansOf(wanted)
 	for i, id := range ids {
 		of, plan, err := planOf(id)
 		if err != nil {
@@ -203,6 +215,10 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 		dir = filepath.Join(h.sources, "source")
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
+	if m.Change != "" {
+		h.note(h.attemptChange(ctx, m, dir))
+		return ctx.Err()
+	}
 	s, prover, err := h.start(ctx, m, dir)
 	if err == nil {
 		for _, id := range m.Plans {
@@ -222,10 +238,7 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 // start builds the mutant in a folder, which has to stay as long as it runs, and
 // starts a prover with it.
 func (h *hunt) start(ctx context.Context, m mutant, dir string) (*subject.Subject, *run.Prover, error) {
-	if err := tree.Copy(h.options.root, dir); err != nil {
-		return nil, nil, err
-	}
-	if err := tree.Patch(ctx, dir, m.path); err != nil {
+	if err := h.plant(ctx, m, dir); err != nil {
 		return nil, nil, err
 	}
 	s, err := h.subject(ctx, dir)
@@ -234,6 +247,14 @@ func (h *hunt) start(ctx context.Context, m mutant, dir string) (*subject.Subjec
 	}
 	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
 	return s, prover, err
+}
+
+// plant copies the source to a folder and makes the mistake there.
+func (h *hunt) plant(ctx context.Context, m mutant, dir string) error {
+	if err := tree.Copy(h.options.root, dir); err != nil {
+		return err
+	}
+	return tree.Patch(ctx, dir, m.path)
 }
 
 // attempt runs one plan on a mutant.

@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -29,11 +30,13 @@ type mutant struct {
 	Class string `json:"class"`
 	// Bug describes the defect in one sentence.
 	Bug string `json:"bug"`
-	// Kills is the ID of the invariant that has to find it.
+	// Kills is the ID of the invariant, or the name of the oracle, that has to find it.
 	Kills string `json:"kills"`
 	// Plans are what it has to show in, all of them: IDs of plans, and scenarios in
 	// which nothing goes wrong.
-	Plans []string `json:"plans"`
+	Plans []string `json:"plans,omitempty"`
+	// Change is the user's change in which an oracle has to find it, as in CHANGE= of make prove.
+	Change string `json:"change,omitempty"`
 }
 
 // patchesIn is the folder of the mutants in that of the repository.
@@ -93,8 +96,12 @@ func (m mutant) validate() error {
 	}
 	need(m.Class != "", "class: say what kind of mistake it is")
 	need(m.Bug != "", "bug: say what is wrong")
-	need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == m.Kills }), fmt.Sprintf("kills: no invariant is called %q", m.Kills))
-	need(len(m.Plans) > 0, "plans: say in what it has to show")
+	need((len(m.Plans) > 0) != (m.Change != ""), "plans: say in what it has to show, or in which change")
+	if m.Change != "" {
+		need(slices.Contains(oracles, explore.Oracle(m.Kills)), fmt.Sprintf("kills: no oracle is called %q", m.Kills))
+	} else {
+		need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == m.Kills }), fmt.Sprintf("kills: no invariant is called %q", m.Kills))
+	}
 	for _, id := range m.Plans {
 		if _, _, err := planOf(id); err != nil {
 			errs = append(errs, err)

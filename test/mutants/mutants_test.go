@@ -104,6 +104,8 @@ func TestParseMutant(t *testing.T) {
 		"NoPatch":    {"class: a\nbug: b\nkills: O4\nplans: [s]\n", "no patch"},
 		"NoSuchO":    {"class: a\nbug: b\nkills: O99\nplans: [s]\n" + patch, `no invariant is called "O99"`},
 		"NoPlan":     {"class: a\nbug: b\nkills: O4\n" + patch, "plans: say"},
+		"Both":       {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
+		"NoSuchWay":  {"class: a\nbug: b\nkills: O4\nchange: k /x:set\n" + patch, `no oracle is called "O4"`},
 		"NoSuchPlan": {"class: a\nbug: b\nkills: O4\nplans: ['s:P99:PATCH:/x:1']\n" + patch, `no perturbation is called "P99"`},
 		"Unknown":    {"class: a\nbug: b\nkills: O4\nplan: s\n" + patch, `unknown field "plan"`},
 		"Nothing":    {patch, "class: say"},
