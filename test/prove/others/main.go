@@ -6,7 +6,7 @@
 //
 // Each operator has a folder beside this file: go.mod pins its modules and names its programs
 // as tools, subject.yaml and the scenarios describe it to the prover, and known.yaml lists the
-// findings.
+// findings. Where there is no subject.yaml, prepare.sh makes the operator and describes it.
 //
 // It ends with 1 if a finding is new or has vanished, and with 2 if it could not do its work.
 package main
@@ -104,8 +104,12 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 	if err != nil {
 		return "", err
 	}
+	subject, err := op.subject(ctx, filepath.Join(o.bin, op.name), o.prover, output)
+	if err != nil {
+		return "", err
+	}
 	dir := filepath.Join(o.dir, op.name)
-	if err := op.sweep(ctx, o.prover, dir, output); err != nil {
+	if err := op.sweep(ctx, o.prover, subject, dir, output); err != nil {
 		return "", err
 	}
 	sum, err := readSummary(filepath.Join(dir, "summary.json"))
@@ -125,12 +129,12 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 
 // sweep runs the prover, which ends with 1 if there are findings. The seed is fixed: the same
 // clean runs then lead to the same plans.
-func (op operator) sweep(ctx context.Context, prover, dir string, output io.Writer) error {
+func (op operator) sweep(ctx context.Context, prover, subject, dir string, output io.Writer) error {
 	// A report of a former run must not be taken for this one's.
 	if err := os.RemoveAll(filepath.Join(dir, "summary.json")); err != nil {
 		return fmt.Errorf("removing the former report: %w", err)
 	}
-	args := append([]string{"-subject", op.file("subject.yaml"), "-dir", dir, "-seed", strconv.Itoa(1)}, op.known.Flags...)
+	args := append([]string{"-subject", subject, "-dir", dir, "-seed", strconv.Itoa(1)}, op.known.Flags...)
 	command := exec.CommandContext(ctx, prover, args...)
 	command.Stdout, command.Stderr = output, output
 	err := command.Run()

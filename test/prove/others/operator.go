@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -89,6 +90,22 @@ func (op operator) build(ctx context.Context, bin string, output io.Writer) (str
 		}
 		pinned = append(pinned, m.Path+" "+m.Version)
 	}
+}
+
+// subject returns the path of subject.yaml. An operator without one has a prepare.sh, which writes
+// subject/subject.yaml into the folder of the programs.
+func (op operator) subject(ctx context.Context, bin, prover string, output io.Writer) (string, error) {
+	path := op.file("subject.yaml")
+	_, err := os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	command := exec.CommandContext(ctx, op.file("prepare.sh"), bin, prover)
+	command.Stdout, command.Stderr = output, output
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("running %s: %w", op.file("prepare.sh"), err)
+	}
+	return filepath.Join(bin, "subject", "subject.yaml"), nil
 }
 
 // goTool runs the go command in the operator's folder, and returns what it prints.

@@ -109,6 +109,7 @@ tool example.com/archiver
 replace example.com/archiver => ../../source
 `, 0o600)
 	write("others/archiver/known.yaml", "flags: [-smoke]\n"+knownBug, 0o600)
+	write("others/archiver/subject.yaml", "name: archiver\n", 0o600)
 	write("prove", fmt.Sprintf(`#!/bin/sh
 echo "arguments: $*"
 test -x %[1]s/bin/archiver/archiver && test -f %[1]s/bin/archiver/modules/archiver/config/crd.yaml || exit 2
@@ -150,6 +151,29 @@ func TestOthers(t *testing.T) {
 			for _, want := range tc.want {
 				g.Expect(output.String()).To(ContainSubstring(want))
 			}
+		})
+	}
+}
+
+// An operator without subject.yaml is described by its prepare.sh.
+func TestOthers_prepares(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script string
+		want   string // in the output or the error
+	}{
+		"described": {"mkdir -p $1/subject && touch $1/subject/subject.yaml", "/bin/archiver/subject/subject.yaml -dir"},
+		"failed":    {"exit 3", "prepare.sh: exit status 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			args := newSuite(t, "[]", 0)
+			folder := filepath.Join(args[1], "archiver")
+			g.Expect(os.Remove(filepath.Join(folder, "subject.yaml"))).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(folder, "prepare.sh"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700)).To(Succeed())
+			var output strings.Builder
+			err := others(t.Context(), args, &output)
+			g.Expect(err).To(HaveOccurred(), "the known finding has vanished")
+			g.Expect(output.String() + err.Error()).To(ContainSubstring(tc.want))
 		})
 	}
 }
