@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/figures"
@@ -32,12 +31,12 @@ type contention struct {
 // measureContention has several clients edit the same Tenants.
 func measureContention(ctx context.Context, b environment.Parameters, n int, lasts time.Duration) (r contention, err error) {
 	b.Say("%d editors of %d Tenants: starting a control plane", editors, n)
-	f, err := open(ctx, b, auditv1.LevelMetadata)
+	f, err := open(ctx, b)
 	if err != nil {
 		return r, err
 	}
 	defer f.close(ctx, &err)
-	if _, err := f.create(ctx, fleetEdited, n); err != nil {
+	if err := f.create(ctx, fleetEdited, n); err != nil {
 		return r, err
 	}
 	if err := f.awaitTenants(ctx, n); err != nil {
