@@ -16,6 +16,7 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
 	"leasehold.dev/test/performance/environment"
 )
 
@@ -147,8 +148,8 @@ func (f *testbed) costSince(from record.Bookmark) (cost, error) {
 	if err != nil {
 		return cost{}, err
 	}
-	mine := record.Select(events, record.User(environment.User), record.Not(record.InNamespace(environment.Namespace)), record.Not(ofWebhooks))
-	writes := record.Writes(mine, environment.User)
+	mine := record.Select(events, record.User(leasehold.User), record.Not(record.InNamespace(leasehold.Namespace)), record.Not(ofWebhooks))
+	writes := record.Writes(mine, leasehold.User)
 	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
 	for _, e := range writes {
 		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
