@@ -7,12 +7,6 @@ import (
 	"leasehold.dev/test/performance/environment"
 )
 
-// Names of fleets.
-const (
-	fleetCold   = "fleet" // the operator finds it when it begins to lead
-	fleetOnline = "swarm" // the operator leads while it is created
-)
-
 // fleet is the result for one fleet of Tenants.
 type fleet struct {
 	n int
@@ -51,7 +45,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, n int) (r fleet
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	if err := f.create(ctx, fleetCold, n); err != nil {
+	if err := f.create(ctx, n); err != nil {
 		return r, err
 	}
 	if err := f.converge(ctx, &r); err != nil {
@@ -70,7 +64,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, n int) (r fleet
 	if err := f.AwaitReady(ctx); err != nil {
 		return r, err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return r, err
 	}
 	r.known, err = f.footprint(ctx)
@@ -80,7 +74,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, n int) (r fleet
 // converge lets the replica lead and waits until the fleet is Ready. The last write that is not
 // an event is the status by which the last Tenant is Ready.
 func (f *testbed) converge(ctx context.Context, r *fleet) error {
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return err
 	}
 	from, err := f.bookmark()
@@ -106,7 +100,7 @@ func (f *testbed) converge(ctx context.Context, r *fleet) error {
 // are sent beside all other work and may be late.
 func (f *testbed) awaitTenants(ctx context.Context, n int) error {
 	err := environment.Await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
-		if err := f.settle(ctx); err != nil {
+		if err := f.settle(ctx, calm); err != nil {
 			return err
 		}
 		return f.TenantsReady(ctx, n)
@@ -114,7 +108,7 @@ func (f *testbed) awaitTenants(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	return f.settleFor(ctx, tries*calm)
+	return f.settle(ctx, tries*calm)
 }
 
 // measureLimit has a fleet made while the operator leads, at the limits that ship, as users do.
@@ -125,7 +119,7 @@ func measureLimit(ctx context.Context, b environment.Parameters, n int) (r fleet
 		return r, err
 	}
 	defer f.close(ctx, &err)
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return r, err
 	}
 	from, err := f.bookmark()
@@ -133,7 +127,7 @@ func measureLimit(ctx context.Context, b environment.Parameters, n int) (r fleet
 		return r, err
 	}
 	began := b.Clock.Now()
-	if err := f.create(ctx, fleetOnline, n); err != nil {
+	if err := f.create(ctx, n); err != nil {
 		return r, err
 	}
 	if err := f.awaitTenants(ctx, n); err != nil {

@@ -4,8 +4,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/performance/environment"
@@ -16,6 +18,7 @@ import (
 func TestQuickHasAllFigures(t *testing.T) {
 	t.Parallel()
 	g, ctx := NewWithT(t), t.Context()
+	ctrl.SetLogger(logr.Discard())
 	checkout, err := environment.Build(ctx, filepath.Join("..", "..", ".."), t.TempDir())
 	g.Expect(err).NotTo(HaveOccurred())
 	section, err := scale.Measure(ctx, environment.Parameters{

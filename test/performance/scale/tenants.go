@@ -10,8 +10,9 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// newTenant is what each member of a fleet is: three namespaces and one admin.
-func newTenant(name string) *v1beta1.Tenant {
+// newTenant is the i-th Tenant of a fleet: three namespaces and one admin.
+func newTenant(i int) *v1beta1.Tenant {
+	name := fmt.Sprintf("fleet-%05d", i)
 	return &v1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1beta1.TenantSpec{
@@ -21,16 +22,13 @@ func newTenant(name string) *v1beta1.Tenant {
 	}
 }
 
-// member is the name of the i-th of a fleet.
-func member(fleet string, i int) string { return fmt.Sprintf("%s-%05d", fleet, i) }
-
 // create makes a fleet.
-func (f *testbed) create(ctx context.Context, fleet string, n int) error {
+func (f *testbed) create(ctx context.Context, n int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
 	for i := range n {
 		group.Go(func() error {
-			t := newTenant(member(fleet, i))
+			t := newTenant(i)
 			if err := f.Client.Create(ctx, t); err != nil {
 				return fmt.Errorf("creating Tenant %s: %w", t.Name, err)
 			}

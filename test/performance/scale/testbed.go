@@ -105,10 +105,8 @@ func (f *testbed) close(ctx context.Context, err *error) {
 	*err = errors.Join(*err, f.Stop(context.WithoutCancel(ctx)))
 }
 
-// settle returns when nothing has been written to the audit log for a while.
-func (f *testbed) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
-
-func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
+// settle returns when nothing has been written to the audit log for as long as calm.
+func (f *testbed) settle(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), f.bench.Clock.Now()
 	err := wait.PollUntilContextTimeout(ctx, glance, longest, true, func(context.Context) (bool, error) {
 		info, err := os.Stat(f.Plane.AuditLog())
