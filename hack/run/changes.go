@@ -11,26 +11,19 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/leasehold"
 )
-
-// electionLease is the name of the Lease by which the replicas elect a leader.
-const electionLease = "manager.leasehold.dev"
 
 // follow watches the Lease, the objects of the operator's kinds and their events until stop, and
 // prints changes.
 func (e *environment) follow(ctx context.Context) error {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(v1beta1.AddToScheme(scheme))
+	scheme := leasehold.Scheme()
 	var err error
 	if e.client, err = client.New(e.plane.Config(), client.Options{Scheme: scheme}); err != nil {
 		return fmt.Errorf("creating a client: %w", err)
@@ -111,7 +104,7 @@ func (c *changes) once(subject, topic, text string) {
 }
 
 func (c *changes) lease(lease *coordinationv1.Lease, gone bool) {
-	if lease.Namespace != c.system || lease.Name != electionLease {
+	if lease.Namespace != c.system || lease.Name != leasehold.Lease {
 		return
 	}
 	// The identity is the Pod's name, an underscore and a random ID of the process.

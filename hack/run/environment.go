@@ -16,6 +16,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/leasehold"
 )
 
 // pollInterval is the period of all polling.
@@ -39,10 +40,8 @@ type environment struct {
 func (e *environment) startControlPlane(ctx context.Context) error {
 	e.out.printf("control plane", "starting etcd, kube-apiserver and kube-controller-manager")
 	var err error
-	e.plane, err = env.Start(ctx, env.Options{
+	e.plane, err = leasehold.StartControlPlane(ctx, e.settings.config, env.Options{
 		WorkDir:     e.settings.workDir,
-		CRDs:        []string{filepath.Join(e.settings.config, "crd", "bases")},
-		AuditGroups: []string{v1beta1.GroupVersion.Group},
 		Controllers: env.WorkloadControllers,
 	})
 	if err != nil {
@@ -54,26 +53,15 @@ func (e *environment) startControlPlane(ctx context.Context) error {
 
 // install applies config/default. env.Installation describes what replaces the Pods.
 func (e *environment) install(ctx context.Context) error {
-	folder := filepath.Join(e.settings.config, "default")
+	// The S3 server runs on this machine, which the operator denies by default.
+	args := append([]string{"--endpoint-allow-cidr=127.0.0.1/32"}, electionArgs(e.settings.lease)...)
+	subject := leasehold.Subject(e.settings.config, e.settings.manager, args...)
 	var err error
-	e.installation, err = e.plane.Install(ctx, env.Subject{
-		Manifests: folder,
-		Binary:    e.settings.manager,
-		Args: func(ports env.ReplicaPorts) []string {
-			return append([]string{
-				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", ports.Probe),
-				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", ports.Metrics),
-				"--webhook-host=127.0.0.1",
-				fmt.Sprintf("--webhook-port=%d", ports.Webhook),
-				// The S3 server runs on this machine, which the operator denies by default.
-				"--endpoint-allow-cidr=127.0.0.1/32",
-			}, electionArgs(e.settings.lease)...)
-		},
-	})
+	e.installation, err = e.plane.Install(ctx, subject)
 	if err != nil {
 		return err
 	}
-	e.out.printf("install", "%d objects of %s: definitions, rights, webhooks", e.installation.Objects(), folder)
+	e.out.printf("install", "%d objects of %s: definitions, rights, webhooks", e.installation.Objects(), subject.Manifests)
 	return nil
 }
 

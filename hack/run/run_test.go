@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/leasehold"
 )
 
 func TestParse(t *testing.T) {
@@ -53,7 +54,7 @@ func TestEvents_AreReportedOnce(t *testing.T) {
 	n := &changes{out: newProgress(&out), system: "system", printed: map[string]string{}}
 	lease := func(ns, holder string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: electionLease},
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: leasehold.Lease},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(holder)},
 		}
 	}

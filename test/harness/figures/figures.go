@@ -1,6 +1,5 @@
-// Package figures is what measurements say: figures with all their runs, the goal
-// that each is held against, and plots, gathered in a report that is written as a
-// table for the terminal, as Markdown, as JSON and as SVG.
+// Package figures has what measurements find: figures with all their runs and the goal of each,
+// gathered in a report that is written as a table for the terminal, as Markdown and as JSON.
 //
 // It knows nothing of what is measured.
 package figures
@@ -116,36 +115,10 @@ type Section struct {
 	// Text says how it was measured and what was seen, in Markdown.
 	Text    string   `json:"text,omitempty"`
 	Figures []Figure `json:"figures"`
-	Plots   []Plot   `json:"plots,omitempty"`
 	// Took is how long the measurement lasted.
 	Took time.Duration `json:"took"`
 	// Failure is why it broke off; its figures are then those from before.
 	Failure string `json:"failure,omitempty"`
-}
-
-// Plot is a picture of several series over one axis.
-type Plot struct {
-	// Name is that of its file, without the extension.
-	Name   string   `json:"name"`
-	Title  string   `json:"title"`
-	XLabel string   `json:"xLabel"`
-	YLabel string   `json:"yLabel"`
-	LogY   bool     `json:"logY,omitempty"`
-	Series []Series `json:"series"`
-}
-
-// Series is one line or cloud of a plot.
-type Series struct {
-	Name   string  `json:"name"`
-	Points []Point `json:"points"`
-	// Line joins the points in their order.
-	Line bool `json:"line,omitempty"`
-}
-
-// Point is one measurement in a plot.
-type Point struct {
-	X float64 `json:"x"`
-	Y float64 `json:"y"`
 }
 
 // Report is one run of all measurements.

@@ -84,21 +84,3 @@ func (f *Figure) UnmarshalJSON(data []byte) error {
 	}
 	return nil
 }
-
-type pointJSON struct {
-	X number `json:"x"`
-	Y number `json:"y"`
-}
-
-// MarshalJSON is json.Marshaler.
-func (p Point) MarshalJSON() ([]byte, error) {
-	return json.Marshal(pointJSON{number(p.X), number(p.Y)})
-}
-
-// UnmarshalJSON is json.Unmarshaler.
-func (p *Point) UnmarshalJSON(data []byte) error {
-	var read pointJSON
-	err := json.Unmarshal(data, &read)
-	*p = Point{float64(read.X), float64(read.Y)}
-	return err
-}

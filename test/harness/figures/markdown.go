@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// WriteMarkdown writes the report as a page with the plots as pictures, which are
-// expected in files beside it.
+// WriteMarkdown writes the report as a page.
 func (r Report) WriteMarkdown(w io.Writer) error {
 	out := &printer{w: w}
 	out.printf("# Figures\n\n**%s**\n\n", r.counts())
@@ -50,9 +49,6 @@ func (s Section) markdown(out *printer) {
 	}
 	if s.Text != "" {
 		out.printf("\n%s\n", strings.TrimRight(s.Text, "\n"))
-	}
-	for _, p := range s.Plots {
-		out.printf("\n![%s](%s)\n", p.Title, p.file())
 	}
 }
 

@@ -2,13 +2,11 @@ package figures_test
 
 import (
 	"bytes"
-	"encoding/xml"
 	"errors"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,14 +37,6 @@ func example() Report {
 					{ID: "F2.stop", Title: "stopped", Unit: "s", Runs: []float64{0.0049, 0.0071, 0.065}, Goal: AtMost(0.05)},
 					{ID: "F3.zombie", Title: "writes of the former leader", Runs: []float64{0, 0}, Goal: Exactly(0)},
 				},
-				Plots: []Plot{{
-					Name: "failover-kill", Title: "Until another leads, by how the leader ended", XLabel: "trial", YLabel: "seconds", LogY: true,
-					Series: []Series{
-						{Name: "killed, stock", Line: true, Points: []Point{{X: 1, Y: 14.9}, {X: 2, Y: 15.9}, {X: 3, Y: 19}}},
-						{Name: "killed", Points: []Point{{X: 1, Y: 13.7}, {X: 2, Y: 14.2}, {X: 3, Y: 0}}},
-						{Name: "stopped", Points: []Point{{X: 1, Y: 0.005}, {X: 2, Y: 0.007}, {X: 3, Y: 0.065}}},
-					},
-				}},
 			},
 			{
 				ID: "scale", Title: "Many at a time", Took: 4300 * time.Millisecond,
@@ -82,7 +72,6 @@ func TestJSON_RoundTrip(t *testing.T) {
 	g := NewWithT(t)
 	r := example()
 	r.Sections[0].Figures[0].Runs = []float64{1, math.NaN()}
-	r.Sections[0].Plots[0].Series[0].Points[0].Y = math.NaN()
 	var text bytes.Buffer
 	g.Expect(r.Encode(&text)).To(Succeed())
 	got, err := Decode(&text)
@@ -132,90 +121,13 @@ func TestWriteLeavesAllFiles(t *testing.T) {
 	read, err := Decode(file)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(cmp.Diff(example(), read)).To(BeEmpty())
-	page, err := os.ReadFile(filepath.Join(dir, MarkdownFile))
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(string(page)).To(ContainSubstring("(failover-kill.svg)"))
-	g.Expect(filepath.Join(dir, "failover-kill.svg")).To(BeARegularFile())
-}
-
-func TestWrite_OneBadPlotSparesTheRest(t *testing.T) {
-	t.Parallel()
-	for name, bad := range map[string]string{"Nameless": "", "Elsewhere": "../x", "Twice": "failover-kill"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			dir, r := t.TempDir(), example()
-			r.Sections[1].Plots = []Plot{{Name: bad}}
-			g.Expect(Write(dir, r)).To(MatchError(ContainSubstring("of section scale")))
-			g.Expect(filepath.Join(dir, JSONFile)).To(BeARegularFile())
-			g.Expect(filepath.Join(dir, "failover-kill.svg")).To(BeARegularFile())
-		})
-	}
-}
-
-func TestPlots(t *testing.T) {
-	t.Parallel()
-	cloud := []Point{{X: 1, Y: 2}, {X: 2, Y: 3}}
-	for name, tc := range map[string]struct {
-		plot Plot
-		want []string // texts
-	}{
-		"AsAsked":          {example().Sections[0].Plots[0], []string{"trial", "seconds", "killed, stock", "killed (1 not shown)", "stopped", "0.01", "100"}},
-		"LogInOneDecade":   {Plot{LogY: true, Series: []Series{{Name: "few", Points: cloud}}}, []string{"1", "10"}},
-		"LogOfAPowerOfTen": {Plot{LogY: true, Series: []Series{{Name: "one", Points: []Point{{X: 1, Y: 10}}}}}, []string{"10", "100"}},
-		"LogWithNothing":   {Plot{LogY: true, Series: []Series{{Name: "zero", Points: []Point{{X: 1, Y: 0}}}}}, []string{"zero (1 not shown)"}},
-		"Empty":            {Plot{XLabel: "nothing"}, []string{"nothing"}},
-		"NoNumbers":        {Plot{Series: []Series{{Name: "lost", Points: []Point{{X: math.NaN(), Y: 1}, {X: 1, Y: math.Inf(1)}}}}}, []string{"lost (2 not shown)"}},
-		"Below":            {Plot{Series: []Series{{Name: "below", Points: []Point{{X: 0, Y: -5}, {X: 0, Y: 5}}}}}, []string{"-5"}},
-		"MoreThanColours":  {Plot{Series: []Series{{Points: cloud}, {}, {}, {}, {}, {}, {}, {}, {Name: "ninth", Points: cloud}}}, []string{"ninth"}},
-		"Great":            {Plot{Series: []Series{{Points: []Point{{X: 0, Y: 8e6}, {X: 5000, Y: 4e6}}}}}, []string{"4 M", "5000"}},
-		"ALongLine":        {Plot{Series: []Series{{Name: "long", Line: true, Points: slices.Repeat(cloud, 100)}}}, []string{"long"}},
-		"Escaped":          {Plot{Title: "a < b & c"}, []string{"a < b & c"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			g := NewWithT(t)
-			var svg bytes.Buffer
-			g.Expect(tc.plot.WriteSVG(&svg)).To(Succeed())
-			texts := textsOf(t, svg.String())
-			for _, want := range tc.want {
-				g.Expect(texts).To(ContainElement(want))
-			}
-			g.Expect(svg.String()).NotTo(ContainSubstring("NaN"))
-		})
-	}
-}
-
-// textsOf are the words in a picture, which has to be well-formed.
-func textsOf(t *testing.T, svg string) []string {
-	t.Helper()
-	var texts []string
-	decoder, inText := xml.NewDecoder(strings.NewReader(svg)), false
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return texts
-		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, svg)
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			inText = token.Name.Local == "text"
-		case xml.EndElement:
-			inText = false
-		case xml.CharData:
-			if inText {
-				texts = append(texts, string(token))
-			}
-		}
-	}
+	g.Expect(filepath.Join(dir, MarkdownFile)).To(BeARegularFile())
 }
 
 func TestWrite_ReportsWriteErrors(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(io.Writer) error{
-		"Table": example().WriteTable, "Markdown": example().WriteMarkdown, "JSON": example().Encode, "SVG": example().Sections[0].Plots[0].WriteSVG,
+		"Table": example().WriteTable, "Markdown": example().WriteMarkdown, "JSON": example().Encode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

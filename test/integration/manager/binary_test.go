@@ -26,17 +26,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/runners/health"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/integration/internal/operator"
+	"leasehold.dev/test/leasehold"
 )
 
 const (
-	operatorNamespace = "leasehold-system"
+	operatorNamespace = leasehold.Namespace
 	// With nothing built before, the operator takes minutes on a small machine.
 	buildTimeout = 10 * time.Minute
 )
@@ -56,9 +56,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		}
 		binary = operator.Manager()
 		var err error
-		installation, err = controlPlane.Install(ctx, env.Subject{
-			Manifests: "../../../config/default", Binary: binary, Args: arguments,
-		})
+		installation, err = controlPlane.Install(ctx, leasehold.Subject("../../../config", binary))
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
 		leader, err = installation.Start(ctx)
@@ -209,15 +207,6 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 	}, SpecTimeout(expect.Long))
 })
 
-// arguments are what replicas on one machine need, and nothing that ships otherwise.
-func arguments(p env.ReplicaPorts) []string {
-	return []string{
-		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
-		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics),
-		"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
-	}
-}
-
 // tokenOfNewAccount makes a ServiceAccount without rights and a token of it.
 func tokenOfNewAccount(ctx context.Context) (string, *corev1.ServiceAccount) {
 	GinkgoHelper()
@@ -268,7 +257,7 @@ func grantBind(ctx context.Context, role string) {
 	}
 	Expect(kube.Create(ctx, grant)).To(Succeed())
 	DeferCleanup(func(ctx SpecContext) { Expect(kube.Delete(ctx, grant)).To(Succeed()) })
-	bindAccount(ctx, grant.Name, operatorNamespace, "leasehold-controller-manager")
+	bindAccount(ctx, grant.Name, operatorNamespace, leasehold.ServiceAccount)
 }
 
 // page is what the debug page of a replica shows.
@@ -335,9 +324,9 @@ func writers(events []auditv1.Event) []string {
 
 func electionLease(ctx context.Context) *coordinationv1.Lease {
 	GinkgoHelper()
-	var lease coordinationv1.Lease
-	Expect(kube.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: "manager.leasehold.dev"}, &lease)).To(Succeed())
-	return &lease
+	lease, err := leasehold.ElectionLease(ctx, kube)
+	Expect(err).NotTo(HaveOccurred())
+	return lease
 }
 
 func holder(ctx context.Context) string {

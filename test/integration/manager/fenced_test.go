@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +28,7 @@ import (
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/integration/internal/operator"
+	"leasehold.dev/test/leasehold"
 )
 
 // fenced is the operator as it ships, behind a proxy, on a control plane of its
@@ -44,15 +44,10 @@ type fenced struct {
 // newFenced starts two replicas, and makes a Tenant and a namespace to write to.
 func newFenced(ctx context.Context) *fenced {
 	GinkgoHelper()
-	f := &fenced{scheme: runtime.NewScheme()}
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme} {
-		Expect(add(f.scheme)).To(Succeed())
-	}
+	f := &fenced{scheme: leasehold.Scheme()}
 	lasting := context.WithoutCancel(ctx)
 	var err error
-	f.plane, err = env.Start(lasting, env.Options{
-		CRDs:        []string{"../../../config/crd/bases"},
-		AuditGroups: []string{v1beta1.GroupVersion.Group},
+	f.plane, err = leasehold.StartControlPlane(lasting, "../../../config", env.Options{
 		Controllers: append(slices.Clone(env.DefaultControllers), "validatingadmissionpolicy-status-controller"),
 	})
 	Expect(err).NotTo(HaveOccurred())
@@ -65,16 +60,13 @@ func newFenced(ctx context.Context) *fenced {
 	f.proxy, err = fault.NewProxy(fault.Options{Upstream: f.plane.Config().Host, UpstreamTLS: upstream, Wire: fault.TLS})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(f.proxy.Close()).To(Succeed()) })
-	f.installation, err = f.plane.Install(lasting, env.Subject{
-		Manifests: "../../../config/default", Binary: operator.Manager(),
-		Args: func(p env.ReplicaPorts) []string {
-			// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
-			return append(arguments(p), "--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms")
-		},
-		Connect: func(c *rest.Config) {
-			c.Host, c.TLSClientConfig = f.proxy.URL(), rest.TLSClientConfig{CAData: f.proxy.CA()}
-		},
-	})
+	// Longer, as a leader that a busy machine makes lose the Lease is not started again here.
+	subject := leasehold.Subject("../../../config", operator.Manager(),
+		"--leader-elect-lease-duration=10s", "--leader-elect-renew-deadline=8s", "--leader-elect-retry-period=250ms")
+	subject.Connect = func(c *rest.Config) {
+		c.Host, c.TLSClientConfig = f.proxy.URL(), rest.TLSClientConfig{CAData: f.proxy.CA()}
+	}
+	f.installation, err = f.plane.Install(lasting, subject)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(f.installation.Stop(ctx)).To(Succeed()) })
 	for range 2 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -14,6 +13,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
 	"leasehold.dev/test/integration/internal/operator"
+	"leasehold.dev/test/leasehold"
 )
 
 // ownInstallation is a control plane of the spec's own with one replica of the
@@ -28,21 +28,11 @@ func ownInstallation(ctx context.Context, o env.Options, args ...string) *env.Re
 	config := filepath.Join("..", "..", "..", "config")
 	// What is started here ends in a cleanup, and not with the spec's context.
 	lasting := context.WithoutCancel(ctx)
-	o.CRDs = []string{filepath.Join(config, "crd", "bases")}
-	plane, err := env.Start(lasting, o)
+	plane, err := leasehold.StartControlPlane(lasting, config, o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(plane.Stop()).To(Succeed()) })
-	installation, err := plane.Install(lasting, env.Subject{
-		Manifests: filepath.Join(config, "default"), Binary: operator.Manager(),
-		Args: func(p env.ReplicaPorts) []string {
-			return slices.Concat([]string{
-				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
-				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
-				"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
-				"--endpoint-allow-cidr=127.0.0.1/32", "--probe-tick-interval=200ms",
-			}, args)
-		},
-	})
+	args = append([]string{"--metrics-secure=false", "--endpoint-allow-cidr=127.0.0.1/32", "--probe-tick-interval=200ms"}, args...)
+	installation, err := plane.Install(lasting, leasehold.Subject(config, operator.Manager(), args...))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
 	replica, err := installation.Start(lasting)

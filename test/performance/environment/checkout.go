@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// Checkout is a working tree of this repository with its programs built.
+// Checkout is a working tree of this repository with the operator built.
 type Checkout struct {
 	// Dir is its root.
 	Dir string
-	// Manager and Viewer are the programs.
-	Manager, Viewer string
+	// Manager is the operator's program.
+	Manager string
 	// Commit is what is checked out, shortened, with -dirty if files are changed.
 	// Empty if that is not known, as without git.
 	Commit string
 }
 
-// Build builds the programs of the checkout at dir into the folder out. The error
-// has what the compiler said.
+// Build builds the operator of the checkout at dir into the folder out. The error has the
+// compiler's output.
 func Build(ctx context.Context, dir, out string) (Checkout, error) {
 	out, err := filepath.Abs(out)
 	if err != nil {
@@ -31,13 +31,11 @@ func Build(ctx context.Context, dir, out string) (Checkout, error) {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return Checkout{}, fmt.Errorf("making a folder for programs: %w", err)
 	}
-	c := Checkout{Dir: dir, Manager: filepath.Join(out, "manager"), Viewer: filepath.Join(out, "viewer"), Commit: commit(ctx, dir)}
-	for program, source := range map[string]string{c.Manager: ".", c.Viewer: "./controllers/markdownview/viewer"} {
-		build := exec.CommandContext(ctx, "go", "build", "-o", program, source)
-		build.Dir = dir
-		if said, err := build.CombinedOutput(); err != nil {
-			return Checkout{}, fmt.Errorf("building %s in %s: %w\n%s", source, dir, err, said)
-		}
+	c := Checkout{Dir: dir, Manager: filepath.Join(out, "manager"), Commit: commit(ctx, dir)}
+	build := exec.CommandContext(ctx, "go", "build", "-o", c.Manager, ".")
+	build.Dir = dir
+	if said, err := build.CombinedOutput(); err != nil {
+		return Checkout{}, fmt.Errorf("building the operator in %s: %w\n%s", dir, err, said)
 	}
 	return c, nil
 }

@@ -5,30 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
-)
-
-// The identity of the operator.
-const (
-	Namespace = "leasehold-system"
-	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
-	Lease     = "manager.leasehold.dev"
+	"leasehold.dev/test/leasehold"
 )
 
 const (
@@ -68,22 +55,18 @@ func Start(ctx context.Context, c Checkout, o Options) (_ *Environment, err erro
 			err = errors.Join(err, s.Stop(context.WithoutCancel(ctx)))
 		}
 	}()
-	plane := o.Plane
-	plane.CRDs = append(slices.Clone(plane.CRDs), filepath.Join(c.Dir, "config", "crd", "bases"))
-	plane.AuditGroups = append(slices.Clone(plane.AuditGroups), v1beta1.GroupVersion.Group)
-	if s.Plane, err = env.Start(ctx, plane); err != nil {
+	config := filepath.Join(c.Dir, "config")
+	if s.Plane, err = leasehold.StartControlPlane(ctx, config, o.Plane); err != nil {
 		return nil, err
 	}
-	if s.Client, err = client.New(s.Plane.Config(), client.Options{Scheme: Scheme()}); err != nil {
+	if s.Client, err = client.New(s.Plane.Config(), client.Options{Scheme: leasehold.Scheme()}); err != nil {
 		return nil, fmt.Errorf("creating a client: %w", err)
 	}
-	s.Installation, err = s.Plane.Install(ctx, env.Subject{
-		Manifests: filepath.Join(c.Dir, "config", "default"),
-		Binary:    c.Manager,
-		Connect:   o.Connect,
-		Args:      func(p env.ReplicaPorts) []string { return append(Args(p), o.Args...) },
-	})
-	if err != nil {
+	// Metrics that the measurement may read, and S3 servers of this machine.
+	args := append([]string{"--metrics-secure=false", "--endpoint-allow-cidr=127.0.0.1/32"}, o.Args...)
+	subject := leasehold.Subject(config, c.Manager, args...)
+	subject.Connect = o.Connect
+	if s.Installation, err = s.Plane.Install(ctx, subject); err != nil {
 		return nil, err
 	}
 	for range max(o.Replicas, 1) {
@@ -92,25 +75,6 @@ func Start(ctx context.Context, c Checkout, o Options) (_ *Environment, err erro
 		}
 	}
 	return s, s.AwaitReady(ctx)
-}
-
-// Scheme returns a new scheme with the kinds of Kubernetes and ours.
-func Scheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(v1beta1.AddToScheme(scheme))
-	return scheme
-}
-
-// Args are what several replicas on one machine need, with metrics that anybody
-// here can read and S3 servers of this machine allowed.
-func Args(p env.ReplicaPorts) []string {
-	return []string{
-		fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
-		fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
-		"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
-		"--endpoint-allow-cidr=127.0.0.1/32",
-	}
 }
 
 // AwaitReady returns when all replicas that run are ready, one of them leads and
@@ -162,34 +126,14 @@ func (s *Environment) TenantsReady(ctx context.Context, n int) error {
 
 // Leader returns the running replica that the Lease names, or nil if it names none.
 func (s *Environment) Leader(ctx context.Context) (*env.Replica, error) {
-	lease, err := s.ElectionLease(ctx)
+	lease, err := leasehold.ElectionLease(ctx, s.Client)
 	if err != nil {
 		return nil, err
 	}
-	if r := s.Holder(lease); r != nil && r.Running() {
+	if r := leasehold.Holder(lease, s.Installation.Replicas()); r != nil && r.Running() {
 		return r, nil
 	}
 	return nil, nil
-}
-
-// ElectionLease reads the Lease of the leader election.
-func (s *Environment) ElectionLease(ctx context.Context) (*coordinationv1.Lease, error) {
-	lease := &coordinationv1.Lease{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: Lease}, lease); err != nil {
-		return nil, fmt.Errorf("reading the election Lease: %w", err)
-	}
-	return lease, nil
-}
-
-// Holder returns the replica that a Lease names, or nil if it names none.
-func (s *Environment) Holder(lease *coordinationv1.Lease) *env.Replica {
-	pod, _, _ := strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
-	for _, r := range s.Installation.Replicas() {
-		if r.Name() == pod {
-			return r
-		}
-	}
-	return nil
 }
 
 // AwaitLeader returns the leader as soon as there is one that runs.

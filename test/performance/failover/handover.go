@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/performance/environment"
+	"leasehold.dev/test/leasehold"
 )
 
 // loss is how a leader was lost. The times are this machine's, which are those of the
@@ -52,9 +52,9 @@ var errNobody = errors.New("no other replica came to lead")
 // was replaced.
 func observe(events []auditv1.Event, l loss) (handover, error) {
 	h := handover{loss: l}
-	writes := record.Writes(events, environment.User, record.Not(aboutLease), record.Not(isEvent))
+	writes := record.Writes(events, leasehold.User, record.Not(aboutLease), record.Not(isEvent))
 	accepted := record.Select(writes, record.Succeeded)
-	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), environment.Namespace, environment.Lease)
+	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), leasehold.Namespace, leasehold.Lease)
 	if err != nil {
 		return h, fmt.Errorf("judging who led: %w", err)
 	}
@@ -68,7 +68,7 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	if err != nil {
 		return h, err
 	}
-	for _, e := range record.Select(events, record.User(environment.User), aboutLease, record.Succeeded, by(l.leader)) {
+	for _, e := range record.Select(events, record.User(leasehold.User), aboutLease, record.Succeeded, by(l.leader)) {
 		if received := e.RequestReceivedTimestamp.Time; received.Before(h.acquired) && held(e) {
 			h.renewed = received
 		}
@@ -141,7 +141,7 @@ type electionRates struct{ leader, standby float64 }
 // ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
 func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
 	count := func(who record.Match) float64 {
-		asked := record.Select(events, record.User(environment.User), aboutLease, record.Named(environment.Lease), record.Since(from), who,
+		asked := record.Select(events, record.User(leasehold.User), aboutLease, record.Named(leasehold.Lease), record.Since(from), who,
 			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
 		return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
-	"leasehold.dev/test/performance/environment"
+	"leasehold.dev/test/leasehold"
 )
 
 // at is a moment, in milliseconds.
@@ -26,13 +26,13 @@ func at(ms int) time.Time {
 func request(pod string, ms int, verb, group, resource string, code, version int, spec string) auditv1.Event {
 	e := auditv1.Event{
 		Stage: auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + resource,
-		User:                     authenticationv1.UserInfo{Username: environment.User, Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
+		User:                     authenticationv1.UserInfo{Username: leasehold.User, Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
 		ObjectRef:                &auditv1.ObjectReference{APIGroup: group, Resource: resource, Name: "x"},
 		ResponseStatus:           &metav1.Status{Code: int32(code)},
 		RequestReceivedTimestamp: metav1.NewMicroTime(at(ms)), StageTimestamp: metav1.NewMicroTime(at(ms + 2)),
 	}
 	if resource == "leases" {
-		e.ObjectRef.Namespace, e.ObjectRef.Name = environment.Namespace, environment.Lease
+		e.ObjectRef.Namespace, e.ObjectRef.Name = leasehold.Namespace, leasehold.Lease
 	}
 	if version > 0 {
 		e.ResponseObject = &runtime.Unknown{Raw: fmt.Appendf(nil, `{"kind":"X","metadata":{"resourceVersion":"%d"},"spec":%s}`, version, spec)}

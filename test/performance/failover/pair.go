@@ -17,6 +17,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
 	"leasehold.dev/test/performance/environment"
 )
 
@@ -163,7 +164,7 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 		if err != nil {
 			return err
 		}
-		lease, err := p.environment.ElectionLease(ctx)
+		lease, err := leasehold.ElectionLease(ctx, p.environment.Client)
 		switch {
 		case err != nil:
 			return err

@@ -11,6 +11,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/leasehold"
 	"leasehold.dev/test/performance/environment"
 )
 
@@ -121,11 +122,11 @@ func (p *pair) pauseOnce(ctx context.Context) (one pauseResult, err error) {
 // The leader's term ended one lease duration after the last renewal that it had sent.
 func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
 	err = environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
-		lease, err := p.environment.ElectionLease(ctx)
+		lease, err := leasehold.ElectionLease(ctx, p.environment.Client)
 		if err != nil {
 			return err
 		}
-		successor = p.environment.Holder(lease)
+		successor = leasehold.Holder(lease, p.environment.Installation.Replicas())
 		switch successor {
 		case leader:
 			end = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)

@@ -13,6 +13,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
 	"leasehold.dev/test/performance/environment"
 )
 
@@ -187,7 +188,7 @@ func (t *recording) wrote(leader string) error {
 	}
 	fresh := t.events[t.looked:]
 	t.looked = len(t.events)
-	if len(record.Writes(fresh, environment.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
+	if len(record.Writes(fresh, leasehold.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
 		return errNobody
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/figures"
@@ -17,8 +16,7 @@ import (
 )
 
 const (
-	fleetEdited = "edits"
-	editors     = 4
+	editors = 4
 	// editPeriod is how often each editor changes a Tenant: far more often than users do.
 	editPeriod = 25 * time.Millisecond
 )
@@ -32,12 +30,12 @@ type contention struct {
 // measureContention has several clients edit the same Tenants.
 func measureContention(ctx context.Context, b environment.Parameters, n int, lasts time.Duration) (r contention, err error) {
 	b.Say("%d editors of %d Tenants: starting a control plane", editors, n)
-	f, err := open(ctx, b, auditv1.LevelMetadata)
+	f, err := open(ctx, b)
 	if err != nil {
 		return r, err
 	}
 	defer f.close(ctx, &err)
-	if _, err := f.create(ctx, fleetEdited, n); err != nil {
+	if err := f.create(ctx, n); err != nil {
 		return r, err
 	}
 	if err := f.awaitTenants(ctx, n); err != nil {
@@ -50,7 +48,7 @@ func measureContention(ctx context.Context, b environment.Parameters, n int, las
 	if r.edits, err = f.edit(ctx, n, lasts); err != nil {
 		return r, err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return r, err
 	}
 	if r.spent, err = f.costSince(from); err == nil && r.spent.writes == 0 {
@@ -75,7 +73,7 @@ func (f *testbed) edit(ctx context.Context, tenants int, lasts time.Duration) (e
 					return ctx.Err()
 				case <-ticker.C():
 				}
-				t := newTenant(member(fleetEdited, random.IntN(tenants)))
+				t := newTenant(random.IntN(tenants))
 				patch := fmt.Sprintf(`{"metadata":{"labels":{"example.com/edited":"%d-%d"}}}`, editor, made[editor])
 				if random.IntN(2) == 0 {
 					patch = fmt.Sprintf(`{"spec":{"admins":[{"kind":"User","name":"editor-%d-%d"}]}}`, editor, made[editor])

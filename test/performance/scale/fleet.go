@@ -2,31 +2,14 @@ package scale
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-
 	"leasehold.dev/test/performance/environment"
-)
-
-// warmUp is the number of Tenants of the first practice, which is not measured.
-const warmUp = 10
-
-// Names of fleets, all as long as that of the model.
-const (
-	fleetCold   = "fleet" // the operator finds it when it begins to lead
-	fleetOnline = "swarm" // the operator leads while it is created
-	fleetWarm   = "proof" // written by us, as the next two, before anything is measured
-	fleetBefore = "prior"
-	fleetAfter  = "after"
 )
 
 // fleet is the result for one fleet of Tenants.
 type fleet struct {
 	n int
-	// before and after are how fast this package wrote.
-	before, after pace
 	// took is from the election of the leader to the last Tenant's Ready.
 	took  time.Duration
 	spent cost
@@ -37,28 +20,20 @@ type fleet struct {
 	empty, worked, known footprint
 }
 
-// heapEach is the growth of the heap for each Tenant. The namespaces and bindings that practise
-// writes stay when its Tenants are deleted, so those Tenants count too.
-func (r fleet) heapEach() float64 {
-	return (r.known.heap - r.empty.heap) / float64(r.n+warmUp+2*sample(r.n))
-}
+// heapEach is the growth of the heap for each Tenant.
+func (r fleet) heapEach() float64 { return (r.known.heap - r.empty.heap) / float64(r.n) }
 
-// ratio is the operator's time over the time of the same writes alone. The time of one write is the
-// mean of before and after.
-func (r fleet) ratio(writesEach int) float64 {
-	write := (r.before.each() + r.after.each()) / 2
-	return r.took.Seconds() / (float64(r.n*writesEach) * write.Seconds())
-}
+func (r fleet) writesEach() float64 { return float64(r.spent.writes) / float64(r.n) }
 
-// sample is the number of Tenants of a practice: enough to take seconds, and few beside a fleet.
-func sample(n int) int { return min(max(n/4, 10), 250) }
+// idle is the share of the workers' time in which the API server had no write of theirs to answer:
+// what the operator itself takes, and waits for. A worker has one write under way at a time, and
+// makes no other request, as the number of live reads shows.
+func (r fleet) idle() float64 { return 1 - float64(r.spent.answering)/float64(workers*r.took) }
 
-// measureFleet has the operator make a fleet that is there when it begins to lead, between
-// two times of writing the same ourselves, so that what drifts is seen: the machine
-// does, and an API server that has more to keep is slower.
-func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int) (r fleet, err error) {
+// measureFleet has the operator make a fleet that is there when it begins to lead.
+func measureFleet(ctx context.Context, b environment.Parameters, n int) (r fleet, err error) {
 	b.Say("%d Tenants: starting a control plane", n)
-	f, err := open(ctx, b, auditv1.LevelMetadata, unlimited...)
+	f, err := open(ctx, b, unlimited...)
 	if err != nil {
 		return r, err
 	}
@@ -70,14 +45,7 @@ func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int)
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	if _, err := f.practise(ctx, s, fleetWarm, warmUp); err != nil {
-		return r, err
-	}
-	if r.before, err = f.practise(ctx, s, fleetBefore, sample(n)); err != nil {
-		return r, err
-	}
-	b.Say("%d Tenants: a client that only writes makes %.0f writes a second; creating them", n, r.before.rate())
-	if _, err := f.create(ctx, fleetCold, n); err != nil {
+	if err := f.create(ctx, n); err != nil {
 		return r, err
 	}
 	if err := f.converge(ctx, &r); err != nil {
@@ -90,40 +58,23 @@ func measureFleet(ctx context.Context, b environment.Parameters, s shape, n int)
 	if err := f.rest(ctx, f.replica); err != nil {
 		return r, err
 	}
-	if r.after, err = f.practise(ctx, s, fleetAfter, sample(n)); err != nil {
-		return r, err
-	}
-	b.Say("%d Tenants: a client that only writes now makes %.0f writes a second", n, r.after.rate())
 	if err := f.lead(ctx); err != nil {
 		return r, err
 	}
 	if err := f.AwaitReady(ctx); err != nil {
 		return r, err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return r, err
 	}
 	r.known, err = f.footprint(ctx)
 	return r, err
 }
 
-// practise writes for a fleet that is not reconciled, and deletes the fleet.
-func (f *testbed) practise(ctx context.Context, s shape, fleet string, n int) (pace, error) {
-	uids, err := f.create(ctx, fleet, n)
-	if err != nil {
-		return pace{}, err
-	}
-	p, err := f.write(ctx, s, fleet, uids)
-	if err != nil {
-		return pace{}, fmt.Errorf("writing what the operator writes: %w", err)
-	}
-	return p, f.drop(ctx, fleet, n)
-}
-
 // converge lets the replica lead and waits until the fleet is Ready. The last write that is not
 // an event is the status by which the last Tenant is Ready.
 func (f *testbed) converge(ctx context.Context, r *fleet) error {
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, calm); err != nil {
 		return err
 	}
 	from, err := f.bookmark()
@@ -149,7 +100,7 @@ func (f *testbed) converge(ctx context.Context, r *fleet) error {
 // are sent beside all other work and may be late.
 func (f *testbed) awaitTenants(ctx context.Context, n int) error {
 	err := environment.Await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
-		if err := f.settle(ctx); err != nil {
+		if err := f.settle(ctx, calm); err != nil {
 			return err
 		}
 		return f.TenantsReady(ctx, n)
@@ -157,63 +108,33 @@ func (f *testbed) awaitTenants(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	return f.settleFor(ctx, tries*calm)
+	return f.settle(ctx, tries*calm)
 }
 
-// limited is what users get at the limits that ship.
-type limited struct {
-	n    int
-	took time.Duration
-}
-
-// measureLimit learns the shape of what is written for one Tenant, and then has a fleet
-// made at the limits that ship.
-func measureLimit(ctx context.Context, b environment.Parameters, n int) (s shape, r limited, err error) {
+// measureLimit has a fleet made while the operator leads, at the limits that ship, as users do.
+func measureLimit(ctx context.Context, b environment.Parameters, n int) (r fleet, err error) {
 	b.Say("%d Tenants at the limits that ship: starting a control plane", n)
-	f, err := open(ctx, b, auditv1.LevelRequestResponse)
+	f, err := open(ctx, b)
 	if err != nil {
-		return nil, r, err
+		return r, err
 	}
 	defer f.close(ctx, &err)
-	if s, err = f.model(ctx); err != nil {
-		return nil, r, err
+	if err := f.settle(ctx, calm); err != nil {
+		return r, err
 	}
 	from, err := f.bookmark()
 	if err != nil {
-		return nil, r, err
+		return r, err
 	}
-	r.n = n
 	began := b.Clock.Now()
-	if _, err := f.create(ctx, fleetOnline, n); err != nil {
-		return nil, r, err
+	if err := f.create(ctx, n); err != nil {
+		return r, err
 	}
 	if err := f.awaitTenants(ctx, n); err != nil {
-		return nil, r, err
+		return r, err
 	}
-	spent, err := f.costSince(from)
-	r.took = spent.last.Sub(began)
-	return s, r, err
-}
-
-// model has the operator make one Tenant and looks what it writes for it.
-func (f *testbed) model(ctx context.Context) (shape, error) {
-	if err := f.settle(ctx); err != nil {
-		return nil, err
-	}
-	from, err := f.bookmark()
-	if err != nil {
-		return nil, err
-	}
-	t := newTenant(modelName)
-	if err := f.Client.Create(ctx, t); err != nil {
-		return nil, fmt.Errorf("creating Tenant %s: %w", t.Name, err)
-	}
-	if err := f.awaitTenants(ctx, 1); err != nil {
-		return nil, err
-	}
-	events, err := f.eventsSince(from)
-	if err != nil {
-		return nil, err
-	}
-	return shapeOf(events, t.UID)
+	r.n = n
+	r.spent, err = f.costSince(from)
+	r.took = r.spent.last.Sub(began)
+	return r, err
 }

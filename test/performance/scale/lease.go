@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/leasehold"
 )
 
 // noProcess ends the identity of a holder that is no process.
@@ -35,7 +36,7 @@ func (f *testbed) lead(ctx context.Context) error { return f.hand(ctx, "") }
 
 // hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
 func (f *testbed) hand(ctx context.Context, holder string) error {
-	lease, err := f.ElectionLease(ctx)
+	lease, err := leasehold.ElectionLease(ctx, f.Client)
 	if err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (f *testbed) hand(ctx context.Context, holder string) error {
 
 // led is when the leader of now began to lead.
 func (f *testbed) led(ctx context.Context) (time.Time, error) {
-	lease, err := f.ElectionLease(ctx)
+	lease, err := leasehold.ElectionLease(ctx, f.Client)
 	if err != nil {
 		return time.Time{}, err
 	}

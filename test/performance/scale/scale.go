@@ -41,34 +41,32 @@ func Measure(ctx context.Context, b environment.Parameters) (figures.Section, er
 
 // findings are all that was measured.
 type findings struct {
-	shape   shape
-	limited *limited
-	fleets  []fleet
-	// contention is nil where it was not measured, as limited is.
+	fleets []fleet
+	// limited and contention are nil where they were not measured.
+	limited    *fleet
 	contention *contention
 }
 
 // measure goes on with what does not depend on a part that has failed.
 func (f *findings) measure(ctx context.Context, b environment.Parameters, z sizes) error {
-	s, l, err := measureLimit(ctx, b, z.limited)
-	if err != nil {
-		// Without the shape there is nothing to compare with.
-		return fmt.Errorf("measuring %d Tenants at the limits that ship: %w", z.limited, err)
-	}
-	f.shape, f.limited = s, &l
 	var errs []error
+	if l, err := measureLimit(ctx, b, z.limited); err != nil {
+		errs = append(errs, fmt.Errorf("measuring %d Tenants at the limits that ship: %w", z.limited, err))
+	} else {
+		f.limited = &l
+	}
 	for _, n := range z.fleets {
-		r, err := measureFleet(ctx, b, s, n)
+		r, err := measureFleet(ctx, b, n)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("measuring %d Tenants: %w", n, err))
 			continue
 		}
 		f.fleets = append(f.fleets, r)
 	}
-	c, err := measureContention(ctx, b, z.edited, z.editing)
-	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("measuring conflicts with editors: %w", err))...)
+	if c, err := measureContention(ctx, b, z.edited, z.editing); err != nil {
+		errs = append(errs, fmt.Errorf("measuring conflicts with editors: %w", err))
+	} else {
+		f.contention = &c
 	}
-	f.contention = &c
 	return errors.Join(errs...)
 }

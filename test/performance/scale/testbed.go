@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -17,12 +16,13 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
 	"leasehold.dev/test/performance/environment"
 )
 
 const (
-	// workers is the operator's --max-concurrent-reconciles, and how many are at
-	// work wherever this package itself writes much.
+	// workers is the operator's --max-concurrent-reconciles as it ships, and how many Tenants this
+	// package makes at once.
 	workers = 4
 	// patience is how long anything may take that does not grow with the fleet, slowest what each
 	// Tenant may add, and longest how long the audit log may grow.
@@ -52,9 +52,9 @@ var swift = []string{
 // next to nothing to do; without any kube-controller-manager does not start.
 var controllers = []string{"clusterrole-aggregation-controller"}
 
-// policy records who did what at this level, and nothing of Leases, which are renewed
-// also when all is at rest.
-func policy(level auditv1.Level) ([]byte, error) {
+// policy records who did what, and nothing of Leases, which are renewed also when all is at
+// rest. It records no bodies, which would take a part of each request.
+func policy() ([]byte, error) {
 	none := func(r auditv1.PolicyRule) auditv1.PolicyRule {
 		r.Level = auditv1.LevelNone
 		return r
@@ -67,10 +67,7 @@ func policy(level auditv1.Level) ([]byte, error) {
 			none(auditv1.PolicyRule{Users: []string{"system:apiserver", "system:kube-controller-manager"}}),
 			none(auditv1.PolicyRule{NonResourceURLs: []string{"*"}}),
 			none(auditv1.PolicyRule{Resources: []auditv1.GroupResources{{Group: "coordination.k8s.io"}}}),
-			{Level: auditv1.LevelMetadata, Resources: []auditv1.GroupResources{
-				{Group: "", Resources: []string{"secrets", "serviceaccounts/token"}}, {Group: "authentication.k8s.io"},
-			}},
-			{Level: level},
+			{Level: auditv1.LevelMetadata},
 		},
 	})
 	if err != nil {
@@ -87,10 +84,9 @@ type testbed struct {
 	replica *env.Replica
 }
 
-// open starts one. Bodies are recorded only where the writes of the operator matter:
-// that takes a part of each request that no user's API server takes.
-func open(ctx context.Context, b environment.Parameters, level auditv1.Level, args ...string) (*testbed, error) {
-	audit, err := policy(level)
+// open starts one.
+func open(ctx context.Context, b environment.Parameters, args ...string) (*testbed, error) {
+	audit, err := policy()
 	if err != nil {
 		return nil, err
 	}
@@ -109,10 +105,8 @@ func (f *testbed) close(ctx context.Context, err *error) {
 	*err = errors.Join(*err, f.Stop(context.WithoutCancel(ctx)))
 }
 
-// settle returns when nothing has been written to the audit log for a while.
-func (f *testbed) settle(ctx context.Context) error { return f.settleFor(ctx, calm) }
-
-func (f *testbed) settleFor(ctx context.Context, calm time.Duration) error {
+// settle returns when nothing has been written to the audit log for as long as calm.
+func (f *testbed) settle(ctx context.Context, calm time.Duration) error {
 	size, still := int64(-1), f.bench.Clock.Now()
 	err := wait.PollUntilContextTimeout(ctx, glance, longest, true, func(context.Context) (bool, error) {
 		info, err := os.Stat(f.Plane.AuditLog())
@@ -136,33 +130,34 @@ func (f *testbed) bookmark() (record.Bookmark, error) { return record.End(f.Plan
 // cost counts the operator's requests to the API server.
 type cost struct {
 	writes, reads, conflicts int
+	// answering is how long the API server took for the writes that are not events, one added to
+	// the other.
+	answering time.Duration
 	// first is when the API server received the first of the writes, and last when it had stored
 	// the last one that is not an event. Both are zero if there is none.
 	first, last time.Time
-}
-
-// eventsSince is what the audit log has after the bookmark.
-func (f *testbed) eventsSince(from record.Bookmark) ([]auditv1.Event, error) {
-	events, _, err := record.ReadAuditLogFrom(f.Plane.AuditLog(), from)
-	return events, err
 }
 
 // costSince counts the operator's requests that follow the bookmark, but for watches and
 // for what becoming the leader costs: its event, and the webhooks' certificate. Those
 // about the Lease are not recorded.
 func (f *testbed) costSince(from record.Bookmark) (cost, error) {
-	events, err := f.eventsSince(from)
+	events, _, err := record.ReadAuditLogFrom(f.Plane.AuditLog(), from)
 	if err != nil {
 		return cost{}, err
 	}
-	mine := record.Select(events, record.User(environment.User), record.Not(record.InNamespace(environment.Namespace)), record.Not(ofWebhooks))
-	writes := record.Writes(mine, environment.User)
+	mine := record.Select(events, record.User(leasehold.User), record.Not(record.InNamespace(leasehold.Namespace)), record.Not(ofWebhooks))
+	writes := record.Writes(mine, leasehold.User)
 	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
 	for _, e := range writes {
 		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
 			c.first = at
 		}
-		if at := e.StageTimestamp.Time; e.ObjectRef.Resource != "events" && at.After(c.last) {
+		if e.ObjectRef.Resource == "events" {
+			continue
+		}
+		c.answering += e.StageTimestamp.Sub(e.RequestReceivedTimestamp.Time)
+		if at := e.StageTimestamp.Time; at.After(c.last) {
 			c.last = at
 		}
 	}
@@ -172,33 +167,4 @@ func (f *testbed) costSince(from record.Bookmark) (cost, error) {
 
 func ofWebhooks(e auditv1.Event) bool {
 	return e.ObjectRef != nil && e.ObjectRef.APIGroup == admissionregistrationv1.GroupName
-}
-
-// each does something for the numbers from 0 to n-1, by several workers, and stops
-// with the first failure.
-func each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	numbers := make(chan int)
-	group.Go(func() error {
-		defer close(numbers)
-		for i := range n {
-			select {
-			case numbers <- i:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		return nil
-	})
-	for range workers {
-		group.Go(func() error {
-			for i := range numbers {
-				if err := do(ctx, i); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }

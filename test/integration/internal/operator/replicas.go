@@ -10,11 +10,11 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/utils/ptr"
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/leasehold"
 )
 
 // Replicas are the operator's processes, also those that do not run.
@@ -35,15 +35,10 @@ func (s *Suite) Leader(ctx context.Context) *env.Replica {
 	GinkgoHelper()
 	var leader *env.Replica
 	Eventually(func(g Gomega) {
-		var lease coordinationv1.Lease
-		g.Expect(s.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: electionLease}, &lease)).To(Succeed())
-		g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
-		for _, r := range s.Replicas() {
-			if strings.HasPrefix(*lease.Spec.HolderIdentity, r.Name()+"_") && r.Running() {
-				leader = r
-			}
-		}
-		g.Expect(leader).NotTo(BeNil(), "holder %s does not run", *lease.Spec.HolderIdentity)
+		lease, err := leasehold.ElectionLease(ctx, s.Client)
+		g.Expect(err).NotTo(HaveOccurred())
+		leader = leasehold.Holder(lease, s.Replicas())
+		g.Expect(leader).To(And(Not(BeNil()), HaveField("Running()", true)), "holder %q does not run", ptr.Deref(lease.Spec.HolderIdentity, ""))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	return leader
 }

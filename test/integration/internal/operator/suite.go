@@ -18,27 +18,25 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/leasehold"
 )
 
 // Where the operator is, and as whom it acts.
 const (
-	Namespace = "leasehold-system"
-	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
-
-	electionLease = "manager.leasehold.dev"
-	config        = "../../../config" // seen from a suite's folder
+	Namespace = leasehold.Namespace
+	User      = leasehold.User
 )
+
+// config is the folder of the manifests, seen from a suite's folder.
+const config = "../../../config"
 
 // OldestKubernetes labels the specs that depend most on the API server's version.
 // .ci/run has them on the oldest supported one.
@@ -106,9 +104,8 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 	// What is started here outlives this node, and so must its context.
 	lasting := context.WithoutCancel(ctx)
 	var err error
-	s.controlPlane, err = env.Start(lasting, env.Options{
-		CRDs:        []string{filepath.Join(config, "crd", "bases")},
-		AuditGroups: append([]string{v1beta1.GroupVersion.Group}, s.options.AuditGroups...),
+	s.controlPlane, err = leasehold.StartControlPlane(lasting, config, env.Options{
+		AuditGroups: s.options.AuditGroups,
 		EtcdArgs:    s.options.EtcdArgs,
 		Controllers: s.options.Controllers,
 	})
@@ -128,22 +125,15 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 // install puts the operator there as it ships.
 func (s *Suite) install(ctx context.Context) {
 	GinkgoHelper()
+	subject := leasehold.Subject(config, Manager(), slices.Concat([]string{
+		// Short, so that a failover fits into a spec; not so short that a busy machine of two
+		// cores loses the Lease.
+		"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+		"--metrics-secure=false",
+	}, s.options.Args)...)
+	subject.Env = s.options.Env
 	var err error
-	s.installation, err = s.controlPlane.Install(ctx, env.Subject{
-		Manifests: filepath.Join(config, "default"),
-		Binary:    Manager(),
-		Env:       s.options.Env,
-		Args: func(p env.ReplicaPorts) []string {
-			return slices.Concat([]string{
-				// Short, so that a failover fits into a spec; not so short that a
-				// busy machine of two cores loses the Lease.
-				"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
-				fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", p.Probe),
-				fmt.Sprintf("--metrics-bind-address=127.0.0.1:%d", p.Metrics), "--metrics-secure=false",
-				"--webhook-host=127.0.0.1", fmt.Sprintf("--webhook-port=%d", p.Webhook),
-			}, s.options.Args)
-		},
-	})
+	s.installation, err = s.controlPlane.Install(ctx, subject)
 	Expect(err).NotTo(HaveOccurred())
 	for range 2 {
 		_, err := s.installation.Start(ctx)
@@ -161,10 +151,8 @@ func (s *Suite) Join(ctx context.Context, data []byte) client.Client {
 	s.Config, err = clientcmd.BuildConfigFromFlags("", s.shared.Kubeconfig)
 	Expect(err).NotTo(HaveOccurred())
 	s.Config.QPS = -1
-	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1beta1.AddToScheme, apiextensionsv1.AddToScheme} {
-		Expect(add(known)).To(Succeed())
-	}
+	known := leasehold.Scheme()
+	Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
 	s.Client, err = client.New(s.Config, client.Options{Scheme: known})
 	Expect(err).NotTo(HaveOccurred())
 	By("waiting until the webhooks answer")
