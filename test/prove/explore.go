@@ -140,7 +140,7 @@ func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 	var each [][]explore.Sequence
 	longest := 0
 	for i, x := range kinds {
-		each = append(each, explore.Sequences(x.Changes, rand.New(rand.NewPCG(o.seed, uint64(i)))))
+		each = append(each, explore.Sequences(x.Changes, o.seed))
 		longest = max(longest, len(each[i]))
 	}
 	var jobs []explorationJob
