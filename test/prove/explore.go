@@ -140,7 +140,7 @@ func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 	var each [][]explore.Sequence
 	longest := 0
 	for i, x := range kinds {
-		each = append(each, explore.Sequences(x.Changes, rand.New(rand.NewPCG(o.seed, uint64(i)))))
+		each = append(each, explore.Sequences(x.Changes, o.seed))
 		longest = max(longest, len(each[i]))
 	}
 	var jobs []explorationJob
@@ -166,7 +166,7 @@ func (e *exploration) do(ctx context.Context, fleet *run.Fleet, jobs []explorati
 			return nil
 		}
 		j := jobs[i]
-		on := &exploredSystem{explored: j.kind, prover: p, promises: e.promises, random: rand.New(rand.NewPCG(e.options.seed, uint64(i)))}
+		on := &exploredSystem{explored: j.kind, prover: p, promises: e.promises, seed: seedOf(e.options.seed, j.sequence)}
 		found, err := j.kind.Check(ctx, on, j.sequence)
 		if ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -34,13 +34,13 @@ func (s *sweep) firstFaults(references []*run.Reference) []*firstFault {
 	of := map[string]*run.Reference{}
 	for _, ref := range references {
 		of[ref.Scenario.Name] = ref
-		for _, plan := range ref.Plans(rand.New(rand.NewPCG(s.options.seed, 1))) {
+		for _, plan := range ref.Plans(s.options.seed) {
 			if plan.HasRecovery() && s.options.match.MatchString(plan.ID()) {
 				plans = append(plans, plan)
 			}
 		}
 	}
-	scenario.InOrderOf(s.options.seed, plans)
+	slices.SortFunc(plans, scenario.Order(s.options.seed))
 	firsts := make([]*firstFault, len(plans))
 	for i, plan := range plans {
 		firsts[i] = &firstFault{reference: of[plan.Scenario], plan: plan, coverage: report.FirstFault{Plan: plan.ID()}}

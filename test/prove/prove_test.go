@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -47,14 +47,39 @@ func TestSubset_OneOfEachPerturbation(t *testing.T) {
 			jobs = append(jobs, job{nil, &first}, job{nil, &later})
 		}
 	}
-	few := subset(jobs, rand.New(rand.NewPCG(1, 2)))
+	few := subset(jobs, 1)
 	var kinds []string
 	for _, j := range few {
 		kinds = append(kinds, string(j.plan.Perturbation))
 		g.Expect(j.plan.Target.Nth).To(Equal(1), "what is sure to come")
 	}
 	g.Expect(kinds).To(Equal([]string{"P1", "P2", "P3", "P4"}))
-	g.Expect(subset(jobs, rand.New(rand.NewPCG(1, 2)))).To(Equal(few), "the same seed, the same plans")
+	g.Expect(subset(jobs, 1)).To(Equal(few), "the same seed, the same plans")
+}
+
+func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
+	g := NewWithT(t)
+	var jobs []job
+	for _, kind := range []string{"P1", "P2", "P3"} {
+		for _, path := range []string{"/a", "/b", "/c"} {
+			one := plan(t, "s:"+kind+":PATCH:"+path+":1")
+			jobs = append(jobs, job{nil, &one})
+		}
+	}
+	added := plan(t, "s:P2:PATCH:/added:1")
+	chosen := 0
+	for seed := range uint64(40) {
+		before := subset(jobs, seed)
+		for at := range len(jobs) + 1 {
+			after := subset(slices.Insert(slices.Clone(jobs), at, job{nil, &added}), seed)
+			if after[1].plan == &added {
+				chosen++
+				after[1] = before[1]
+			}
+			g.Expect(after).To(Equal(before), "seed %d, added at %d", seed, at)
+		}
+	}
+	g.Expect(chosen).NotTo(BeZero(), "another plan may be chosen")
 }
 
 func TestParse(t *testing.T) {

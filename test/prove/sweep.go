@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -119,7 +118,7 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
 	for _, ref := range references {
-		plans := ref.Plans(rand.New(rand.NewPCG(s.options.seed, 1)))
+		plans := ref.Plans(s.options.seed)
 		if len(plans) == 0 {
 			return nil, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs", ref.Scenario.Name)
 		}
@@ -133,15 +132,15 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {
-		jobs = subset(jobs, rand.New(rand.NewPCG(s.options.seed, 2)))
+		jobs = subset(jobs, s.options.seed)
 	}
 	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// subset is one plan of each perturbation, of any scenario. How often a status is
-// written depends on how fast things go, so only the first request of its kind is
-// sure to come in each run: those that come later are left to the sweep.
-func subset(jobs []job, random *rand.Rand) []job {
+// subset is one plan of each perturbation, of any scenario: the first in the order of the seed.
+// How often a status is written depends on how fast things go, so only the first request of its
+// kind is sure to come in each run: those that come later are left to the sweep.
+func subset(jobs []job, seed uint64) []job {
 	by := map[scenario.Perturbation][]job{}
 	for _, j := range jobs {
 		if strings.HasSuffix(j.plan.Target.Path, "/status") && j.plan.Target.Nth > 1 {
@@ -149,9 +148,10 @@ func subset(jobs []job, random *rand.Rand) []job {
 		}
 		by[j.plan.Perturbation] = append(by[j.plan.Perturbation], j)
 	}
+	order := scenario.Order(seed)
 	var few []job
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
-		few = append(few, by[kind][random.IntN(len(by[kind]))])
+		few = append(few, slices.MinFunc(by[kind], func(a, b job) int { return order(*a.plan, *b.plan) }))
 	}
 	return few
 }

@@ -1,26 +1,44 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 )
 
-// Sequences returns sequences in which each change comes once, in random order: one to three
-// changes each. Of those with one change, half have a crash.
-func Sequences(changes []Change, random *rand.Rand) []Sequence {
-	order := slices.Clone(changes)
-	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+// maxChanges is the number of changes in the longest sequence.
+const maxChanges = 3
+
+// Sequences returns sequences in which each change comes once: one to three changes each. Of those
+// with one change, half have a crash. The seed and the ID of a change fix its place among the
+// others and whether it begins a sequence, so one change more alters only the sequences beside it.
+func Sequences(changes []Change, seed uint64) []Sequence {
+	order := slices.SortedFunc(slices.Values(changes), func(a, b Change) int {
+		return cmp.Or(cmp.Compare(draws(seed, "order", a).Uint64(), draws(seed, "order", b).Uint64()), cmp.Compare(a.ID(), b.ID()))
+	})
 	var all []Sequence
 	for len(order) > 0 {
-		n := min(1+random.IntN(3), len(order))
+		n := 1
+		for n < min(maxChanges, len(order)) && draws(seed, "begins", order[n]).IntN(2) == 0 {
+			n++
+		}
 		// A change that the schema forbids makes no operator write, so a crash cannot happen.
-		all = append(all, Sequence{Changes: order[:n:n], Crash: n == 1 && !order[0].Invalid && random.IntN(2) == 0})
+		crash := n == 1 && !order[0].Invalid && draws(seed, "crash", order[0]).IntN(2) == 0
+		all = append(all, Sequence{Changes: order[:n:n], Crash: crash})
 		order = order[n:]
 	}
 	return all
+}
+
+// draws returns the random numbers of a change for a purpose.
+func draws(seed uint64, purpose string, c Change) *rand.Rand {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(purpose + " " + c.ID())) // a hash never fails
+	return rand.New(rand.NewPCG(seed, hash.Sum64()))
 }
 
 // Coverage is what was tried of what there is.

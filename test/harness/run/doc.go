@@ -9,7 +9,7 @@
 //	prover, err := run.Start(ctx, run.Options{Subject: subject, Random: random})
 //	defer prover.Stop(ctx)
 //	reference, err := prover.Reference(ctx, scenario, 2)
-//	for _, plan := range reference.Plans(random) {
+//	for _, plan := range reference.Plans(seed) {
 //		outcome, err := prover.Run(ctx, reference, plan)
 //		... outcome.Result, outcome.Verdicts ...
 //	}

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"leasehold.dev/test/harness/history"
@@ -37,8 +36,8 @@ type Reference struct {
 }
 
 // Plans derives the plans of the scenario.
-func (r *Reference) Plans(random *rand.Rand) []scenario.Plan {
-	return scenario.Plans(r.Scenario, r.observed, random)
+func (r *Reference) Plans(seed uint64) []scenario.Plan {
+	return scenario.Plans(r.Scenario, r.observed, seed)
 }
 
 // Outcome is the result of one run.

@@ -1,10 +1,6 @@
 package scenario
 
-import (
-	"math/rand/v2"
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // Write is a write of the subject in a clean run.
 type Write struct {
@@ -39,15 +35,14 @@ type Observed struct {
 type derivation struct {
 	scenario Scenario
 	runs     []Observed
-	random   *rand.Rand
+	seed     uint64
 }
 
 func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
 	return Plan{Scenario: d.scenario.Name, Perturbation: p, Variant: variant, Target: t}
 }
 
-// derivations are the rules in the order of their plans. The order fixes which random number each
-// rule draws.
+// derivations are the rules in the order of their plans.
 var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
 	lateWrites,
@@ -62,13 +57,13 @@ var derivations = []func(d *derivation) []Plan{
 }
 
 // Plans derives the plans of a scenario from its clean runs. Only requests that came in all runs
-// are targets, because others may not come again. The random numbers select targets where not all
-// are tried.
-func Plans(s Scenario, runs []Observed, random *rand.Rand) []Plan {
+// are targets, because others may not come again. The seed selects targets and variants where not
+// all are tried, for each plan by its ID: one request more or fewer does not change other plans.
+func Plans(s Scenario, runs []Observed, seed uint64) []Plan {
 	if len(runs) == 0 {
 		return nil
 	}
-	d := &derivation{scenario: s, runs: runs, random: random}
+	d := &derivation{scenario: s, runs: runs, seed: seed}
 	var plans []Plan
 	for _, derive := range derivations {
 		plans = append(plans, derive(d)...)
@@ -79,15 +74,15 @@ func Plans(s Scenario, runs []Observed, random *rand.Rand) []Plan {
 	return plans
 }
 
-// atEachWrite plans crashes, lost answers and refusals at each write. The random numbers select
-// the code of each refusal.
+// atEachWrite plans crashes, lost answers and refusals at each write. The seed selects the code of
+// each refusal.
 func atEachWrite(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range d.writes() {
 		for _, p := range []Perturbation{DieAfterCommit, DieBeforeCommit, LoseAnswer} {
 			plans = append(plans, d.plan(p, "", t))
 		}
-		plans = append(plans, d.plan(Refuse, strconv.Itoa(codes[d.random.IntN(len(codes))]), t))
+		plans = append(plans, d.plan(Refuse, draw(d.seed, d.plan(Refuse, "", t), texts(codes)), t))
 	}
 	return plans
 }

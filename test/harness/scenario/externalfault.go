@@ -2,7 +2,7 @@ package scenario
 
 import (
 	"net/http"
-	"strconv"
+	"slices"
 )
 
 // ExternalFails disturbs a call to the external system.
@@ -42,21 +42,16 @@ type Call struct {
 // externalFaults plans all variants at each call that changed something, and one random variant at
 // a few reads.
 func externalFaults(d *derivation) []Plan {
-	ways := func() []string {
-		code := externalCodes[d.random.IntN(len(externalCodes))]
-		return []string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow, strconv.Itoa(code)}
-	}
 	var plans []Plan
-	for _, t := range d.calls(func(c Call) bool { return c.Changed }) {
-		for _, variant := range ways() {
-			plans = append(plans, d.plan(ExternalFails, variant, t))
+	for _, p := range d.at(ExternalFails, "", d.calls(func(c Call) bool { return c.Changed })) {
+		for _, variant := range []string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow, draw(d.seed, p, texts(externalCodes))} {
+			plans = append(plans, d.plan(ExternalFails, variant, p.Target))
 		}
 	}
-	looks := d.calls(func(c Call) bool { return !c.Changed && c.Answered })
-	d.random.Shuffle(len(looks), func(i, j int) { looks[i], looks[j] = looks[j], looks[i] })
-	for _, t := range looks[:min(readsTried, len(looks))] {
-		all := ways()
-		plans = append(plans, d.plan(ExternalFails, all[d.random.IntN(len(all))], t))
+	reads := d.at(ExternalFails, "", d.calls(func(c Call) bool { return !c.Changed && c.Answered }))
+	slices.SortFunc(reads, Order(d.seed))
+	for _, p := range reads[:min(readsTried, len(reads))] {
+		plans = append(plans, d.plan(ExternalFails, draw(d.seed, p, variants[ExternalFails]), p.Target))
 	}
 	return plans
 }

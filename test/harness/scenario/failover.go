@@ -17,26 +17,28 @@ const (
 )
 
 // failover plans faults of a standby's view of the Lease and its holder. Each happens once, at a
-// random write or step.
+// write or step that the seed selects.
 func failover(d *derivation) []Plan {
 	var plans []Plan
 	if writes := d.writes(); len(writes) > 0 {
 		for _, variant := range variants[FalseEvidence] {
-			plans = append(plans, d.plan(FalseEvidence, variant, d.one(writes)))
+			plans = append(plans, d.one(d.at(FalseEvidence, variant, writes)))
 		}
-		plans = append(plans, d.plan(Pause, VariantReconnect, d.one(writes)))
+		plans = append(plans, d.one(d.at(Pause, VariantReconnect, writes)))
 	}
-	actions := 0
+	var watches, starts []Target // of the Lease, one for each step that acts
 	for _, step := range d.scenario.Steps {
 		if step.Acts() {
-			actions++
+			nth := len(watches) + 1
+			watches = append(watches, Target{Method: watchMethod, Path: d.runs[0].Leases, Nth: nth})
+			starts = append(starts, Target{Method: startMethod, Path: d.runs[0].Leases, Nth: nth})
 		}
 	}
-	if path := d.runs[0].Leases; path != "" && actions > 0 {
+	if d.runs[0].Leases != "" && len(watches) > 0 {
 		for _, p := range []Perturbation{LateEvents, MissedEvents, LostEvents} {
-			plans = append(plans, d.plan(p, "", Target{Method: watchMethod, Path: path, Nth: 1 + d.random.IntN(actions)}))
+			plans = append(plans, d.one(d.at(p, "", watches)))
 		}
-		plans = append(plans, d.plan(StaleStart, "", Target{Method: startMethod, Path: path, Nth: 1 + d.random.IntN(actions)}))
+		plans = append(plans, d.one(d.at(StaleStart, "", starts)))
 	}
 	return plans
 }

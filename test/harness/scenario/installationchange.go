@@ -30,8 +30,8 @@ type Change struct {
 	Scenarios []string
 }
 
-// installationChanges plans each change of the scenario before a random step. A change of a flag
-// prefers a step after an expected access: restarted replicas must not revoke it.
+// installationChanges plans each change of the scenario before a step that the seed selects. A
+// change of a flag prefers a step after an expected access: restarted replicas must not revoke it.
 func installationChanges(d *derivation) []Plan {
 	after, claimed := d.actions()
 	if len(after) == 0 {
@@ -46,8 +46,11 @@ func installationChanges(d *derivation) []Plan {
 		if change.Kind == FlagChange && len(claimed) > 0 {
 			steps = claimed
 		}
-		nth := steps[d.random.IntN(len(steps))]
-		plans = append(plans, d.plan(InstallationChange, change.Kind, Target{Method: ChangeTarget, Path: change.Name, Nth: nth}))
+		var possible []Plan
+		for _, nth := range steps {
+			possible = append(possible, d.plan(InstallationChange, change.Kind, Target{Method: ChangeTarget, Path: change.Name, Nth: nth}))
+		}
+		plans = append(plans, d.one(possible))
 	}
 	return plans
 }

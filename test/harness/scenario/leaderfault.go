@@ -1,7 +1,5 @@
 package scenario
 
-import "slices"
-
 const (
 	// DeliverLate holds a write of the leader until another replica leads.
 	DeliverLate Perturbation = "P10"
@@ -37,36 +35,29 @@ const Beside = "BESIDE"
 
 // lateWrites plans the late arrival of each write, because any may do harm.
 func lateWrites(d *derivation) []Plan {
-	var plans []Plan
-	for _, t := range d.writes() {
-		plans = append(plans, d.plan(DeliverLate, "", t))
-	}
-	return plans
+	return d.at(DeliverLate, "", d.writes())
 }
 
 // leaderFaults plans faults of whole processes. If the leader's work matters, they happen at the
-// first write, at the last, and at a random one between. The others happen at one random write.
+// first write, at the last, and at one between. The others happen at one write. The seed selects it.
 func leaderFaults(d *derivation) []Plan {
 	writes := d.writes()
 	if len(writes) == 0 {
 		return nil
 	}
 	var plans []Plan
-	add := func(p Perturbation, variant string, targets ...Target) {
-		for _, t := range targets {
-			plans = append(plans, d.plan(p, variant, t))
-		}
-	}
-	add(Pause, "", d.few(writes)...)
-	add(CutLease, "", d.few(writes)...)
-	add(CutLease, VariantRest, d.one(writes))
+	few := func(p Perturbation, variant string) { plans = append(plans, d.few(d.at(p, variant, writes))...) }
+	one := func(p Perturbation, variant string) { plans = append(plans, d.one(d.at(p, variant, writes))) }
+	few(Pause, "")
+	few(CutLease, "")
+	one(CutLease, VariantRest)
 	for _, variant := range variants[Partition] {
-		add(Partition, variant, d.one(writes))
+		one(Partition, variant)
 	}
-	add(Terminate, "", d.few(writes)...)
-	add(Terminate, VariantSlow, d.few(writes)...)
-	add(Terminate, VariantStandby, d.one(writes))
-	add(Terminate, VariantStart, d.one(writes))
+	few(Terminate, "")
+	few(Terminate, VariantSlow)
+	one(Terminate, VariantStandby)
+	one(Terminate, VariantStart)
 	return plans
 }
 
@@ -76,22 +67,9 @@ func splitBrains(d *derivation) []Plan {
 	if len(writes) == 0 {
 		return nil
 	}
-	plans := []Plan{d.plan(SplitBrain, VariantUpgrade, d.one(writes))}
+	plans := []Plan{d.one(d.at(SplitBrain, VariantUpgrade, writes))}
 	if d.runs[0].Unelected {
 		plans = append(plans, d.plan(SplitBrain, VariantUnelected, Target{Method: Beside, Path: "all", Nth: 1}))
 	}
 	return plans
-}
-
-// one returns a random target.
-func (d *derivation) one(all []Target) Target { return all[d.random.IntN(len(all))] }
-
-// few returns the first target, the last, and a random one between, each once.
-func (d *derivation) few(all []Target) []Target {
-	last := len(all) - 1
-	few := []Target{all[0]}
-	if last > 1 {
-		few = append(few, d.one(all[1:last]))
-	}
-	return slices.Compact(append(few, all[last]))
 }

@@ -1,7 +1,6 @@
 package scenario_test
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"testing"
 
@@ -18,7 +17,7 @@ func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 		run.Writes = append(run.Writes, scenario.Write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
 	}
 	of := map[string][]int{}
-	for _, p := range scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{run}, rand.New(rand.NewPCG(seed, 2))) {
+	for _, p := range scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{run}, seed) {
 		kind := string(p.Perturbation)
 		if p.Variant != "" {
 			kind += "-" + p.Variant

@@ -1,12 +1,8 @@
 package scenario
 
 import (
-	"cmp"
-	"hash/fnv"
-	"math/rand/v2"
 	"regexp"
 	"slices"
-	"strconv"
 )
 
 // Second is a fault at a write of the recovery from the first fault of a plan. The zero value is
@@ -64,26 +60,11 @@ func (p Plan) Pairs(s Scenario, recovery []Write, seed uint64) []Plan {
 			pair := p
 			pair.Second = Second{Perturbation: kind, Target: t}
 			if kind == Refuse {
-				pair.Second.Variant = strconv.Itoa(codes[draw(seed, pair.ID())%uint64(len(codes))])
+				pair.Second.Variant = draw(seed, pair, texts(codes))
 			}
 			plans = append(plans, pair)
 		}
 	}
-	InOrderOf(seed, plans)
+	slices.SortFunc(plans, Order(seed))
 	return plans
-}
-
-// InOrderOf sorts plans into an order that the seed fixes. The order of two plans does not depend
-// on the others, so it is the same though a run leads to some plans more or fewer.
-func InOrderOf(seed uint64, plans []Plan) {
-	slices.SortStableFunc(plans, func(a, b Plan) int {
-		return cmp.Or(cmp.Compare(draw(seed, a.ID()), draw(seed, b.ID())), cmp.Compare(a.ID(), b.ID()))
-	})
-}
-
-// draw returns the random number of a plan.
-func draw(seed uint64, id string) uint64 {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(id)) // a hash never fails
-	return rand.New(rand.NewPCG(seed, hash.Sum64())).Uint64()
 }

@@ -1,7 +1,6 @@
 package scenario_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +85,7 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 	rules := map[string]bool{}
 	for seed := range uint64(50) {
 		var ids []string
-		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, rand.New(rand.NewPCG(seed, 2))) {
+		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, seed) {
 			back, err := scenario.ParsePlan(p.ID())
 			if err != nil || back != p {
 				t.Fatalf("%s is read again as %+v: %v", p.ID(), back, err)

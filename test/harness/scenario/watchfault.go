@@ -54,8 +54,8 @@ func (s Step) Acts() bool {
 }
 
 // watchFaults plans late and missed events at each step and collection with events in all runs.
-// For each collection it also plans, at a random step, lost events, a refused start in a random
-// variant and, if there was an earlier state, a start with that state.
+// For each collection it also plans lost events, a refused start in one of its variants and, if
+// there was an earlier state, a start with that state, each at a step that the seed selects.
 func watchFaults(d *derivation) []Plan {
 	var plans []Plan
 	told := d.eventsOfAllRuns()
@@ -68,15 +68,23 @@ func watchFaults(d *derivation) []Plan {
 		}
 	}
 	for _, path := range collections {
-		of := slices.DeleteFunc(slices.Clone(told), func(n WatchEvent) bool { return n.Path != path })
-		lost, start := of[d.random.IntN(len(of))], of[d.random.IntN(len(of))]
-		races := variants[StartRace]
-		plans = append(plans,
-			d.plan(LostEvents, "", Target{Method: watchMethod, Path: path, Nth: lost.Action}),
-			d.plan(StartRace, races[d.random.IntN(len(races))], Target{Method: startMethod, Path: path, Nth: start.Action}))
-		if later := slices.DeleteFunc(of, func(n WatchEvent) bool { return n.Action < 2 }); len(later) > 0 {
-			stale := later[d.random.IntN(len(later))]
-			plans = append(plans, d.plan(StaleStart, "", Target{Method: startMethod, Path: path, Nth: stale.Action}))
+		var lost, races, stale []Plan
+		for _, n := range told {
+			if n.Path != path {
+				continue
+			}
+			start := Target{Method: startMethod, Path: path, Nth: n.Action}
+			lost = append(lost, d.plan(LostEvents, "", Target{Method: watchMethod, Path: path, Nth: n.Action}))
+			for _, variant := range variants[StartRace] {
+				races = append(races, d.plan(StartRace, variant, start))
+			}
+			if n.Action > 1 {
+				stale = append(stale, d.plan(StaleStart, "", start))
+			}
+		}
+		plans = append(plans, d.one(lost), d.one(races))
+		if len(stale) > 0 {
+			plans = append(plans, d.one(stale))
 		}
 	}
 	return plans

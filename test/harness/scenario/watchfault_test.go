@@ -1,7 +1,6 @@
 package scenario_test
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 		{WatchEvents: []scenario.WatchEvent{{Path: parts, Action: 1}, {Path: teams, Action: 1}, {Path: teams, Action: 2}}},
 	}
 	derive := func(seed uint64) []scenario.Plan {
-		return scenario.Plans(scenario.Scenario{Name: "s"}, runs, rand.New(rand.NewPCG(seed, 2)))
+		return scenario.Plans(scenario.Scenario{Name: "s"}, runs, seed)
 	}
 	chosen := map[string]bool{} // by the random numbers
 	for seed := range uint64(50) {

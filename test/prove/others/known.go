@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"regexp"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -23,10 +23,11 @@ type known struct {
 
 // knownFinding is a finding whose cause has been looked for in the operator's code.
 type knownFinding struct {
-	// Invariants are those that it may break, and Objects path.Match patterns of what it may be
-	// about. A finding that has no others is this one.
-	Invariants []string `json:"invariants"`
-	Objects    []string `json:"objects"`
+	// Violations are those that it may have: the invariant, ": ", and the signature. The wildcard
+	// stands for any text.
+	Violations []string `json:"violations"`
+	// Objects are what it may be about, as the prover's report names them.
+	Objects []string `json:"objects,omitempty"`
 	// Plan shows it; "" means that clean runs do.
 	Plan    string  `json:"plan,omitempty"`
 	Verdict verdict `json:"verdict"`
@@ -43,6 +44,9 @@ const (
 	byDesign verdict = "by design"
 	unknown  verdict = "unknown"
 )
+
+// wildcard is in a known violation what differs between runs, or between violations of one cause.
+const wildcard = "..."
 
 var fileAndLine = regexp.MustCompile(`^[^:]+:[1-9][0-9]*$`)
 
@@ -65,17 +69,16 @@ func readKnown(file string) (k known, err error) {
 
 func (f knownFinding) validate() error {
 	var errs []error
-	if len(f.Invariants) == 0 || len(f.Objects) == 0 {
-		errs = append(errs, errors.New("invariants and objects must not be empty"))
+	if len(f.Violations) == 0 {
+		errs = append(errs, errors.New("it has no violations"))
 	}
-	for _, id := range f.Invariants {
+	for _, known := range f.Violations {
+		id, signature, _ := strings.Cut(known, ": ")
 		if !slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == id }) {
-			errs = append(errs, fmt.Errorf("there is no invariant %q", id))
+			errs = append(errs, fmt.Errorf("the violation %q begins with no invariant and a colon", known))
 		}
-	}
-	for _, pattern := range f.Objects {
-		if _, err := path.Match(pattern, ""); err != nil {
-			errs = append(errs, fmt.Errorf("the object %q is no pattern: %w", pattern, err))
+		if strings.TrimSpace(strings.ReplaceAll(signature, wildcard, "")) == "" {
+			errs = append(errs, fmt.Errorf("the violation %q has no signature", known))
 		}
 	}
 	if !slices.Contains([]verdict{trueBug, byDesign, unknown}, f.Verdict) {
@@ -90,18 +93,28 @@ func (f knownFinding) validate() error {
 	return errors.Join(errs...)
 }
 
-// is reports whether a finding of the prover is this one.
-func (f knownFinding) is(found report.Finding) bool {
-	for _, id := range found.Invariants {
-		if !slices.Contains(f.Invariants, id) {
-			return false
-		}
+// explains reports whether a violation is one of this finding.
+func (f knownFinding) explains(v invariant.FoundViolation) bool {
+	return slices.ContainsFunc(f.Violations, func(known string) bool { return matches(known, violationOf(v)) })
+}
+
+// violationOf returns a violation as known.yaml has it.
+func violationOf(v invariant.FoundViolation) string { return v.Invariant + ": " + v.Signature }
+
+// matches reports whether text is the pattern, with any text for each wildcard.
+func matches(pattern, text string) bool {
+	parts := strings.Split(pattern, wildcard)
+	last := len(parts) - 1
+	if last == 0 {
+		return text == pattern
 	}
-	for _, object := range found.Objects {
-		if !slices.ContainsFunc(f.Objects, func(pattern string) bool {
-			ok, err := path.Match(pattern, object)
-			return err == nil && ok
-		}) {
+	text, found := strings.CutPrefix(text, parts[0])
+	if !found || !strings.HasSuffix(text, parts[last]) {
+		return false
+	}
+	text = strings.TrimSuffix(text, parts[last])
+	for _, part := range parts[1:last] {
+		if _, text, found = strings.Cut(text, part); !found {
 			return false
 		}
 	}
@@ -110,19 +123,35 @@ func (f knownFinding) is(found report.Finding) bool {
 
 // difference is what a run found beside the known findings, and which of them it did not find.
 type difference struct {
+	// unknown findings have only those violations that no known finding explains, or all if an
+	// object is in none of the known findings that explain them.
 	unknown  []report.Finding
 	vanished []knownFinding
 }
 
+// compare explains each violation by the first known finding that has it. What one finding of the
+// prover has may be several known ones, since their violations may share an object in some runs.
 func compare(k known, found []report.Finding) (d difference) {
 	seen := make([]bool, len(k.Findings))
 	for _, f := range found {
-		at := slices.IndexFunc(k.Findings, func(known knownFinding) bool { return known.is(f) })
-		if at < 0 {
+		var objects []string
+		unexplained := slices.DeleteFunc(slices.Clone(f.Violations), func(v invariant.FoundViolation) bool {
+			at := slices.IndexFunc(k.Findings, func(known knownFinding) bool { return known.explains(v) })
+			if at < 0 {
+				return false
+			}
+			seen[at] = true
+			objects = append(objects, k.Findings[at].Objects...)
+			return true
+		})
+		strange := slices.ContainsFunc(f.Objects, func(object string) bool { return !slices.Contains(objects, object) })
+		switch {
+		case len(unexplained) > 0:
+			f.Violations = unexplained
 			d.unknown = append(d.unknown, f)
-			continue
+		case strange || len(f.Violations) == 0:
+			d.unknown = append(d.unknown, f)
 		}
-		seen[at] = true
 	}
 	for i, f := range k.Findings {
 		if !seen[i] {

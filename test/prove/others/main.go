@@ -163,12 +163,12 @@ func (d difference) write(w io.Writer, known string) {
 	for _, f := range d.unknown {
 		fmt.Fprintf(w, "new finding: %s\n", f.Finding)
 		for _, v := range f.Violations {
-			fmt.Fprintf(w, "    %s: %s\n", v.Invariant, v.Message)
+			fmt.Fprintf(w, "    %s: %s\n    in known.yaml: %q\n", v.Invariant, v.Message, violationOf(v))
 		}
 		fmt.Fprintf(w, "    again: %s\n    read its timeline, find the cause in the operator's code, and add it to %s\n", f.Runs[0].Replay, known)
 	}
 	for _, k := range d.vanished {
-		fmt.Fprintf(w, "vanished finding: %v of %q (%s)\n    plan %s: if that holds now, find out why, and remove it from %s\n",
-			k.Invariants, k.Objects, k.Reason, cmp.Or(k.Plan, "of a clean run"), known)
+		fmt.Fprintf(w, "vanished finding: %q of %q (%s)\n    plan %s: if that holds now, find out why, and remove it from %s\n",
+			k.Violations, k.Objects, k.Reason, cmp.Or(k.Plan, "of a clean run"), known)
 	}
 }

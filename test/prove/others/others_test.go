@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,20 +12,26 @@ import (
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/internal/program"
 )
 
 const (
+	causes = `
+  - 'O1: at "..." jobs.batch default/{backup}-* ## is not there'
+  - 'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'`
 	knownBug = `
 findings:
-- invariants: [O1, O2]
+- violations:` + causes + `
   objects: ["jobs.batch default/{backup}-*", "backups.example.com default/{backup}"]
   plan: life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1
   verdict: true bug
   source: internal/job.go:41
   reason: the job is created twice
 `
-	jobs = "jobs.batch default/{backup}-*"
+	jobs     = "jobs.batch default/{backup}-*"
+	missing  = `at "made" jobs.batch default/{backup}-* ## is not there`
+	madeMore = "jobs.batch default/{backup}-* was made # times, in clean runs # times"
 )
 
 func TestReadKnown(t *testing.T) {
@@ -32,9 +39,11 @@ func TestReadKnown(t *testing.T) {
 		"valid":                        {"", "", ""},
 		"no source, by design":         {"true bug\n  source: internal/job.go:41", "by design", ""},
 		"unknown field":                {"reason:", "because:", `unknown field "because"`},
-		"unknown invariant":            {"[O1, O2]", "[O1, O99]", `finding 1: there is no invariant "O99"`},
-		"no invariant":                 {"[O1, O2]", "[]", "invariants and objects must not be empty"},
-		"no pattern":                   {"{backup}-*", "{backup}-[", "is no pattern"},
+		"unknown invariant":            {"O2:", "O99:", "finding 1: the violation \"O99: jobs.batch"},
+		"no invariant":                 {"O2: jobs", "jobs", "begins with no invariant and a colon"},
+		"no signature":                 {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'", "'O2'", `the violation "O2" has no signature`},
+		"any signature":                {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'", "'O2: ... ...'", "has no signature"},
+		"no violation":                 {causes, " []", "it has no violations"},
 		"unknown verdict":              {"true bug", "bug", `the verdict "bug" is not "true bug", "by design" or "unknown"`},
 		"true bug without a source":    {"source: internal/job.go:41", "", `the source "" is not file:line`},
 		"source without a line":        {"job.go:41", "job.go", `the source "internal/job.go" is not file:line`},
@@ -55,22 +64,50 @@ func TestReadKnown(t *testing.T) {
 	}
 }
 
+func TestLoad_OperatorsOfTheRepository(t *testing.T) {
+	g := NewWithT(t)
+	all, err := load(".")
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, op := range all {
+		for _, f := range op.known.Findings {
+			if f.Plan != "" {
+				_, err := scenario.ParsePlan(f.Plan)
+				g.Expect(err).NotTo(HaveOccurred(), op.name)
+			}
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
-	finding := func(objects []string, invariants ...string) report.Finding {
-		return report.Finding{Finding: invariant.Finding{Invariants: invariants, Objects: objects}}
+	const backup = "backups.example.com default/{backup}"
+	violation := func(id, signature string) invariant.FoundViolation {
+		return invariant.FoundViolation{Invariant: id, Signature: signature}
+	}
+	lost, twice := violation("O1", missing), violation("O2", madeMore)
+	other := violation("O2", "jobs.batch default/{backup}-* was deleted # times, in clean runs # times")
+	finding := func(objects []string, violations ...invariant.FoundViolation) report.Finding {
+		return report.Finding{Finding: invariant.Finding{Objects: objects, Violations: violations}}
 	}
 	for name, tc := range map[string]struct {
 		found         []report.Finding
 		new, vanished int
 	}{
-		"none":                         {nil, 0, 1},
-		"the known one":                {[]report.Finding{finding([]string{jobs}, "O1", "O2")}, 0, 0},
-		"by one of its invariants":     {[]report.Finding{finding([]string{jobs, "backups.example.com default/{backup}"}, "O2")}, 0, 0},
-		"in two parts":                 {[]report.Finding{finding([]string{jobs}, "O1"), finding([]string{jobs}, "O2")}, 0, 0},
-		"another invariant too":        {[]report.Finding{finding([]string{jobs}, "O1", "O8")}, 1, 1},
-		"another object too":           {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, "O1")}, 1, 1},
-		"the known one and another":    {[]report.Finding{finding([]string{jobs}, "O1"), finding([]string{jobs}, "O5")}, 1, 0},
-		"an object of a longer prefix": {[]report.Finding{finding([]string{"x" + jobs}, "O1")}, 1, 1},
+		"none":                            {nil, 0, 1},
+		"the known one":                   {[]report.Finding{finding([]string{jobs}, lost, twice)}, 0, 0},
+		"by one of its violations":        {[]report.Finding{finding([]string{jobs, backup}, twice)}, 0, 0},
+		"at another checkpoint":           {[]report.Finding{finding([]string{jobs}, violation("O1", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
+		"in two parts":                    {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)}, 0, 0},
+		"no object":                       {[]report.Finding{finding(nil, twice)}, 0, 0},
+		"another cause, no object":        {[]report.Finding{finding(nil, other)}, 1, 1},
+		"another cause, the same object":  {[]report.Finding{finding([]string{jobs}, other)}, 1, 1},
+		"another cause too":               {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
+		"the cause of another invariant":  {[]report.Finding{finding([]string{jobs}, violation("O8", madeMore))}, 1, 1},
+		"about another object":            {[]report.Finding{finding([]string{backup}, violation("O2", "backups.example.com default/{backup} was made # times, in clean runs # times"))}, 1, 1},
+		"another object too":              {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
+		"the known one and another":       {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)}, 1, 0},
+		"a text that has the known one":   {[]report.Finding{finding([]string{jobs}, violation("O2", "x"+madeMore), violation("O2", madeMore+"x"))}, 1, 1},
+		"a name that the pattern matches": {[]report.Finding{finding([]string{"jobs.batch default/{backup}-x"}, lost)}, 1, 0},
+		"nothing but an object":           {[]report.Finding{finding([]string{jobs})}, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -82,6 +119,49 @@ func TestCompare(t *testing.T) {
 			g.Expect(d.unknown).To(HaveLen(tc.new))
 			g.Expect(d.vanished).To(HaveLen(tc.vanished))
 		})
+	}
+}
+
+func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
+	g := NewWithT(t)
+	k := known{Findings: []knownFinding{
+		{Violations: []string{"O5: a was written"}, Objects: []string{"a"}},
+		{Violations: []string{"O18: call for ..."}},
+		{Violations: []string{"O10: b went back"}, Objects: []string{"b"}},
+	}}
+	found := report.Finding{Finding: invariant.Finding{Objects: []string{"a"}, Violations: []invariant.FoundViolation{
+		{Invariant: "O5", Signature: "a was written"}, {Invariant: "O18", Signature: "call for a"},
+	}}}
+	d := compare(k, []report.Finding{found})
+	g.Expect(d.unknown).To(BeEmpty())
+	g.Expect(d.vanished).To(Equal(k.Findings[2:]))
+	unlisted := found
+	unlisted.Violations = append(slices.Clone(found.Violations), invariant.FoundViolation{Invariant: "O18", Signature: "call against a"})
+	d = compare(k, []report.Finding{unlisted})
+	g.Expect(d.unknown).To(HaveLen(1))
+	g.Expect(d.unknown[0].Violations).To(Equal(unlisted.Violations[2:]), "what is known already is not reported")
+}
+
+func TestMatches(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"a", "a", true},
+		{"a", "ab", false},
+		{"a...", "abc", true},
+		{"...c", "abc", true},
+		{"a...c", "ac", true},
+		{"a...b...c", "a1b2c", true},
+		{"a...b...c", "a1c2b", false},
+		{"ab...bc", "abc", false}, // both ends need a text of their own
+		{"a...b...b", "ab", false},
+		{"{x}-*[1].# ...", "{x}-*[1].# is there", true}, // nothing else is a pattern
+		{"*", "a", false},
+	} {
+		if got := matches(tc.pattern, tc.text); got != tc.want {
+			t.Errorf("matches(%q, %q) = %t", tc.pattern, tc.text, got)
+		}
 	}
 }
 
@@ -126,7 +206,7 @@ exit %[3]d
 }
 
 func TestOthers(t *testing.T) {
-	const found = `[{"invariants": ["O1"], "objects": ["` + jobs + `"], "runs": [{"replay": "make prove PLAN=known"}]}`
+	const found = `[{"invariants": ["O2"], "objects": ["` + jobs + `"], "violations": [{"invariant": "O2", "signature": "` + madeMore + `"}], "runs": [{"replay": "make prove PLAN=known"}]}`
 	for name, tc := range map[string]struct {
 		findings string
 		exit     int
@@ -136,10 +216,10 @@ func TestOthers(t *testing.T) {
 		"known": {found + "]", 1, 0, []string{
 			"-seed 1 -smoke", "example.com/archiver v1.2.3, 3 plans: 2 held, 1 broken, 0 inconclusive, 0 void; 1 findings, 0 new, 0 vanished",
 		}},
-		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs + `"], "violations": [{"invariant": "O9", "message": "it was lost"}],
-			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: O9", "O9: it was lost", "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
+		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs + `"], "violations": [{"invariant": "O9", "message": "a was lost", "signature": "it was lost"}],
+			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: O9", "O9: a was lost", `in known.yaml: "O9: it was lost"`, "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
 		"vanished": {"[]", 0, 1, []string{
-			"vanished finding: [O1 O2]", "the job is created twice", "plan life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
+			`vanished finding: ["O1: at`, "the job is created twice", "plan life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
 		}},
 		"undone": {found + "]", 2, 2, []string{"proving archiver: running the prover: exit status 2"}},
 	} {
