@@ -222,8 +222,14 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 	s, prover, err := h.start(ctx, m, dir)
 	if err == nil {
 		for _, id := range m.Plans {
-			h.note(h.attempt(ctx, s, prover, m, id, began))
-			began = h.clock.Now()
+			for range h.options.count {
+				h.note(h.attempt(ctx, s, prover, m, id, began))
+				began = h.clock.Now()
+				// The run that is kept is the last.
+				if h.rows[len(h.rows)-1].Result != killed {
+					break
+				}
+			}
 		}
 		if err := prover.Stop(ctx); err != nil {
 			// It has been judged by now, and may be made not to stop.

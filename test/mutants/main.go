@@ -40,6 +40,7 @@ type options struct {
 	baseline  bool
 	keep      bool
 	seed      uint64
+	count     int
 }
 
 func parse(args []string, output io.Writer) (o options, err error) {
@@ -50,8 +51,12 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	match := flags.String("run", "", "Try only mutants whose name has this regular expression in it.")
 	flags.BoolVar(&o.baseline, "baseline", true, "Run each plan on the operator as it is first: it has to hold there.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the copies of the source that were changed.")
+	flags.IntVar(&o.count, "count", 1, "Run each plan of a mutant so often, with other random numbers, or until the mutant survives.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
+	}
+	if o.count < 1 {
+		return o, fmt.Errorf("reading -count: %d runs prove nothing: it has to be at least 1", o.count)
 	}
 	if o.match, err = regexp.Compile(*match); err != nil {
 		return o, fmt.Errorf("reading -run: %w", err)

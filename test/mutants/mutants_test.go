@@ -216,4 +216,6 @@ func TestParse(t *testing.T) {
 	g.Expect(chosen([]mutant{{name: "hot-loop"}, {name: "cold"}}, o.match)).To(HaveLen(1))
 	_, err = parse([]string{"-run=("}, io.Discard)
 	g.Expect(err).To(MatchError(ContainSubstring("reading -run")))
+	_, err = parse([]string{"-count=0"}, io.Discard)
+	g.Expect(err).To(MatchError(ContainSubstring("reading -count")))
 }
