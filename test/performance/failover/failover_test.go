@@ -29,10 +29,7 @@ func TestMeasure(t *testing.T) {
 			g.Expect(section.Figures).NotTo(BeEmpty())
 			for _, f := range section.Figures {
 				t.Logf("%-28s %v %s %s", f.ID, f.Runs, f.Unit, f.Verdict())
-				// The peer does not give the Lease back.
-				if f.ID != "F2.leave.peer" && f.ID != "F2.release.peer" {
-					g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
-				}
+				g.Expect(f.Runs).NotTo(BeEmpty(), f.ID)
 				if (strings.HasPrefix(f.ID, "F3.") || f.ID == "F8.calls") && f.Goal != nil {
 					g.Expect(f.Verdict()).To(Equal(figures.Met), f.ID)
 				}

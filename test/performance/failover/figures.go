@@ -28,7 +28,7 @@ func (m *measurement) section() figures.Section {
 // figures are those of one subject, in the order of their IDs' first part.
 func (g *group) figures(with setting) []figures.Figure {
 	all := []figures.Figure{g.killed(), g.expired(pause, with), g.expired(cut, with)}
-	all = append(append(all, g.stopped()...), g.parts()...)
+	all = append(all, g.stopped()...)
 	for _, w := range ways {
 		all = append(all, g.zombies(w))
 	}
@@ -87,27 +87,21 @@ func (g *group) expired(w way, with setting) figures.Figure {
 		"there is no evidence, so the Lease has to expire; the last renewal is up to a retry period before the loss")
 }
 
-// stopped are two figures, as there are goals for the median and for each trial.
+// stopped are two figures, as there are goals for the median and for each trial, and the parts of
+// that time. The peer does not give the Lease back, so it has no such parts.
 func (g *group) stopped() []figures.Figure {
 	const title = "from the last write of a leader that is asked to stop to the next one's first"
 	runs := g.between(stop, last, first)
-	return []figures.Figure{
-		g.figure("F2.stop", title, "ms", runs, figures.AtMost(250), ""),
-		g.figure("F2.median", title, "ms", runs, figures.MedianAtMost(50), "the same trials"),
-	}
-}
-
-// parts are the times that a graceful handover consists of, and the last of a takeover.
-func (g *group) parts() []figures.Figure {
-	release := g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms", g.between(stop, released, acquired), nil, "")
+	all := []figures.Figure{g.figure("F2.stop", title, "ms", runs, figures.AtMost(250), "")}
 	if g.subject.suffix != "" {
-		release.Note = peerNote + ", which does not give the Lease back"
+		return all
 	}
-	return []figures.Figure{
+	return append(all,
+		g.figure("F2.median", title, "ms", runs, figures.MedianAtMost(50), "the same trials"),
 		g.figure("F2.leave", "of that, from the last write to the return of the Lease", "ms", g.between(stop, last, released), nil, ""),
-		release,
+		g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms", g.between(stop, released, acquired), nil, ""),
 		g.figure("F2.begin", "of that, from the election of the next leader to its first write", "ms", g.between(stop, acquired, first), nil, ""),
-	}
+	)
 }
 
 func (g *group) zombies(w way) figures.Figure {
