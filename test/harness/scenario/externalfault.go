@@ -39,8 +39,8 @@ type Call struct {
 	Answered bool
 }
 
-// externalFaults plans all variants at each call that changed something, and one random variant at
-// a few reads.
+// externalFaults plans at each call that changed something each way to disturb it, with one code,
+// and at a few reads one variant.
 func externalFaults(d *derivation) []Plan {
 	var plans []Plan
 	for _, p := range d.at(ExternalFails, "", d.calls(func(c Call) bool { return c.Changed })) {
