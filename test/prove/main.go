@@ -161,7 +161,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	}
 	sw := newSweep(o, s.Promises, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
-	// Who breaks it off wants to know what was found until then.
+	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish())
 }
 

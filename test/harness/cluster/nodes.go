@@ -75,8 +75,8 @@ func NodeReady(n *corev1.Node) bool {
 	})
 }
 
-// PauseNode freezes a node with all that runs on it, as a machine that hangs: its
-// connections stay open, and nobody answers.
+// PauseNode freezes a node with all its processes, like a machine that hangs: its connections stay
+// open, and no process answers.
 func (c *Cluster) PauseNode(ctx context.Context, node string) error {
 	if _, err := run(ctx, "docker", "pause", node); err != nil {
 		return fmt.Errorf("pausing node %s: %w", node, err)

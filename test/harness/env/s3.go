@@ -48,9 +48,8 @@ type S3Options struct {
 	Port int
 }
 
-// S3Server is a real S3 server on this machine: versitygw with its data in
-// folders and files. It knows versioning and object lock. Its methods may be
-// called from several goroutines.
+// S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
+// supports versioning and object lock. Its methods may be called from several goroutines.
 type S3Server struct {
 	dir      string
 	port     int
@@ -125,7 +124,7 @@ func (s *S3Server) configure(binary string) error {
 			"--port", s.address(), "--region", S3Region, "--iam-dir", s.folder("accounts"),
 			"posix", "--sidecar", s.folder("metadata"), "--versioning-dir", s.folder("versions"), s.data(),
 		},
-		// Not arguments: those can be read by everybody on the machine.
+		// Not arguments: every user of the machine can read those.
 		env: []string{"ROOT_ACCESS_KEY_ID=" + s.account.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.account.SecretKey},
 	}
 	var err error
@@ -133,8 +132,8 @@ func (s *S3Server) configure(binary string) error {
 	return err
 }
 
-// start starts the program and waits until it answers. Only a server that
-// knows the keys can answer that way, so it is the one that was started.
+// start starts the program and waits until it answers a signed request. Only a server with these
+// keys can do so, so another process on the port cannot pass for it.
 func (s *S3Server) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +154,7 @@ func (s *S3Server) start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		s.ended = !process.running() // told here, so Stop need not
+		s.ended = !process.running() // this error reports it, so Stop need not
 		return fmt.Errorf("waiting for the first answer: %w (%w)\nthe end of its log:\n%s", err, errors.Join(last), tail(s.Log(), 10))
 	}
 	return nil

@@ -73,7 +73,7 @@ func TestS3Refusal_IsAnS3Error(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
 }
 
-// What an operator does by way of the proxy, and somebody else past it.
+// The operator's requests go through the proxy; another client's requests bypass it.
 func TestS3_StateFollowsChanges(t *testing.T) {
 	g := NewWithT(t)
 	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(

@@ -53,7 +53,7 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 		func(ctx SpecContext, kind string, marked bool) {
 			v := build(unique("clash"))
 			stranger := strangers[kind](v)
-			if marked { // a label anybody can set proves nothing
+			if marked { // any user can set the label, so it proves no ownership
 				stranger.SetLabels(map[string]string{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})
 			}
 			Expect(k8s.Create(ctx, stranger)).To(Succeed())

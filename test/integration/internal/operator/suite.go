@@ -31,7 +31,7 @@ import (
 	"leasehold.dev/test/harness/expect"
 )
 
-// Where the operator is, and as whom it acts.
+// Namespace and ServiceAccount of the operator.
 const (
 	Namespace = "leasehold-system"
 	User      = "system:serviceaccount:leasehold-system:leasehold-controller-manager"
