@@ -135,9 +135,9 @@ func (c *Cluster) connect() error {
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
 		return fmt.Errorf("reading its kubeconfig: %w", err)
 	}
-	// A test asks as often as it likes.
+	// Tests send requests at any rate.
 	c.config.QPS, c.config.Burst = 200, 400
-	c.config.WarningHandler = rest.NoWarnings{} // Objects asks for deprecated kinds too
+	c.config.WarningHandler = rest.NoWarnings{} // Objects lists deprecated kinds too
 	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
 		return fmt.Errorf("building its client: %w", err)
 	}

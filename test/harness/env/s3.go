@@ -25,7 +25,7 @@ const (
 	S3Region = "us-east-1"
 	// s3StartTimeout bounds the wait for the first answer, which takes well under a second.
 	s3StartTimeout = 20 * time.Second
-	// s3Poll is how often a server that starts is asked.
+	// s3Poll is how often a starting server is polled.
 	s3Poll = 20 * time.Millisecond
 )
 
@@ -35,14 +35,14 @@ var builtS3 = filepath.Join("bin", "s3server", "versitygw")
 // ErrNoS3Server is returned if this machine has no S3 server to start.
 var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`, or set " + s3Variable)
 
-// S3Options say how an S3 server is started. The zero value is a good start.
+// S3Options configure an S3 server. The zero value is valid.
 type S3Options struct {
 	// Binary is a versitygw. Empty: see FindS3Server.
 	Binary string
 	// WorkDir is where the server's own folder is made, with its data and its
 	// log. Empty: the system's folder for such things.
 	WorkDir string
-	// Keep leaves that folder behind after Stop, for those who want to read it.
+	// Keep leaves that folder behind after Stop, for a reader.
 	Keep bool
 	// Port of 127.0.0.1 to listen on. Zero: one that is free.
 	Port int
@@ -66,7 +66,7 @@ type S3Server struct {
 	stopErr error
 }
 
-// S3Account is who a client is to an S3 server.
+// S3Account is the identity of a client at an S3 server.
 type S3Account struct {
 	AccessKey, SecretKey string
 }

@@ -53,7 +53,7 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	w := &watchdog{dir: dir, pipe: write, gone: make(chan struct{})}
 	go func() {
 		defer close(w.gone)
-		_ = cmd.Wait() // its exit code says nothing: it is the last of its kind
+		_ = cmd.Wait() // its exit code is meaningless
 	}()
 	return w, nil
 }

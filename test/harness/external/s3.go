@@ -62,7 +62,7 @@ func (s *s3) Values() (open, secret map[string]string) {
 }
 
 // object is what is put into a bucket to fill it.
-const object = "somebody-elses"
+const object = "of-another-client"
 
 // Do changes a bucket. It succeeds if the bucket is already as requested, so it can be retried.
 func (s *s3) Do(ctx context.Context, change, bucket string) error {

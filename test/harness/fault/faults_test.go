@@ -192,7 +192,7 @@ func TestEndlessBody(t *testing.T) {
 	g.Expect(ask(t.Context(), p, http.MethodHead, "/endless", "").Status).To(Equal(403))
 	g.Expect(injection.Count()).To(Equal(1))
 
-	t.Log("Heal cuts it in the middle, even if nobody reads")
+	t.Log("Heal cuts it in the middle, even if the client does not read")
 	response, err = client.Get(p.URL() + "/endless")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer response.Body.Close()
