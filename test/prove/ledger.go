@@ -170,7 +170,7 @@ func folder(name string) string {
 	return clean[:min(longest, len(clean))]
 }
 
-// close prints the tables, writes the summary and says whether all has held.
+// close prints the tables, writes the summary and reports whether every promise held.
 func (l *ledger) close() error {
 	if err := l.sweep.WriteTable(l.output); err != nil {
 		return err

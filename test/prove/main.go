@@ -41,7 +41,7 @@ import (
 // ours is the operator of this repository.
 const ours = "test/prove/subject.yaml"
 
-// errFound says that the operator, and not this program, is at fault.
+// errFound means that the operator failed, and not this program.
 var errFound = errors.New("not every plan has held")
 
 func main() {
