@@ -2,25 +2,25 @@ package v1beta1
 
 // Condition types that every kind carries, with the meaning kstatus gives them.
 const (
-	// ConditionReady is True when the object's desired state has been reached
-	// and was seen to hold at the last look.
+	// ConditionReady is True when the last observation found the desired state.
 	ConditionReady = "Ready"
-	// ConditionStalled is True when the controller cannot go on until a person
-	// changes something; it is absent otherwise.
+	// ConditionStalled is True when reconciliation makes no progress until a user
+	// changes something, and absent otherwise.
 	ConditionStalled = "Stalled"
 )
 
-// Marks the operator puts on what it makes. The label finds, the annotation
-// proves: only the UID decides who owns.
+// Ownership labels and annotations of the objects that the operator creates. The
+// label selects objects; only the UID in the annotation proves ownership.
 const (
-	// LabelTenant carries the name of the Tenant an object was made for.
+	// LabelTenant is the name of the Tenant that an object was created for.
 	LabelTenant = "leasehold.dev/tenant"
 	// LabelManagedBy is the recommended label that names the managing tool.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// ManagedByValue is the value of LabelManagedBy on everything we make.
+	// ManagedByValue is the value of LabelManagedBy on every object that the operator creates.
 	ManagedByValue = "leasehold"
-	// AnnotationTenantUID carries the UID of the Tenant that created an object.
+	// AnnotationTenantUID is the UID of the Tenant that created an object.
 	AnnotationTenantUID = "leasehold.dev/tenant-uid"
-	// TenantFinalizer holds a Tenant until its namespaces are gone or released.
+	// TenantFinalizer blocks the deletion of a Tenant until its namespaces are deleted or
+	// released.
 	TenantFinalizer = "leasehold.dev/tenant"
 )

@@ -1,5 +1,5 @@
-// Package v1beta1 is the API of Leasehold: the kinds, and the words (condition
-// types, reasons, events, labels) that the controllers and their users share.
+// Package v1beta1 is the API of Leasehold: the kinds, and the constants
+// (condition types, reasons, events, labels) that controllers and users share.
 //
 // +kubebuilder:object:generate=true
 // +groupName=leasehold.dev

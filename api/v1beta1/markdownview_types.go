@@ -4,13 +4,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Limits of a MarkdownView that more than its schema depends on.
+// Limits of a MarkdownView that its schema and other code depend on.
 const (
 	// MaxMarkdownViewName leaves room for the prefixes of the children's names
 	// within the 63 characters that a Service's name may have.
 	MaxMarkdownViewName = 56
 	// MaxMarkdownBytes bounds all file names and contents together, in bytes. They
-	// have to fit into one ConfigMap, which holds 1 MiB.
+	// must fit into one ConfigMap, which holds 1 MiB.
 	MaxMarkdownBytes = 900 << 10
 	// MinViewerReplicas and MaxViewerReplicas bound spec.replicas.
 	MinViewerReplicas = 1
@@ -39,7 +39,7 @@ type MarkdownViewSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}\\\\.md$'))",message="each name in markdowns must be at most 253 characters long, start with a letter, digit or '_', consist of letters, digits, '_', '.' and '-', and end in '.md'"
 	Markdowns map[string]MarkdownText `json:"markdowns,omitempty"`
 
-	// replicas is how many viewers serve the page.
+	// replicas is the desired number of viewers.
 	// Example: 2
 	// +optional
 	// +kubebuilder:default=1
@@ -81,12 +81,12 @@ type MarkdownViewStatus struct {
 	// +kubebuilder:validation:Minimum=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is how many viewers there are, ready or not.
+	// replicas is the number of viewers, ready or not.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas,omitempty"`
 
-	// availableReplicas is how many viewers serve the page.
+	// availableReplicas is the number of viewers that serve the page.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
@@ -96,12 +96,12 @@ type MarkdownViewStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
 
-	// url is where the page is served inside the cluster, by the cluster's DNS.
+	// url is the URL of the page inside the cluster, with the DNS name of its Service.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	URL string `json:"url,omitempty"`
 
-	// contentHash is the hash of the content that the viewers were given last. It changes
+	// contentHash is the hash of the content that the viewers received last. It changes
 	// when a file is added, removed, renamed or changed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -155,8 +155,8 @@ type MarkdownViewList struct {
 const (
 	// ConditionAvailable is True while at least one viewer serves the page.
 	ConditionAvailable = "Available"
-	// ConditionDegraded is True when something keeps the page from being as
-	// asked for that time alone does not cure.
+	// ConditionDegraded is True when the page cannot reach the desired state without
+	// a change: waiting does not help.
 	ConditionDegraded = "Degraded"
 )
 
@@ -172,17 +172,17 @@ const (
 const (
 	// EventAvailable (Normal): the page is served.
 	EventAvailable = "Available"
-	// EventDegraded (Warning): the page cannot be brought to be as asked for.
+	// EventDegraded (Warning): the page cannot reach the desired state.
 	EventDegraded = "Degraded"
-	// EventContentUpdated (Normal): the viewers were given other content.
+	// EventContentUpdated (Normal): the viewers received other content.
 	EventContentUpdated = "ContentUpdated"
-	// EventChildConflict (Warning): an object of a name we need is not ours.
+	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
 	EventChildConflict = "ChildConflict"
-	// EventDriftCorrected (Normal): somebody had changed or deleted a child, and
-	// it was put right.
+	// EventDriftCorrected (Normal): the operator restored a child that
+	// another client had changed or deleted.
 	EventDriftCorrected = "DriftCorrected"
 )
 
-// AnnotationContentHash carries MarkdownViewStatus.ContentHash on the viewers'
-// Pods, so that other content makes other Pods.
+// AnnotationContentHash is MarkdownViewStatus.ContentHash on the viewers' Pods: other
+// content rolls out new Pods.
 const AnnotationContentHash = "leasehold.dev/content-hash"

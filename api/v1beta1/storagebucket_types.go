@@ -22,8 +22,7 @@ type BucketManagementPolicy string
 const (
 	// BucketObserve only probes: the operator sends no request that changes anything.
 	BucketObserve BucketManagementPolicy = "Observe"
-	// BucketManage also creates the bucket, and removes it as the deletion
-	// policy says.
+	// BucketManage also creates the bucket, and applies the deletion policy to it.
 	BucketManage BucketManagementPolicy = "Manage"
 )
 
@@ -232,8 +231,8 @@ type StorageBucketStatus struct {
 	ObservedSecretResourceVersion string `json:"observedSecretResourceVersion,omitempty"`
 
 	// provisioning is how far the operator has come in creating a managed bucket. It
-	// is Intended before the first request that could create the bucket, so the
-	// operator knows after a crash that there may be one.
+	// is Intended before the first request that could create the bucket, so after
+	// a crash the status shows that there may be one.
 	// +optional
 	Provisioning BucketProvisioning `json:"provisioning,omitempty"`
 }
@@ -291,19 +290,19 @@ const (
 )
 
 const (
-	// StorageBucketFinalizer holds a managed StorageBucket until its bucket is
-	// removed or let go. One that only observes has no finalizer.
+	// StorageBucketFinalizer blocks the deletion of a managed StorageBucket until its
+	// bucket is removed or released. One that only observes has no finalizer.
 	StorageBucketFinalizer = "leasehold.dev/storagebucket"
-	// BucketTagOwner is the tag by which a bucket says whose it is: its value is
-	// the UID of the StorageBucket that created it.
+	// BucketTagOwner is the ownership tag of a bucket. Its value is the UID of the
+	// StorageBucket that created it.
 	BucketTagOwner = "leasehold.dev/storagebucket-uid"
-	// AnnotationBucketHandoverPrefix and a UID make an annotation of a Namespace: the
-	// bucket with the mark of that UID is handed to the StorageBucket in it whose name is
+	// AnnotationBucketHandoverPrefix and a UID form an annotation of a Namespace. It hands
+	// the bucket tagged with that UID to the StorageBucket in the Namespace whose name is
 	// the value.
 	AnnotationBucketHandoverPrefix = "handover.leasehold.dev/"
 )
 
-// Reasons of the Ready condition of a StorageBucket: what a probe found.
+// Reasons of the Ready condition of a StorageBucket: the result of a probe.
 const (
 	ReasonProbeSucceeded        = "ProbeSucceeded"
 	ReasonProbePending          = "ProbePending"
@@ -323,9 +322,9 @@ const (
 
 	// ReasonCreating: the bucket is being created.
 	ReasonCreating = "Creating"
-	// ReasonBucketConflict: the bucket exists and does not carry our mark.
+	// ReasonBucketConflict: the bucket exists without the tag of this StorageBucket.
 	ReasonBucketConflict = "BucketConflict"
-	// ReasonBucketNotEmpty: the bucket is to be removed, and has objects in it.
+	// ReasonBucketNotEmpty: the bucket must be removed and contains objects.
 	ReasonBucketNotEmpty = "BucketNotEmpty"
 )
 
@@ -344,14 +343,14 @@ const (
 	EventBucketCreated = "BucketCreated"
 	// EventBucketDeleted (Normal): a managed bucket was removed.
 	EventBucketDeleted = "BucketDeleted"
-	// EventBucketRetained: a managed bucket was let go and kept. Normal under
+	// EventBucketRetained: a managed bucket was released and kept. Normal under
 	// deletionPolicy Retain; a Warning where Delete could not be carried out.
 	EventBucketRetained = "BucketRetained"
 	// EventBucketHandedOver (Normal): an administrator gave the bucket of a former
 	// StorageBucket to this one.
 	EventBucketHandedOver = "BucketHandedOver"
-	// EventBucketConflict (Warning): the bucket exists and is not ours.
+	// EventBucketConflict (Warning): the bucket exists without the tag of this StorageBucket.
 	EventBucketConflict = "BucketConflict"
-	// EventBucketNotEmpty (Warning): the bucket cannot be removed for what is in it.
+	// EventBucketNotEmpty (Warning): the bucket cannot be removed because it contains objects.
 	EventBucketNotEmpty = "BucketNotEmpty"
 )

@@ -122,8 +122,8 @@ type TenantNamespace struct {
 	Reason string `json:"reason"`
 }
 
-// MaxStatusNamespaces bounds status.namespaces: those asked for and those still
-// on their way out.
+// MaxStatusNamespaces bounds status.namespaces: the namespaces of the spec and those
+// that are being deleted or released.
 const MaxStatusNamespaces = 256
 
 // TenantStatus is what the operator observed last.
@@ -141,8 +141,8 @@ type TenantStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// namespaces lists every namespace that is in the spec or that the Tenant still
-	// owns. The operator records a name here before it creates the namespace, so it
-	// knows after a crash which namespaces may be its own.
+	// owns. The operator records a name here before it creates the namespace, so after
+	// a crash the status lists every namespace that may be its own.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -194,8 +194,8 @@ type TenantList struct {
 	Items []Tenant `json:"items"`
 }
 
-// ConditionForeignNamespace is True while namespaces that are not the Tenant's
-// claim to be, for example by an owner reference somebody put there by hand.
+// ConditionForeignNamespace is True while a namespace that the Tenant does not own
+// refers to it as its owner, for example by an owner reference added by hand.
 const ConditionForeignNamespace = "ForeignNamespace"
 
 // Reasons of the conditions of a Tenant, and of its namespaces.
@@ -224,13 +224,13 @@ const (
 	EventFailed = "Failed"
 	// EventNamespaceCreated (Normal): a namespace was created.
 	EventNamespaceCreated = "NamespaceCreated"
-	// EventNamespaceDeleted (Normal): the deletion of a namespace was asked for.
+	// EventNamespaceDeleted (Normal): the deletion of a namespace was requested.
 	EventNamespaceDeleted = "NamespaceDeleted"
-	// EventNamespaceRetained (Normal): a namespace was let go and kept.
+	// EventNamespaceRetained (Normal): a namespace was released and kept.
 	EventNamespaceRetained = "NamespaceRetained"
-	// EventNamespaceConflict (Warning): a namespace exists and is not the Tenant's.
+	// EventNamespaceConflict (Warning): a namespace exists and the Tenant does not own it.
 	EventNamespaceConflict = "NamespaceConflict"
-	// EventForeignNamespace (Warning): a namespace falsely claims to be the Tenant's.
+	// EventForeignNamespace (Warning): a namespace falsely refers to the Tenant as its owner.
 	EventForeignNamespace = "ForeignNamespace"
 	// EventAdminBindingRepaired (Warning): the admins' rights had been changed and were put back.
 	EventAdminBindingRepaired = "AdminBindingRepaired"

@@ -21,8 +21,8 @@ type (
 
 // unfenced is what the manager may write and the fence leaves alone, and why.
 var unfenced = map[string]string{
-	"coordination.k8s.io/leases":                                   "or nobody could begin to lead",
-	"events.k8s.io/events":                                         "what did happen may be told",
+	"coordination.k8s.io/leases":                                   "otherwise no replica could begin to lead",
+	"events.k8s.io/events":                                         "an event about what happened may come late",
 	"authentication.k8s.io/tokenreviews":                           "the standby serves metrics too; nothing is stored",
 	"authorization.k8s.io/subjectaccessreviews":                    "likewise",
 	"authorization.k8s.io/selfsubjectaccessreviews":                "the standby reviews its own rights; nothing is stored",

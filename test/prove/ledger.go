@@ -24,8 +24,8 @@ type ran struct {
 	promises  invariant.Operator // what it was judged by
 }
 
-// ledger tells of runs and keeps what did not hold. Its methods are for one
-// goroutine: whoever runs plans side by side hands them over.
+// ledger prints runs and keeps those that did not hold. Its methods are for one goroutine: parallel
+// workers send it their runs.
 type ledger struct {
 	options options
 	output  io.Writer
@@ -39,8 +39,8 @@ func newLedger(o options, except []invariant.Exception, output io.Writer) *ledge
 	return &ledger{options: o, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed, Except: except}}
 }
 
-// expect says that so many runs more will come. The first call starts the clock by
-// which the rate is measured.
+// expect adds n to the number of expected runs. The first call starts the clock by which the rate
+// is measured.
 func (l *ledger) expect(n int) {
 	if l.sweep.Began.IsZero() {
 		l.sweep.Began = l.clock.Now()
@@ -113,7 +113,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	return kept
 }
 
-// tell reports what did not hold, and why a run is inconclusive, and keeps it.
+// tell reports a run that did not hold or was inconclusive, with the reason, and keeps it.
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
 		broken := v.Result == invariant.Broken && v.Excepted == ""
@@ -170,7 +170,7 @@ func folder(name string) string {
 	return clean[:min(longest, len(clean))]
 }
 
-// close prints the tables, writes the summary and says whether all has held.
+// close prints the tables, writes the summary and reports whether every promise held.
 func (l *ledger) close() error {
 	if err := l.sweep.WriteTable(l.output); err != nil {
 		return err

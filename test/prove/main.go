@@ -41,7 +41,7 @@ import (
 // ours is the operator of this repository.
 const ours = "test/prove/subject.yaml"
 
-// errFound says that the operator, and not this program, is at fault.
+// errFound means that the operator failed, and not this program.
 var errFound = errors.New("not every plan has held")
 
 func main() {
@@ -161,7 +161,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 	}
 	sw := newSweep(o, s.Promises, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
-	// Who breaks it off wants to know what was found until then.
+	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish())
 }
 

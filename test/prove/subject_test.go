@@ -26,8 +26,7 @@ func leasehold(t *testing.T) *subject.Subject {
 	return s
 }
 
-// The file says in words what the API has as constants, and leaves the rest to the
-// manifests.
+// The file uses words where the API has constants, and leaves the rest to the manifests.
 func TestSubject_IsLeasehold(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)
@@ -48,8 +47,8 @@ func TestSubject_IsLeasehold(t *testing.T) {
 	}
 }
 
-// What a scenario applies is what the API has, to the last field, and it looks on
-// for long enough to prove something.
+// The API server must keep every field that a scenario applies. Each scenario must observe the
+// operator long enough to prove a promise.
 func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)

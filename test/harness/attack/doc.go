@@ -3,5 +3,5 @@
 //	scenario (names and parameters) -> [attack] -> run (does it as the tenant)
 //
 // An attack is a pure function from parameters to steps of a scenario. What it makes
-// comes from the scenario as a template, so no attack knows an operator.
+// comes from the scenario as a template, so no attack is specific to an operator.
 package attack

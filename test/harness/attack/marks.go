@@ -6,9 +6,9 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// AlteredMarks gives other values to labels and annotations by which an operator knows
-// its objects, and removes the owner references. What the object does not have stays
-// absent: a mark that is altered is another attack than one that is added.
+// AlteredMarks changes the values of the labels and annotations by which an operator recognises its
+// objects, and removes the owner references. A label or annotation that the object lacks stays
+// absent: adding one is another attack.
 const AlteredMarks = "altered-marks"
 
 func alteredMarks(in Input) ([]scenario.Step, error) {

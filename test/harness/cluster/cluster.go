@@ -18,8 +18,8 @@ import (
 
 // Options describe a cluster.
 type Options struct {
-	// Name of the cluster. One that is there already is used as it is, if Reuse
-	// says so, and is an error if not.
+	// Name of the cluster. If a cluster of that name exists, Reuse decides whether it is used or is
+	// an error.
 	Name  string
 	Reuse bool
 	// Keep leaves the cluster behind when it is stopped.
@@ -34,10 +34,10 @@ type Options struct {
 	Images []string
 	// Dir receives kubeconfig, kind's configuration and the audit log.
 	Dir string
-	// AuditUsers are those whose writes the audit log has with request and
-	// response, AuditGroups the API groups for which it has everybody's.
+	// The audit log has request and response of the writes of AuditUsers, and of all users' writes
+	// in AuditGroups.
 	AuditUsers, AuditGroups []string
-	// Progress is told what happens. Nil: nobody is.
+	// Progress receives a line for each step. Nil: no output.
 	Progress io.Writer
 }
 
@@ -135,9 +135,9 @@ func (c *Cluster) connect() error {
 	if c.config, err = clientcmd.BuildConfigFromFlags("", c.kubeconfig); err != nil {
 		return fmt.Errorf("reading its kubeconfig: %w", err)
 	}
-	// A test asks as often as it likes.
+	// Tests send requests at any rate.
 	c.config.QPS, c.config.Burst = 200, 400
-	c.config.WarningHandler = rest.NoWarnings{} // Objects asks for deprecated kinds too
+	c.config.WarningHandler = rest.NoWarnings{} // Objects lists deprecated kinds too
 	if c.clients, err = kubernetes.NewForConfig(c.config); err != nil {
 		return fmt.Errorf("building its client: %w", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"leasehold.dev/test/harness/cluster"
 )
 
-// fakeKind stands in for kind: it knows the clusters of those names, makes none,
-// and notes how it was called.
+// fakeKind stands in for kind: it lists the clusters in names, creates none, and records how it was
+// called.
 func fakeKind(t *testing.T, names string) (command string, calls func() string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -21,7 +21,7 @@ func run(ctx context.Context, argv ...string) (string, error) {
 	return out.String(), nil
 }
 
-// exists says whether kind knows a cluster of this name.
+// exists reports whether kind lists a cluster of this name.
 func (c *Cluster) exists(ctx context.Context) (bool, error) {
 	names, err := run(ctx, c.options.Kind, "get", "clusters")
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Dump writes what there is to know about the cluster into dir: all objects,
-// events among them, the audit log, and kind's logs of the nodes. It goes on
-// after an error, and returns all of them.
+// Dump writes the state of the cluster into dir: all objects and events, the audit log, and kind's
+// logs of the nodes. It continues after an error, and returns all errors.
 func (c *Cluster) Dump(ctx context.Context, dir string) error {
 	_, auditErr := c.AuditLog(ctx)
 	errs := []error{auditErr, c.dumpObjects(ctx, filepath.Join(dir, "objects"))}

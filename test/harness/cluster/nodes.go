@@ -25,9 +25,9 @@ func (c *Cluster) awaitNodes(ctx context.Context) error {
 		nodes, err := c.clients.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			waitingFor = err.Error()
-			return false, nil //nolint:nilerr // an API server that is young or busy is asked again
+			return false, nil //nolint:nilerr // retried: the API server may be starting or busy
 		}
-		// kind is done when a worker has asked to join, which is before there is a node.
+		// kind ends when a worker has requested to join, which is before its node exists.
 		if missing := 1 + c.options.Workers - len(nodes.Items); missing > 0 {
 			waitingFor = fmt.Sprintf("%d more", missing)
 			return false, nil
@@ -68,15 +68,15 @@ func (c *Cluster) awaitDaemons(ctx context.Context) error {
 	return nil
 }
 
-// NodeReady says whether the node reports that it is Ready.
+// NodeReady reports whether the node is Ready.
 func NodeReady(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
 }
 
-// PauseNode freezes a node with all that runs on it, as a machine that hangs: its
-// connections stay open, and nobody answers.
+// PauseNode freezes a node with all its processes, like a machine that hangs: its connections stay
+// open, and no process answers.
 func (c *Cluster) PauseNode(ctx context.Context, node string) error {
 	if _, err := run(ctx, "docker", "pause", node); err != nil {
 		return fmt.Errorf("pausing node %s: %w", node, err)

@@ -100,7 +100,7 @@ func (c *Cluster) drop(ctx context.Context, node string, rules [][]string) (heal
 	}, nil
 }
 
-// Statuses asks a Pod over HTTP, from its node, as the kubelet does: by the Pod's
+// Statuses sends requests to a Pod over HTTP, from its node, as the kubelet does: by the Pod's
 // own address, so that it answers also while it is not ready or cut off from the
 // API server. It returns the status code for each path; no answer is 0.
 func (c *Cluster) Statuses(ctx context.Context, pod *corev1.Pod, port int, paths ...string) (map[string]int, error) {

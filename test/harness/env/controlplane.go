@@ -173,7 +173,7 @@ func (c *ControlPlane) configure(ctx context.Context, o Options) error {
 // connect keeps the way to talk to the cluster as its administrator.
 func (c *ControlPlane) connect(config *rest.Config) error {
 	c.config = rest.CopyConfig(config)
-	c.config.QPS = -1 // no limit: nobody else uses this API server
+	c.config.QPS = -1 // no limit: this API server has no other clients
 	c.kubeconfig = filepath.Join(c.dir, "kubeconfig")
 	if err := writeKubeconfig(c.kubeconfig, c.config); err != nil {
 		return err

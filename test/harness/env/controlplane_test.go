@@ -216,7 +216,7 @@ func TestFindAssets(t *testing.T) {
 	}
 }
 
-// TestExistingCluster uses the shared control plane as somebody else's cluster.
+// TestExistingCluster uses the shared control plane as a cluster that the harness did not start.
 func TestExistingCluster(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv(existingVariable, "true")

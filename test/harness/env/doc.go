@@ -20,7 +20,7 @@
 //
 // A replica with ReplicaOptions.Isolation runs like a Pod's container: see package sandbox.
 //
-// Nothing here knows any particular operator. It works on Linux and macOS.
+// Nothing here depends on a particular operator. It works on Linux and macOS.
 //
 // # No process is left behind
 //

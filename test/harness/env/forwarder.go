@@ -63,7 +63,7 @@ func (f *Forwarder) SetBackends(ctx context.Context, backends ...Backend) {
 	f.look(ctx)
 }
 
-// Ready returns the addresses of the backends that were ready when last asked.
+// Ready returns the addresses of the backends that were ready at the last poll.
 func (f *Forwarder) Ready() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -186,7 +186,7 @@ func (f *Forwarder) track(conn net.Conn) bool {
 }
 
 func (f *Forwarder) drop(conn net.Conn) {
-	_ = conn.Close() // an error changes nothing: both ends know
+	_ = conn.Close() // an error changes nothing: the connection is not used again
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.open, conn)

@@ -61,7 +61,7 @@ func TestForwarderFollowsReadiness(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(f.Stop()).To(Succeed()) }()
 
-	t.Log("nobody is ready: the connection is closed")
+	t.Log("without a ready backend the connection is closed")
 	_, err = ask(f)
 	g.Expect(err).To(HaveOccurred())
 

@@ -37,15 +37,15 @@ type Program struct {
 	Args func(port int, volumes map[string]string) []string
 }
 
-// NodeOptions say what a Node runs.
+// NodeOptions configure a Node.
 type NodeOptions struct {
 	// Images are the programs by the names of the images they stand in for. Pods
 	// of other images are left alone.
 	Images map[string]Program
 	// Serving is called when a Pod's program answers, with its URL. It may be nil.
 	Serving func(pod types.NamespacedName, url string)
-	// Failed is called when a Pod could not be run or its program ended. nil: the
-	// Pod's status tells.
+	// Failed is called when a Pod could not run or its program ended. Nil: only the Pod's status
+	// shows it.
 	Failed func(pod types.NamespacedName, err error)
 }
 

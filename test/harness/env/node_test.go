@@ -33,7 +33,7 @@ func page(namespace, name, image string) *corev1.Pod {
 	}
 }
 
-// told is what a Node says.
+// told records the calls of NodeOptions.Serving and NodeOptions.Failed.
 type told struct {
 	mu     sync.Mutex
 	urls   map[string]string

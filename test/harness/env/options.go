@@ -16,7 +16,7 @@ type Options struct {
 	// logs, kubeconfig and audit log. Empty: the system's folder for such things.
 	WorkDir string
 
-	// Keep leaves that folder behind after Stop, for those who want to read it.
+	// Keep leaves that folder behind after Stop, for a reader.
 	Keep bool
 
 	// CRDs are files and folders of CustomResourceDefinitions to install

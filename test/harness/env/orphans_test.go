@@ -70,14 +70,14 @@ func startHolder(t *testing.T, role string) (*exec.Cmd, held) {
 	return cmd, has
 }
 
-// alive says whether pid names a process that is more than a zombie.
+// alive reports whether pid names a process that is not a zombie.
 func alive(pid int) bool {
 	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(out)), "Z")
 }
 
-// TestWatchdogSparesOtherProcesses gives it a note that names a process of
-// somebody else: one that got the pid after the noted one had gone.
+// TestWatchdogSparesOtherProcesses gives the watchdog a note with a reused pid: another process got
+// it after the noted one had ended.
 func TestWatchdogSparesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -17,7 +17,7 @@ import (
 	"leasehold.dev/test/harness/sandbox"
 )
 
-// process is a child that the watchdog knows of.
+// process is a child process that the watchdog ends if this process dies first.
 type process struct {
 	name  string
 	log   string // path of the file that receives both of its outputs

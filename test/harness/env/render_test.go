@@ -230,7 +230,7 @@ func serveRefusing(t *testing.T, pair tls.Certificate) Backend {
 		if review.Kind == "ConversionReview" {
 			review.Response = &apiextensionsv1.ConversionResponse{UID: review.Request.UID, Result: *refusal}
 		}
-		_ = json.NewEncoder(w).Encode(review) // the API server would tell
+		_ = json.NewEncoder(w).Encode(review) // an error shows in the API server's answer
 	}))
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()

@@ -32,7 +32,7 @@ type ReplicaPorts struct {
 	Probe, Metrics, Webhook int
 }
 
-// ReplicaOptions describe one Pod of a Deployment: who it is and what it runs.
+// ReplicaOptions describe one Pod of a Deployment: its identity and its program.
 type ReplicaOptions struct {
 	// Name and Namespace are the Pod's. Both exist no longer than the control
 	// plane; the namespace and the ServiceAccount have to be there.
@@ -72,7 +72,7 @@ type ReplicaOptions struct {
 	Isolation *Isolation
 }
 
-// Identity is who a replica is to the API server.
+// Identity is the identity of a replica at the API server.
 type Identity struct {
 	Pod      types.NamespacedName
 	PodUID   types.UID
@@ -241,11 +241,11 @@ func (r *Replica) current() *process {
 // Name returns the Pod's name.
 func (r *Replica) Name() string { return r.options.Name }
 
-// Identity returns who the replica is to the API server.
+// Identity returns the identity of the replica at the API server.
 func (r *Replica) Identity() Identity { return r.identity }
 
-// Config returns a copy of the client configuration that the replica was given:
-// who uses it is the replica to the API server.
+// Config returns a copy of the replica's client configuration, with its identity at the
+// API server.
 func (r *Replica) Config() *rest.Config { return rest.CopyConfig(r.config) }
 
 // Ports returns the ports of this machine at which it is reached. Without isolation those are the

@@ -109,7 +109,8 @@ type held struct {
 	Pids []int
 }
 
-// hold starts a control plane with a replica, says so and ends as its role wants.
+// hold starts a control plane with a replica, prints its folder and their pids, and ends as its
+// role requires.
 func hold(role string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
 	defer stop()

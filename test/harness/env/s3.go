@@ -25,7 +25,7 @@ const (
 	S3Region = "us-east-1"
 	// s3StartTimeout bounds the wait for the first answer, which takes well under a second.
 	s3StartTimeout = 20 * time.Second
-	// s3Poll is how often a server that starts is asked.
+	// s3Poll is how often a starting server is polled.
 	s3Poll = 20 * time.Millisecond
 )
 
@@ -35,22 +35,21 @@ var builtS3 = filepath.Join("bin", "s3server", "versitygw")
 // ErrNoS3Server is returned if this machine has no S3 server to start.
 var ErrNoS3Server = errors.New("no S3 server has been built: run `make s3server`, or set " + s3Variable)
 
-// S3Options say how an S3 server is started. The zero value is a good start.
+// S3Options configure an S3 server. The zero value is valid.
 type S3Options struct {
 	// Binary is a versitygw. Empty: see FindS3Server.
 	Binary string
 	// WorkDir is where the server's own folder is made, with its data and its
 	// log. Empty: the system's folder for such things.
 	WorkDir string
-	// Keep leaves that folder behind after Stop, for those who want to read it.
+	// Keep leaves that folder behind after Stop, for a reader.
 	Keep bool
 	// Port of 127.0.0.1 to listen on. Zero: one that is free.
 	Port int
 }
 
-// S3Server is a real S3 server on this machine: versitygw with its data in
-// folders and files. It knows versioning and object lock. Its methods may be
-// called from several goroutines.
+// S3Server is a real S3 server on this machine: versitygw with its data in folders and files. It
+// supports versioning and object lock. Its methods may be called from several goroutines.
 type S3Server struct {
 	dir      string
 	port     int
@@ -67,7 +66,7 @@ type S3Server struct {
 	stopErr error
 }
 
-// S3Account is who a client is to an S3 server.
+// S3Account is the identity of a client at an S3 server.
 type S3Account struct {
 	AccessKey, SecretKey string
 }
@@ -125,7 +124,7 @@ func (s *S3Server) configure(binary string) error {
 			"--port", s.address(), "--region", S3Region, "--iam-dir", s.folder("accounts"),
 			"posix", "--sidecar", s.folder("metadata"), "--versioning-dir", s.folder("versions"), s.data(),
 		},
-		// Not arguments: those can be read by everybody on the machine.
+		// Not arguments: every user of the machine can read those.
 		env: []string{"ROOT_ACCESS_KEY_ID=" + s.account.AccessKey, "ROOT_SECRET_ACCESS_KEY=" + s.account.SecretKey},
 	}
 	var err error
@@ -133,8 +132,8 @@ func (s *S3Server) configure(binary string) error {
 	return err
 }
 
-// start starts the program and waits until it answers. Only a server that
-// knows the keys can answer that way, so it is the one that was started.
+// start starts the program and waits until it answers a signed request. Only a server with these
+// keys can do so, so another process on the port cannot pass for it.
 func (s *S3Server) start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +154,7 @@ func (s *S3Server) start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		s.ended = !process.running() // told here, so Stop need not
+		s.ended = !process.running() // this error reports it, so Stop need not
 		return fmt.Errorf("waiting for the first answer: %w (%w)\nthe end of its log:\n%s", err, errors.Join(last), tail(s.Log(), 10))
 	}
 	return nil

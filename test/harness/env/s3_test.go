@@ -247,7 +247,7 @@ func TestNoS3ServerIsLeftBehind(t *testing.T) {
 	g.Eventually(has.Dir, eventually).ShouldNot(BeADirectory())
 }
 
-// holdS3 starts an S3 server, says so and waits.
+// holdS3 starts an S3 server, prints its folder and its pid, and waits.
 func holdS3() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
 	defer stop()

@@ -53,7 +53,7 @@ func startWatchdog(dir, removes string) (*watchdog, error) {
 	w := &watchdog{dir: dir, pipe: write, gone: make(chan struct{})}
 	go func() {
 		defer close(w.gone)
-		_ = cmd.Wait() // its exit code says nothing: it is the last of its kind
+		_ = cmd.Wait() // its exit code is meaningless
 	}()
 	return w, nil
 }
@@ -99,7 +99,8 @@ func writeScripts(dir string) error {
 	return nil
 }
 
-// command is how program has to be started so that the watchdog knows of it.
+// command returns a command that starts program through the script which notes its pid for the
+// watchdog.
 func (w *watchdog) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command("/bin/sh", append([]string{filepath.Join(w.dir, "shim.sh"), program}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

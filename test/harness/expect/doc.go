@@ -18,7 +18,7 @@ const (
 	Medium = 30 * time.Second
 	// Long is for what other controllers take part in: namespaces and garbage.
 	Long = 2 * time.Minute
-	// StaysFor is how long Consistently looks on. Pair it with a proof that the
-	// subject was alive meanwhile.
+	// StaysFor is how long Consistently observes. Pair it with a proof that the subject was running
+	// meanwhile.
 	StaysFor = time.Second
 )

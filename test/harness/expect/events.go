@@ -90,7 +90,7 @@ func eventsOf(actual any) ([]*eventsv1.Event, error) {
 	return pointers, nil
 }
 
-// String tells the wanted event in one line.
+// String describes the wanted event in one line.
 func (e Event) String() string {
 	parts := []string{}
 	add := func(name, value string) {

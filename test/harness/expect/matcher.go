@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// objectMatcher judges one object and says in its failure what it looked at, not
+// objectMatcher judges one object and describes in its failure what it looked at, not
 // the whole object.
 type objectMatcher struct {
 	want  string // completes "Expected <object> ..."

@@ -62,7 +62,7 @@ func (s *s3) Values() (open, secret map[string]string) {
 }
 
 // object is what is put into a bucket to fill it.
-const object = "somebody-elses"
+const object = "of-another-client"
 
 // Do changes a bucket. It succeeds if the bucket is already as requested, so it can be retried.
 func (s *s3) Do(ctx context.Context, change, bucket string) error {
@@ -117,7 +117,7 @@ func (s *s3) Look(ctx context.Context) ([]history.ExternalThing, error) {
 	return all, nil
 }
 
-// Read knows buckets in the path of the request.
+// Read recognises buckets in the path of the request.
 func (s *s3) Read(r fault.Request) (history.Call, bool) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
 	if bucket == "" {
@@ -148,7 +148,7 @@ func outcomeOf(r fault.Request) history.Outcome {
 	case r.Status == http.StatusNotFound && cmp.Or(codeOf(r.Problem), minio.NoSuchBucket) == minio.NoSuchBucket:
 		return history.Absent // the answer to a HEAD has no code
 	case r.Status == http.StatusNotFound && !r.Mutating():
-		return history.Done // there is a bucket, and not what was asked about it
+		return history.Done // the bucket exists, but not the requested part of it
 	}
 	return history.Failed
 }

@@ -73,7 +73,7 @@ func TestS3Refusal_IsAnS3Error(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
 }
 
-// What an operator does by way of the proxy, and somebody else past it.
+// The operator's requests go through the proxy; another client's requests bypass it.
 func TestS3_StateFollowsChanges(t *testing.T) {
 	g := NewWithT(t)
 	started, err := S3(S3Options{Server: env.S3Options{WorkDir: t.TempDir()}, OwnerTag: mark})(
@@ -108,7 +108,7 @@ func TestS3_StateFollowsChanges(t *testing.T) {
 	g.Expect(started.Do(t.Context(), "paint", "others")).To(MatchError(ContainSubstring(`called "paint"`)))
 
 	journal := started.Proxy().Journal()
-	g.Expect(journal.Requests).To(HaveLen(2), "somebody else is not the operator")
+	g.Expect(journal.Requests).To(HaveLen(2), "requests of another client are not the operator's")
 	g.Expect(journal.Peer(journal.Requests[0])).To(Equal("one"))
 	call, _ := started.Read(journal.Requests[0])
 	g.Expect(call).To(Equal(history.Call{Action: history.Create, Thing: "mine", Outcome: history.Done}))

@@ -26,7 +26,7 @@ import (
 
 const token = "the-replica's-own"
 
-// apiServer is an API server as far as a proxy can tell: TLS, and a handler.
+// apiServer is what a proxy needs of an API server: TLS and a handler.
 type apiServer struct {
 	*httptest.Server
 	connections atomic.Int32
@@ -92,7 +92,7 @@ func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
 			s := startAPIServer(t, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
 				if err != nil {
-					return // the client has no answer and says so
+					return // the client got no answer and reports that
 				}
 				asked <- seen{r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Proto, body}
 				answers(w, contentType, http.StatusCreated, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u"}})

@@ -18,7 +18,7 @@ type listener struct {
 	clock   clock.PassiveClock
 	journal *journal
 	configs map[Wire]*tls.Config
-	peer    func(client, server string) string // nil if nobody knows
+	peer    func(client, server string) string // nil if the peers of connections are unknown
 	wire    func() *Injection                  // what the next connection meets
 	running *sync.WaitGroup
 
@@ -119,7 +119,7 @@ func (l *listener) track(c *conn) bool {
 	}
 	l.mu.Unlock()
 	if closed {
-		_ = c.Close() // nobody has heard of it
+		_ = c.Close() // no handler has seen the connection yet
 	}
 	return !closed
 }
@@ -145,8 +145,8 @@ func (l *listener) forget(c *conn) {
 	delete(l.open, c)
 }
 
-// shut closes the listener and every connection it has accepted, those that the
-// HTTP server does not know, or not yet, among them.
+// shut closes the listener and every accepted connection, including those that the HTTP server has
+// not received yet.
 func (l *listener) shut() error {
 	err := l.Close()
 	if errors.Is(err, net.ErrClosed) {

@@ -38,9 +38,8 @@ func exchangeOf(response *http.Response) *exchange {
 	return x
 }
 
-// happened counts the fault and puts its name into the journal. It is called
-// when nothing can come between any more and before the client can know, so
-// that who sees the effect finds it counted.
+// happened counts the fault and puts its name into the journal. Call it when the fault is certain
+// and before the client can notice: a test that sees the effect then also sees the count.
 func (x *exchange) happened() {
 	x.injection.happened()
 	x.named()

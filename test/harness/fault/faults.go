@@ -13,7 +13,7 @@ type Point string
 // The two places where a request can be stopped.
 const (
 	BeforeForward Point = ""             // the upstream has not seen it
-	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client does not know
+	AfterAnswer   Point = "after answer" // the upstream has carried it out, the client gets no answer
 )
 
 // on adds the place to the name of a fault.

@@ -15,7 +15,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// beLost matches what a client says of a connection that ended without an answer.
+// beLost matches a client's error for a connection that ended without an answer.
 var beLost = Or(MatchError(io.EOF), MatchError(syscall.ECONNRESET), MatchError(io.ErrUnexpectedEOF))
 
 func TestDelay(t *testing.T) {
@@ -98,8 +98,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestLostAnswerOfARealServer is what Cut is for: the client knows of no
-// bucket, and there is one.
+// TestLostAnswerOfARealServer checks the purpose of Cut: the bucket exists, and the client got no
+// answer that says so.
 func TestLostAnswerOfARealServer(t *testing.T) {
 	g := NewWithT(t)
 	s := startS3(t)
@@ -192,7 +192,7 @@ func TestEndlessBody(t *testing.T) {
 	g.Expect(ask(t.Context(), p, http.MethodHead, "/endless", "").Status).To(Equal(403))
 	g.Expect(injection.Count()).To(Equal(1))
 
-	t.Log("Heal cuts it in the middle, even if nobody reads")
+	t.Log("Heal cuts it in the middle, even if the client does not read")
 	response, err = client.Get(p.URL() + "/endless")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer response.Body.Close()

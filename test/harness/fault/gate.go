@@ -6,14 +6,12 @@ import (
 	"sync"
 )
 
-// Gate holds every request that comes to it until it is let go. With it a test
-// knows that a request has arrived, or that the upstream has carried it out,
-// and can do something else, such as killing the client, before the next thing
-// happens.
+// Gate holds every matching request until the test releases it. The test thus gets a point after
+// the request's arrival, or after the upstream carried it out. At that point it can act, for
+// example kill the client.
 //
-// A request that stands before its forwarding has been read to its end and is
-// forwarded when it is let go even if its client has died: that is how a request
-// arrives late.
+// A request that is held before its forwarding has been read completely. It is forwarded on release
+// even if its client has died: that is how a request arrives late.
 type Gate struct {
 	at      Point
 	arrived chan *Held

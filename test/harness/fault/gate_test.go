@@ -92,7 +92,7 @@ func TestGate_ReleasesOneByOne(t *testing.T) {
 	gate.Open()
 	gate.Open()
 	g.Eventually(s.requests, eventually).Should(ConsistOf("GET /a", "GET /b", "GET /c"))
-	g.Expect(ask(t.Context(), p, http.MethodGet, "/d", "").Status).To(Equal(200), "an open gate holds nobody")
+	g.Expect(ask(t.Context(), p, http.MethodGet, "/d", "").Status).To(Equal(200), "an open gate holds no request")
 	g.Eventually(answers[first.Request.Path], eventually).Should(Receive(HaveField("Body", "done")))
 }
 

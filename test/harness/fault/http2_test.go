@@ -103,8 +103,8 @@ func TestHTTP2FaultsAreOfOneStream(t *testing.T) {
 	}
 }
 
-// A connection is as good as it was when it was made; who severs what is on it makes
-// the client meet the new wire.
+// An open connection keeps the wire that it was made with. Severing its requests makes the client
+// connect again and meet the new wire.
 func TestHTTP2MeetsANewWireWhenItsConnectionIsIdle(t *testing.T) {
 	g := NewWithT(t)
 	c := startTwo(t, startStream(t).URL)

@@ -50,8 +50,8 @@ type Request struct {
 	// Instead is the code that the proxy answered with in place of the upstream. Zero:
 	// it did not.
 	Instead int
-	// AuditID is how the audit log of a Kubernetes API server knows the request;
-	// "" of another upstream, or if there was no answer.
+	// AuditID is the request's ID in the audit log of a Kubernetes API server. It is empty for
+	// another upstream, or without an answer.
 	AuditID string
 	// Error is why the upstream did not answer.
 	Error string

@@ -25,7 +25,7 @@ const (
 	idleTimeout     = 30 * time.Second
 )
 
-// Options say what a proxy stands in front of.
+// Options configure a proxy.
 type Options struct {
 	// Upstream is the URL of the service, without a path. Required.
 	Upstream string
@@ -273,7 +273,7 @@ func (p *Proxy) Inject(rule Rule) *Injection {
 		name = rule.Fault.Name()
 	}
 	i := &Injection{name: name, rule: rule, healed: make(chan struct{}), onHeal: p.remove}
-	if !p.enter() { // else a last request might be held by what nobody heals
+	if !p.enter() { // else Close could leave a request held by a fault that is never healed
 		return i
 	}
 	defer p.running.Done()

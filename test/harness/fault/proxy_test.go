@@ -263,7 +263,7 @@ func TestProxy_CloseEndsHeldRequests(t *testing.T) {
 			g.Eventually(answers, eventually).Should(Receive(HaveOccurred()))
 			g.Expect(s.requests()).To(HaveLen(tc.carried), "what was held is not forwarded")
 			_, err := net.Dial("tcp", p.listener.Addr().String())
-			g.Expect(err).To(HaveOccurred(), "nobody listens")
+			g.Expect(err).To(HaveOccurred(), "the listener is closed")
 		})
 	}
 }

@@ -63,9 +63,9 @@ func (m Match) due(n int) bool {
 	return n >= m.From && (m.To == 0 || n <= m.To)
 }
 
-// Rule is one thing that goes wrong.
+// Rule selects requests and the fault that is injected into them.
 type Rule struct {
-	// Name tells the rule apart in the journal. Empty: the name of its fault.
+	// Name identifies the rule in the journal. Empty: the name of its fault.
 	Name  string
 	Match Match
 	// Fault is what happens to the requests. Nil: they are counted and pass.
@@ -125,8 +125,7 @@ func (i *Injection) Heal() {
 	})
 }
 
-// Done returns a channel that is closed when the injection is over: it was healed,
-// or was one that ends by itself.
+// Done returns a channel that is closed when the injection was healed or has ended by itself.
 func (i *Injection) Done() <-chan struct{} { return i.healed }
 
 func (i *Injection) happened() {

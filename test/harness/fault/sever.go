@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// Sever cuts the requests that are under way and that m is about, watches among
-// them, and returns how many they were. Their clients see a connection that ends,
-// but what stands at a Gate before its forwarding stays there. From and To of m do
-// not count. After an Inject it makes what is new true of what is old.
+// Sever cuts the requests in flight that m matches, watches included, and returns their number.
+// Their clients see a closed connection. A request that a Gate holds before its forwarding stays
+// held. From and To of m are ignored. Call Sever after Inject to apply a new fault to open
+// connections.
 func (p *Proxy) Sever(m Match) int {
 	all := p.matching(m)
 	for _, x := range all {

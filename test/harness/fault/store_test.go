@@ -68,7 +68,7 @@ func (s *store) each(do func(chan watch.Event)) {
 	s.watches = nil
 }
 
-// watch sends what send is told to.
+// watch writes the events that are passed to send.
 func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 	contentType := mediaType(r)
 	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), contentType)

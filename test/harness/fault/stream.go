@@ -16,11 +16,11 @@ const waitingFrames = 256
 // the body that the proxy copies: each Read is a part of one event, and is flushed.
 type stream struct {
 	x        *exchange
-	ctx      context.Context // of the client, and of whoever severs it
+	ctx      context.Context // of the client, also cancelled by a sever
 	upstream io.ReadCloser
 	encoding encoding
 	frames   chan waiting  // closed at the end of the upstream's answer
-	closed   chan struct{} // closed when nobody reads any more
+	closed   chan struct{} // closed when the reader has gone
 	end      sync.Once
 	ended    error // why the upstream's answer ended; set before frames is closed
 

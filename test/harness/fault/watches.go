@@ -19,7 +19,7 @@ import (
 // Match.From and To mean nothing to it.
 type watchFault interface {
 	Fault
-	// begin does what has to be done at once, and returns what is to be done then.
+	// begin does the immediate part of the fault, and returns the remaining part.
 	begin(p *Proxy, i *Injection) (rest func())
 	// holds reports whether events are held back until the injection is healed, and
 	// whether they are lost then, with their connection.
@@ -84,7 +84,7 @@ type Skip struct {
 	mu      sync.Mutex
 	refuses bool
 	cut     int // the watches that there were
-	expired int // how many of them were told so
+	expired int // how many of them received 410
 }
 
 // NewSkip returns a Skip that refuses for a while.
@@ -106,7 +106,7 @@ func (s *Skip) begin(p *Proxy, i *Injection) func() {
 		s.refuses = false
 		s.mu.Unlock()
 		if cut == 0 {
-			i.Heal() // nobody has missed anything
+			i.Heal() // no client has missed an event
 		}
 	}
 }
@@ -194,8 +194,7 @@ func (p *Proxy) await(i *Injection, d time.Duration) {
 	}
 }
 
-// cutWatches cuts those that an injection is about and returns how many of them had
-// begun.
+// cutWatches cuts the watches that an injection matches and returns how many of them had begun.
 func (p *Proxy) cutWatches(i *Injection) int {
 	begun := 0
 	for _, x := range p.matching(i.rule.Match) {

@@ -139,7 +139,7 @@ func TestStall_LosesEventsThenTheConnection(t *testing.T) {
 		w.send(t, 1, watch.Added, "a")
 		g.Eventually(stall.Count, eventually).Should(Equal(1))
 		g.Consistently(busy.ResultChan(), moment).ShouldNot(Receive())
-		g.Expect(idle.ResultChan()).NotTo(BeClosed(), "it stays open, as nobody knows")
+		g.Expect(idle.ResultChan()).NotTo(BeClosed(), "it stays open during the stall")
 		w.step(t, 3*time.Second)
 		g.Eventually(busy.ResultChan(), eventually).Should(BeClosed())
 		g.Eventually(idle.ResultChan(), eventually).Should(BeClosed())

@@ -20,7 +20,7 @@ const (
 	Change Action = "change"
 )
 
-// Outcome is the result of a call, as the external system knows it.
+// Outcome is the result of a call, from the view of the external system.
 type Outcome string
 
 const (
@@ -41,7 +41,7 @@ type Call struct {
 	ID      string `json:"id"`
 	Replica string `json:"replica,omitempty"`
 	Action  Action `json:"action"`
-	// Thing is the name of the thing, such as a bucket.
+	// Thing is the name of the external object, such as a bucket.
 	Thing string `json:"thing"`
 	// Owner is the UID in the call's tag or signature; "" if there is none.
 	Owner   types.UID `json:"owner,omitempty"`

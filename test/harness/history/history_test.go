@@ -21,7 +21,7 @@ var (
 
 func second(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }
 
-// thing is a version of a thing, named by its UID.
+// thing is a version of an object, named by its UID.
 func thing(uid string, version uint64, mutate ...func(*unstructured.Unstructured)) history.Version {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "example.com/v1", "kind": "Thing",
@@ -152,7 +152,7 @@ func TestTerms(t *testing.T) {
 		history.At(9):        "[]",
 		history.At(11):       "[a]",
 		history.At(25):       "[b]",
-		history.At(31):       "[]", // that is nobody: one empty name
+		history.At(31):       "[]", // no holder: one empty name
 		history.At(42):       "[b ]",
 		history.At(46):       "[]",
 		history.At(60):       "[c]",
@@ -182,8 +182,8 @@ func TestTerms_RestartBeginsATerm(t *testing.T) {
 	}
 }
 
-// Processes on one machine have one name there, and the identities that
-// controller-runtime makes of it tell nothing.
+// Processes on one machine have the same host name, so the identities that controller-runtime
+// derives from it do not name the replica.
 func TestTerms_NameTheReplica(t *testing.T) {
 	by := func(replica string, version uint64, effect history.Effect) history.Request {
 		return history.Request{Replica: replica, Key: lease, RevisionRange: history.At(version), Effect: effect}

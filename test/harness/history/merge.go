@@ -5,7 +5,7 @@ import (
 )
 
 // Merge adds the records of other sources of the same run. A version in both is kept once. A
-// deletion whose revision only one source knows gets that revision.
+// deletion gets its revision from the source that recorded it.
 func (h *History) Merge(o *History) {
 	for _, s := range o.Recorded {
 		if !h.Has(s) {

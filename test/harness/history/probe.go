@@ -64,7 +64,7 @@ type Probe struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Following is a collection that a replica reads in order to know all its objects.
+// Following is a collection that a replica lists and watches to see all its objects.
 type Following struct {
 	Replica string `json:"replica"`
 	Resource

@@ -24,7 +24,7 @@ type Child struct {
 	// Awaited: the finalizer stays until it is gone.
 	Awaited bool `json:"awaited,omitempty"`
 	// Settled are paths in its status, as in status.readyReplicas, that are as at rest
-	// whenever its owner says Ready. So is all outside of metadata and status.
+	// whenever its owner is Ready. So is all outside of metadata and status.
 	Settled []string `json:"settled,omitempty"`
 }
 

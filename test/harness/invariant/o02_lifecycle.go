@@ -51,7 +51,7 @@ func judgeLifecycle(b *judgement) {
 	touched := b.touched()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if touched[key] {
-			continue // somebody else made it come or go
+			continue // another client created or deleted it
 		}
 		b.checked++
 		got := counted[key]

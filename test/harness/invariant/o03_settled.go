@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Settled asks whether what is desired was reached, and stayed.
+// Settled checks that the desired state was reached, and stayed.
 var Settled = Invariant{
 	ID: "O3", Name: "settled",
 	Promise: "when faults have stopped, what is desired is reached in time, for the generation that is there, and stays",
@@ -19,7 +19,7 @@ func judgeSettled(b *judgement) {
 		return
 	}
 	if len(b.History.Checkpoints) == 0 {
-		b.addDoubt("the history has no mark: nobody waited for all to be at rest")
+		b.addDoubt("the history has no checkpoint: the run never waited until all was at rest")
 	}
 	if len(b.History.Faults) == 0 {
 		for _, r := range b.History.Rejections {

@@ -56,7 +56,7 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 		b.addViolation("%s, during %q", r, m.Name).request(r).checkpoint(m)
 	}
 	if !alive {
-		b.addDoubt("during %q nobody renewed the Lease, and who is dead is quiet", m.Name)
+		b.addDoubt("during %q no replica renewed the Lease, and a replica that does not run writes nothing", m.Name)
 	}
 }
 

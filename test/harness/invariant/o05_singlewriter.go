@@ -16,7 +16,7 @@ var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
 	inHostile: true,
 	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
-		"and nobody takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
+		"and no replica takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
 		"nor does a holder write a Lease that has expired by its own times",
 	judge: judgeSingleWriter,
 }
@@ -77,7 +77,7 @@ func names(leaders []string) string {
 	for i, name := range leaders {
 		quoted[i] = fmt.Sprintf("replica %s", name)
 		if name == "" {
-			quoted[i] = "nobody"
+			quoted[i] = "no replica"
 		}
 	}
 	return strings.Join(quoted, " or ")
@@ -128,7 +128,7 @@ func (b *judgement) judgeTimes() {
 	}
 }
 
-// renewedAt is when a version of the Lease says that it was renewed.
+// renewedAt is the renew time in a version of the Lease.
 func renewedAt(lease *history.Version) (at time.Time, known bool) {
 	text, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "renewTime")
 	at, err := time.Parse(time.RFC3339, text)
@@ -160,13 +160,13 @@ func (b *judgement) deceived(identity string, at time.Time) bool {
 	})
 }
 
-// held is who holds a version of the Lease, by its whole identity; "" is nobody.
+// held returns the identity of the holder of a version of the Lease; "" means no holder.
 func held(lease *history.Version) string {
 	identity, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "holderIdentity")
 	return identity
 }
 
-// lasting is for how long a version of the Lease keeps others away.
+// lasting returns the duration of a version of the Lease.
 func lasting(lease *history.Version) time.Duration {
 	seconds, _, _ := unstructured.NestedInt64(lease.Object.Object, "spec", "leaseDurationSeconds")
 	return time.Duration(seconds) * time.Second

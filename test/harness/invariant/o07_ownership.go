@@ -13,7 +13,7 @@ import (
 var Ownership = Invariant{
 	ID: "O7", Name: "ownership",
 	Promise: "what the operator makes has one controlling owner, by a UID that is alive, in the same namespace or in none; " +
-		"it never owns what somebody else has made",
+		"it never owns what another client has created",
 	judge: judgeOwnership,
 }
 

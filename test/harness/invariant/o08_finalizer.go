@@ -72,12 +72,12 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold, writers ma
 		case s.Before(h.added.RevisionRange):
 			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer, h.added.RevisionRange).refer(by).revision(h.added.RevisionRange)
 		case !h.added.Before(s):
-			b.addDoubt("%s (UID %s): %s; whether the finalizer was stored before, at %s, cannot be told", life.Key, life.UID, what, h.added.RevisionRange)
+			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was stored before, at %s", life.Key, life.UID, what, h.added.RevisionRange)
 		case h.released == nil:
 		case h.released.Before(s):
 			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer, *h.released).refer(by).revision(*h.released)
 		case !s.Before(*h.released):
-			b.addDoubt("%s (UID %s): %s; whether the finalizer was removed before, %s, cannot be told", life.Key, life.UID, what, *h.released)
+			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before, %s", life.Key, life.UID, what, *h.released)
 		}
 	}
 	for _, c := range k.Children {
@@ -112,7 +112,7 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID).
 					revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
 			case !child.End.Before(*h.released):
-				b.addDoubt("%s (UID %s): its finalizer was removed %s, and whether %s was gone by then (%s) cannot be told",
+				b.addDoubt("%s (UID %s): its finalizer was removed %s, and the history does not show whether %s was gone by then (%s)",
 					life.Key, life.UID, *h.released, child.Key, child.End.RevisionRange)
 			}
 		}
@@ -124,7 +124,7 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 	}
 }
 
-// byOthers reports whether somebody else is known to have let an object go.
+// byOthers reports whether a recorded request of another client released an object.
 func (b *judgement) byOthers(life *history.Lifetime, released history.RevisionRange) bool {
 	return slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
 		return r.UID == life.UID && r.RevisionRange == released && r.Done() && !b.ours(r)
@@ -142,7 +142,7 @@ func (b *judgement) thingsOf(uid types.UID) map[string]history.Call {
 	return things
 }
 
-// judgeConfirmed looks for an answer, which the operator got, that the thing is gone.
+// judgeConfirmed requires an answer to the operator that the external object is gone.
 func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.RevisionRange, thing string, made history.Call) {
 	unordered := ""
 	accepted := ""
@@ -164,14 +164,14 @@ func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.Revi
 		}
 	}
 	if unordered != "" {
-		b.addDoubt("%s (UID %s): whether its finalizer was removed (%s) only after the %s cannot be told", life.Key, life.UID, released, unordered)
+		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) only after the %s", life.Key, life.UID, released, unordered)
 		return
 	}
-	b.addViolation("%s (UID %s): its finalizer was removed %s, and nobody had said that external %s was gone, made by the %s%s",
+	b.addViolation("%s (UID %s): its finalizer was removed %s, without an answer that external %s was gone, made by the %s%s",
 		life.Key, life.UID, released, thing, made, accepted).revision(released).call(made)
 }
 
-// judgeStuck looks at objects that are still on their way out when all is at rest.
+// judgeStuck checks objects that are still terminating when all is at rest.
 func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	leaving := life.Terminating()
 	if leaving == nil {
@@ -183,7 +183,7 @@ func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	}
 	last := life.Last()
 	if !slices.Contains(last.Object.GetFinalizers(), k.Finalizer) {
-		return // somebody else's holds it
+		return // another controller's finalizer blocks the deletion
 	}
 	if ready, _ := conditions(last.Object); slices.Contains(k.Waiting, ready[k.Ready].reason) {
 		return

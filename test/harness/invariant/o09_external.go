@@ -33,7 +33,7 @@ func judgeOneExternal(b *judgement) {
 	}
 	looked := slices.DeleteFunc(slices.Clone(b.History.Checkpoints), func(m history.Checkpoint) bool { return !m.Listed || !m.Converged })
 	if len(looked) == 0 {
-		b.addDoubt("nobody looked at what is there while all was at rest")
+		b.addDoubt("the external objects were never listed while all was at rest")
 	}
 	for _, m := range looked {
 		things := map[types.UID][]string{}
@@ -49,7 +49,7 @@ func judgeOneExternal(b *judgement) {
 		}
 		for _, owner := range slices.Sorted(maps.Keys(things)) {
 			if b.index.Lifetime(owner) == nil {
-				b.addDoubt("at %q there are %q, for UID %s that nobody knows", m.Name, things[owner], owner)
+				b.addDoubt("at %q there are %q, for UID %s that was not recorded", m.Name, things[owner], owner)
 			}
 		}
 	}

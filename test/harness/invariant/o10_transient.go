@@ -12,7 +12,7 @@ import (
 // What a status says in passing: no mark shows it, but a user who waits for Ready acts
 // on it.
 
-// stalled is the condition type by which tools know that nothing goes on any more.
+// stalled is the condition type that shows tools that there is no more progress.
 const stalled = "Stalled"
 
 // judgeAgreement looks for one version that contradicts itself.

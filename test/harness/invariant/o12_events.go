@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// EventBudget counts what was told about each object.
+// EventBudget counts the events about each object.
 var EventBudget = Invariant{
 	ID: "O12", Name: "event budget",
 	Promise: "an event tells of a change, not of each pass: a reason is told about an object only so often",

@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// HonestReadiness looks at what a process had when it first said that it is ready.
+// HonestReadiness checks the state of a process when it first reported that it is ready.
 var HonestReadiness = Invariant{
 	ID: "O14", Name: "honest readiness",
 	Promise: "a replica says that it is ready when it has been told all that there is of what it follows, and serves its webhooks",
@@ -29,13 +29,13 @@ func judgeReadiness(b *judgement) {
 	}
 }
 
-// firstYes is when a process first said that it is ready; zero if it did not.
+// firstYes is when a process first reported that it is ready; zero if it did not.
 func firstYes(h *history.History, life history.Replica) time.Time {
 	for _, p := range h.Probes {
 		switch {
 		case p.Replica != life.Name || p.Request != history.Ready || p.Last.Before(life.Started):
 		case p.First.Before(life.Started):
-			// It seems to go on with what the process before has said.
+			// It seems to continue the answers of the process before.
 			if p.Result == history.Yes {
 				return time.Time{}
 			}
@@ -48,7 +48,7 @@ func firstYes(h *history.History, life history.Replica) time.Time {
 	return time.Time{}
 }
 
-// judgeFollowed looks at what the process had asked for.
+// judgeFollowed checks which collections the process had requested.
 func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 	var paths []string
 	asked, synced, warm := map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}

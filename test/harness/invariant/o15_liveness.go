@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// HonestLiveness compares what a process says of its health with what it gets done.
+// HonestLiveness compares the health that a process reports with the work that it finishes.
 var HonestLiveness = Invariant{
 	ID: "O15", Name: "honest liveness",
 	Promise: "a replica says that it is not healthy when it leads, has work and finishes none for long; one that gets on, or has nothing to do, says that it is",
@@ -32,7 +32,7 @@ func (b *judgement) judgeAlarms(life history.Replica) {
 			began = true
 			b.checked++
 		case p.Result != history.No, !began:
-			// Nobody answers while it is paused, and may not while it starts.
+			// A paused replica does not answer, and a starting one may not.
 		case !life.Asked.IsZero() && !p.First.Before(life.Asked):
 		case !b.busyDuring(life, p):
 			b.checked++
@@ -42,7 +42,7 @@ func (b *judgement) judgeAlarms(life history.Replica) {
 	}
 }
 
-// busyDuring reports whether the process had work when it said something.
+// busyDuring reports whether the process had work at the time of a probe.
 func (b *judgement) busyDuring(life history.Replica, said history.Probe) bool {
 	for _, p := range b.probesOf(life, history.Work) {
 		if p.Result == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {

@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Shutdown looks at replicas that were asked to stop.
+// Shutdown checks replicas that received SIGTERM.
 var Shutdown = Invariant{
 	ID: "O16", Name: "shutdown",
 	Promise: "a replica that is asked to stop does so in time and with exit code 0, and gives the Lease away only after its last write",
@@ -57,7 +57,7 @@ func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term)
 		case lost.Before(r.RevisionRange):
 			b.addViolation("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.RevisionRange).request(r).revision(lost.RevisionRange)
 		case !r.Before(lost.RevisionRange):
-			b.addDoubt("%s: whether the Lease was given away before, at %s, cannot be told", r, lost.RevisionRange)
+			b.addDoubt("%s: the history does not show whether the Lease was given away before, at %s", r, lost.RevisionRange)
 		}
 	}
 }

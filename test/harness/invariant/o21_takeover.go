@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Takeover asks whether a Lease that is not renewed finds another holder.
+// Takeover checks that a Lease that is not renewed gets another holder.
 var Takeover = Invariant{
 	ID: "O21", Name: "takeover",
 	inHostile: true,
@@ -97,7 +97,7 @@ func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) 
 			b.checked++
 			expired = r.Answered
 		case r.Received.Sub(expired) > limit:
-			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and nobody took it in %s",
+			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and no replica took it in %s",
 				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).revision(v.RevisionRange)
 			return
 		}

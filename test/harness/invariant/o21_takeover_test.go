@@ -38,7 +38,7 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	do := func(steps ...step) []step { return steps }
-	left := []string{"replica b read the Lease for 7s without a renewal: a_1 holds it", "it lasts 4s", "nobody took it in 2s"}
+	left := []string{"replica b read the Lease for 7s without a renewal: a_1 holds it", "it lasts 4s", "no replica took it in 2s"}
 	rows := map[string]row{
 		"Taken":           {history: leased(polls("b", 6), do(elects("b", "b_1"))), want: invariant.Held, says: []string{"1 checked"}},
 		"TakenLate":       {history: leased(polls("b", 7), do(elects("b", "b_1"))), want: invariant.Held},

@@ -11,7 +11,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Operator is what has to be known of the operator that is judged.
+// Operator describes the operator that is judged.
 type Operator struct {
 	// Users are the names under which its replicas make requests.
 	Users []string `json:"users"`
@@ -24,7 +24,7 @@ type Operator struct {
 	// Watched are resources besides those of the kinds and their children. O1 and O2 judge their
 	// objects that the operator wrote or that a user of the scenario created.
 	Watched []history.Resource `json:"watched,omitempty"`
-	// Warm: a replica follows the kinds and their children before it says that it is
+	// Warm: a replica follows the kinds and their children before it reports that it is
 	// ready, whether it leads or not.
 	Warm   bool   `json:"warm,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
@@ -43,18 +43,18 @@ type Exception struct {
 // Kind is a kind of object that the operator reconciles.
 type Kind struct {
 	history.Resource
-	// Finalizer holds the object until it is tidied up after; "" if there is none.
+	// Finalizer blocks the deletion of the object until the cleanup is done; "" if there is none.
 	Finalizer string `json:"finalizer,omitempty"`
-	// Ready is the type of the condition that says that all is as desired.
+	// Ready is the type of the condition that reports the desired state.
 	Ready string `json:"ready,omitempty"`
 	// Waiting are reasons of Ready under which a deletion may wait for a person.
 	Waiting []string `json:"waiting,omitempty"`
-	// Kept says of which objects the children and things stay when they go.
+	// Kept selects the objects whose children and external objects outlive them.
 	Kept     *Field  `json:"kept,omitempty"`
 	Children []Child `json:"children,omitempty"`
 	// External: for each object there is one thing outside the cluster.
 	External bool `json:"external,omitempty"`
-	// Managed says for which objects only; nil is all.
+	// Managed limits External to some objects; nil is all.
 	Managed *Field `json:"managed,omitempty"`
 }
 
@@ -79,11 +79,11 @@ type Limits struct {
 	// InARow is how often a replica may be refused at one object before a write to
 	// it succeeds.
 	InARow int `json:"inARow,omitempty"`
-	// Events is how often one reason may be told about one object.
+	// Events is how many events with one reason one object may have.
 	Events int `json:"events,omitempty"`
 	// Grace is how long a replica may take to stop.
 	Grace metav1.Duration `json:"grace,omitzero"`
-	// Stuck is how long a leader with work may finish none before /healthz says so.
+	// Stuck is how long a leader with work may finish none before /healthz reports it.
 	Stuck metav1.Duration `json:"stuck,omitzero"`
 	// Goroutines, Files and Watches are how many more of them a replica may have at
 	// rest than in clean runs.
@@ -110,8 +110,8 @@ func (f *Field) on(object *unstructured.Unstructured) bool {
 	return err == nil && found && value == f.Is
 }
 
-// keeps reports whether what an object has made may outlive it. Who deletes with
-// --cascade=orphan has said so too.
+// keeps reports whether the children of an object may outlive it. A deletion with
+// --cascade=orphan permits it too.
 func (k Kind) keeps(life *history.Lifetime) bool {
 	if slices.ContainsFunc(life.Versions, func(v history.Version) bool {
 		return slices.Contains(v.Object.GetFinalizers(), metav1.FinalizerOrphanDependents)
@@ -134,7 +134,7 @@ func (b *judgement) electing(r history.Request) bool {
 	return r.Key == b.Operator.Lease || slices.Contains(b.Operator.AnyReplica, r.Resource)
 }
 
-// writers are who stored which version.
+// writers returns the requests that stored each version.
 func (b *judgement) writers() map[history.RevisionRange]history.Request {
 	writers := map[history.RevisionRange]history.Request{}
 	for _, r := range b.History.Requests {
@@ -189,7 +189,7 @@ func conditions(object *unstructured.Unstructured) (found map[string]condition, 
 	return found, twice
 }
 
-// observed is the generation that the status says it is about; 0 if it does not.
+// observed returns the generation that the status describes; 0 if it has none.
 func observed(object *unstructured.Unstructured) int64 {
 	generation, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return generation

@@ -109,7 +109,7 @@ func TestShutdown(t *testing.T) {
 		"WritesOn":      {history: tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), want: invariant.Broken, says: []string{"at resourceVersion 104", "had given the Lease away at resourceVersion 103"}},
 		"TellsOn":       {history: tell(writes("a", t1), holds(""), writes("a", t1, func(r *history.Request) { r.Resource = events }), stops(1, 0)), want: invariant.Held},
 		"RefusedOn":     {history: tell(writes("a", t1), holds(""), asks("a", "patch", t1, history.Refused, 403), stops(1, 0)), want: invariant.Held},
-		"MaybeOn":       {history: tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)), want: invariant.Inconclusive, says: []string{"cannot be told"}},
+		"MaybeOn":       {history: tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)), want: invariant.Inconclusive, says: []string{"the history does not show"}},
 		"Killed":        {history: tell(stops(1, 137, func(r *history.Replica) { r.Killed = true })), want: invariant.Inconclusive, says: []string{"nothing happened"}},
 		"NotAsked":      {history: tell(stops(1, 1, func(r *history.Replica) { r.Asked = time.Time{} })), want: invariant.Inconclusive},
 		"NotRecorded":   {history: tell(stops(1, 1), without(history.Processes)), want: invariant.Inconclusive, says: []string{"[processes]"}},

@@ -237,11 +237,11 @@ func (b *judgement) addDoubt(format string, args ...any) {
 	b.doubts = append(b.doubts, fmt.Sprintf(format, args...))
 }
 
-// hasSource reports whether one of the sources listened, and adds a doubt if not.
+// hasSource reports whether one of the sources recorded the run, and adds a doubt if not.
 func (b *judgement) hasSource(anyOf ...history.Source) bool {
 	if b.History.Has(anyOf...) {
 		return true
 	}
-	b.addDoubt("nobody recorded %v", anyOf)
+	b.addDoubt("none of %v was recorded", anyOf)
 	return false
 }

@@ -1,8 +1,7 @@
-// Package record is the stage of the pipeline that writes down what happened:
+// Package record is the stage of the pipeline that records what happened:
 //
 //	seed -> scenario -> env -> {workload || fault} -> [record] -> history -> invariant -> report
 //
-// It reads what the API server itself has noted, the audit log, selects from it,
-// and makes a history of it. That is the ground truth of who asked for what,
-// whatever a client says it did.
+// It reads the audit log of the API server, selects events from it, and builds a
+// history. The audit log is the ground truth: it does not depend on what clients report.
 package record

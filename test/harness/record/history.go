@@ -251,7 +251,7 @@ func compares(body []byte, r *history.Request) {
 }
 
 // attribute finds versions that two requests seem to have stored: one changed
-// nothing while the other was at work, and the log does not say which.
+// nothing while the other was at work, and the log does not show which.
 func (b *builder) attribute() {
 	claims := map[history.RevisionRange][]int{}
 	for i, r := range b.history.Requests {

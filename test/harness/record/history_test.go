@@ -129,13 +129,13 @@ var audits = map[string]struct {
 		[]string{"u1@12"},
 	},
 	"DeleteByName": {
-		"a Status that does not say whom: the last one of that name",
+		"a Status without a UID: the last object of that name",
 		[]auditv1.Event{create(), asked("delete", 10, "delete", success), asked("anew", 20, "create", thing("u2", 14), code(201)), asked("again", 30, "delete", success)},
 		[]string{"create stored @10 u1 made", "delete deleted (10,14) u1", "anew stored @14 u2 made", "again deleted (14,0) u2"},
 		[]string{"u1@10", "u1 gone (10,14)", "u2@14", "u2 gone (14,0)"},
 	},
 	"DeleteByUID": {
-		"a Status that says whom, and an object that nobody has seen before",
+		"a Status with the UID of an object that was not recorded before",
 		[]auditv1.Event{asked("delete", 10, "delete", `{"kind":"Status","metadata":{},"status":"Success","details":{"uid":"u9"}}`)},
 		[]string{"delete deleted (0,0) u9"},
 		[]string{"u9 gone (0,0)"},

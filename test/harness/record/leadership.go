@@ -40,8 +40,8 @@ type Term struct {
 // Stray is a write by a Pod that is not known to have led.
 type Stray struct {
 	auditv1.Event
-	// Pod sent it, Leaders held the Lease then; "" is nobody. Leaders is empty if
-	// the log does not go back far enough to say.
+	// Pod sent it; "" is a user without a Pod. Leaders held the Lease then; "" is no
+	// holder. Leaders is empty if the log does not go back far enough.
 	Pod     string
 	Leaders []string
 }
@@ -54,7 +54,7 @@ func (s Stray) String() string {
 // Judge finds which of the writes, each of which has succeeded, did not come from
 // the Pod that held the Lease at the version with which they were stored. The
 // holder's identity is the Pod's name up to the first "_". The events are all of
-// the log, as everybody's answers tell the version at a time; they may be in any
+// the log, as the answers to all clients show the version at a time; they may be in any
 // order. It needs the answers of writes to the Lease, versions that grow over all
 // resources (one etcd) and one API server's clock. A write that changed nothing is
 // not judged.

@@ -87,12 +87,12 @@ func TestJudge(t *testing.T) {
 			terms:  []string{"a@10", "b@12"}, judged: 1,
 		},
 		"Standby": {
-			reason: "who never led may not write; neither may nobody",
+			reason: "neither a Pod that never led nor a user without a Pod may write",
 			events: []auditv1.Event{holds("a_1", 0, 10), writes("standby", "c", 5, 11), writes("nobody", "", 10, 12)},
 			terms:  []string{"a@10"}, strays: []string{"standby [a]", "nobody [a]"},
 		},
 		"Released": {
-			reason: "between release and acquisition nobody leads, not even a user without a Pod",
+			reason: "between release and acquisition no Pod leads, and a user without a Pod never does",
 			events: []auditv1.Event{holds("a_1", 0, 10), holds("", 10, 11), writes("w", "a", 15, 12), writes("nobody", "", 16, 13), holds("b_1", 20, 14)},
 			terms:  []string{"a@10", "@11", "b@14"}, strays: []string{"w []", "nobody []"},
 		},
@@ -112,7 +112,7 @@ func TestJudge(t *testing.T) {
 			terms:  []string{"a@10", "b@12"}, strays: []string{"delete [b]"},
 		},
 		"LastDeletion": {
-			reason: "nothing is known to come after it, and nobody else has led since",
+			reason: "no later version was recorded, and no other Pod has led since",
 			events: []auditv1.Event{holds("a_1", 0, 10), writes("delete", "a", 20, 0)},
 			terms:  []string{"a@10"}, judged: 1,
 		},
@@ -143,7 +143,7 @@ func TestJudge(t *testing.T) {
 			terms: []string{"a@10", "@10-14"}, strays: []string{"w []"},
 		},
 		"AroundTheDeletion": {
-			reason: "whether before or after the Lease was deleted cannot be told",
+			reason: "before or after the Lease was deleted: the log does not show which",
 			events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
 			terms:  []string{"a@10", "@10-16", "a@16"}, undecided: []string{"w [a ]"},
 		},

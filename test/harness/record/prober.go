@@ -299,10 +299,10 @@ func (p *Prober) interrupted(questions ...history.ProbeRequest) {
 	}
 }
 
-// note keeps an answer of a process. The same again only makes the last one last.
+// note records an answer of a process. An equal answer only extends the last one.
 func (p *Prober) note(ctx context.Context, process int, probe history.Probe) {
 	if ctx.Err() != nil {
-		return // nobody answered because nobody asks any more
+		return // the probe was cancelled, so a missing answer means nothing
 	}
 	now := p.clock.Now()
 	p.mu.Lock()

@@ -97,7 +97,7 @@ func TestProber_KeepsChanges(t *testing.T) {
 		return func() []history.ProbeResult { return answers(p, question) }
 	}
 	g.Eventually(of(history.Ready), eventually).Should(HaveExactElements(history.No))
-	g.Expect(of(history.Serves)()).To(BeEmpty(), "nobody says yet that it serves")
+	g.Expect(of(history.Serves)()).To(BeEmpty(), "no probe has found it serving yet")
 	process.says(func() { process.codes["/readyz"] = 200 })
 	g.Eventually(of(history.Serves), eventually).Should(HaveExactElements(history.Yes))
 	g.Expect(of(history.Ready)()).To(HaveExactElements(history.No, history.Yes))

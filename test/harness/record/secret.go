@@ -18,7 +18,7 @@ import (
 type Hash func(key, value string) string
 
 // Salt keys hashes. Hashes can be compared if their salts are the same. A salt stays in memory:
-// whoever has it and a history can guess values that have little entropy.
+// with it and a history, values of little entropy can be guessed.
 type Salt [32]byte
 
 // NewSalt draws a salt. Not the seed of a sweep: reports print that.

@@ -9,10 +9,10 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Match reports whether an audit event is wanted.
+// Match reports whether an audit event is selected.
 type Match func(auditv1.Event) bool
 
-// Select returns the events that every match wants, in the order of the log.
+// Select returns the events that satisfy every match, in the order of the log.
 func Select(events []auditv1.Event, matches ...Match) []auditv1.Event {
 	var selected []auditv1.Event
 	for _, event := range events {
@@ -23,7 +23,7 @@ func Select(events []auditv1.Event, matches ...Match) []auditv1.Event {
 	return selected
 }
 
-// User wants the requests of one user, as the API server authorized it: with
+// User matches the requests of one user, as the API server authorized it: with
 // impersonation that is the impersonated one.
 func User(name string) Match {
 	return func(e auditv1.Event) bool {
@@ -34,17 +34,17 @@ func User(name string) Match {
 	}
 }
 
-// UserAgent wants the requests of clients that call themselves by this name.
+// UserAgent matches the requests of clients whose user agent has this name.
 func UserAgent(name string) Match {
 	return func(e auditv1.Event) bool { return e.UserAgent == name }
 }
 
-// Verb wants requests with one of these verbs.
+// Verb matches requests with one of these verbs.
 func Verb(verbs ...string) Match {
 	return func(e auditv1.Event) bool { return slices.Contains(verbs, e.Verb) }
 }
 
-// Resource wants requests for a resource ("" is the core group), and with it for
+// Resource matches requests for a resource ("" is the core group), and with it for
 // its subresources.
 func Resource(group, resource string) Match {
 	return func(e auditv1.Event) bool {
@@ -52,27 +52,27 @@ func Resource(group, resource string) Match {
 	}
 }
 
-// InNamespace wants requests for objects in a namespace.
+// InNamespace matches requests for objects in a namespace.
 func InNamespace(namespace string) Match {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Namespace == namespace }
 }
 
-// Named wants requests for objects of this name.
+// Named matches requests for objects of this name.
 func Named(name string) Match {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Name == name }
 }
 
-// Since wants requests that the API server received at this time or later.
+// Since matches requests that the API server received at this time or later.
 func Since(t time.Time) Match {
 	return func(e auditv1.Event) bool { return !e.RequestReceivedTimestamp.Time.Before(t) }
 }
 
-// Succeeded wants requests answered with a 2xx code.
+// Succeeded matches requests answered with a 2xx code.
 func Succeeded(e auditv1.Event) bool {
 	return e.ResponseStatus != nil && e.ResponseStatus.Code >= 200 && e.ResponseStatus.Code < 300
 }
 
-// Conflicted wants requests that were refused because the object was not as they required:
+// Conflicted matches requests that were refused because the object was not as they required:
 // another version or UID, or a JSON patch that compares and found another value. To the
 // latter the API server answers 422 and names no cause.
 func Conflicted(e auditv1.Event) bool {
@@ -86,7 +86,7 @@ func Conflicted(e auditv1.Event) bool {
 	}
 }
 
-// Not wants what m does not.
+// Not matches the events that m does not match.
 func Not(m Match) Match { return func(e auditv1.Event) bool { return !m(e) } }
 
 // Writes returns the user's writes, once each, including refused ones. Dry runs and reviews are no

@@ -35,7 +35,7 @@ func newVersions(events []auditv1.Event) *versions {
 	for i := 1; i < len(v.done); i++ {
 		v.done[i].version = max(v.done[i].version, v.done[i-1].version)
 	}
-	// What changed nothing says nothing about the time it was asked for.
+	// A request that changed nothing proves nothing about the time it was received.
 	for _, e := range writes {
 		if version, ok := versionOf(e); ok && version > v.before(e.RequestReceivedTimestamp.Time) {
 			v.received = append(v.received, stamp{e.RequestReceivedTimestamp.Time, version})

@@ -22,12 +22,13 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// syncPoll is how often Sync looks whether the watches have seen what is there.
+// syncPoll is how often Sync compares the watches with the stored objects.
 const syncPoll = 10 * time.Millisecond
 
-// Watcher sees every version of every object of some resources that comes to be
-// while it watches. What was there before is left out: of its life the watch would
-// know a part only. Of Secrets it keeps hashes in place of values. Its methods may be called from several goroutines.
+// Watcher records every version of every object of some resources that is created
+// while it watches. Objects that existed before are left out, as their history would be
+// incomplete. It stores hashes in place of the values of Secrets. Its methods may be called
+// from several goroutines.
 type Watcher struct {
 	client dynamic.Interface
 	clock  clock.PassiveClock
@@ -123,10 +124,10 @@ func (w *Watcher) see(r history.Resource, event watch.Event) {
 	w.newest[v.UID] = v
 }
 
-// Sync waits until the newest version of everything has been seen that is stored
-// when it is called, and the end of everything seen that is not. It cannot know of
-// an object that came and went without a frame of it having arrived: call it when
-// the subject has been quiet for longer than a watch lags.
+// Sync waits until the watches have delivered the newest version of every object that is
+// stored when it is called, and the deletion of every recorded object that is not. It
+// misses an object that was created and deleted before its first event arrived: call it
+// when the subject has been quiet for longer than a watch lags.
 func (w *Watcher) Sync(ctx context.Context) error {
 	for _, r := range w.resources {
 		list, err := w.client.Resource(r).List(ctx, metav1.ListOptions{})

@@ -72,7 +72,7 @@ func TestWatch_SeesObjectsFromTheirCreation(t *testing.T) {
 	defer cancel()
 	w.list <- listed("10", anObject("old", "6"))
 	if err := watcher.Sync(short); err == nil {
-		t.Error("Sync() is content though a is not there any more and nobody has seen it go")
+		t.Error("Sync() succeeded, though a is gone and the watch has not delivered its deletion")
 	}
 	w.frames.Delete(anObject("a", "10"))
 	w.frames.Add(anObject("b", "11"))

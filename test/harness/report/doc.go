@@ -7,5 +7,5 @@
 // again without a cluster (case.json and the histories). A Sweep is many runs: a
 // table, JUnit for machines that count tests, and summary.json.
 //
-// It takes and gives plain data and knows nobody who makes it.
+// It takes and returns plain data, and does not depend on how the data was recorded.
 package report

@@ -15,7 +15,7 @@ const (
 	laneFaults   = "faults"
 	laneExternal = "external"
 	laneCluster  = "cluster"
-	laneOperator = "operator" // requests of the operator whose replica nobody knows
+	laneOperator = "operator" // requests of the operator whose replica is unknown
 )
 
 // participants are the replicas and users of a run.

@@ -24,7 +24,7 @@ func drawn(t *testing.T, r *Run) (text string, root *html.Node) {
 	return text, root
 }
 
-// A page that is sent to somebody has to show everything there too.
+// The page must be complete on another machine, without other files or a network.
 func TestTimeline_IsSelfContained(t *testing.T) {
 	g := NewWithT(t)
 	text, root := drawn(t, split(t))

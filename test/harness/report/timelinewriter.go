@@ -154,7 +154,7 @@ func (s *timelineWriter) notes(r history.Request) []string {
 	}
 	if t := s.term(r.RevisionRange); t != nil && r.Key == s.operator.Lease {
 		if t.Holder == "" {
-			return append(notes, "nobody leads from here on")
+			return append(notes, "no replica leads from here on")
 		}
 		return append(notes, s.short(t.Holder)+" leads from here on")
 	}

@@ -151,5 +151,5 @@ func TestEnvironmentChange_RivalWritesForAWhile(t *testing.T) {
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(time.Since(began)).To(BeNumerically(">=", rivalFor))
 	f := healAndGetFault(t, a)
-	g.Expect(f.Detail).To(HaveSuffix("1 times"), "nobody put the labels on again")
+	g.Expect(f.Detail).To(HaveSuffix("1 times"), "the labels were not restored")
 }

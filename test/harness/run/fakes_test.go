@@ -20,9 +20,9 @@ const unreadyFlag = "--role=unbound"
 // fakeProcess is a process that lives until it is ended.
 type fakeProcess struct {
 	name           string
-	ignoresSignals bool // it does not stop when it is asked to
+	ignoresSignals bool // it does not stop on a signal
 	overrides      replicaOverrides
-	// pauseErr is why nobody has seen it stop running.
+	// pauseErr is returned by a pause that was not seen to take effect.
 	pauseErr error
 
 	mu      sync.Mutex
@@ -40,7 +40,7 @@ func (w *fakeProcess) Name() string { return w.name }
 
 func (w *fakeProcess) LogTail(int) string { return "" }
 
-// Ready fails with a flag that says so.
+// Ready fails with unreadyFlag.
 func (w *fakeProcess) Ready(context.Context) error {
 	if slices.Contains(w.overrides.args, unreadyFlag) {
 		return errors.New("a right is missing")
@@ -77,7 +77,7 @@ func (w *fakeProcess) Kill() {
 	}
 }
 
-// Signal ends it as a process that is asked to stop does.
+// Signal ends it, as SIGTERM ends a process.
 func (w *fakeProcess) Signal(s os.Signal) error {
 	w.recordAction("asked by " + s.String())
 	if !w.ignoresSignals {

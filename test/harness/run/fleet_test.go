@@ -14,7 +14,7 @@ func TestFleet_CallsEachOnce(t *testing.T) {
 	f := &Fleet{provers: []*Prover{{}, {}, {}}}
 	var mu sync.Mutex
 	done, by := map[int]int{}, map[*Prover]int{}
-	var together sync.WaitGroup // nobody goes on before all are at work
+	var together sync.WaitGroup // no worker continues before all have started
 	together.Add(f.Size())
 	g.Expect(f.Each(t.Context(), 10, func(_ context.Context, p *Prover, i int) error {
 		mu.Lock()

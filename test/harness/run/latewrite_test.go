@@ -15,7 +15,7 @@ func TestLateWrite_ArrivesAfterFailover(t *testing.T) {
 	a := s.injectKind(t, "P10")
 	answer := s.patchInBackground(t)
 	g.Eventually(s.isCutFrom(t, leasePath), testTimeout).Should(BeTrue(), "it cannot renew")
-	g.Expect(s.isReachable(t, 1, leasePath)).To(BeFalse(), "the other one can")
+	g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeFalse(), "the other one can")
 	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK))
 	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK), "what the next leader writes is not held")
 	g.Expect(answer).NotTo(Receive())
@@ -25,7 +25,7 @@ func TestLateWrite_ArrivesAfterFailover(t *testing.T) {
 	g.Expect(f.Replica).To(Equal("one"))
 	g.Expect(f.Detail).To(HavePrefix("PATCH /things/thing-1, held for "))
 	g.Expect(f.Detail).To(HaveSuffix("reached the API server when replica two led, and was answered 200 OK"))
-	g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse(), "it is over")
+	g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse(), "it is over")
 }
 
 func TestLateWrite_OutlivesItsSender(t *testing.T) {
@@ -63,7 +63,7 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 			g.Eventually(answer, testTimeout).Should(Receive(), "it is let go")
 			g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 			g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("no other replica than one came to lead within 200ms"))
-			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse())
 		})
 	}
 }
@@ -81,7 +81,7 @@ func TestLateWrite_IsVoidIfTheRunEnds(t *testing.T) {
 			g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("the run ended before it was over"))
 			g.Eventually(answer, testTimeout).Should(Receive())
 			if kind == "P11" {
-				g.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}), "nobody stays paused")
+				g.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}), "no process stays paused")
 			}
 		})
 	}

@@ -117,7 +117,7 @@ func (a *activeFault) waitForSuccessorOf(ctx context.Context, old *replica, befo
 		return nil, fmt.Errorf("waiting for another leader: %w", err)
 	case limited.Err() != nil:
 		a.setVoidReason("no other replica than %s came to lead within %s", old.process.Name(), a.failoverTimeout)
-		return nil, nil //nolint:nilnil // nobody is no error
+		return nil, nil //nolint:nilnil // no other leader is no error
 	case err != nil:
 		return nil, err
 	}

@@ -14,11 +14,11 @@ func TestLeaseCut_AffectsOnlyTheLease(t *testing.T) {
 	a := s.injectKind(t, "P12")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.isCutFrom(t, leasePath), testTimeout).Should(BeTrue())
-	g.Expect(s.isReachable(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
-	g.Expect(s.isReachable(t, 1, leasePath)).To(BeFalse())
+	g.Expect(s.isUnreachable(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
+	g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeFalse())
 	s.setHolder(t)
 	g.Expect(healAndGetFault(t, a).Detail).To(Equal("cut off from the Lease at PATCH /things/thing-1, until replica two led"))
-	g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse(), "it is over")
+	g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse(), "it is over")
 }
 
 func TestLeaseCut_IsVoidWithoutRenewals(t *testing.T) {
@@ -40,11 +40,11 @@ func TestLeaseCut_RestSparesTheLease(t *testing.T) {
 			a := s.injectKind(t, "P12-rest")
 			s.patchInBackground(t)
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
-			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse())
 			if asks {
-				g.Expect(s.isReachable(t, 0, "/things/thing-1")).To(BeTrue())
+				g.Expect(s.isUnreachable(t, 0, "/things/thing-1")).To(BeTrue())
 			}
-			g.Expect(s.isReachable(t, 1, "/things/thing-1")).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 1, "/things/thing-1")).To(BeFalse())
 			advance(t, c, 2*time.Second)
 			if !asks {
 				g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
@@ -54,7 +54,7 @@ func TestLeaseCut_RestSparesTheLease(t *testing.T) {
 			f := healAndGetFault(t, a)
 			g.Expect(f.Detail).To(Equal("cut off at PATCH /things/thing-1 from all but the Lease, 1 requests"))
 			g.Expect(f.Ended.Sub(f.Began)).To(Equal(2*time.Second), "longer than the Lease lasts")
-			g.Expect(s.isReachable(t, 0, "/things/thing-1")).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 0, "/things/thing-1")).To(BeFalse())
 		})
 	}
 }

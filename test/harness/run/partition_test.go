@@ -14,11 +14,11 @@ func TestPartition_Leader(t *testing.T) {
 	a := s.injectKind(t, "P13-leader")
 	s.patchInBackground(t)
 	g.Eventually(s.isCutFrom(t, "/healthz"), testTimeout).Should(BeTrue())
-	g.Expect(s.isReachable(t, 1, "/healthz")).To(BeFalse())
+	g.Expect(s.isUnreachable(t, 1, "/healthz")).To(BeFalse())
 	s.setHolder(t)
 	f := healAndGetFault(t, a)
 	g.Expect(f.Detail).To(MatchRegexp("^cut off at PATCH /things/thing-1, with .* under way and .* after, until replica two led$"))
-	g.Expect(s.isReachable(t, 0, "/healthz")).To(BeFalse())
+	g.Expect(s.isUnreachable(t, 0, "/healthz")).To(BeFalse())
 }
 
 func TestPartition_All(t *testing.T) {
@@ -31,7 +31,7 @@ func TestPartition_All(t *testing.T) {
 			s.patchInBackground(t)
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			for worker := range asking {
-				g.Expect(s.isReachable(t, worker, leasePath)).To(BeTrue())
+				g.Expect(s.isUnreachable(t, worker, leasePath)).To(BeTrue())
 			}
 			advance(t, c, 2*time.Second)
 			g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
@@ -40,8 +40,8 @@ func TestPartition_All(t *testing.T) {
 				return
 			}
 			g.Expect(healAndGetFault(t, a).Replica).To(BeEmpty(), "it was all")
-			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
-			g.Expect(s.isReachable(t, 1, leasePath)).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeFalse())
 		})
 	}
 }
@@ -57,9 +57,9 @@ func TestPartition_StartingReplica(t *testing.T) {
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			g.Eventually(func() int { starts, _ := s.processes[1].counts(); return starts }, testTimeout).Should(Equal(2), "it is not the leader")
 			if asks {
-				g.Expect(s.isReachable(t, 1, leasePath)).To(BeTrue())
+				g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeTrue())
 			}
-			g.Expect(s.isReachable(t, 0, leasePath)).To(BeFalse())
+			g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse())
 			advance(t, c, 2*time.Second)
 			if !asks {
 				g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())

@@ -37,8 +37,8 @@ func TestPausedLeader_ResumesAfterFailover(t *testing.T) {
 	g.Expect(f.Detail).To(MatchRegexp(`^paused at PATCH /things/thing-1, and went on \S+ later, when replica two led$`))
 }
 
-// A write may come from who does not lead, as of an operator that elects nobody: then
-// nothing was taken away from a leader.
+// A replica that does not lead may write, for example without leader election. Pausing it
+// takes the Lease from no leader, so the fault is void.
 func TestPausedLeader_IsVoidForAStandby(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
@@ -50,15 +50,15 @@ func TestPausedLeader_IsVoidForAStandby(t *testing.T) {
 	g.Expect(healAndGetVoidReason(t, a)).To(Equal("replica one did not lead when it began: host_2 did"))
 }
 
-// What was told to stop running may do so later, and nobody else would wake it.
+// A process may stop after its pause was reported as failed, and only the harness resumes it.
 func TestPausedLeader_IsResumedAfterAFailedPause(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	s.processes[0].pauseErr = errors.New("nobody can tell")
+	s.processes[0].pauseErr = errors.New("its state is unknown")
 	a, err := s.inject(t.Context(), scenario.Scenario{}, planOf(t, "P11"), thing)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(Equal([]string{"paused", "resumed"}))
-	g.Expect(a.heal()).To(MatchError(ContainSubstring("nobody can tell")))
+	g.Expect(a.heal()).To(MatchError(ContainSubstring("its state is unknown")))
 	g.Expect(a.result().Happened).To(BeZero())
 }

@@ -36,13 +36,13 @@ type Subject struct {
 	Plane env.Options
 	// Operator is its installation.
 	Operator env.Subject
-	// Promises is what the invariants need to know of it.
+	// Promises are the properties of the operator that the invariants need.
 	Promises invariant.Operator
 	// Replicas is the number of replicas. Zero means 2.
 	Replicas int
 	// External starts the external system that it uses, if any.
 	External StartExternal
-	// Node runs Pods of the images that it knows. Without it, Pods do not run. Deployments need
+	// Node runs Pods of the images in its options. Without it, Pods do not run. Deployments need
 	// env.WorkloadControllers in Plane.
 	Node *env.NodeOptions
 	// Figures are the names of the metrics of work and resources. The zero value has those of
@@ -247,7 +247,7 @@ func (p *Prover) leaseVersion(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if holderOf(lease) == "" {
-		return "", errors.New("nobody holds the Lease")
+		return "", errors.New("no replica holds the Lease")
 	}
 	return lease.ResourceVersion, nil
 }

@@ -12,7 +12,7 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// splitBrain lets two processes act that do not know of each other: a replica that is not elected,
+// splitBrain lets two processes act without coordination: a replica that is not elected,
 // or the old and the new replicas of an upgrade.
 type splitBrain struct{}
 

@@ -13,7 +13,7 @@ import (
 
 const unelected = "--elect=false"
 
-// unelectedPlan is the plan in which somebody acts without being elected.
+// unelectedPlan is the plan in which a replica acts without being elected.
 func unelectedPlan(t *testing.T) scenario.Plan {
 	t.Helper()
 	plan, err := scenario.ParsePlan("s:P16-unelected:BESIDE:all:1")

@@ -63,7 +63,7 @@ func (s *testbed) renewLease(t *testing.T, store client.Client, worker int) {
 	s.request(t, worker, http.MethodPut, leasePath, "")
 }
 
-// renewInBackground makes a worker renew the Lease each time that somebody reads it.
+// renewInBackground makes a worker renew the Lease on each read of it.
 func (s *testbed) renewInBackground(t *testing.T, worker int) {
 	t.Helper()
 	stored, ok := s.client.(client.WithWatch)
@@ -76,7 +76,7 @@ func (s *testbed) renewInBackground(t *testing.T, worker int) {
 	})
 }
 
-// useFakeClock makes the run's waits end when the test says so.
+// useFakeClock makes the run's waits end when the test steps the clock.
 func (s *testbed) useFakeClock() *clocktesting.FakeClock {
 	stopped := clocktesting.NewFakeClock(time.Now())
 	s.clock = stopped
@@ -115,8 +115,8 @@ func (s *testbed) patchInBackground(t *testing.T) <-chan int {
 	return code
 }
 
-// isReachable says whether a worker gets no answer, without waiting for one for long.
-func (s *testbed) isReachable(t *testing.T, worker int, path string) bool {
+// isUnreachable reports whether a worker gets no answer within a short timeout.
+func (s *testbed) isUnreachable(t *testing.T, worker int, path string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -129,13 +129,13 @@ func (s *testbed) isReachable(t *testing.T, worker int, path string) bool {
 	return err != nil
 }
 
-// isCutFrom asks whether the first worker is cut off from a path.
+// isCutFrom reports whether the first worker is cut off from a path.
 func (s *testbed) isCutFrom(t *testing.T, path string) func() bool {
 	t.Helper()
-	return func() bool { return s.isReachable(t, 0, path) }
+	return func() bool { return s.isUnreachable(t, 0, path) }
 }
 
-// healAndGetFault is the one fault that was told of.
+// healAndGetFault heals the fault and returns the one that was recorded.
 func healAndGetFault(t *testing.T, a *activeFault) history.Fault {
 	t.Helper()
 	g := NewWithT(t)
@@ -147,7 +147,7 @@ func healAndGetFault(t *testing.T, a *activeFault) history.Fault {
 	return f
 }
 
-// healAndGetVoidReason is why the fault did not happen.
+// healAndGetVoidReason heals the fault and returns why it did not happen.
 func healAndGetVoidReason(t *testing.T, a *activeFault) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -161,7 +161,7 @@ func healAndGetVoidReason(t *testing.T, a *activeFault) string {
 type testbed struct {
 	*Prover
 	processes []*fakeProcess
-	requests  chan string // what the API server was asked for
+	requests  chan string // requests that the API server received
 
 	upstream *httptest.Server
 }
@@ -205,13 +205,13 @@ func newTestbedWith(t *testing.T, c clock.Clock, answer http.HandlerFunc) *testb
 	return s
 }
 
-// patch asks as one of the workers; 0 is no answer.
+// patch sends a PATCH as one of the workers; 0 is no answer.
 func (s *testbed) patch(t *testing.T, worker int, path string) int {
 	t.Helper()
 	return s.request(t, worker, http.MethodPatch, path, "")
 }
 
-// request asks anything; the audit log knows it as id.
+// request sends a request; id is its ID in the audit log.
 func (s *testbed) request(t *testing.T, worker int, method, path, id string) int {
 	t.Helper()
 	return requestBy(t, s.replicas[worker], method, path, id)

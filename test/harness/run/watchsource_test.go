@@ -21,7 +21,7 @@ const collection = "/apis/example.com/v1/things"
 
 var thingKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 
-// get asks as the first worker and returns the code and the body; 0 is no answer.
+// get sends a request as the first worker and returns the code and the body; 0 is no answer.
 func (n *watchSource) get(t *testing.T, query string) (int, string) {
 	t.Helper()
 	g := NewWithT(t)
@@ -80,7 +80,7 @@ func newWatchSource(t *testing.T) *watchSource {
 	return n
 }
 
-// watch watches things as one of the workers, from version 5; lines are what it is told.
+// watch watches things as one of the workers, from version 5; lines are the events that it receives.
 func (n *watchSource) watch(t *testing.T, worker int) (lines <-chan string) {
 	t.Helper()
 	return n.watchAt(t, worker, "/things", "")
@@ -108,7 +108,7 @@ func (n *watchSource) watchAt(t *testing.T, worker int, path, query string) (lin
 	return told
 }
 
-// send tells all watches of a thing.
+// send sends an object to all watches.
 func (n *watchSource) send(t *testing.T, name string) {
 	t.Helper()
 	n.mu.Lock()

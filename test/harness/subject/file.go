@@ -103,7 +103,7 @@ type Build struct {
 	Flags []string `json:"flags,omitempty"`
 }
 
-// Read reads a file. Fields that it does not know are an error.
+// Read reads a file. Unknown fields are an error.
 func Read(path string) (*File, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

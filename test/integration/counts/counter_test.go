@@ -141,7 +141,8 @@ type work map[string]struct {
 	queued     int
 }
 
-// work asks the replicas. One that has ended by itself makes the counts worthless.
+// work reads the metrics of the replicas. A replica that ended during the spec makes the counts
+// worthless.
 func (c *counter) work(ctx context.Context) work {
 	GinkgoHelper()
 	all := work{}

@@ -168,7 +168,7 @@ var _ = Describe("Two managers with one Lease", func() {
 		Expect(p.leader.err).To(MatchError(ContainSubstring("leader election lost")))
 		Eventually(p.standby.Elected()).WithTimeout(expect.Medium).Should(BeClosed())
 		expectBeating(p.standbyOnly)
-		Eventually(p.lease.history).Should(HaveExactElements(HavePrefix("first_"), HavePrefix("second_")), "nobody gave the Lease back")
+		Eventually(p.lease.history).Should(HaveExactElements(HavePrefix("first_"), HavePrefix("second_")), "the Lease was not given back")
 		Expect(p.lease.transitions()).To(Equal(before + 1))
 	}, SpecTimeout(expect.Long))
 

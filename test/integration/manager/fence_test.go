@@ -44,7 +44,7 @@ var _ = Describe("The fence", Ordered, func() {
 		Expect(policy.Status.TypeChecking.ExpressionWarnings).To(BeEmpty())
 	}, SpecTimeout(expect.Long))
 
-	It("lets the Pod that holds the Lease write, and nobody else of the manager's", func(ctx SpecContext) {
+	It("lets the Pod that holds the Lease write, and no other Pod of the manager", func(ctx SpecContext) {
 		leader, standby := f.roles(ctx)
 		for what, write := range f.writes(ctx) {
 			Expect(write(f.as(leader))).To(Succeed(), what)
@@ -78,7 +78,7 @@ var _ = Describe("The fence", Ordered, func() {
 		}
 	}, SpecTimeout(expect.Long))
 
-	It("touches nobody else", func(ctx SpecContext) {
+	It("lets other clients write", func(ctx SpecContext) {
 		stranger := f.stranger(ctx)
 		for what, write := range f.writes(ctx) {
 			Expect(write(f.client)).To(Succeed(), what+", by an administrator")
@@ -111,7 +111,7 @@ var _ = Describe("The fence", Ordered, func() {
 		f.roles(ctx)
 	}, SpecTimeout(expect.Long))
 
-	It("stands in nobody's way where there is no Lease, and so no second leader", func(ctx SpecContext) {
+	It("lets every replica write where there is no Lease, and so no second leader", func(ctx SpecContext) {
 		leader, standby := f.roles(ctx)
 		Expect(f.tries(standby)(ctx)).NotTo(Succeed(), "it is there")
 		f.aim(ctx, "missing")

@@ -260,7 +260,7 @@ func (f *fenced) tenant(ctx context.Context, name string, suffixes ...v1beta1.Na
 	return t
 }
 
-// ask changes which namespaces a Tenant asks for.
+// ask changes the namespaces in the spec of a Tenant.
 func (f *fenced) ask(ctx context.Context, t *v1beta1.Tenant, suffixes ...v1beta1.NamespaceSuffix) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {

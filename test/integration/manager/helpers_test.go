@@ -99,7 +99,7 @@ func (r *replica) start(ctx context.Context) *replica {
 	return r
 }
 
-// stop asks the manager to stop and waits until it has, without an error.
+// stop stops the manager and waits until it has ended, without an error.
 func (r *replica) stop() {
 	GinkgoHelper()
 	r.cancel()

@@ -151,7 +151,7 @@ func (c *contest) lease(ctx context.Context) *coordinationv1.Lease {
 	return lease
 }
 
-// expectOneWinner waits for the takeover and looks at who wrote how often.
+// expectOneWinner waits for the takeover and counts the writes of each replica.
 func (c *contest) expectOneWinner(ctx context.Context, within time.Duration) {
 	GinkgoHelper()
 	before := ptr.Deref(c.lease(ctx).Spec.LeaseTransitions, -1)

@@ -96,7 +96,7 @@ var _ = Describe("When something is taken away", Serial, func() {
 			Expect(fetched(child)(ctx)).To(HaveField("GetResourceVersion()", before[i]))
 		}
 
-		By("deriving the default that nobody has written")
+		By("deriving the default that the spec does not contain")
 		plain := given(ctx, build(unique("plain")))
 		Expect(plain.Spec.ViewerImage).To(BeEmpty())
 		eventuallyReady(ctx, plain)

@@ -37,7 +37,7 @@ var _ = Describe("kstatus", func() {
 		eventuallyReady(ctx, v)
 		Expect(judged(v)(ctx)).To(Equal(status.CurrentStatus))
 
-		By("being in somebody's way")
+		By("being blocked by an object that it does not own")
 		configMap := configMapOf(v)
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(configMap), configMap)).To(Succeed())
 		configMap.OwnerReferences = nil

@@ -198,11 +198,11 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionFalse, v1beta1.ReasonAsExpected))
 	})
 
-	It("does not believe a Deployment's status that is about an older spec", func(ctx SpecContext) {
+	It("ignores a Deployment's status that is about an older spec", func(ctx SpecContext) {
 		v := givenReady(ctx, build(unique("late")))
 		change(ctx, v, replicas(4))
 		eventuallyObserved(ctx, v)
-		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)), "nobody has seen the change yet")
+		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)), "the change has not been observed yet")
 		Consistently(ctx, fetched(v)).WithTimeout(2 * time.Second).Should(And(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
 			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue)))

@@ -53,7 +53,7 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 		func(ctx SpecContext, kind string, marked bool) {
 			v := build(unique("clash"))
 			stranger := strangers[kind](v)
-			if marked { // a label anybody can set proves nothing
+			if marked { // any user can set the label, so it proves no ownership
 				stranger.SetLabels(map[string]string{v1beta1.LabelManagedBy: v1beta1.ManagedByValue})
 			}
 			Expect(k8s.Create(ctx, stranger)).To(Succeed())
@@ -159,7 +159,7 @@ var _ = Describe("When a MarkdownView is deleted", func() {
 	DescribeTable("its children go with it, and are not made anew",
 		func(ctx SpecContext, propagation metav1.DeletionPropagation) {
 			v := givenReady(ctx, build(unique("gone")))
-			Expect(v).To(expect.HaveNoFinalizers(), "deleting needs nobody")
+			Expect(v).To(expect.HaveNoFinalizers(), "deleting needs no controller")
 			Expect(k8s.Delete(ctx, v, client.PropagationPolicy(propagation))).To(Succeed())
 			Eventually(ctx, reading(v)).WithTimeout(expect.Long).Should(expect.BeGone())
 			for _, child := range childrenOf(v) {
@@ -206,7 +206,7 @@ var _ = Describe("When a MarkdownView is deleted", func() {
 		}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
 		eventuallyReady(ctx, second)
 		Expect(eventsAbout(second)(ctx)).NotTo(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict}), "what is about to go is in nobody's way")
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict}), "an object that is being deleted is no conflict")
 
 		By("surviving a delete that was meant for the first")
 		for _, o := range append(childrenOf(second), second) {

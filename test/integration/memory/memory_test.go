@@ -37,7 +37,7 @@ const whileStarting = 96 << 20
 
 var _ = Describe("The memory of a replica", Serial, func() {
 	BeforeEach(suite.NeedsProcesses)
-	// What an earlier spec has left in the heap is not what is measured.
+	// The heap of a new process holds no garbage of an earlier spec.
 	BeforeEach(func(ctx SpecContext) {
 		suite.StopReplicas(ctx)
 		suite.StartReplicas(ctx)
@@ -119,7 +119,7 @@ func create(ctx context.Context, n int, object func(int) client.Object) {
 		if err := k8s.Create(ctx, all[i]); err != nil {
 			return err
 		}
-		// What the test holds is not what is measured.
+		// Objects that the test holds must not count in this measurement.
 		all[i].SetAnnotations(nil)
 		if v, ok := all[i].(*v1beta1.MarkdownView); ok {
 			v.Spec.Markdowns = nil

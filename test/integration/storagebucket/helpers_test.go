@@ -181,7 +181,7 @@ func ownerOf(ctx context.Context, bucket string) string {
 	return set.ToMap()[v1beta1.BucketTagOwner]
 }
 
-// exists asks the server's own files.
+// exists checks the server's own files.
 func exists(bucket string) bool {
 	GinkgoHelper()
 	all, err := storage.Buckets()

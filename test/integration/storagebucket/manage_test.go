@@ -253,7 +253,7 @@ var _ = Describe("The end of a managed bucket", func() {
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Normal BucketDeleted"))
 	}, SpecTimeout(time.Minute))
 
-	It("never empties a bucket: it waits visibly until somebody does", func(ctx SpecContext) {
+	It("never empties a bucket: it waits visibly until another client does", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), operator.Unique("managed")
 		b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketDelete)))
 		eventuallyReady(ctx, b)

@@ -108,7 +108,7 @@ func bindingIn(namespace string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBinding}}
 }
 
-// can asks the API server's authorizer.
+// can queries the API server's authorizer.
 func can(user string, groups []string, verb, resource, subresource, namespace, name string) func(context.Context) (bool, error) {
 	group := ""
 	switch resource {

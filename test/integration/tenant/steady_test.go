@@ -116,7 +116,7 @@ var _ = Describe("A report", func() {
 		t := given(ctx, build(name, suffixes("dev")))
 		inConflict := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict)
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(inConflict)
-		// Our types omit an empty UID, as they omit a field that only a newer release knows.
+		// Our types omit an empty UID, just as they omit a field of a newer release.
 		explicit := fmt.Sprintf(`{"status":{"namespaces":[{"name":%q,"reason":%q,"uid":""}]}}`, name+"-dev", v1beta1.ReasonNamespaceConflict)
 		Expect(k8s.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(explicit)))).To(Succeed())
 

@@ -98,7 +98,7 @@ func ask[T any](t *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// told is ask for expressions that must have a value.
+// told is ask that fails the spec on an error.
 func told[T any](t *tab, expression string) T {
 	GinkgoHelper()
 	value, err := ask[T](t, expression)
@@ -116,7 +116,7 @@ func tap(selector string) chromedp.Action[chromedp.Void] {
 	return chromedp.Tap(chromedp.CSS(selector))
 }
 
-// scheme makes the page believe that the reader prefers light or dark.
+// scheme emulates the colour scheme that the reader prefers: light or dark.
 func scheme(name string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
@@ -126,7 +126,7 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// phone makes the page believe that it is on a phone of this width.
+// phone emulates a phone of this width.
 func phone(width int64) chromedp.Action[chromedp.Void] {
 	return chromedp.EmulateViewport(width, 844, chromedp.EmulatePortrait, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
 }

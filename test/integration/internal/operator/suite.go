@@ -29,7 +29,7 @@ import (
 	"leasehold.dev/test/leasehold"
 )
 
-// Where the operator is, and as whom it acts.
+// Namespace and ServiceAccount of the operator.
 const (
 	Namespace = leasehold.Namespace
 	User      = leasehold.User
