@@ -219,40 +219,41 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 		h.note(h.attemptChange(ctx, m, dir))
 		return ctx.Err()
 	}
-	s, prover, err := h.start(ctx, m, dir)
-	if err == nil {
-		for _, id := range m.Plans {
-			for range h.options.count {
-				h.note(h.attempt(ctx, s, prover, m, id, began))
-				began = h.clock.Now()
-				// The run that is kept is the last.
-				if h.rows[len(h.rows)-1].Result != killed {
-					break
-				}
-			}
-		}
-		if err := prover.Stop(ctx); err != nil {
-			// It has been judged by now, and may be made not to stop.
-			fmt.Fprintf(h.output, "    stopping it: %v\n", err)
-		}
-	} else {
+	s, err := h.build(ctx, m, dir)
+	for n := 0; err == nil && n < h.options.count && (n == 0 || h.rows[len(h.rows)-1].Result == killed); n++ {
+		err = h.attempts(ctx, s, m, began)
+		began = h.clock.Now()
+	}
+	if err != nil {
 		h.note(row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Plans[0], Named: m.Kills, Result: failed, Why: err.Error(), Took: h.clock.Since(began)})
 	}
 	return ctx.Err()
 }
 
-// start builds the mutant in a folder, which has to stay as long as it runs, and
-// starts a prover with it.
-func (h *hunt) start(ctx context.Context, m mutant, dir string) (*subject.Subject, *run.Prover, error) {
+// build builds the mutant in a folder, which must remain while it runs.
+func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Subject, error) {
 	if err := h.plant(ctx, m, dir); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	s, err := h.subject(ctx, dir)
-	if err != nil {
-		return nil, nil, err
-	}
+	return h.subject(ctx, dir)
+}
+
+// attempts runs all plans on new replicas of a mutant, since one plan may have changed for good how
+// a replica works.
+func (h *hunt) attempts(ctx context.Context, s *subject.Subject, m mutant, began time.Time) error {
 	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
-	return s, prover, err
+	if err != nil {
+		return err
+	}
+	for _, id := range m.Plans {
+		h.note(h.attempt(ctx, s, prover, m, id, began))
+		began = h.clock.Now()
+	}
+	if err := prover.Stop(ctx); err != nil {
+		// It has been judged by now, and may be made not to stop.
+		fmt.Fprintf(h.output, "    stopping it: %v\n", err)
+	}
+	return nil
 }
 
 // plant copies the source to a folder and makes the mistake there.

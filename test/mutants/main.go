@@ -51,7 +51,7 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	match := flags.String("run", "", "Try only mutants whose name has this regular expression in it.")
 	flags.BoolVar(&o.baseline, "baseline", true, "Run each plan on the operator as it is first: it has to hold there.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the copies of the source that were changed.")
-	flags.IntVar(&o.count, "count", 1, "Run each plan of a mutant so often, with other random numbers, or until the mutant survives.")
+	flags.IntVar(&o.count, "count", 1, "Run the plans of each mutant so often, on new replicas and with other random numbers, or until it survives.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
 	}
