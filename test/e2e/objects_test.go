@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nobody is the user that the Pods of these tests run as.
-const nobody = 65532
+// nonRoot is the user ID of the Pods of these tests.
+const nonRoot = 65532
 
 // unique is a name that nothing had before, so that a feature can be run again on
 // a cluster that is kept.
@@ -95,7 +95,7 @@ func newPod(namespace, name string) *corev1.Pod {
 
 func restrictedPod() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
-		RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)), RunAsGroup: new(int64(nobody)), FSGroup: new(int64(nobody)),
+		RunAsNonRoot: new(true), RunAsUser: new(int64(nonRoot)), RunAsGroup: new(int64(nonRoot)), FSGroup: new(int64(nonRoot)),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 }

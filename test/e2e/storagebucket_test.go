@@ -73,7 +73,7 @@ func TestStorageBucket(t *testing.T) {
 			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"watched": "", "managed": string(managed.UID)}))
 		})).
 		Assess("never leads to the operator's surroundings", step(server.refusesSurroundings)).
-		Assess("tells of an outage, as the Service has nobody to lead to", step(func(ctx context.Context, g *WithT) {
+		Assess("reports an outage: the Service has no endpoint", step(func(ctx context.Context, g *WithT) {
 			server.scale(ctx, g, 0)
 			for _, b := range []*v1beta1.StorageBucket{watched, managed} {
 				ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointUnreachable)

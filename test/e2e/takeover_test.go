@@ -207,7 +207,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(texts(leadership.Undecided)).To(BeEmpty())
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	g.Expect(took).To(BeTrue(), "%s took the Lease after the loss", f.holder)
-	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "nobody writes before it leads")
+	g.Expect(found.FirstWrite).To(BeNumerically(">=", found.NewHolder), "a replica writes only while it leads")
 	if to.expires > 0 {
 		g.Expect(lapse(events, f.leader.Name, f.holder, f.lost)).To(BeNumerically(">=", to.expires), "the Lease had expired")
 	}

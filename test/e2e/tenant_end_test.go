@@ -191,7 +191,7 @@ func TestControllerManagerRestart(t *testing.T) {
 			await(ctx, g, read(goes.Tenant), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting))
 			await(ctx, g, tenantReady(comes.Tenant), Succeed())
 			g.Expect(read(namespaceOf(goes.namespace.Name))(ctx)).To(expect.BeTerminating())
-			g.Expect(shared.client.Create(ctx, comes.pod)).NotTo(Succeed(), "there is nobody to make its service account")
+			g.Expect(shared.client.Create(ctx, comes.pod)).NotTo(Succeed(), "no controller creates its service account")
 		})).
 		Assess("which it makes up for when it is back", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.startControllerManager(ctx)).To(Succeed())

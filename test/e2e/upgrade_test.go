@@ -47,7 +47,7 @@ func TestUpgrade(t *testing.T) {
 		Setup(step(u.installPrevious)).
 		Setup(step(u.populate))
 	for i, to := range []release{u.current, u.previous, u.current} {
-		f = f.Assess(fmt.Sprintf("%d: to the %s release, without a write to what nobody changed", i+1, to.name), step(func(ctx context.Context, g *WithT) {
+		f = f.Assess(fmt.Sprintf("%d: to the %s release, without a write to unchanged objects", i+1, to.name), step(func(ctx context.Context, g *WithT) {
 			u.to(ctx, g, to)
 		}))
 	}

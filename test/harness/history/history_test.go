@@ -170,7 +170,7 @@ func TestTerms(t *testing.T) {
 		t.Errorf("before the first term: %q, want nothing known", found)
 	}
 	if found := history.HeldDuring(terms, history.At(31)); len(found) != 1 {
-		t.Errorf("after the release: %q, want nobody", found)
+		t.Errorf("after the release: %q, want no holder", found)
 	}
 }
 

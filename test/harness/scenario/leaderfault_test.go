@@ -78,6 +78,6 @@ func TestPlans_FewWritesEachOnce(t *testing.T) {
 func TestPlans_UnelectedOnlyIfSupported(t *testing.T) {
 	plans := plansOf(5, false, 1)
 	if plans["P16-unelected"] != nil || plans["P16-upgrade"] == nil {
-		t.Errorf("plans are %v, want an upgrade and nobody who is not elected", plans)
+		t.Errorf("plans are %v, want an upgrade and no unelected replica", plans)
 	}
 }

@@ -1,8 +1,7 @@
-// Package failover measures what it costs to lose the leader, F1 to F6: how long
-// nobody leads, whether anybody writes who does not lead, how long a leader that is
-// cut off goes on, how soon the next one works, and what the election asks of the API
-// server. Two replicas run as processes; the leader is lost in every way that there is,
-// again and again. Beside them, on control planes of their own and at the same time,
-// runs the same operator with what controller-runtime does by itself.
-// F8 is what a leader that was paused past its Lease still sends to S3.
+// Package failover measures the loss of the leader, F1 to F6: the time without a leader,
+// writes of replicas that do not lead, how long an isolated leader goes on, the time to the
+// first work of the next leader, and the requests of the election. Two replicas run as
+// processes. The leader is lost in each way, many times. At the same time the operator runs with
+// controller-runtime's own election, on control planes of its own.
+// F8 counts what a leader that was paused past its Lease still sends to S3.
 package failover

@@ -151,7 +151,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func (m *measurement) text() string {
 	with := m.plan.setting
 	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants; Lease %s, renew deadline
-%s, retry period %s. Every %s somebody takes the subjects out of a binding that the operator has made, every %s while a leader is
+%s, retry period %s. Every %s another client takes the subjects out of a binding that the operator has made, every %s while a leader is
 asked to stop; who leads puts them back with one write. The leader is lost %d times in each way, in an order of chance, in rounds of one
 trial on each of %d control planes, ours and the peer's; what was lost is started again between the rounds. **kill** is
 SIGKILL, **stop** SIGTERM, **pause** SIGSTOP until another one has written and then SIGCONT, **cut** a proxy that answers nothing any more.

@@ -67,6 +67,6 @@ func TestFigures(t *testing.T) {
 	peer := &group{subject: subject{name: "the peer", suffix: ".peer"}, handovers: ours.handovers}
 	for _, f := range peer.figures(shipped) {
 		g.Expect(f.ID).To(HaveSuffix(".peer"))
-		g.Expect(f.Goal).To(BeNil(), "%s: nobody promised it", f.ID)
+		g.Expect(f.Goal).To(BeNil(), "%s: there is no goal for it", f.ID)
 	}
 }

@@ -45,8 +45,8 @@ type handover struct {
 	strays, undecided int
 }
 
-// errNobody says that a leader has had no successor, as far as the log goes.
-var errNobody = errors.New("no other replica came to lead")
+// errNoSuccessor means that the log shows no successor of a leader.
+var errNoSuccessor = errors.New("no other replica came to lead")
 
 // observe reads from the log, which has to begin with a renewal by the leader, how it
 // was replaced.
@@ -108,7 +108,7 @@ func (h *handover) follow(terms []record.Term) (successor string, err error) {
 	if led != h.leader {
 		return "", fmt.Errorf("%s was to be lost as the leader, and %q led", h.leader, led)
 	}
-	return "", errNobody
+	return "", errNoSuccessor
 }
 
 func aboutLease(e auditv1.Event) bool {
@@ -125,7 +125,7 @@ func by(pod string) record.Match {
 	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
 }
 
-// held says whether somebody holds the Lease that is the answer.
+// held reports whether the Lease in the answer has a holder.
 func held(e auditv1.Event) bool {
 	var lease coordinationv1.Lease
 	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &lease) != nil {

@@ -99,8 +99,8 @@ func TestObserve(t *testing.T) {
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
 			want:   handover{renewed: at(100), last: at(301), acquired: at(302), first: at(312)},
 		},
-		"Nobody":    {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)}, fails: errNobody.Error()},
-		"Itself":    {reason: "it was started again", after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNobody.Error()},
+		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)}, fails: errNoSuccessor.Error()},
+		"Itself":    {reason: "it was started again", after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNoSuccessor.Error()},
 		"Idle":      {reason: "the next one does nothing", after: []auditv1.Event{renews("b", "b_1", 300, 14)}, fails: "the new leader b has written nothing"},
 		"NotLeader": {reason: "another one was lost than led", lost: loss{leader: "b", at: at(200)}, fails: `b was to be lost as the leader, and "a" led`},
 	}

@@ -169,7 +169,7 @@ func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 		case err != nil:
 			return err
 		case now == nil:
-			return errors.New("nobody leads")
+			return errors.New("no replica leads")
 		case now != leader:
 			leader, before = now, lease.ResourceVersion
 		}

@@ -130,9 +130,9 @@ func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.T
 		switch successor {
 		case leader:
 			end = lease.Spec.RenewTime.Add(time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second)
-			return errNobody
+			return errNoSuccessor
 		case nil:
-			return errNobody
+			return errNoSuccessor
 		}
 		return nil
 	})

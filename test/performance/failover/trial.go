@@ -189,7 +189,7 @@ func (t *recording) wrote(leader string) error {
 	fresh := t.events[t.looked:]
 	t.looked = len(t.events)
 	if len(record.Writes(fresh, leasehold.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
-		return errNobody
+		return errNoSuccessor
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (r *BackupReconciler) finalize(ctx context.Context, backup *archivev1.Backu
 		return nil
 	}
 	if err := r.removeEntry(ctx, backup); err != nil {
-		// Nobody should have to wait for the catalogue to get rid of a Backup.
+		// The deletion of a Backup must not wait for the catalogue.
 		log.FromContext(ctx).Error(err, "cannot remove the entry from the catalogue")
 	}
 	controllerutil.RemoveFinalizer(backup, archivev1.Finalizer)
