@@ -18,8 +18,8 @@ import (
 // oracles judge what users may do, where invariants judge what faults do.
 var oracles = []explore.Oracle{explore.Differential, explore.Restore, explore.Rejected, explore.Corrected}
 
-// finding matches the prover's line about a finding; the oracle comes first.
-var finding = regexp.MustCompile(`(?m)^ {4}(\w+) by (.+)$`)
+// finding matches the prover's line about a finding that occurred again; the oracle comes first.
+var finding = regexp.MustCompile(`(?m)^ {4}(\w+) by .+ \(repeated: true\)$`)
 
 // buildProver builds the program that explores, from the unchanged source.
 func (h *hunt) buildProver(ctx context.Context) (path string, err error) {

@@ -207,6 +207,21 @@ func TestFinish(t *testing.T) {
 	}
 }
 
+// The text is that of method report in test/prove/explore.go.
+func TestFinding(t *testing.T) {
+	const printed = `broken       tenants.leasehold.dev /admins:grow (97.0 s)
+    restore by /admins:grow (repeated: true)
+        at rest 2 a subject is there
+    differential by /admins:grow (repeated: false)
+    again: make prove CHANGE='tenants.leasehold.dev /admins:grow'
+`
+	var oracles []string
+	for _, f := range finding.FindAllStringSubmatch(printed, -1) {
+		oracles = append(oracles, f[1])
+	}
+	NewWithT(t).Expect(oracles).To(Equal([]string{"restore"}))
+}
+
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
 	o, err := parse([]string{"-run=hot", "-baseline=false", "-seed=7"}, io.Discard)
