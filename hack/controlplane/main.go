@@ -24,6 +24,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"leasehold.dev/hack/pinned"
 )
 
 // program is one thing to build.
@@ -47,10 +49,11 @@ const heartbeat = 15 * time.Second
 
 func main() {
 	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
-	minor := flag.String("minor", "", "minor version of Kubernetes that has a folder here, as in 1.31; empty is the default version")
+	minor := flag.String("minor", "",
+		"minor version of Kubernetes that has a folder here, as in 1.31; empty is the default version")
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
-	// What is heard of signals ends with this process.
+	// The process ends with the command, so the handler of signals is never stopped.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if err := run(ctx, *out, *goCmd, *minor, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
@@ -61,7 +64,8 @@ func main() {
 // run builds all programs under out that are missing or outdated, and logs its steps.
 func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && minor == "" {
-		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n", assets)
+		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n",
+			assets)
 		return nil
 	}
 	if out == "" {
@@ -79,7 +83,7 @@ func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 		fmt.Fprintf(log, "controlplane: %s is up to date\n", plan.dir)
 		return nil
 	}
-	unlock, err := lock(ctx, out, log)
+	unlock, err := pinned.Lock(ctx, out, "controlplane", log)
 	if err != nil {
 		return err
 	}
@@ -95,7 +99,8 @@ func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 // build compiles every program, then writes the stamp and the link. Each binary
 // appears under its name by a rename, so half of one is never run.
 func (p *plan) build(ctx context.Context, log io.Writer) error {
-	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n", p.version, p.dir)
+	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
+		p.version, p.dir)
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
 		return fmt.Errorf("creating the output folder: %w", err)
 	}
@@ -122,7 +127,8 @@ func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.W
 	unfinished := final + ".unfinished"
 	defer func() { _ = os.Remove(unfinished) }() // gone after the rename; left over only by a failure
 
-	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags(p.version), "-o", unfinished, prog.pkg)
+	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", pinned.LDFlags(p.version), "-o",
+		unfinished, prog.pkg)
 	cmd.Dir = p.module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

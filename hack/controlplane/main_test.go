@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"leasehold.dev/hack/pinned"
 )
 
 // fakeGo is a `go` that notes each build in $BUILDS and writes a small file
@@ -62,7 +64,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	out, goCmd, built := setup(t)
 	// The lock is held while the runs start, so that all of them have to wait.
 	var holder bytes.Buffer
-	unlock, err := lock(t.Context(), out, &holder)
+	unlock, err := pinned.Lock(t.Context(), out, "controlplane", &holder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +109,8 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
 	err := run(t.Context(), out, goCmd, "", &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "building kubectl") || !strings.Contains(err.Error(), "broken on purpose") {
+	if err == nil || !strings.Contains(err.Error(), "building kubectl") ||
+		!strings.Contains(err.Error(), "broken on purpose") {
 		t.Fatalf("error %v does not say what failed and how", err)
 	}
 	leftovers, err := filepath.Glob(filepath.Join(out, "*", "*.unfinished"))
@@ -166,16 +169,5 @@ func TestMinorVersionBeatsOwnAssets(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
 	if err := run(t.Context(), out, goCmd, "1.31", &bytes.Buffer{}); err != nil || len(built()) != len(programs) {
 		t.Errorf("built %v (%v), want all programs", built(), err)
-	}
-}
-
-func TestRequiredVersion(t *testing.T) {
-	mod := "require (\n\tk8s.io/kubernetes v1.36.3\n\tk8s.io/kubernetes-csi v1.0.0 // indirect\n)\nreplace k8s.io/kubernetes => ../k\n"
-	got, err := requiredVersion([]byte(mod), kubernetesModule)
-	if err != nil || got != "v1.36.3" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if _, err := requiredVersion([]byte("module x\n"), kubernetesModule); err == nil {
-		t.Error("a go.mod without Kubernetes gave no error")
 	}
 }

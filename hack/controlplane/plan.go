@@ -1,19 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
-	"time"
+
+	"leasehold.dev/hack/pinned"
 )
 
 const (
@@ -45,7 +41,8 @@ func newPlan(out, goCmd, minor string) (*plan, error) {
 	}
 	mod, err := os.ReadFile(filepath.Join(module, "go.mod"))
 	if errors.Is(err, os.ErrNotExist) && minor != "" {
-		return nil, fmt.Errorf("no modules are pinned for Kubernetes %s: hack/controlplane has the folders %s", minor, pinned())
+		return nil, fmt.Errorf("no modules are pinned for Kubernetes %s: hack/controlplane has the folders %s",
+			minor, minors())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the pinned modules: %w", err)
@@ -54,7 +51,7 @@ func newPlan(out, goCmd, minor string) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the module checksums: %w", err)
 	}
-	version, err := requiredVersion(mod, kubernetesModule)
+	version, err := pinned.Version(mod, kubernetesModule)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +68,12 @@ func newPlan(out, goCmd, minor string) (*plan, error) {
 		out:     out,
 		dir:     filepath.Join(out, dir),
 		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n",
-			sha256.Sum256(mod), sha256.Sum256(sum), runtime.Version(), strings.Join(names, " "), ldflags(version)),
+			sha256.Sum256(mod), sha256.Sum256(sum), runtime.Version(), strings.Join(names, " "), pinned.LDFlags(version)),
 	}, nil
 }
 
-// pinned names the minor versions that have a folder.
-func pinned() string {
+// minors names the minor versions that have a folder.
+func minors() string {
 	files, err := filepath.Glob("*/go.mod")
 	if err != nil || len(files) == 0 {
 		return "of none"
@@ -85,38 +82,6 @@ func pinned() string {
 		files[i] = filepath.Dir(files[i])
 	}
 	return strings.Join(files, ", ")
-}
-
-// requiredVersion finds the version of module in the text of a go.mod.
-func requiredVersion(mod []byte, module string) (string, error) {
-	lines := bufio.NewScanner(bytes.NewReader(mod))
-	for lines.Scan() {
-		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
-		if len(words) >= 2 && words[0] == module && strings.HasPrefix(words[1], "v") {
-			return words[1], nil
-		}
-	}
-	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
-}
-
-// ldflags stamps the version into each program as a release build does: without
-// it kubeadm and kubelet refuse to work with each other, and kubectl version
-// prints no version. The values are fixed so that builds can be repeated.
-func ldflags(version string) string {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	flags := []string{"-s", "-w"}
-	for _, kv := range [][2]string{
-		{"gitVersion", version},
-		{"gitMajor", major},
-		{"gitMinor", minor},
-		{"gitTreeState", "clean"},
-		{"gitCommit", "unknown"},
-		{"buildDate", "1970-01-01T00:00:00Z"},
-	} {
-		flags = append(flags, "-X", "k8s.io/component-base/version."+kv[0]+"="+kv[1])
-	}
-	return strings.Join(flags, " ")
 }
 
 // finished reports whether all programs exist and were built from the same sources.
@@ -151,40 +116,4 @@ func writeAtomically(path string, content []byte) error {
 		return err
 	}
 	return os.Rename(path+".unfinished", path)
-}
-
-// lockPoll is how often a run that has to wait looks whether it may go on.
-const lockPoll = 200 * time.Millisecond
-
-// lock makes this the only run that builds into out. The kernel releases the lock with the
-// death of its holder. While another run holds the lock it waits, and logs that.
-func lock(ctx context.Context, out string, log io.Writer) (unlock func(), err error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, fmt.Errorf("creating the output folder: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(out, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
-	}
-	poll := time.NewTicker(lockPoll)
-	defer poll.Stop()
-	for waited := false; ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			// Closing the file gives the lock back.
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", out, err), file.Close())
-		}
-		if !waited {
-			waited = true
-			fmt.Fprintln(log, "controlplane: another run is building at this moment; waiting for it")
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(errors.New("interrupted while waiting for the other run"), file.Close())
-		case <-poll.C:
-		}
-	}
 }

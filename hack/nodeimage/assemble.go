@@ -24,7 +24,8 @@ func (p *plan) assemble(ctx context.Context, archive string, log io.Writer) erro
 		// Not privileged: what the script does needs only calls that the default
 		// filter of system calls forbids. The label, signal and variable are
 		// inherited by what is committed.
-		container, err := output(ctx, p.docker, "run", "--detach", "--security-opt", "seccomp=unconfined", "--network", "none",
+		container, err := output(ctx, p.docker, "run", "--detach", "--security-opt", "seccomp=unconfined",
+			"--network", "none",
 			"--label", label+"="+p.inputs, "--stop-signal", "SIGRTMIN+3", "--env", "container=docker",
 			"--entrypoint", "sleep", p.root, "infinity")
 		if err != nil {
@@ -139,7 +140,7 @@ func baseFiles(base fs.FS, pause string) ([]file, error) {
 		case name == "etc/containerd/config.toml":
 			f.text, err = containerdConfig(string(text), pause)
 		case name == "etc/default/kubelet":
-			// Kubernetes refuses hosts with cgroup v1 unless told not to; on
+			// Kubernetes refuses hosts with cgroup v1 unless configured otherwise; on
 			// others this says nothing.
 			f.text = append(bytes.TrimSpace(text), " --fail-cgroupv1=false\n"...)
 		}
@@ -168,7 +169,8 @@ func containerdConfig(text, pause string) ([]byte, error) {
 	for key := range changes {
 		return nil, fmt.Errorf("containerd's configuration says nothing of %s any more", key)
 	}
-	lines = append(lines, `[plugins."io.containerd.grpc.v1.cri".cni]`, `  conf_template = "/etc/containerd/cni.template"`, "")
+	lines = append(lines, `[plugins."io.containerd.grpc.v1.cri".cni]`,
+		`  conf_template = "/etc/containerd/cni.template"`, "")
 	return []byte(strings.Join(lines, "\n")), nil
 }
 

@@ -8,7 +8,8 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
-	"strings"
+
+	"leasehold.dev/hack/pinned"
 )
 
 // program is one thing to compile.
@@ -59,7 +60,11 @@ func (p *plan) compile(ctx context.Context, log io.Writer) error {
 	for i, prog := range programs {
 		step := fmt.Sprintf("[%d/%d] %s", i+1, len(programs), prog.name())
 		err := watched(log, step, func() error {
-			cmd := command(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags(prog.module, p.version), "-o", p.binary(prog.name()), prog.pkg)
+			ldflags := "-s -w"
+			if prog.module == "kubernetes" {
+				ldflags = pinned.LDFlags(p.version)
+			}
+			cmd := command(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags, "-o", p.binary(prog.name()), prog.pkg)
 			cmd.Dir = prog.module
 			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 			return quietly(cmd)
@@ -69,27 +74,4 @@ func (p *plan) compile(ctx context.Context, log io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// ldflags stamps the version into the programs of Kubernetes as a release build
-// does: without it kubeadm and kubelet refuse to work with each other. They are
-// the flags of hack/controlplane, so that both share Go's build cache.
-func ldflags(module, version string) string {
-	flags := []string{"-s", "-w"}
-	if module != "kubernetes" {
-		return strings.Join(flags, " ")
-	}
-	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	for _, kv := range [][2]string{
-		{"gitVersion", version},
-		{"gitMajor", major},
-		{"gitMinor", minor},
-		{"gitTreeState", "clean"},
-		{"gitCommit", "unknown"},
-		{"buildDate", "1970-01-01T00:00:00Z"},
-	} {
-		flags = append(flags, "-X", "k8s.io/component-base/version."+kv[0]+"="+kv[1])
-	}
-	return strings.Join(flags, " ")
 }

@@ -146,7 +146,8 @@ type file struct {
 func writeFiles(w io.Writer, files []file) error {
 	archive := tar.NewWriter(w)
 	for _, f := range files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.path, "/"), Mode: f.mode, Size: int64(len(f.text))}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(f.path, "/"), Mode: f.mode,
+			Size: int64(len(f.text))}
 		if err := archive.WriteHeader(header); err != nil {
 			return fmt.Errorf("packing %s: %w", f.path, err)
 		}

@@ -25,13 +25,16 @@ registry.test/etcd:3.6.8-0`
 
 func TestWantedImages(t *testing.T) {
 	wanted, err := wantedImages(kubeadmList)
-	if err != nil || wanted["coredns"] != "registry.test/coredns/coredns:v1.14.2" || wanted["pause"] != "registry.test/pause:3.10.2" {
+	if err != nil || wanted["coredns"] != "registry.test/coredns/coredns:v1.14.2" ||
+		wanted["pause"] != "registry.test/pause:3.10.2" {
 		t.Errorf("got %v, %v", wanted, err)
 	}
-	if _, err := wantedImages(kubeadmList + "\nregistry.test:5000/new:v1"); err == nil || !strings.Contains(err.Error(), "nothing here builds it") {
+	if _, err := wantedImages(kubeadmList + "\nregistry.test:5000/new:v1"); err == nil ||
+		!strings.Contains(err.Error(), "nothing here builds it") {
 		t.Errorf("an image that nobody builds: %v", err)
 	}
-	if _, err := wantedImages(strings.ReplaceAll(kubeadmList, "registry.test/pause:3.10.2", "")); err == nil || !strings.Contains(err.Error(), "pause") {
+	if _, err := wantedImages(strings.ReplaceAll(kubeadmList, "registry.test/pause:3.10.2", "")); err == nil ||
+		!strings.Contains(err.Error(), "pause") {
 		t.Errorf("an image that is not wanted any more: %v", err)
 	}
 }
@@ -55,7 +58,8 @@ func TestWithProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := config.Config.Entrypoint; !slices.Equal(got, []string{"/usr/local/bin/prog"}) || config.Architecture != runtime.GOARCH {
+	if got := config.Config.Entrypoint; !slices.Equal(got, []string{"/usr/local/bin/prog"}) ||
+		config.Architecture != runtime.GOARCH {
 		t.Errorf("the image starts %v on %s", got, config.Architecture)
 	}
 	layers, err := image.Layers()
@@ -103,7 +107,9 @@ func TestBaseFiles(t *testing.T) {
 		case "/usr/local/bin/entrypoint":
 			wantMode = 0o755
 		case "/etc/containerd/config.toml":
-			for _, want := range []string{`  sandbox_image = "registry.test/pause:3.10.2"`, "\n  restrict_oom_score_adj = true\n", "# restrict_oom_score_adj matters", "\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\n  conf_template"} {
+			for _, want := range []string{`  sandbox_image = "registry.test/pause:3.10.2"`,
+				"\n  restrict_oom_score_adj = true\n", "# restrict_oom_score_adj matters",
+				"\n[plugins.\"io.containerd.grpc.v1.cri\".cni]\n  conf_template"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%q is not in\n%s", want, text)
 				}
@@ -135,7 +141,8 @@ func TestOwnFiles(t *testing.T) {
 	for _, f := range files {
 		content[f.path] = string(f.text)
 	}
-	if got := content["/kind/manifests/default-cni.yaml"]; !strings.Contains(got, "image: registry.test/kube-proxy:v1.36.3\n") {
+	if got := content["/kind/manifests/default-cni.yaml"]; !strings.Contains(got,
+		"image: registry.test/kube-proxy:v1.36.3\n") {
 		t.Errorf("the routes run in no image that is there:\n%s", got)
 	}
 	if content["/kind/manifests/default-storage.yaml"] == "" {
@@ -148,7 +155,8 @@ func TestOwnFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, plugin := range network.Plugins {
-		if !slices.ContainsFunc(programs, func(p program) bool { return p.name() == plugin.Type && p.dest == "/opt/cni/bin" }) {
+		if !slices.ContainsFunc(programs,
+			func(p program) bool { return p.name() == plugin.Type && p.dest == "/opt/cni/bin" }) {
 			t.Errorf("the plugin %s is not in the image", plugin.Type)
 		}
 	}

@@ -4,10 +4,15 @@ module leasehold.dev/hack/nodeimage
 
 go 1.26.0
 
-require github.com/google/go-containerregistry v0.22.1
+require (
+	github.com/google/go-containerregistry v0.22.1
+	leasehold.dev/hack/pinned v0.0.0
+)
 
 require (
 	github.com/klauspost/compress v1.19.2 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 )
+
+replace leasehold.dev/hack/pinned => ../pinned

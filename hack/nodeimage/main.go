@@ -9,7 +9,7 @@
 // The image says in a label what it was built from; a run that finds it so has
 // nothing to do. The name of the image is all that goes to standard output. Only
 // debootstrap needs to be root; sudo makes it so. DEBIAN_MIRROR is the mirror it
-// asks in place of its own choice.
+// uses in place of its default.
 //
 // Run it in this folder: go run . -out ../../bin/nodeimage
 package main
@@ -25,6 +25,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"leasehold.dev/hack/pinned"
 )
 
 func main() {
@@ -34,7 +36,7 @@ func main() {
 	flag.StringVar(&opts.docker, "docker", "docker", "docker command to build with")
 	flag.StringVar(&opts.image, "image", "", "name of the image; default leasehold-node:<kubernetes version>")
 	flag.Parse()
-	// What is heard of signals ends with this process.
+	// The process ends with the command, so the handler of signals is never stopped.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	image, err := run(ctx, opts, os.Stderr)
 	if err != nil {
@@ -66,7 +68,7 @@ func run(ctx context.Context, opts options, log io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := lock(ctx, out, log)
+	unlock, err := pinned.Lock(ctx, out, "node-image", log)
 	if err != nil {
 		return "", err
 	}
@@ -102,40 +104,4 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	}
 	fmt.Fprintf(log, "node-image: %s done in %.0f s\n", p.image, time.Since(began).Seconds())
 	return nil
-}
-
-// lockPoll is how often a run that has to wait looks whether it may go on.
-const lockPoll = 200 * time.Millisecond
-
-// lock makes this the only run that builds into out. The kernel drops the lock
-// when its holder dies, however it dies.
-func lock(ctx context.Context, out string, log io.Writer) (unlock func(), err error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return nil, fmt.Errorf("creating the output folder: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(out, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("opening the lock: %w", err)
-	}
-	poll := time.NewTicker(lockPoll)
-	defer poll.Stop()
-	for waited := false; ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			// Closing the file gives the lock back.
-			return func() { _ = file.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", out, err), file.Close())
-		}
-		if !waited {
-			waited = true
-			fmt.Fprintln(log, "node-image: another run is building at this moment; waiting for it")
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), file.Close())
-		case <-poll.C:
-		}
-	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"leasehold.dev/hack/pinned"
 )
 
 // fakeDocker answers as a daemon that has the images named in $IMAGES, each with
@@ -64,7 +66,7 @@ func present(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := requiredVersion(mod, kubernetesModule)
+	version, err := pinned.Version(mod, kubernetesModule)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +97,8 @@ func TestAnImageOfOtherInputsIsBuiltAnew(t *testing.T) {
 	present(t)
 	t.Setenv("INPUTS", "others")
 	_, err := run(t.Context(), opts, &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "building pause") || !strings.Contains(err.Error(), "broken on purpose") {
+	if err == nil || !strings.Contains(err.Error(), "building pause") ||
+		!strings.Contains(err.Error(), "broken on purpose") {
 		t.Errorf("error %v does not say what was built and how it failed", err)
 	}
 }
@@ -103,7 +106,7 @@ func TestAnImageOfOtherInputsIsBuiltAnew(t *testing.T) {
 func TestARunWaitsForTheOther(t *testing.T) {
 	opts, _ := setup(t)
 	present(t)
-	unlock, err := lock(t.Context(), opts.out, &bytes.Buffer{})
+	unlock, err := pinned.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +129,7 @@ func TestARunWaitsForTheOther(t *testing.T) {
 func TestAnInterruptEndsTheWait(t *testing.T) {
 	opts, _ := setup(t)
 	present(t)
-	unlock, err := lock(t.Context(), opts.out, &bytes.Buffer{})
+	unlock, err := pinned.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -14,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"leasehold.dev/hack/pinned"
 )
 
 const (
@@ -51,7 +51,7 @@ func newPlan(ctx context.Context, opts options) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the pinned modules: %w", err)
 	}
-	version, err := requiredVersion(mod, kubernetesModule)
+	version, err := pinned.Version(mod, kubernetesModule)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,8 @@ func (p *plan) rootPossible(ctx context.Context) error {
 		{keyring, "debian-archive-keyring"},
 	} {
 		if _, err := os.Stat(need.file); err != nil {
-			missing = append(missing, fmt.Errorf("%s is needed: install it (on Debian and Ubuntu: apt-get install %s)", need.file, need.pkg))
+			missing = append(missing, fmt.Errorf("%s is needed: install it (on Debian and Ubuntu: apt-get install %s)",
+				need.file, need.pkg))
 		}
 	}
 	if len(p.sudo) > 0 {
@@ -113,20 +114,8 @@ func (p *plan) rootPossible(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// requiredVersion finds the version of module in the text of a go.mod.
-func requiredVersion(mod []byte, module string) (string, error) {
-	lines := bufio.NewScanner(bytes.NewReader(mod))
-	for lines.Scan() {
-		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
-		if len(words) >= 2 && words[0] == module && strings.HasPrefix(words[1], "v") {
-			return words[1], nil
-		}
-	}
-	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
-}
-
 // hashInputs is one hash over all that decides what the image becomes: this
-// folder but its tests, the pins of kind, and the Go toolchain.
+// folder but its tests, the pins of kind, the flags of the linker, and the Go toolchain.
 func hashInputs(dir string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, runtime.Version())
@@ -146,10 +135,10 @@ func hashInputs(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the pin of kind: %w", err)
 	}
-	kind, err := requiredVersion(mod, kindModule)
+	kind, err := pinned.Version(mod, kindModule)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(sum, kind)
+	fmt.Fprintln(sum, kind, pinned.LDFlags(""))
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }

@@ -60,11 +60,11 @@ func TestEveryProgramIsPinnedAndEveryPinIsUsed(t *testing.T) {
 				built = append(built, prog.pkg)
 			}
 		}
-		pinned := tools(t, filepath.Join(module, "go.mod"))
+		pins := tools(t, filepath.Join(module, "go.mod"))
 		slices.Sort(built)
-		slices.Sort(pinned)
-		if !slices.Equal(built, pinned) {
-			t.Errorf("%s/go.mod pins\n%v\nand what is built is\n%v", module, pinned, built)
+		slices.Sort(pins)
+		if !slices.Equal(built, pins) {
+			t.Errorf("%s/go.mod pins\n%v\nand what is built is\n%v", module, pins, built)
 		}
 	}
 }
@@ -103,33 +103,12 @@ func TestHashInputs(t *testing.T) {
 	}
 }
 
-func TestRequiredVersion(t *testing.T) {
-	mod := "require (\n\tk8s.io/kubernetes v1.36.3\n\tk8s.io/kubernetes-csi v1.0.0 // indirect\n)\nreplace k8s.io/kubernetes => ../k\n"
-	got, err := requiredVersion([]byte(mod), kubernetesModule)
-	if err != nil || got != "v1.36.3" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if _, err := requiredVersion([]byte("module x\n"), kubernetesModule); err == nil {
-		t.Error("a go.mod without Kubernetes gave no error")
-	}
-}
-
-func TestLdflagsStampOnlyKubernetes(t *testing.T) {
-	for _, want := range []string{"version.gitVersion=v1.36.3", "version.gitMajor=1", "version.gitMinor=36"} {
-		if got := ldflags("kubernetes", "v1.36.3"); !strings.Contains(got, want) {
-			t.Errorf("%s is not in %s", want, got)
-		}
-	}
-	if got := ldflags("node", "v1.36.3"); got != "-s -w" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestDebootstrapArgs(t *testing.T) {
 	if got := debootstrapArgs("/dir", ""); got[len(got)-1] != "/dir" || !slices.Contains(got, "--force-check-gpg") {
 		t.Errorf("without a mirror: %v", got)
 	}
-	if got := debootstrapArgs("/dir", "http://mirror.test/debian"); !slices.Equal(got[len(got)-2:], []string{"/dir", "http://mirror.test/debian"}) {
+	if got := debootstrapArgs("/dir", "http://mirror.test/debian"); !slices.Equal(got[len(got)-2:],
+		[]string{"/dir", "http://mirror.test/debian"}) {
 		t.Errorf("with a mirror: %v", got)
 	}
 }
@@ -143,7 +122,8 @@ func TestPiped(t *testing.T) {
 		"the first fails after half": {"echo half; echo out of paper >&2; exit 3", "cat >/dev/null"},
 		"the second ends early":      {"yes", "echo out of paper >&2; exit 3"},
 	} {
-		_, err := piped(exec.CommandContext(t.Context(), "sh", "-c", test.from), exec.CommandContext(t.Context(), "sh", "-c", test.to))
+		_, err := piped(exec.CommandContext(t.Context(), "sh", "-c", test.from),
+			exec.CommandContext(t.Context(), "sh", "-c", test.to))
 		if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "out of paper") {
 			t.Errorf("%s: error %v", name, err)
 		}

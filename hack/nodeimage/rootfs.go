@@ -88,7 +88,8 @@ func (p *plan) asRoot(args ...string) []string {
 
 // debootstrapArgs is the command that fills dir. Without a mirror debootstrap takes its own.
 func debootstrapArgs(dir, mirror string) []string {
-	args := []string{debootstrap, "--variant=minbase", "--force-check-gpg", "--keyring=" + keyring, "--include=" + strings.Join(packages, ","), suite, dir}
+	args := []string{debootstrap, "--variant=minbase", "--force-check-gpg", "--keyring=" + keyring,
+		"--include=" + strings.Join(packages, ","), suite, dir}
 	if mirror != "" {
 		args = append(args, mirror)
 	}

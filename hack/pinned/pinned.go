@@ -1,0 +1,88 @@
+// Package pinned has what programs need that build Kubernetes from the modules that a
+// go.mod pins.
+package pinned
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Version finds the version of module in the text of a go.mod. A module that it does not
+// require is an error.
+func Version(mod []byte, module string) (string, error) {
+	lines := bufio.NewScanner(bytes.NewReader(mod))
+	for lines.Scan() {
+		words := strings.Fields(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "require "))
+		if len(words) >= 2 && words[0] == module && strings.HasPrefix(words[1], "v") {
+			return words[1], nil
+		}
+	}
+	return "", fmt.Errorf("finding %s in go.mod: no such requirement", module)
+}
+
+// LDFlags strips a program of Kubernetes and stamps the version into it as a release build
+// does: without it kubeadm and kubelet refuse to work with each other, and kubectl version
+// prints no version. The values are fixed so that builds can be repeated, and so that all
+// builds share Go's build cache.
+func LDFlags(version string) string {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	flags := []string{"-s", "-w"}
+	for _, kv := range [][2]string{
+		{"gitVersion", version},
+		{"gitMajor", major},
+		{"gitMinor", minor},
+		{"gitTreeState", "clean"},
+		{"gitCommit", "unknown"},
+		{"buildDate", "1970-01-01T00:00:00Z"},
+	} {
+		flags = append(flags, "-X", "k8s.io/component-base/version."+kv[0]+"="+kv[1])
+	}
+	return strings.Join(flags, " ")
+}
+
+// lockPoll is how often a run that has to wait tries to get the lock.
+const lockPoll = 200 * time.Millisecond
+
+// Lock makes this the only run that builds into out. The kernel releases the lock with the
+// death of its holder. While another run holds the lock, Lock waits, and logs that under the
+// name of the program. It returns an error when the context ends first.
+func Lock(ctx context.Context, out, program string, log io.Writer) (unlock func(), err error) {
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, fmt.Errorf("creating the output folder: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(out, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock: %w", err)
+	}
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for waited := false; ; {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			// Closing the file gives the lock back.
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", out, err), file.Close())
+		}
+		if !waited {
+			waited = true
+			fmt.Fprintf(log, "%s: another run is building at this moment; waiting for it\n", program)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting for the other run: %w", ctx.Err()), file.Close())
+		case <-poll.C:
+		}
+	}
+}
