@@ -30,7 +30,7 @@ func buildInfo(build version.Info) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// addChecks is the list of what /healthz and /readyz ask, each by its name, and the page
+// addChecks registers the checks of /healthz and /readyz, each by its name, and the page
 // that shows the state behind them.
 func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
 	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),

@@ -104,7 +104,8 @@ func run(ctx context.Context, o *options) error {
 }
 
 // addRunnables is the list of controllers and of what runs beside them.
-func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term, progress *health.Progress) error {
+func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *election.Term,
+	progress *health.Progress) error {
 	// Each controller has a ticker of its own: a channel has one reader.
 	ticker := func(interval time.Duration) (<-chan event.GenericEvent, error) {
 		run, ticks := runners.Ticks(interval, clock.RealClock{})

@@ -60,7 +60,7 @@ func listing(f func(kind string)) client.WithWatch {
 	}).Build()
 }
 
-// The inventory counts all objects of each kind twice a minute, on every replica. It asks
+// The inventory counts all objects of each kind twice a minute, on every replica. It reads
 // the cache for them, and never the API server.
 func TestTheInventoryCountsInTheCache(t *testing.T) {
 	o, err := parseOptions(shippedArguments(t, "default"), inPod)
@@ -85,7 +85,8 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	if err := m.took.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"*v1beta1.TenantList", "*v1beta1.MarkdownViewList", "*v1beta1.StorageBucketList"}, counted); diff != "" {
+	if diff := cmp.Diff([]string{"*v1beta1.TenantList", "*v1beta1.MarkdownViewList", "*v1beta1.StorageBucketList"},
+		counted); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }
@@ -180,7 +181,8 @@ func TestChecksAndPages(t *testing.T) {
 			}
 			// The caches of all kinds that the controllers watch.
 			kinds := []string{
-				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding", "*v1.Service",
+				"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment", "*v1.Namespace", "*v1.RoleBinding",
+				"*v1.Service",
 				"*v1beta1.MarkdownView", "*v1beta1.StorageBucket", "*v1beta1.Tenant",
 			}
 			if diff := cmp.Diff(kinds, slices.Sorted(maps.Keys(w.informers))); diff != "" {
@@ -207,9 +209,10 @@ func TestMemoryShareIsBelowTheAlert(t *testing.T) {
 	}
 }
 
-// A replica that is asked to stop goes on for --shutdown-delay-duration.
+// A replica that receives SIGTERM continues for --shutdown-delay-duration.
 func TestStopIsDelayed(t *testing.T) {
-	for flag, want := range map[string]time.Duration{"--shutdown-delay-duration=2s": 2 * time.Second, "--shutdown-delay-duration=0": 0} {
+	for flag, want := range map[string]time.Duration{"--shutdown-delay-duration=2s": 2 * time.Second,
+		"--shutdown-delay-duration=0": 0} {
 		o, err := parseOptions([]string{flag}, inPod)
 		if err != nil {
 			t.Fatal(err)

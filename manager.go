@@ -26,7 +26,8 @@ import (
 // newManager builds the manager without anything in it. The certificate is nil
 // where the webhooks read theirs from files, or are off. The term is nil without leader
 // election; a nil term guards nothing.
-func newManager(o *options, certificate *servingcert.Source, leaving *drain.Drain) (ctrl.Manager, *election.Term, error) {
+func newManager(o *options, certificate *servingcert.Source,
+	leaving *drain.Drain) (ctrl.Manager, *election.Term, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding the cluster: %w", err)
@@ -67,7 +68,8 @@ func lockOptions(o *options) election.Options {
 
 // managerOptions is what the flags make of the manager. The log of every runnable names
 // the replica as the Lease does, so log lines show which of two containers of a Pod wrote them.
-func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source, leaving *drain.Drain) ctrl.Options {
+func managerOptions(o *options, lock resourcelock.Interface, certificate *servingcert.Source,
+	leaving *drain.Drain) ctrl.Options {
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
 		Scheme:                 newScheme(),

@@ -149,13 +149,15 @@ func TestElectionAsItShips(t *testing.T) {
 	type claim struct{ Path, Timeout, Holder, Pod string }
 	created, answers := make(chan claim, 1), discoveryOfCachedKinds()
 	answers[leases] = &coordinationv1.LeaseList{
-		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 	}
 	decoder := serializer.NewCodecFactory(newScheme()).UniversalDeserializer()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var lease coordinationv1.Lease
 		body, err := io.ReadAll(r.Body)
-		if _, _, decodeErr := decoder.Decode(body, nil, &lease); err == nil && decodeErr == nil && lease.Spec.HolderIdentity != nil {
+		if _, _, decodeErr := decoder.Decode(body, nil, &lease); err == nil && decodeErr == nil &&
+			lease.Spec.HolderIdentity != nil {
 			holder, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 			_, pod, _ := strings.Cut(lease.Annotations[election.HolderPodAnnotation], "/")
 			select {
@@ -240,7 +242,8 @@ func TestClientAsItShips(t *testing.T) {
 			if c := mgr.GetConfig(); c.QPS != 50 || c.Burst != 100 {
 				t.Errorf("%g requests a second, and %d at once, want 50 and 100", c.QPS, c.Burst)
 			}
-			err := mgr.GetClient().Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
+			err := mgr.GetClient().Create(t.Context(),
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"}})
 			if !errors.Is(err, want) || (written > 0) != (want == nil) {
 				t.Errorf("Create() = %v, and %d requests were sent, want %v", err, written, want)
 			}
@@ -253,7 +256,8 @@ func TestClientAsItShips(t *testing.T) {
 func discoveryOfCachedKinds() map[string]any {
 	groups, answers := &metav1.APIGroupList{}, map[string]any{"/api": &metav1.APIVersions{Versions: []string{"v1"}}}
 	for version, resources := range map[string][]metav1.APIResource{
-		"v1":      {{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "services", Kind: "Service", Namespaced: true}},
+		"v1": {{Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
+			{Name: "services", Kind: "Service", Namespaced: true}},
 		"apps/v1": {{Name: "deployments", Kind: "Deployment", Namespaced: true}},
 		"rbac.authorization.k8s.io/v1": {
 			{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},

@@ -74,7 +74,8 @@ type options struct {
 func parseOptions(args []string, getenv func(string) string) (*options, error) {
 	o := &options{podName: getenv("POD_NAME"), podContainer: getenv("POD_CONTAINER"), podUID: types.UID(getenv("POD_UID"))}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	flags.BoolVar(&o.showVersion, "version", false, "Print the version, the commit, the Go version and the platform, and exit.")
+	flags.BoolVar(&o.showVersion, "version", false,
+		"Print the version, the commit, the Go version and the platform, and exit.")
 	o.bindServing(flags)
 	o.bindElection(flags, getenv("POD_NAMESPACE"))
 	o.bindWebhooks(flags)
@@ -96,54 +97,80 @@ func parseOptions(args []string, getenv func(string) string) (*options, error) {
 
 func (o *options) bindServing(f *flag.FlagSet) {
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "Address of the metrics endpoint; \"0\" turns it off.")
-	f.BoolVar(&o.metricsSecure, "metrics-secure", true, "Serve metrics over HTTPS, to those whom the cluster allows to read them.")
-	f.StringVar(&o.metricsCertPath, "metrics-cert-path", "", "Folder of the metrics certificate; empty makes a self-signed one.")
+	f.BoolVar(&o.metricsSecure, "metrics-secure", true,
+		"Serve metrics over HTTPS, to those whom the cluster allows to read them.")
+	f.StringVar(&o.metricsCertPath, "metrics-cert-path", "",
+		"Folder of the metrics certificate; empty makes a self-signed one.")
 	f.StringVar(&o.metricsCertName, "metrics-cert-name", "tls.crt", "File of the metrics certificate in its folder.")
 	f.StringVar(&o.metricsCertKey, "metrics-cert-key", "tls.key", "File of the metrics certificate's key in its folder.")
 	f.BoolVar(&o.enableHTTP2, "enable-http2", false, "Offer HTTP/2 for metrics and webhooks.")
-	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "Address of /healthz and /readyz; \"0\" turns them off.")
-	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 2*time.Second, "How long, after being asked to stop, all goes on while the webhooks ask their clients to use other connections.")
-	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second, "How long running work may take to finish at shutdown.")
-	f.DurationVar(&o.stuckAfter, "stuck-after", 5*time.Minute, "How long one reconcile may run, while others wait, before /healthz fails.")
+	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081",
+		"Address of /healthz and /readyz; \"0\" turns them off.")
+	f.DurationVar(&o.shutdownDelay, "shutdown-delay-duration", 2*time.Second,
+		"How long, after being asked to stop, all goes on while the webhooks ask their clients to use other connections.")
+	f.DurationVar(&o.shutdownTimeout, "graceful-shutdown-timeout", 30*time.Second,
+		"How long running work may take to finish at shutdown.")
+	f.DurationVar(&o.stuckAfter, "stuck-after", 5*time.Minute,
+		"How long one reconcile may run, while others wait, before /healthz fails.")
 }
 
 func (o *options) bindElection(f *flag.FlagSet, podNamespace string) {
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several replicas act.")
-	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long a Lease that is not renewed keeps others away; whole seconds.")
-	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew before it gives up and exits.")
-	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second, "Pause between two tries to get or renew the Lease.")
-	f.BoolVar(&o.leaderElectEvidence, "leader-elect-evidence", true, "Take over from a leader whose Pod shows that its container has ended, without waiting for its Lease; needs POD_UID and the right to read Pods.")
+	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"How long a Lease that is not renewed keeps others away; whole seconds.")
+	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"How long the leader tries to renew before it gives up and exits.")
+	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 2*time.Second,
+		"Pause between two tries to get or renew the Lease.")
+	f.BoolVar(&o.leaderElectEvidence, "leader-elect-evidence", true,
+		"Take over from a leader whose Pod shows that its container has ended, without waiting for its Lease; needs POD_UID and the right to read Pods.")
 	f.StringVar(&o.electionID, "leader-election-id", "manager.leasehold.dev", "Name of the Lease.")
-	f.StringVar(&o.electionNamespace, "leader-election-namespace", podNamespace, "Namespace of the operator and its Lease; POD_NAMESPACE unless set.")
+	f.StringVar(&o.electionNamespace, "leader-election-namespace", podNamespace,
+		"Namespace of the operator and its Lease; POD_NAMESPACE unless set.")
 }
 
 func (o *options) bindWebhooks(f *flag.FlagSet) {
 	f.BoolVar(&o.enableWebhooks, "enable-webhooks", true, "Serve the admission webhooks.")
 	f.StringVar(&o.webhookHost, "webhook-host", "", "Address the webhooks listen on; empty is all of them.")
 	f.IntVar(&o.webhookPort, "webhook-port", 9443, "Port the webhooks listen on.")
-	f.StringVar(&o.webhookCertPath, "webhook-cert-path", "", "Folder of the webhook certificate; empty issues one and keeps it in --webhook-secret.")
+	f.StringVar(&o.webhookCertPath, "webhook-cert-path", "",
+		"Folder of the webhook certificate; empty issues one and keeps it in --webhook-secret.")
 	f.StringVar(&o.webhookCertName, "webhook-cert-name", "tls.crt", "File of the webhook certificate in its folder.")
 	f.StringVar(&o.webhookCertKey, "webhook-cert-key", "tls.key", "File of the webhook certificate's key in its folder.")
-	f.StringVar(&o.webhookSecret, "webhook-secret", "leasehold-webhook-server-cert", "Secret that holds the issued webhook certificate; it must exist.")
-	f.StringVar(&o.webhookService, "webhook-service", "leasehold-webhook-service", "Service of the webhooks, which the certificate names.")
-	f.StringVar(&o.webhookPrefix, "webhook-configurations-prefix", "leasehold-", "What the names of the two webhook configurations start with.")
+	f.StringVar(&o.webhookSecret, "webhook-secret", "leasehold-webhook-server-cert",
+		"Secret that holds the issued webhook certificate; it must exist.")
+	f.StringVar(&o.webhookService, "webhook-service", "leasehold-webhook-service",
+		"Service of the webhooks, which the certificate names.")
+	f.StringVar(&o.webhookPrefix, "webhook-configurations-prefix", "leasehold-",
+		"What the names of the two webhook configurations start with.")
 }
 
 func (o *options) bindWork(f *flag.FlagSet) {
-	f.StringVar(&o.adminClusterRole, "tenant-admin-cluster-role", "admin", "ClusterRole that a Tenant's admins get in its namespaces.")
-	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline", "Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
-	f.DurationVar(&o.syncPeriod, "tenant-sync-period", 10*time.Minute, "How often a Ready Tenant is looked at though nothing changed.")
-	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev", "Image of the viewer of MarkdownViews that name none; give it a tag or a digest.")
-	f.DurationVar(&o.viewSyncPeriod, "markdownview-sync-period", 10*time.Minute, "How often a MarkdownView is looked at though nothing changed.")
+	f.StringVar(&o.adminClusterRole, "tenant-admin-cluster-role", "admin",
+		"ClusterRole that a Tenant's admins get in its namespaces.")
+	f.StringVar(&o.podSecurityLevel, "tenant-pod-security-level", "baseline",
+		"Pod security level of a Tenant's namespaces: privileged, baseline, restricted, or empty for none.")
+	f.DurationVar(&o.syncPeriod, "tenant-sync-period", 10*time.Minute,
+		"How often a Ready Tenant is looked at though nothing changed.")
+	f.StringVar(&o.defaultViewerImage, "default-viewer-image", "leasehold-viewer:dev",
+		"Image of the viewer of MarkdownViews that name none; give it a tag or a digest.")
+	f.DurationVar(&o.viewSyncPeriod, "markdownview-sync-period", 10*time.Minute,
+		"How often a MarkdownView is looked at though nothing changed.")
 	f.IntVar(&o.workers, "max-concurrent-reconciles", 4, "How many objects of a kind are worked on at once.")
-	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second, "How often is looked which StorageBuckets are due for a probe.")
+	f.DurationVar(&o.probeTick, "probe-tick-interval", time.Second,
+		"How often is looked which StorageBuckets are due for a probe.")
 	f.IntVar(&o.probeWorkers, "max-concurrent-probes", 8, "How many StorageBuckets are probed at once.")
-	f.Var(&o.allowCIDRs, "endpoint-allow-cidr", "Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise, such as a Service range; may be repeated.")
-	f.Var(&o.denyCIDRs, "endpoint-deny-cidr", "Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
-	f.Var(&o.serviceCIDRs, "service-cidr", "Service range of the cluster, into which no endpoint may lead; may be repeated, and replaces what the API server lists. Where neither says, all private addresses are refused.")
-	f.DurationVar(&o.removalGrace, "bucket-removal-grace-period", 10*time.Minute, "How long managed buckets that cannot be removed keep their namespace from being deleted; then they are kept.")
+	f.Var(&o.allowCIDRs, "endpoint-allow-cidr",
+		"Range of addresses that endpoints of StorageBuckets may have although they are forbidden otherwise, such as a Service range; may be repeated.")
+	f.Var(&o.denyCIDRs, "endpoint-deny-cidr",
+		"Range of addresses that endpoints of StorageBuckets may not have, whatever is allowed; may be repeated.")
+	f.Var(&o.serviceCIDRs, "service-cidr",
+		"Service range of the cluster, into which no endpoint may lead; may be repeated, and replaces what the API server lists. Where neither says, all private addresses are refused.")
+	f.DurationVar(&o.removalGrace, "bucket-removal-grace-period", 10*time.Minute,
+		"How long managed buckets that cannot be removed keep their namespace from being deleted; then they are kept.")
 	f.Float64Var(&o.apiQPS, "kube-api-qps", 50, "Requests a second to the API server for each kind of object, on average.")
-	f.IntVar(&o.apiBurst, "kube-api-burst", 100, "Requests to the API server for each kind of object that may follow each other at once.")
+	f.IntVar(&o.apiBurst, "kube-api-burst", 100,
+		"Requests to the API server for each kind of object that may follow each other at once.")
 }
 
 // validate finds everything that is wrong at once.
@@ -238,10 +265,10 @@ func (o *options) markdownViews() markdownview.Options {
 	}
 }
 
-// leaving is how a replica ends that is asked to stop.
+// leaving is how a replica ends that receives SIGTERM.
 func (o *options) leaving() *drain.Drain { return drain.New(o.shutdownDelay, clock.RealClock{}) }
 
-// progress is what /healthz asks about the workers.
+// progress is what /healthz checks about the workers.
 func (o *options) progress() *health.Progress {
 	return health.NewProgress(o.stuckAfter, clock.RealClock{})
 }
@@ -268,7 +295,7 @@ func (o *options) webhooks(certificate *servingcert.Source) webhook.Options {
 	return w
 }
 
-// tls turns HTTP/2 off unless asked for: its stream resets have let a few
+// tls turns HTTP/2 off unless a flag enables it: its stream resets have let a few
 // clients exhaust servers (CVE-2023-44487, CVE-2023-39325).
 func (o *options) tls() []func(*tls.Config) {
 	if o.enableHTTP2 {

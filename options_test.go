@@ -39,7 +39,8 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-var inPod = environment("POD_NAME", "manager-0", "POD_NAMESPACE", "system", "POD_UID", "uid", "POD_CONTAINER", "manager")
+var inPod = environment("POD_NAME", "manager-0", "POD_NAMESPACE", "system", "POD_UID", "uid",
+	"POD_CONTAINER", "manager")
 
 func TestOptionsDefaults(t *testing.T) {
 	o, err := parseOptions(nil, inPod)
@@ -50,13 +51,15 @@ func TestOptionsDefaults(t *testing.T) {
 		t.Errorf("namespace %q, pod %q, want those of the environment", o.electionNamespace, o.podName)
 	}
 	if o.podUID != "uid" || o.podContainer != "manager" || !o.leaderElectEvidence {
-		t.Errorf("pod UID %q, container %q, evidence %t, want those of the environment, and true", o.podUID, o.podContainer, o.leaderElectEvidence)
+		t.Errorf("pod UID %q, container %q, evidence %t, want those of the environment, and true", o.podUID, o.podContainer,
+			o.leaderElectEvidence)
 	}
 	if o.leaderElect || !o.metricsSecure || o.enableHTTP2 || !o.enableWebhooks {
 		t.Errorf("leaderElect %t, metricsSecure %t, enableHTTP2 %t, enableWebhooks %t, want false true false true",
 			o.leaderElect, o.metricsSecure, o.enableHTTP2, o.enableWebhooks)
 	}
-	if got := o.tenants(); got.OperatorNamespace != "system" || got.AdminClusterRole != "admin" || got.SyncPeriod != 10*time.Minute {
+	if got := o.tenants(); got.OperatorNamespace != "system" || got.AdminClusterRole != "admin" ||
+		got.SyncPeriod != 10*time.Minute {
 		t.Errorf("tenants() = %+v", got)
 	}
 }
@@ -85,7 +88,8 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--leader-election-id="}}, [][]string{{"--leader-election-id=a"}}},
 		"LeaseSeconds": {"must be whole seconds, at least 1s",
 			[][]string{
-				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"}, {"--leader-elect-lease-duration=0s"},
+				{"--leader-elect-lease-duration=15001ms"}, {"--leader-elect-lease-duration=15999ms"},
+				{"--leader-elect-lease-duration=0s"},
 				{"--leader-elect-lease-duration=999ms", "--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms"},
 			},
 			[][]string{
@@ -93,8 +97,10 @@ func TestOptionsRules(t *testing.T) {
 				{"--leader-elect-lease-duration=1s", "--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms"},
 			}},
 		"LeaseOutlastsLeader": {beyond,
-			[][]string{{"--leader-elect-lease-duration=11s"}, {"--leader-elect-renew-deadline=13000000001ns"}, {"--leader-elect-retry-period=5000000001ns"}},
-			[][]string{{"--leader-elect-lease-duration=12s"}, {"--leader-elect-renew-deadline=13s"}, {"--leader-elect-retry-period=5s"}}},
+			[][]string{{"--leader-elect-lease-duration=11s"}, {"--leader-elect-renew-deadline=13000000001ns"},
+				{"--leader-elect-retry-period=5000000001ns"}},
+			[][]string{{"--leader-elect-lease-duration=12s"}, {"--leader-elect-renew-deadline=13s"},
+				{"--leader-elect-retry-period=5s"}}},
 		"RenewTwice": {"longer than 1.2 times",
 			[][]string{{"--leader-elect-renew-deadline=2400ms"}, {"--leader-elect-retry-period=9s"}},
 			[][]string{{"--leader-elect-renew-deadline=2400000001ns"}}},
@@ -104,39 +110,54 @@ func TestOptionsRules(t *testing.T) {
 			[][]string{{"--shutdown-delay-duration=-1ns"}}, [][]string{{"--shutdown-delay-duration=0s"}}},
 		"Shutdown": {"--graceful-shutdown-timeout 0s must be positive",
 			[][]string{{"--graceful-shutdown-timeout=0s"}}, [][]string{{"--graceful-shutdown-timeout=1ns"}}},
-		"Stuck":    {"--stuck-after 0s must be positive", [][]string{{"--stuck-after=0s"}}, [][]string{{"--stuck-after=1ns"}}},
-		"Sync":     {"--tenant-sync-period 0s must be positive", [][]string{{"--tenant-sync-period=0"}}, [][]string{{"--tenant-sync-period=1ns"}}},
-		"ViewSync": {"--markdownview-sync-period 0s must be positive", [][]string{{"--markdownview-sync-period=0"}}, [][]string{{"--markdownview-sync-period=1ns"}}},
-		"NoViewer": {"--default-viewer-image must not be empty", [][]string{{"--default-viewer-image="}}, [][]string{{"--default-viewer-image=a"}}},
+		"Stuck": {"--stuck-after 0s must be positive", [][]string{{"--stuck-after=0s"}},
+			[][]string{{"--stuck-after=1ns"}}},
+		"Sync": {"--tenant-sync-period 0s must be positive", [][]string{{"--tenant-sync-period=0"}},
+			[][]string{{"--tenant-sync-period=1ns"}}},
+		"ViewSync": {"--markdownview-sync-period 0s must be positive", [][]string{{"--markdownview-sync-period=0"}},
+			[][]string{{"--markdownview-sync-period=1ns"}}},
+		"NoViewer": {"--default-viewer-image must not be empty", [][]string{{"--default-viewer-image="}},
+			[][]string{{"--default-viewer-image=a"}}},
 		"ViewerImage": {`--default-viewer-image "Upper:case": the name of an image must be like`,
 			[][]string{{"--default-viewer-image=Upper:case"}}, [][]string{{"--default-viewer-image=lower:Case"}}},
-		"ProbeTick":    {"--probe-tick-interval 0s must be positive", [][]string{{"--probe-tick-interval=0"}}, [][]string{{"--probe-tick-interval=1ns"}}},
-		"ProbeWorkers": {"--max-concurrent-probes 0 must be positive", [][]string{{"--max-concurrent-probes=0"}}, [][]string{{"--max-concurrent-probes=1"}}},
-		"Workers":      {"--max-concurrent-reconciles 0 must be positive", [][]string{{"--max-concurrent-reconciles=0"}}, [][]string{{"--max-concurrent-reconciles=1"}}},
-		"QPS":          {"must be positive", [][]string{{"--kube-api-qps=0"}, {"--kube-api-qps=NaN"}}, [][]string{{"--kube-api-qps=0.1"}}},
-		"Burst":        {"--kube-api-burst 0 must be positive", [][]string{{"--kube-api-burst=0"}}, [][]string{{"--kube-api-burst=1"}}},
-		"AdminRole":    {"--tenant-admin-cluster-role must not be empty", [][]string{{"--tenant-admin-cluster-role="}}, [][]string{{"--tenant-admin-cluster-role=a"}}},
+		"ProbeTick": {"--probe-tick-interval 0s must be positive", [][]string{{"--probe-tick-interval=0"}},
+			[][]string{{"--probe-tick-interval=1ns"}}},
+		"ProbeWorkers": {"--max-concurrent-probes 0 must be positive", [][]string{{"--max-concurrent-probes=0"}},
+			[][]string{{"--max-concurrent-probes=1"}}},
+		"Workers": {"--max-concurrent-reconciles 0 must be positive", [][]string{{"--max-concurrent-reconciles=0"}},
+			[][]string{{"--max-concurrent-reconciles=1"}}},
+		"QPS": {"must be positive", [][]string{{"--kube-api-qps=0"}, {"--kube-api-qps=NaN"}},
+			[][]string{{"--kube-api-qps=0.1"}}},
+		"Burst": {"--kube-api-burst 0 must be positive", [][]string{{"--kube-api-burst=0"}},
+			[][]string{{"--kube-api-burst=1"}}},
+		"AdminRole": {"--tenant-admin-cluster-role must not be empty", [][]string{{"--tenant-admin-cluster-role="}},
+			[][]string{{"--tenant-admin-cluster-role=a"}}},
 		"SecurityLevel": {"must be privileged, baseline, restricted or empty",
 			[][]string{{"--tenant-pod-security-level=Baseline"}, {"--tenant-pod-security-level= "}},
-			[][]string{{"--tenant-pod-security-level="}, {"--tenant-pod-security-level=privileged"}, {"--tenant-pod-security-level=restricted"}}},
+			[][]string{{"--tenant-pod-security-level="}, {"--tenant-pod-security-level=privileged"},
+				{"--tenant-pod-security-level=restricted"}}},
 		"Port": {"must be between 1 and 65535",
 			[][]string{{"--webhook-port=0"}, {"--webhook-port=65536"}},
 			[][]string{{"--webhook-port=1"}, {"--webhook-port=65535"}, {"--webhook-port=0", "--enable-webhooks=false"}}},
 		"WebhookSecret": {"--webhook-secret and --webhook-service must be set",
 			[][]string{{"--webhook-secret="}, {"--webhook-service="}},
-			[][]string{{"--webhook-secret=", "--webhook-service=", "--webhook-cert-path=/certs"}, {"--webhook-secret=", "--enable-webhooks=false"}}},
+			[][]string{{"--webhook-secret=", "--webhook-service=", "--webhook-cert-path=/certs"},
+				{"--webhook-secret=", "--enable-webhooks=false"}}},
 		"AllowRange": {`"10.0.0.1" is not a CIDR such as 10.0.0.0/8`,
 			[][]string{{"--endpoint-allow-cidr=10.0.0.1"}}, [][]string{{"--endpoint-allow-cidr=10.0.0.1/32"}}},
 		"DenyRange": {`"example.com" is not a CIDR`,
-			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}}, [][]string{{"--endpoint-deny-cidr=10.0.0.0/8, fd00::/8"}}},
+			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8,example.com"}},
+			[][]string{{"--endpoint-deny-cidr=10.0.0.0/8, fd00::/8"}}},
 		"DenyMapped": {"write it as IPv4",
 			[][]string{{"--endpoint-deny-cidr=::ffff:10.0.0.0/104"}}, [][]string{{"--endpoint-deny-cidr=64:ff9b::/96"}}},
 		"ServiceRange": {`"10.96.0.0" is not a CIDR`,
 			[][]string{{"--service-cidr=10.96.0.0"}}, [][]string{{"--service-cidr=10.96.0.0/12"}}},
 		"RemovalGrace": {"--bucket-removal-grace-period -1ns must not be negative",
 			[][]string{{"--bucket-removal-grace-period=-1ns"}}, [][]string{{"--bucket-removal-grace-period=0s"}}},
-		"Argument": {`unexpected argument "run"`, [][]string{{"run"}, {"--leader-elect", "run"}}, [][]string{{"--leader-elect"}}},
-		"Flag":     {"no-such-flag", [][]string{{"--no-such-flag"}}, [][]string{{"--zap-log-level=debug", "--zap-devel", "--kubeconfig=/kubeconfig"}}},
+		"Argument": {`unexpected argument "run"`, [][]string{{"run"}, {"--leader-elect", "run"}},
+			[][]string{{"--leader-elect"}}},
+		"Flag": {"no-such-flag", [][]string{{"--no-such-flag"}},
+			[][]string{{"--zap-log-level=debug", "--zap-devel", "--kubeconfig=/kubeconfig"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stderr(t)
@@ -156,7 +177,8 @@ func TestOptionsRules(t *testing.T) {
 
 func TestOptionsReportEveryProblem(t *testing.T) {
 	_, err := parseOptions([]string{"--kube-api-burst=0", "--stuck-after=0s"}, inPod)
-	if err == nil || !strings.Contains(err.Error(), "--kube-api-burst") || !strings.Contains(err.Error(), "--stuck-after") {
+	if err == nil || !strings.Contains(err.Error(), "--kube-api-burst") ||
+		!strings.Contains(err.Error(), "--stuck-after") {
 		t.Errorf("parseOptions() = %v, want both problems", err)
 	}
 }
@@ -217,32 +239,42 @@ func shippedArguments(t *testing.T, overlay string) []string {
 // Each flag sets its own option and no other. All values differ.
 func TestFlagsSetTheirOptions(t *testing.T) {
 	o, err := parseOptions([]string{
-		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics", "--metrics-cert-name=m.crt", "--metrics-cert-key=m.key",
+		"--metrics-bind-address=:1", "--metrics-secure=false", "--metrics-cert-path=/metrics", "--metrics-cert-name=m.crt",
+		"--metrics-cert-key=m.key",
 		"--enable-http2", "--leader-election-namespace=own", "--webhook-host=host", "--webhook-port=2",
 		"--webhook-cert-path=/webhooks", "--webhook-cert-name=w.crt", "--webhook-cert-key=w.key",
 		"--tenant-admin-cluster-role=role", "--tenant-pod-security-level=restricted", "--tenant-sync-period=3s",
-		"--default-viewer-image=viewer:v1", "--markdownview-sync-period=4s", "--max-concurrent-reconciles=5", "--max-concurrent-probes=6",
-		"--endpoint-allow-cidr=10.0.0.0/8", "--endpoint-deny-cidr=11.0.0.0/8", "--service-cidr=12.0.0.0/8", "--bucket-removal-grace-period=7s",
+		"--default-viewer-image=viewer:v1", "--markdownview-sync-period=4s", "--max-concurrent-reconciles=5",
+		"--max-concurrent-probes=6",
+		"--endpoint-allow-cidr=10.0.0.0/8", "--endpoint-deny-cidr=11.0.0.0/8", "--service-cidr=12.0.0.0/8",
+		"--bucket-removal-grace-period=7s",
 	}, inPod)
 	if err != nil {
 		t.Fatal(err)
 	}
 	remedy := `add "role" to the resourceNames beside bind in config/rbac/manager_role.yaml, or change --tenant-admin-cluster-role`
 	for what, pair := range map[string][2]any{
-		"metrics":  {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics", CertName: "m.crt", KeyName: "m.key"}, o.metrics()},
-		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks", CertName: "w.crt", KeyName: "w.key"}, o.webhooks(nil)},
+		"metrics": {metricsserver.Options{BindAddress: ":1", CertDir: "/metrics", CertName: "m.crt", KeyName: "m.key"},
+			o.metrics()},
+		"webhooks": {webhook.Options{Host: "host", Port: 2, CertDir: "/webhooks", CertName: "w.crt", KeyName: "w.key"},
+			o.webhooks(nil)},
 		"tenants": {tenant.Options{
-			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "own", MaxConcurrentReconciles: 5, SyncPeriod: 3 * time.Second,
+			AdminClusterRole: "role", PodSecurityLevel: "restricted", OperatorNamespace: "own", MaxConcurrentReconciles: 5,
+			SyncPeriod: 3 * time.Second,
 		}, o.tenants()},
 		"buckets": {storagebucket.Options{
 			MaxConcurrentReconciles: 6, RemovalGrace: 7 * time.Second, AllowCIDRs: prefixes{netip.MustParsePrefix("10.0.0.0/8")},
-			DenyCIDRs: prefixes{netip.MustParsePrefix("11.0.0.0/8")}, ServiceCIDRs: prefixes{netip.MustParsePrefix("12.0.0.0/8")},
+			DenyCIDRs:    prefixes{netip.MustParsePrefix("11.0.0.0/8")},
+			ServiceCIDRs: prefixes{netip.MustParsePrefix("12.0.0.0/8")},
 		}, o.storageBuckets()},
-		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5, SyncPeriod: 4 * time.Second}, o.markdownViews()},
+		"views": {markdownview.Options{DefaultViewerImage: "viewer:v1", MaxConcurrentReconciles: 5,
+			SyncPeriod: 4 * time.Second}, o.markdownViews()},
 		"right": {access.Right{ResourceAttributes: authorizationv1.ResourceAttributes{
-			Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "role"}, Remedy: remedy}, o.adminRight()},
+			Group: "rbac.authorization.k8s.io", Resource: "clusterroles", Verb: "bind", Name: "role"}, Remedy: remedy},
+			o.adminRight()},
 	} {
-		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+		if diff := cmp.Diff(pair[0], pair[1], cmpopts.IgnoreUnexported(net.ListenConfig{}),
+			cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
@@ -250,7 +282,8 @@ func TestFlagsSetTheirOptions(t *testing.T) {
 
 func TestRangesOfEndpoints(t *testing.T) {
 	o, err := parseOptions([]string{
-		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32", "--endpoint-deny-cidr=192.0.2.0/24",
+		"--endpoint-allow-cidr=10.1.2.3/8, fd00::/8", "--endpoint-allow-cidr=127.0.0.1/32",
+		"--endpoint-deny-cidr=192.0.2.0/24",
 		"--service-cidr=10.96.0.0/12", "--service-cidr=fd00:96::/112",
 	}, inPod)
 	if err != nil {
@@ -280,7 +313,8 @@ func TestHTTP2IsOffUnlessAskedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts, "webhooks": o.webhooks(nil).TLSOpts} {
+		for server, options := range map[string][]func(*tls.Config){"metrics": o.metrics().TLSOpts,
+			"webhooks": o.webhooks(nil).TLSOpts} {
 			// What controller-runtime offers before the options are applied.
 			config := &tls.Config{NextProtos: []string{"h2"}}
 			for _, option := range options {

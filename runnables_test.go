@@ -47,7 +47,8 @@ func (m offline) Add(r manager.Runnable) error {
 }
 
 // startRunnables runs all that addRunnables adds, on a cache over these objects.
-func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs, objects ...client.Object) *health.Progress {
+func startRunnables(t *testing.T, o *options, term *election.Term, funcs interceptor.Funcs,
+	objects ...client.Object) *health.Progress {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
 	w.stored.WithInterceptorFuncs(funcs).WithStatusSubresource(&v1beta1.StorageBucket{})
@@ -80,11 +81,16 @@ func TestTicks(t *testing.T) {
 		set  func(*options)
 		want map[string]int // lists within a minute
 	}{
-		"as it ships":          {func(*options) {}, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
-		"Tenants more often":   {func(o *options) { o.syncPeriod = 2 * time.Second }, map[string]int{"Tenant": 29, "MarkdownView": most, "StorageBucket": 59}},
-		"Tenants at the bound": {func(o *options) { o.syncPeriod = tickInterval }, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
-		"views more often":     {func(o *options) { o.viewSyncPeriod = 3 * time.Second }, map[string]int{"Tenant": most, "MarkdownView": 19, "StorageBucket": 59}},
-		"buckets less often":   {func(o *options) { o.probeTick = 20 * time.Second }, map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 2}},
+		"as it ships": {func(*options) {},
+			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
+		"Tenants more often": {func(o *options) { o.syncPeriod = 2 * time.Second },
+			map[string]int{"Tenant": 29, "MarkdownView": most, "StorageBucket": 59}},
+		"Tenants at the bound": {func(o *options) { o.syncPeriod = tickInterval },
+			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
+		"views more often": {func(o *options) { o.viewSyncPeriod = 3 * time.Second },
+			map[string]int{"Tenant": most, "MarkdownView": 19, "StorageBucket": 59}},
+		"buckets less often": {func(o *options) { o.probeTick = 20 * time.Second },
+			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -111,7 +117,8 @@ func TestTicks(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("lists in a minute (-want +got):\n%s", diff)
 				}
-				idle := []health.Controller{{Name: "markdownview", Working: true}, {Name: "storagebucket", Working: true}, {Name: "tenant", Working: true}}
+				idle := []health.Controller{{Name: "markdownview", Working: true}, {Name: "storagebucket", Working: true},
+					{Name: "tenant", Working: true}}
 				if diff := cmp.Diff(idle, progress.Controllers()); diff != "" {
 					t.Errorf("observed queues (-want +got):\n%s", diff)
 				}
@@ -145,7 +152,8 @@ func TestOnlyTheLeaderProbes(t *testing.T) {
 			o.allowCIDRs = prefixes{netip.MustParsePrefix("127.0.0.0/8")}
 			reported := make(chan struct{}, 1)
 			startRunnables(t, o, tc.term, interceptor.Funcs{
-				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+					opts ...client.SubResourcePatchOption) error {
 					select {
 					case reported <- struct{}{}:
 					default:

@@ -19,14 +19,16 @@ func TestVersionFlag(t *testing.T) {
 	if err != nil || !o.showVersion {
 		t.Errorf("parseOptions(--version) = %v, showVersion %t, want nil and true", err, o != nil && o.showVersion)
 	}
-	if _, err := parseOptions([]string{"--version", "now"}, environment()); err == nil || !strings.Contains(err.Error(), `unexpected argument "now"`) {
+	if _, err := parseOptions([]string{"--version", "now"}, environment()); err == nil ||
+		!strings.Contains(err.Error(), `unexpected argument "now"`) {
 		t.Errorf("parseOptions(--version now) = %v, want unexpected argument", err)
 	}
 }
 
 func TestBuildInfoMetric(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(buildInfo(version.Info{Version: "v0.1.0", Revision: "c3f5a0a", GoVersion: "go1.26.0", Platform: "linux/amd64"})); err != nil {
+	if err := registry.Register(buildInfo(version.Info{Version: "v0.1.0", Revision: "c3f5a0a", GoVersion: "go1.26.0",
+		Platform: "linux/amd64"})); err != nil {
 		t.Fatal(err)
 	}
 	const want = `# HELP leasehold_build_info 1, with the version, the commit and the Go version that the operator was built from.

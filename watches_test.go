@@ -59,14 +59,19 @@ var watchEvents = map[string]func(*informer, client.Object){
 // kind, from the informer to the work queue.
 func TestWatches(t *testing.T) {
 	sharing := []client.Object{
-		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
-		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev", "b"}}},
-		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: v1beta1.TenantSpec{NamespacePrefix: "c-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a"},
+			Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b"},
+			Spec: v1beta1.TenantSpec{NamespacePrefix: "x-", Namespaces: []v1beta1.NamespaceSuffix{"dev", "b"}}},
+		&v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "c"},
+			Spec: v1beta1.TenantSpec{NamespacePrefix: "c-", Namespaces: []v1beta1.NamespaceSuffix{"dev"}}},
 	}
 	all := func(want string) map[string]string {
-		return map[string]string{"created": want, "deleted": want, "with another spec": want, "with another annotation": want, "without its finalizers": want}
+		return map[string]string{"created": want, "deleted": want, "with another spec": want, "with another annotation": want,
+			"without its finalizers": want}
 	}
-	itself := map[string]string{"created": "[a]", "deleted": "[a]", "with another spec": "[a]", "with another annotation": "[]", "without its finalizers": "[]"}
+	itself := map[string]string{"created": "[a]", "deleted": "[a]", "with another spec": "[a]",
+		"with another annotation": "[]", "without its finalizers": "[]"}
 	named := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "x-dev", Name: name, Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}}
 	}
@@ -77,13 +82,17 @@ func TestWatches(t *testing.T) {
 	}{
 		// The end of a Tenant ends its claims to what others hold, too.
 		"a Tenant": {tenants, sharing[0], map[string]string{
-			"created": "[a]", "deleted": "[a b]", "with another spec": "[a]", "with another annotation": "[]", "without its finalizers": "[a]"}},
-		"a namespace":               {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
-		"a namespace of one":        {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
-		"the admins' binding":       {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")}, all("[a b]")},
-		"the admins' role":          {tenants, &rbacv1.ClusterRole{ObjectMeta: named("admin")}, all("[a b c]")},
-		"the readers' role":         {tenants, &rbacv1.ClusterRole{ObjectMeta: named("leasehold:tenant-reader:c")}, all("[c]")},
-		"the readers' binding":      {tenants, &rbacv1.ClusterRoleBinding{ObjectMeta: named("leasehold:tenant-reader:c")}, all("[c]")},
+			"created": "[a]", "deleted": "[a b]", "with another spec": "[a]", "with another annotation": "[]",
+			"without its finalizers": "[a]"}},
+		"a namespace":        {tenants, &corev1.Namespace{ObjectMeta: named("x-dev")}, all("[a b]")},
+		"a namespace of one": {tenants, &corev1.Namespace{ObjectMeta: named("x-b")}, all("[b]")},
+		"the admins' binding": {tenants, &rbacv1.RoleBinding{ObjectMeta: named("leasehold:tenant-admin")},
+			all("[a b]")},
+		"the admins' role": {tenants, &rbacv1.ClusterRole{ObjectMeta: named("admin")}, all("[a b c]")},
+		"the readers' role": {tenants, &rbacv1.ClusterRole{ObjectMeta: named("leasehold:tenant-reader:c")},
+			all("[c]")},
+		"the readers' binding": {tenants, &rbacv1.ClusterRoleBinding{ObjectMeta: named("leasehold:tenant-reader:c")},
+			all("[c]")},
 		"a MarkdownView":            {views, &v1beta1.MarkdownView{ObjectMeta: named("a")}, itself},
 		"the ConfigMap of a view":   {views, &corev1.ConfigMap{ObjectMeta: named("markdowns-a")}, all("[a]")},
 		"the Deployment of a view":  {views, &appsv1.Deployment{ObjectMeta: named("viewer-a")}, all("[a]")},
@@ -109,10 +118,13 @@ func TestWatches(t *testing.T) {
 // workers are the numbers of workers in the options, one for each controller.
 const workers = 3
 
-type newQueue = func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+type newQueue = func(
+	string, workqueue.TypedRateLimiter[reconcile.Request],
+) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 func tenants(ctx context.Context, mgr ctrl.Manager, q newQueue) error {
-	return tenant.SetupWithManager(ctx, mgr, tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: workers, NewQueue: q})
+	return tenant.SetupWithManager(ctx, mgr,
+		tenant.Options{AdminClusterRole: "admin", MaxConcurrentReconciles: workers, NewQueue: q})
 }
 
 func views(_ context.Context, mgr ctrl.Manager, q newQueue) error {
@@ -166,7 +178,8 @@ func (w *watches) informerOf(o client.Object) *informer {
 }
 
 // GetInformer implements cache.Cache.
-func (w *watches) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+func (w *watches) GetInformer(_ context.Context, o client.Object,
+	_ ...cache.InformerGetOption) (cache.Informer, error) {
 	return w.informerOf(o), nil
 }
 
@@ -184,14 +197,18 @@ type lateClient struct{ client.Client }
 func newWatches(t *testing.T, objects ...client.Object) (*watches, ctrl.Manager, *lateClient) {
 	t.Helper()
 	scheme, reader := newScheme(), &lateClient{}
-	w := &watches{stored: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...), informers: map[string]*informer{}}
+	w := &watches{stored: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...),
+		informers: map[string]*informer{}}
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1"}, ctrl.Options{
-		Scheme:         scheme,
-		Metrics:        metricsserver.Options{BindAddress: "0"},
-		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return meta.NewDefaultRESTMapper(nil), nil },
-		NewCache:       func(*rest.Config, cache.Options) (cache.Cache, error) { return w, nil },
-		NewClient:      func(*rest.Config, client.Options) (client.Client, error) { return reader, nil },
-		Controller:     config.Controller{SkipNameValidation: new(true)},
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+			return meta.NewDefaultRESTMapper(nil),
+				nil
+		},
+		NewCache:   func(*rest.Config, cache.Options) (cache.Cache, error) { return w, nil },
+		NewClient:  func(*rest.Config, client.Options) (client.Client, error) { return reader, nil },
+		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -215,13 +232,15 @@ func (w *watches) start(t *testing.T, mgr ctrl.Manager, reader *lateClient) {
 }
 
 // startWatches runs a controller that reads these objects and never reconciles one.
-func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error, objects ...client.Object) *watches {
+func startWatches(t *testing.T, setup func(context.Context, ctrl.Manager, newQueue) error,
+	objects ...client.Object) *watches {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
 	w.queue = newRecordingQueue()
-	if err := setup(t.Context(), mgr, func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-		return w.queue
-	}); err != nil {
+	if err := setup(t.Context(), mgr,
+		func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+			return w.queue
+		}); err != nil {
 		t.Fatal(err)
 	}
 	w.start(t, mgr, reader)
@@ -249,8 +268,9 @@ type recordingQueue struct {
 
 func newRecordingQueue() *recordingQueue {
 	return &recordingQueue{
-		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
-		asked:                      make(chan struct{}, 2*workers), down: make(chan struct{}),
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueue(
+			workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
+		asked: make(chan struct{}, 2*workers), down: make(chan struct{}),
 	}
 }
 

@@ -26,7 +26,8 @@ func TestTenantWebhooksAnswer(t *testing.T) {
 		review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"CREATE",`+
 			`"kind":{"group":"leasehold.dev","version":"v1beta1","kind":"Tenant"},"object":{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant",`+
 			`"metadata":{"name":"a"},"spec":{%s"namespaces":["system"],"admins":[{"kind":"User","name":"ann"}]}}}}`, prefix)
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path+"-leasehold-dev-v1beta1-tenant", bytes.NewBufferString(review))
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path+"-leasehold-dev-v1beta1-tenant",
+			bytes.NewBufferString(review))
 		request.Header.Set("Content-Type", "application/json")
 		recorder := httptest.NewRecorder()
 		mgr.GetWebhookServer().WebhookMux().ServeHTTP(recorder, request)
@@ -42,7 +43,8 @@ func TestTenantWebhooksAnswer(t *testing.T) {
 	if got := answer("/validate", ""); !got.Allowed {
 		t.Errorf("refused: %v", got.Result)
 	}
-	if got := answer("/validate", `"namespacePrefix":"leasehold-",`); got.Allowed || !strings.Contains(got.Result.Message, "the operator's own") {
+	if got := answer("/validate", `"namespacePrefix":"leasehold-",`); got.Allowed ||
+		!strings.Contains(got.Result.Message, "the operator's own") {
 		t.Errorf("the operator's own namespace: allowed %t, %v", got.Allowed, got.Result)
 	}
 }

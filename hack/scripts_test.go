@@ -54,11 +54,14 @@ func TestNodeImage(t *testing.T) {
 		{name: "what is here is taken", here: published, pull: refuses, want: published},
 		{name: "what is not here is pulled", pull: pulls, want: published, says: "pulling " + published},
 		{name: "what cannot be pulled is built", pull: refuses, want: built, says: "no such host"},
-		{name: "cgroup v1 needs one that is built", cgroup: "1", here: published, pull: pulls, want: built, says: "cgroup v1"},
+		{name: "cgroup v1 needs one that is built", cgroup: "1", here: published, pull: pulls, want: built,
+			says: "cgroup v1"},
 		{name: "neither", pull: refuses, make: "exit 2", says: "E2E_NODE_IMAGE names one of your own", fails: true},
 		{name: "the user's own is here", env: "mine:1", here: "mine:1", pull: refuses, want: "mine:1"},
-		{name: "the user's own is pulled", env: "mine:1", here: published, pull: pulls, want: "mine:1", says: "pulling mine:1"},
-		{name: "nothing in place of the user's own", env: "mine:1", here: published, pull: refuses, says: "mend the name", fails: true},
+		{name: "the user's own is pulled", env: "mine:1", here: published, pull: pulls, want: "mine:1",
+			says: "pulling mine:1"},
+		{name: "nothing in place of the user's own", env: "mine:1", here: published, pull: refuses, says: "mend the name",
+			fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +87,8 @@ func TestNeedsDocker(t *testing.T) {
 	}{
 		{name: "it answers", docker: "echo linux"},
 		{name: "it answers and warns", docker: "echo 'no configuration' >&2; echo linux"},
-		{name: "it does not answer", docker: "echo 'Is the docker daemon running?' >&2; exit 1", says: "its daemon does not answer", fails: true},
+		{name: "it does not answer", docker: "echo 'Is the docker daemon running?' >&2; exit 1",
+			says: "its daemon does not answer", fails: true},
 		{name: "it may not be used", docker: "echo 'permission denied' >&2; exit 1", says: "may not use it", fails: true},
 		{name: "another system", docker: "echo windows", says: "Linux is needed", fails: true},
 	} {
@@ -151,13 +155,17 @@ func TestDockerConfiguration(t *testing.T) {
 		fails                         bool
 	}{
 		{name: "all capabilities", bounding: "000001ffffffffff"},
-		{name: "no configuration", bounding: "000001fffeffffff", after: `{` + ours + `,"runtimes":{"leasehold-host-caps":{"path":"WRAPPER"}}}`},
+		{name: "no configuration", bounding: "000001fffeffffff",
+			after: `{` + ours + `,"runtimes":{"leasehold-host-caps":{"path":"WRAPPER"}}}`},
 		{
-			name: "the rest stays", bounding: "000001fffeffffff", before: `{"log-driver":"local","runtimes":{"crun":{"path":"/crun"}}}`,
-			after: `{` + ours + `,"log-driver":"local","runtimes":{"crun":{"path":"/crun"},"leasehold-host-caps":{"path":"WRAPPER"}}}`,
+			name: "the rest stays", bounding: "000001fffeffffff",
+			before: `{"log-driver":"local","runtimes":{"crun":{"path":"/crun"}}}`,
+			after:  `{` + ours + `,"log-driver":"local","runtimes":{"crun":{"path":"/crun"},"leasehold-host-caps":{"path":"WRAPPER"}}}`,
 		},
-		{name: "somebody's default stays", bounding: "000001fffeffffff", before: `{"default-runtime":"crun"}`, after: `{"default-runtime":"crun"}`},
-		{name: "what cannot be read stays", bounding: "000001fffeffffff", before: `{"runtimes`, after: `{"runtimes`, fails: true},
+		{name: "somebody's default stays", bounding: "000001fffeffffff", before: `{"default-runtime":"crun"}`,
+			after: `{"default-runtime":"crun"}`},
+		{name: "what cannot be read stays", bounding: "000001fffeffffff", before: `{"runtimes`, after: `{"runtimes`,
+			fails: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +178,8 @@ func TestDockerConfiguration(t *testing.T) {
 			if got.ok == c.fails {
 				t.Errorf("got %+v", got)
 			}
-			after := run(t, `jq --compact-output --sort-keys . "$DIR/daemon.json" || cat "$DIR/daemon.json"`, nil, "DIR="+dir).stdout
+			after := run(t, `jq --compact-output --sort-keys . "$DIR/daemon.json" || cat "$DIR/daemon.json"`, nil,
+				"DIR="+dir).stdout
 			if diff := cmp.Diff(strings.ReplaceAll(c.after, "WRAPPER", dir+"/wrapper"), after); diff != "" {
 				t.Errorf("configuration (-want +got):\n%s", diff)
 			}
@@ -189,10 +198,12 @@ func TestRuncHostCaps(t *testing.T) {
 	const capabilities = `{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"],"ambient":null},"args":["CAP_SYS_RESOURCE"]}`
 	const without = `{"capabilities":{"bounding":["CAP_CHOWN"],"ambient":[]},"args":["CAP_SYS_RESOURCE"]}`
 	for _, c := range []struct{ name, file, args, before, after string }{
-		{name: "create", file: "config.json", args: "create --bundle $DIR id", before: `{"process":` + capabilities + `}`, after: `{"process":` + without + `}`},
+		{name: "create", file: "config.json", args: "create --bundle $DIR id", before: `{"process":` + capabilities + `}`,
+			after: `{"process":` + without + `}`},
 		{name: "exec", file: "process", args: "exec --process $DIR/process id", before: capabilities, after: without},
 		{name: "no list", file: "config.json", args: "run -b $DIR id", before: `{"process":{}}`, after: `{"process":{}}`},
-		{name: "neither", file: "config.json", args: "state id", before: `{"process":` + capabilities + `}`, after: `{"process":` + capabilities + `}`},
+		{name: "neither", file: "config.json", args: "state id", before: `{"process":` + capabilities + `}`,
+			after: `{"process":` + capabilities + `}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -226,12 +237,14 @@ func TestVulncheck(t *testing.T) {
 		exit, says string
 		ok         bool
 	}{
-		"nothing is found":             {"0", "", true},
-		"a vulnerability is found":     {"3", "calls known vulnerabilities", false},
-		"the database does not answer": {"1", "nothing was checked: govulncheck failed (above). It needs the database at https://db.example.com", false},
-		"it crashes":                   {"2", "nothing was checked", false},
+		"nothing is found":         {"0", "", true},
+		"a vulnerability is found": {"3", "calls known vulnerabilities", false},
+		"the database does not answer": {"1",
+			"nothing was checked: govulncheck failed (above). It needs the database at https://db.example.com", false},
+		"it crashes": {"2", "nothing was checked", false},
 	} {
-		got := run(t, `./vulncheck.sh govulncheck`, map[string]string{"govulncheck": `echo "$*"; exit ` + c.exit}, "GOVULNDB=https://db.example.com")
+		got := run(t, `./vulncheck.sh govulncheck`, map[string]string{"govulncheck": `echo "$*"; exit ` + c.exit},
+			"GOVULNDB=https://db.example.com")
 		if got.ok != c.ok || !strings.Contains(got.stderr, c.says) || (c.says == "") != (got.stderr == "") {
 			t.Errorf("%s: success %t, says %q; want %t and %q", name, got.ok, got.stderr, c.ok, c.says)
 		}

@@ -79,7 +79,8 @@ func (c *clusterCIDRs) refresh(ctx context.Context) error {
 			logger.Info("refusing endpoints of StorageBuckets with private addresses, because the API server does not list the Service ranges; " +
 				"name the ranges with --service-cidr, or allow addresses with --endpoint-allow-cidr")
 		} else {
-			logger.Info("refusing endpoints of StorageBuckets in the Service ranges", "ranges", services, "byFlag", len(c.services) > 0)
+			logger.Info("refusing endpoints of StorageBuckets in the Service ranges", "ranges", services, "byFlag",
+				len(c.services) > 0)
 		}
 	}
 	c.cluster, c.unknown, c.read = slices.Concat(nodes, services), unknown, c.clock.Now()
@@ -105,7 +106,8 @@ func (c *clusterCIDRs) addresses(ctx context.Context) ([]netip.Prefix, error) {
 		}
 	}
 	// The API server by the addresses that it gives itself.
-	slice, err := reconciler.Get(ctx, c.live, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &discoveryv1.EndpointSlice{})
+	slice, err := reconciler.Get(ctx, c.live, client.ObjectKey{Namespace: "default", Name: "kubernetes"},
+		&discoveryv1.EndpointSlice{})
 	if err != nil {
 		return nil, fmt.Errorf("reading endpoint slice default/kubernetes: %w", err)
 	}

@@ -111,7 +111,8 @@ func TestClusterCIDRs_serviceRanges(t *testing.T) {
 						return tc.v1
 					case *networkingv1beta1.ServiceCIDRList:
 						if tc.beta == nil && !tc.empty {
-							list.Items = []networkingv1beta1.ServiceCIDR{{Spec: networkingv1beta1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}}}
+							list.Items = []networkingv1beta1.ServiceCIDR{{
+								Spec: networkingv1beta1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/12"}}}}
 						}
 						return tc.beta
 					}

@@ -119,7 +119,8 @@ func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found
 // guard adds the finalizer of a managed bucket before any request to the endpoint. A
 // bucket that is only observed needs no finalizer.
 func (r *Reconciler) guard(ctx context.Context, b *v1beta1.StorageBucket) error {
-	if b.Spec.ManagementPolicy != v1beta1.BucketManage || controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
+	if b.Spec.ManagementPolicy != v1beta1.BucketManage ||
+		controllerutil.ContainsFinalizer(b, v1beta1.StorageBucketFinalizer) {
 		return nil
 	}
 	base := b.DeepCopy()

@@ -64,7 +64,8 @@ func (r *Reconciler) finish(ctx context.Context, b *v1beta1.StorageBucket) (ctrl
 	r.metrics.up.WithLabelValues(b.Namespace, b.Name).Set(0)
 	setReady(&b.Status, b.Generation, r.Clock.Now(), metav1.Condition{
 		Status: metav1.ConditionFalse, Reason: end.waiting.Reason,
-		Message: "waiting to remove the bucket: " + end.waiting.Message + "; or set spec.deletionPolicy to Retain, which keeps the bucket" + ns.note(),
+		Message: "waiting to remove the bucket: " + end.waiting.Message +
+			"; or set spec.deletionPolicy to Retain, which keeps the bucket" + ns.note(),
 	})
 	b.Status.ObservedGeneration = b.Generation
 	if needsWrite(before.Status, b.Status) {
@@ -87,7 +88,8 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	case b.Status.Provisioning == "":
 		return ending{}, nil
 	case b.Spec.DeletionPolicy != v1beta1.BucketDelete:
-		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release", "kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
+		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release",
+			"kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
 	}
 	if !r.acquire(b) {
 		return ending{parked: true}, nil
@@ -121,11 +123,14 @@ func remove(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) ending 
 	case problem != nil:
 		return ending{waiting: problem}
 	case whoseIs != ownerSelf:
-		return ending{kept: v1beta1.ReasonBucketConflict, events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
-			"kept bucket %s: it does not have the tag %s with the UID of this StorageBucket", b.Spec.BucketName, v1beta1.BucketTagOwner)}}
+		return ending{kept: v1beta1.ReasonBucketConflict,
+			events: []reporting.PendingEvent{reporting.Warning(v1beta1.EventBucketRetained, "Release",
+				"kept bucket %s: it does not have the tag %s with the UID of this StorageBucket", b.Spec.BucketName,
+				v1beta1.BucketTagOwner)}}
 	}
 	if problem := s3.VerdictOf(c.Remove(ctx)); problem != nil {
 		return ending{waiting: problem}
 	}
-	return ending{removed: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketDeleted, "Delete", "removed bucket %s", b.Spec.BucketName)}}
+	return ending{removed: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketDeleted, "Delete",
+		"removed bucket %s", b.Spec.BucketName)}}
 }

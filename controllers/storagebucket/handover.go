@@ -36,7 +36,8 @@ func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mar
 	if err != nil {
 		return handoverNone, fmt.Errorf("reading namespace %s: %w", b.Namespace, err)
 	}
-	if ns == nil || !ns.DeletionTimestamp.IsZero() || ns.Annotations[v1beta1.AnnotationBucketHandoverPrefix+mark] != b.Name {
+	if ns == nil || !ns.DeletionTimestamp.IsZero() ||
+		ns.Annotations[v1beta1.AnnotationBucketHandoverPrefix+mark] != b.Name {
 		return handoverNone, nil
 	}
 	var list v1beta1.StorageBucketList
@@ -73,7 +74,8 @@ func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s
 		return failing(ctx, err)
 	}
 	return action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded()), events: []reporting.PendingEvent{
-		reporting.Normal(v1beta1.EventBucketHandedOver, "TakeOver", "took over bucket %s from the StorageBucket with the UID %s", b.Spec.BucketName, mark),
+		reporting.Normal(v1beta1.EventBucketHandedOver, "TakeOver",
+			"took over bucket %s from the StorageBucket with the UID %s", b.Spec.BucketName, mark),
 	}}, nil
 }
 

@@ -20,8 +20,10 @@ type metrics struct {
 // retainReasons lists the reasons for which a bucket is retained although deletionPolicy
 // is Delete.
 var retainReasons = []string{
-	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials,
-	v1beta1.ReasonAccessDenied, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonEndpointUnreachable,
+	v1beta1.ReasonBucketConflict, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonCredentialsNotFound,
+	v1beta1.ReasonInvalidCredentials,
+	v1beta1.ReasonAccessDenied, v1beta1.ReasonRegionMismatch, v1beta1.ReasonEndpointForbidden,
+	v1beta1.ReasonEndpointUnreachable,
 	v1beta1.ReasonTLSVerificationFailed, v1beta1.ReasonProbeTimeout, v1beta1.ReasonServerError, v1beta1.ReasonThrottled,
 }
 

@@ -62,7 +62,8 @@ func (r *Reconciler) connect(ctx context.Context, b *v1beta1.StorageBucket) (*co
 		return nil, fmt.Errorf("reading secret %s: %w", name, err)
 	}
 	if secret == nil {
-		way := lacks("", v1beta1.ReasonCredentialsNotFound, fmt.Sprintf("Secret %s of spec.credentialsSecretRef does not exist in this namespace", name))
+		way := lacks("", v1beta1.ReasonCredentialsNotFound,
+			fmt.Sprintf("Secret %s of spec.credentialsSecretRef does not exist in this namespace", name))
 		way.lost = true
 		return way, nil
 	}
@@ -108,7 +109,8 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 			return s3.Credentials{}, key
 		}
 	}
-	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken} {
+	for _, key := range []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey,
+		v1beta1.SecretKeySessionToken} {
 		// An HTTP header cannot contain control characters.
 		if strings.ContainsFunc(value(key), unicode.IsControl) {
 			return s3.Credentials{}, key
@@ -123,12 +125,14 @@ func credentialsIn(secret *corev1.Secret) (s3.Credentials, string) {
 
 // roots returns the CA certificates of the spec, or nil if it has none. problem describes
 // invalid certificates; lost is true if the ConfigMap does not exist.
-func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, lost bool, err error) {
+func (r *Reconciler) roots(ctx context.Context,
+	b *v1beta1.StorageBucket) (roots *x509.CertPool, problem string, lost bool, err error) {
 	ref := b.Spec.CABundleRef
 	if ref == nil {
 		return nil, "", false, nil
 	}
-	bundle, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name}, &corev1.ConfigMap{})
+	bundle, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Namespace: b.Namespace, Name: ref.Name},
+		&corev1.ConfigMap{})
 	switch {
 	case err != nil:
 		return nil, "", false, fmt.Errorf("reading config map %s: %w", ref.Name, err)
@@ -137,7 +141,8 @@ func (r *Reconciler) roots(ctx context.Context, b *v1beta1.StorageBucket) (roots
 	}
 	roots = x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(bundle.Data[ref.Key])) {
-		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s; correct it", ref.Name, ref.Key), false, nil
+		return nil, fmt.Sprintf("ConfigMap %s has no PEM certificates under the key %s; correct it", ref.Name, ref.Key),
+			false, nil
 	}
 	return roots, "", false, nil
 }

@@ -164,7 +164,8 @@ func TestCreatedReferenceIsUsedSoon(t *testing.T) {
 			if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(b)}); err != nil {
 				t.Fatal(err)
 			}
-			if _, b = w.reconcile(t); reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).Message == missing.Message {
+			if _, b = w.reconcile(t); reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady).
+				Message == missing.Message {
 				t.Errorf("still %q", missing.Message)
 			}
 		})

@@ -154,7 +154,8 @@ func (p *probeStates) of(b *v1beta1.StorageBucket, now time.Time) probeState {
 	if known, ok := p.known[key]; ok && known.uid == b.UID {
 		return known
 	}
-	first := probeState{uid: b.UID, seen: now, generation: b.Status.ObservedGeneration, failures: b.Status.ConsecutiveFailures}
+	first := probeState{uid: b.UID, seen: now, generation: b.Status.ObservedGeneration,
+		failures: b.Status.ConsecutiveFailures}
 	if b.Status.LastSuccessTime != nil {
 		first.succeeded = b.Status.LastSuccessTime.Time
 	}

@@ -60,7 +60,8 @@ type action struct {
 }
 
 // provision executes the decision about a managed bucket.
-func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, way *connection, found observation) (action, error) {
+func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, way *connection,
+	found observation) (action, error) {
 	if b.Spec.ManagementPolicy != v1beta1.BucketManage {
 		return action{}, nil
 	}
@@ -119,7 +120,8 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	case whoseIs == ownerSelf:
 		done := action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded())}
 		if made {
-			done.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s", b.Spec.BucketName)}
+			done.events = []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketCreated, "Create", "created bucket %s",
+				b.Spec.BucketName)}
 		}
 		return done, nil
 	case problem != nil && !others: // the tags of another account's bucket are never readable

@@ -89,7 +89,8 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
 		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
-	b = b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	b = b.WatchesRawSource(source.Func(func(_ context.Context,
+		queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.limiter.wake = queue.Add
 		return nil
 	}))

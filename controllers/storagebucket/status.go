@@ -17,12 +17,14 @@ import (
 // certain lists the reasons that ignore the failure threshold, since another probe would
 // have the same result.
 var certain = []string{
-	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
+	v1beta1.ReasonBucketNotFound, v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonEndpointForbidden,
+	v1beta1.ReasonBucketConflict,
 }
 
 // stalling lists the reasons that require a user's action.
 var stalling = []string{
-	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials, v1beta1.ReasonEndpointForbidden, v1beta1.ReasonBucketConflict,
+	v1beta1.ReasonCredentialsNotFound, v1beta1.ReasonInvalidCredentials, v1beta1.ReasonEndpointForbidden,
+	v1beta1.ReasonBucketConflict,
 }
 
 // maxConditions is the limit of the CRD's schema.
@@ -37,7 +39,8 @@ func judge(found observation, acted action) s3.Verdict {
 }
 
 // summarize returns the status after a reconcile. It is pure.
-func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted action, result s3.Verdict, now time.Time) v1beta1.StorageBucketStatus {
+func summarize(b *v1beta1.StorageBucket, s probeState, found observation, acted action, result s3.Verdict,
+	now time.Time) v1beta1.StorageBucketStatus {
 	status := *b.Status.DeepCopy()
 	status.LastProbeTime = new(metav1.NewTime(s.probed))
 	if !s.succeeded.IsZero() {
@@ -114,7 +117,8 @@ func transitions(before, after v1beta1.StorageBucketStatus) []reporting.PendingE
 	case metav1.ConditionTrue:
 		return []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketHealthy, "Probe", "%s", is.Message)}
 	case metav1.ConditionFalse:
-		return []reporting.PendingEvent{reporting.Warning(failureEvent(is.Reason), is.Reason, "%s: %s", is.Reason, is.Message)}
+		return []reporting.PendingEvent{reporting.Warning(failureEvent(is.Reason), is.Reason, "%s: %s", is.Reason,
+			is.Message)}
 	}
 	return nil
 }

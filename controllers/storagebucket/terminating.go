@@ -79,7 +79,8 @@ func (t terminating) note() string {
 	if t.namespace == nil {
 		return ""
 	}
-	return fmt.Sprintf(". The namespace is being deleted: the operator keeps the bucket if it cannot remove it before %s", t.deadline.UTC().Format(time.RFC3339))
+	return fmt.Sprintf(". The namespace is being deleted: the operator keeps the bucket if it cannot remove it before %s",
+		t.deadline.UTC().Format(time.RFC3339))
 }
 
 // emit records events about a StorageBucket. A terminating namespace accepts no events. In

@@ -126,7 +126,8 @@ func (r *Reconciler) createNamespace(ctx context.Context, o *observation, s step
 		return outcome{reason: v1beta1.ReasonPending}, err
 	}
 	res.wrote = true
-	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
+	res.events = append(res.events,
+		about(reporting.Normal(v1beta1.EventNamespaceCreated, "Create", "created namespace %s", s.name), s.name))
 	r.metrics.added.Inc()
 	out := outcome{uid: *config.UID, reason: v1beta1.ReasonReconciled}
 	return out, r.ensureBinding(ctx, o, s.name, nil, res)
@@ -175,7 +176,9 @@ func (r *Reconciler) removeNamespace(ctx context.Context, t *v1beta1.Tenant, s s
 		return out, err
 	}
 	res.wrote = true
-	res.events = append(res.events, about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it", s.name), s.name))
+	res.events = append(res.events,
+		about(reporting.Normal(v1beta1.EventNamespaceDeleted, "Delete", "deleting namespace %s with everything in it",
+			s.name), s.name))
 	r.metrics.removed.Inc()
 	return out, nil
 }

@@ -20,7 +20,8 @@ func TestAdmissionGolden(t *testing.T) {
 	boom := errors.New("boom")
 	names := func(t *v1beta1.Tenant) { t.Name, t.Spec.NamespacePrefix = "team", "team-" }
 	conflicting := func(t *v1beta1.Tenant) {
-		t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-x", Reason: v1beta1.ReasonNamespaceConflict})
+		t.Status.Namespaces = append(t.Status.Namespaces,
+			v1beta1.TenantNamespace{Name: "a-x", Reason: v1beta1.ReasonNamespaceConflict})
 	}
 	objects := []client.Object{
 		tenant("team-a", naming("x"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "" }), // team-a-x
@@ -42,38 +43,45 @@ func TestAdmissionGolden(t *testing.T) {
 		{name: "create: reserved names", tenant: tenant("c", naming("system"), prefix("kube-"))},
 		{name: "create: the operator's own", tenant: tenant("c", naming("system"), prefix("leasehold-"))},
 		{name: "create: a namespace that exists", tenant: tenant("taken", naming("dev", "prod"))},
-		{name: "create: a namespace that bears its mark, and one that bears another's", tenant: tenant("marked", naming("dev", "prod"))},
+		{name: "create: a namespace that bears its mark, and one that bears another's",
+			tenant: tenant("marked", naming("dev", "prod"))},
 		{name: "create: Tenants cannot be listed", tenant: tenant("c"), fails: "list"},
 		{name: "create: namespaces cannot be read", tenant: tenant("c"), fails: "get"},
 		{name: "update: nothing", old: tenant("a"), tenant: tenant("a")},
 		{name: "update: nothing, Tenants cannot be listed", old: tenant("a"), tenant: tenant("a"), fails: "list"},
 		{name: "update: a name more", old: tenant("taken", naming("x")), tenant: tenant("taken", naming("x", "dev"))},
 		{name: "update: two names less", old: tenant("a", naming("x", "dev", "y")), tenant: tenant("a")},
-		{name: "update: a name less, and one that exists", old: tenant("taken", naming("x")), tenant: tenant("taken", naming("dev"))},
+		{name: "update: a name less, and one that exists", old: tenant("taken", naming("x")),
+			tenant: tenant("taken", naming("dev"))},
 		{name: "update: a name less, Retain", old: tenant("a", naming("x", "dev")), tenant: tenant("a", retaining)},
-		{name: "update: a name less and one that is held", old: tenant("a", names, naming("x", "dev")), tenant: tenant("a", names, naming("a-x", "dev"))},
-		{name: "update: an old mistake and no new one", old: tenant("a", naming("Bad")), tenant: tenant("a", naming("Bad"), retaining)},
-		{name: "update: an old mistake and a new name", old: tenant("a", naming("Bad")), tenant: tenant("a", naming("Bad", "dev"))},
+		{name: "update: a name less and one that is held", old: tenant("a", names, naming("x", "dev")),
+			tenant: tenant("a", names, naming("a-x", "dev"))},
+		{name: "update: an old mistake and no new one", old: tenant("a", naming("Bad")),
+			tenant: tenant("a", naming("Bad"), retaining)},
+		{name: "update: an old mistake and a new name", old: tenant("a", naming("Bad")),
+			tenant: tenant("a", naming("Bad", "dev"))},
 		{name: "update: of one being deleted", old: tenant("a", naming("x")), tenant: tenant("a", deleted, naming("Bad"))},
 		{name: "delete: Delete", tenant: nil, old: tenant("a", owning("a-prod", "a-dev"), conflicting)},
 		{name: "delete: Retain", tenant: nil, old: tenant("a", retaining, owning("a-dev"))},
 		{name: "delete: orphans", tenant: nil, old: tenant("a", deleted, orphaning, owning("a-dev"))},
 		{name: "delete: of one being deleted", tenant: nil, old: tenant("a", deleted, owning("a-dev"))},
 	} {
-		w := &Webhook{OperatorNamespace: "leasehold-system", Reader: fakeBuilder(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-				if tc.fails == "list" {
-					return boom
-				}
-				return c.List(ctx, list, opts...)
-			},
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-				if tc.fails == "get" {
-					return boom
-				}
-				return c.Get(ctx, key, o, opts...)
-			},
-		}).Build()}
+		w := &Webhook{OperatorNamespace: "leasehold-system",
+			Reader: fakeBuilder(t, objects...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+					if tc.fails == "list" {
+						return boom
+					}
+					return c.List(ctx, list, opts...)
+				},
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+					opts ...client.GetOption) error {
+					if tc.fails == "get" {
+						return boom
+					}
+					return c.Get(ctx, key, o, opts...)
+				},
+			}).Build()}
 		var warnings admission.Warnings
 		var err error
 		switch {

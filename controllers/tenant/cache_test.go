@@ -20,9 +20,10 @@ func TestCacheDropsContentsOfOtherObjects(t *testing.T) {
 	long := strings.Repeat("x", 256<<10)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name,
-			Annotations:     map[string]string{"example.com/a": long, v1beta1.AnnotationTenantUID: "uid"},
-			Finalizers:      slices.Repeat([]string{"example.com/" + long}, 100),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "uid"}, {Name: long}}}
+			Annotations: map[string]string{"example.com/a": long, v1beta1.AnnotationTenantUID: "uid"},
+			Finalizers:  slices.Repeat([]string{"example.com/" + long}, 100),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
+				UID: "uid"}, {Name: long}}}
 	}
 	subjects := slices.Repeat([]rbacv1.Subject{{Kind: "User", Name: long}}, 4)
 	rules := []rbacv1.PolicyRule{{ResourceNames: []string{long}}}
@@ -44,14 +45,17 @@ func TestCacheDropsContentsOfOtherObjects(t *testing.T) {
 			t.Errorf("%T: the cache lost owner references or finalizers: %v", object, kept)
 		}
 	}
-	binding := slim(t, &rbacv1.RoleBinding{ObjectMeta: meta(adminBindingName), Subjects: subjects[:1], RoleRef: clusterRoleRef("admin")})
-	if len(binding.Subjects) != 1 || binding.RoleRef != clusterRoleRef("admin") || len(binding.OwnerReferences) != 2 || len(binding.Finalizers) != 100 {
+	binding := slim(t, &rbacv1.RoleBinding{ObjectMeta: meta(adminBindingName), Subjects: subjects[:1],
+		RoleRef: clusterRoleRef("admin")})
+	if len(binding.Subjects) != 1 || binding.RoleRef != clusterRoleRef("admin") || len(binding.OwnerReferences) != 2 ||
+		len(binding.Finalizers) != 100 {
 		t.Errorf("the cache lost contents of the admins' binding: %v", binding)
 	}
 	if role := slim(t, &rbacv1.ClusterRole{ObjectMeta: meta(readerNamePrefix + "a"), Rules: rules}); len(role.Rules) != 1 {
 		t.Error("the cache lost the rules of the readers' role")
 	}
-	if b := slim(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta(readerNamePrefix + "a"), Subjects: subjects}); len(b.Subjects) != 4 {
+	if b := slim(t, &rbacv1.ClusterRoleBinding{ObjectMeta: meta(readerNamePrefix + "a"),
+		Subjects: subjects}); len(b.Subjects) != 4 {
 		t.Error("the cache lost the subjects of the readers' binding")
 	}
 }

@@ -43,11 +43,13 @@ func TestFormerLeaderReportsNothing(t *testing.T) {
 		objects []client.Object
 		tried   string // among the writes
 	}{
-		"to hold a new Tenant":   {[]client.Object{tenant("a", naming("dev"), fresh)}, "patch"},
-		"to declare a name":      {[]client.Object{tenant("a", naming("dev"))}, "status"},
-		"to create a namespace":  {[]client.Object{tenant("a", naming("dev"), pending)}, "apply"},
-		"to delete a namespace":  {[]client.Object{tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(owner))}, "delete"},
-		"to let a namespace go":  {[]client.Object{tenant("a", retaining, deleted, owning("a-dev")), namespace("a-dev", ownedBy(owner))}, "patch"},
+		"to hold a new Tenant":  {[]client.Object{tenant("a", naming("dev"), fresh)}, "patch"},
+		"to declare a name":     {[]client.Object{tenant("a", naming("dev"))}, "status"},
+		"to create a namespace": {[]client.Object{tenant("a", naming("dev"), pending)}, "apply"},
+		"to delete a namespace": {[]client.Object{tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(owner))},
+			"delete"},
+		"to let a namespace go": {[]client.Object{tenant("a", retaining, deleted, owning("a-dev")),
+			namespace("a-dev", ownedBy(owner))}, "patch"},
 		"to let the Tenant go":   {[]client.Object{tenant("a", deleted)}, "patch"},
 		"to report a bad name":   {[]client.Object{tenant("a", naming("Dev"))}, "apply"},
 		"to let the admins read": {[]client.Object{tenant("a", naming("dev")), namespace("a-dev")}, "apply"},
@@ -124,7 +126,8 @@ func TestLiveReadsAreLimitedToRecordedNames(t *testing.T) {
 	r, _ := deniedWorld(t, func(string) error { return nil }, owner)
 	var read []string
 	r.Live = fakeBuilder(t, unseen).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			read = append(read, key.Name)
 			return c.Get(ctx, key, o, opts...)
 		},
@@ -175,7 +178,8 @@ func TestForeignNamespacesAreReadLive(t *testing.T) {
 }
 
 // deniedWorld returns a Reconciler whose writes all return the error of refuse.
-func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
+func deniedWorld(t *testing.T, refuse func(what string) error,
+	objects ...client.Object) (*Reconciler, *events.FakeRecorder) {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
 	builder := fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).
@@ -189,7 +193,8 @@ func deniedWorld(t *testing.T, refuse func(what string) error, objects ...client
 			Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
 				return refuse("delete")
 			},
-			SubResourcePatch: func(_ context.Context, _ client.Client, sub string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(_ context.Context, _ client.Client, sub string, _ client.Object, _ client.Patch,
+				_ ...client.SubResourcePatchOption) error {
 				return refuse(sub)
 			},
 		})

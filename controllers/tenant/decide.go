@@ -91,7 +91,8 @@ func strays(o *observation, steps []step, keeps map[string]bool) []*rbacv1.RoleB
 	}
 	for _, s := range steps {
 		binding := o.bindings[s.name]
-		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) && ownsBinding(o.tenant, binding, o.otherTenants[s.name]) {
+		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) &&
+			ownsBinding(o.tenant, binding, o.otherTenants[s.name]) {
 			out = append(out, binding)
 		}
 	}

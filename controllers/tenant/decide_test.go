@@ -21,7 +21,8 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // tenant builds a Tenant as the API server would return it.
 func tenant(name string, with ...func(*v1beta1.Tenant)) *v1beta1.Tenant {
 	t := &v1beta1.Tenant{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1,
+			Finalizers: []string{v1beta1.TenantFinalizer}},
 		Spec: v1beta1.TenantSpec{
 			NamespacePrefix: name + "-", Namespaces: []v1beta1.NamespaceSuffix{"dev"},
 			Admins:                  []v1beta1.Subject{{Kind: v1beta1.SubjectUser, Name: "ann"}},
@@ -104,25 +105,31 @@ func TestDecide(t *testing.T) {
 		"one with another tenant's ownership labels is not adopted": {
 			observed(a, namespace("a-dev", ownedBy(other))), "a-dev:conflict"},
 		"one that was made anew under a recorded name is not adopted": {
-			observed(tenant("a", owning("a-dev")), namespace("a-dev", func(ns *corev1.Namespace) { ns.UID = "new" })), "a-dev:conflict"},
+			observed(tenant("a", owning("a-dev")), namespace("a-dev", func(ns *corev1.Namespace) { ns.UID = "new" })),
+			"a-dev:conflict"},
 		"nothing is done in a terminating one, and it is not made anew yet": {
 			observed(a, namespace("a-dev", ownedBy(a), terminating)), "a-dev:wait"},
 		"a dropped one is removed": {
-			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))),
+			"a-dev:keep a-old:remove"},
 		"a dropped one is waited for while it terminates": {
-			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a), terminating)), "a-dev:keep a-old:wait"},
+			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
+				namespace("a-old", ownedBy(a), terminating)), "a-dev:keep a-old:wait"},
 		"a dropped one that is gone is forgotten": {
 			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a))), "a-dev:keep a-old:forget"},
 		"a dropped one that was never owned is forgotten": {
 			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
-				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonNamespaceConflict})
+				t.Status.Namespaces = append(t.Status.Namespaces,
+					v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonNamespaceConflict})
 			}), namespace("a-dev", ownedBy(a)), namespace("a-old")), "a-dev:keep a-old:forget"},
 		"a dropped one that was created but never recorded is removed": {
 			observed(tenant("a", owning("a-dev"), func(t *v1beta1.Tenant) {
-				t.Status.Namespaces = append(t.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonPending})
+				t.Status.Namespaces = append(t.Status.Namespaces,
+					v1beta1.TenantNamespace{Name: "a-old", Reason: v1beta1.ReasonPending})
 			}), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:remove"},
 		"under Retain a dropped one is released": {
-			observed(tenant("a", retaining, owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a))), "a-dev:keep a-old:release"},
+			observed(tenant("a", retaining, owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
+				namespace("a-old", ownedBy(a))), "a-dev:keep a-old:release"},
 		"a deleted tenant removes what is its own": {
 			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:remove"},
 		"a deleted tenant creates nothing": {
@@ -134,31 +141,38 @@ func TestDecide(t *testing.T) {
 		"a tenant deleted with --cascade=orphan releases": {
 			observed(tenant("a", deleted, orphaning, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:release"},
 		"a deleted tenant keeps what the garbage collector has orphaned already": {
-			observed(tenant("a", deleted, owning("a-dev")), namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
+			observed(tenant("a", deleted, owning("a-dev")),
+				namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
 		"a dropped one that lost its owner reference is removed all the same": {
 			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
-				namespace("a-old", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:keep a-old:remove"},
+				namespace("a-old", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })),
+			"a-dev:keep a-old:remove"},
 		"a terminating one that is not owned is a conflict": {
 			observed(a, namespace("a-dev", terminating)), "a-dev:conflict"},
 		"one of another tenant is a conflict also while it terminates": {
 			observed(a, namespace("a-dev", ownedBy(other), terminating)), "a-dev:conflict"},
 		"one under a name that is refused keeps only rights that were given": {
-			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")), namespace("kube-system")), "kube-system:restrict"},
+			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")), namespace("kube-system")),
+			"kube-system:restrict"},
 		"one under a name that is refused is waited for while it terminates": {
-			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")), namespace("kube-system", terminating)), "kube-system:wait"},
+			observed(tenant("a", naming("system"), prefix("kube-"), owning("kube-system")),
+				namespace("kube-system", terminating)), "kube-system:wait"},
 		"a foreign one under a refused name is forgotten": {
 			observed(tenant("a", naming("system"), prefix("kube-")), namespace("kube-system")), "kube-system:forget"},
 		"names that only resemble reserved ones are created": {
 			observed(tenant("a", naming("rnetes", "openshifty", "defaulted", "leasehold-systems"), prefix("kube"))),
 			"kubedefaulted:create kubeleasehold-systems:create kubeopenshifty:create kubernetes:create"},
 		"a refused name does not block the others": {
-			observed(tenant("a", naming("dev", "Bad"), owning("a-old")), namespace("a-old", ownedBy(a))), "a-Bad:forget a-dev:create a-old:remove"},
+			observed(tenant("a", naming("dev", "Bad"), owning("a-old")), namespace("a-old", ownedBy(a))),
+			"a-Bad:forget a-dev:create a-old:remove"},
 		"one that an administrator handed over after a restore is kept": {
-			observed(a, namespace("a-dev", ownedBy(former), func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
+			observed(a, namespace("a-dev", ownedBy(former),
+				func(ns *corev1.Namespace) { ns.Annotations[v1beta1.AnnotationTenantUID] = "uid-a" })), "a-dev:keep"},
 		"one of a former tenant of the same name is a conflict": {
 			observed(a, namespace("a-dev", ownedBy(former))), "a-dev:conflict"},
 		"a deleted tenant with bad names still lets go": {
-			observed(tenant("a", deleted, naming("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })), "kube-system:forget"},
+			observed(tenant("a", deleted, naming("system"), func(t *v1beta1.Tenant) { t.Spec.NamespacePrefix = "kube-" })),
+			"kube-system:forget"},
 	} {
 		var got []string
 		for _, s := range decide(tc.o, "leasehold-system").steps {
@@ -175,12 +189,13 @@ func TestDecideRefusesBadNames(t *testing.T) {
 		tenant *v1beta1.Tenant
 		want   string
 	}{
-		"reserved by concatenation":     {tenant("a", naming("system"), prefix("kube-")), `would be called "kube-system"`},
-		"reserved prefix without dash":  {tenant("a", naming("e-x"), prefix("kub")), `would be called "kube-x"`},
-		"openshift":                     {tenant("a", naming("monitoring"), prefix("openshift-")), "reserved"},
-		"default":                       {tenant("a", naming("ault"), prefix("def")), "reserved"},
-		"the operator's own":            {tenant("a", naming("system"), prefix("leasehold-")), "the operator's own"},
-		"too long by a derived prefix":  {tenant(strings.Repeat("a", 50), naming("0123456789012"), prefix("")), "must be no more than 63"},
+		"reserved by concatenation":    {tenant("a", naming("system"), prefix("kube-")), `would be called "kube-system"`},
+		"reserved prefix without dash": {tenant("a", naming("e-x"), prefix("kub")), `would be called "kube-x"`},
+		"openshift":                    {tenant("a", naming("monitoring"), prefix("openshift-")), "reserved"},
+		"default":                      {tenant("a", naming("ault"), prefix("def")), "reserved"},
+		"the operator's own":           {tenant("a", naming("system"), prefix("leasehold-")), "the operator's own"},
+		"too long by a derived prefix": {tenant(strings.Repeat("a", 50), naming("0123456789012"), prefix("")),
+			"must be no more than 63"},
 		"a name with a dot":             {tenant("a", naming("b.c")), "must not contain dots"},
 		"a prefix that is no DNS label": {tenant("a", naming("x"), prefix("A_")), "lower case"},
 	} {
@@ -201,7 +216,8 @@ func prefix(p string) func(*v1beta1.Tenant) {
 
 func binding(namespace string, t *v1beta1.Tenant) *rbacv1.RoleBinding {
 	m := childMeta(t)
-	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName, UID: types.UID("uid-rb-" + namespace),
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: adminBindingName,
+		UID:    types.UID("uid-rb-" + namespace),
 		Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}}
 }
 
@@ -251,7 +267,8 @@ func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 
 	// A namespace under a listed name is foreign too, and is disowned.
 	planted := namespace("a-prod", func(ns *corev1.Namespace) {
-		ns.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: a.UID}}
+		ns.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
+			UID: a.UID}}
 	})
 	for state, with := range map[string]func(*v1beta1.Tenant){
 		"asked for": naming("prod"),

@@ -15,7 +15,8 @@ import (
 type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it, and the operator creates its own", e.kind, e.name)
+	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it, and the operator creates its own",
+		e.kind, e.name)
 }
 
 // bindError reports that RBAC forbids the operator to bind the admins to a role.

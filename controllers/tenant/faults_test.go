@@ -128,8 +128,8 @@ func TestRefusedWritesAreNoFailures(t *testing.T) {
 	}
 }
 
-// TestObjectsDeletedDuringReconcile tests that an object deleted during a reconcile is a failure only
-// if the Tenant requires it.
+// TestObjectsDeletedDuringReconcile tests that an object deleted during a reconcile is a failure
+// only if the Tenant requires it.
 func TestObjectsDeletedDuringReconcile(t *testing.T) {
 	needed := []string{
 		"Retain is asked for: patch as leasehold Namespace a-dev",

@@ -17,7 +17,8 @@ var seeds = []string{
 	`{}`,
 	`{"metadata":{"name":"a"},"spec":{"namespaces":["dev"],"admins":[{"kind":"User","name":"ann"}]}}`,
 	`{"metadata":{"name":"kube"},"spec":{"namespacePrefix":"kube-","namespaces":["system"]}}`,
-	`{"metadata":{"name":"a"},"spec":{"namespacePrefix":"` + strings.Repeat("x", 300) + `","namespaces":["` + strings.Repeat("y", 300) + `"]}}`,
+	`{"metadata":{"name":"a"},"spec":{"namespacePrefix":"` + strings.Repeat("x", 300) + `","namespaces":["` +
+		strings.Repeat("y", 300) + `"]}}`,
 	`{"metadata":{"name":"a"},"spec":{"namespaces":["","\u0000","ü","../x","a.b","A"]}}`,
 	`{"metadata":{"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":["orphan"]},"spec":{"namespaces":["dev"]},"status":{"namespaces":[{"name":"a-dev","uid":"u"},{"name":"a-old"}]}}`,
 	`{"metadata":{"name":"leasehold"},"spec":{"namespaces":["system"],"namespaceDeletionPolicy":"Nonsense"}}`,
@@ -75,7 +76,8 @@ func FuzzDecide(f *testing.F) {
 		}
 		status := summarize(o, p, res, epoch)
 		for _, c := range status.Conditions {
-			if c.Reason == "" || len(c.Message) > 32768 || (c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionUnknown) {
+			if c.Reason == "" || len(c.Message) > 32768 ||
+				(c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionUnknown) {
 				t.Fatalf("condition %+v is invalid or has no message", c)
 			}
 		}

@@ -21,9 +21,10 @@ func TestNamespaceMetricsCountOnce(t *testing.T) {
 		objects []client.Object
 		want    counts
 	}{
-		"created":      {[]client.Object{tenant("a", naming("dev", "prod"))}, counts{Added: 2, Owned: 2}},
-		"in place":     {[]client.Object{kept, namespace("a-dev", ownedBy(kept))}, counts{Owned: 1}},
-		"a stranger's": {[]client.Object{tenant("a", naming("dev", "prod")), namespace("a-prod")}, counts{Added: 1, Owned: 1}},
+		"created":  {[]client.Object{tenant("a", naming("dev", "prod"))}, counts{Added: 2, Owned: 2}},
+		"in place": {[]client.Object{kept, namespace("a-dev", ownedBy(kept))}, counts{Owned: 1}},
+		"a stranger's": {[]client.Object{tenant("a", naming("dev", "prod")), namespace("a-prod")},
+			counts{Added: 1, Owned: 1}},
 		"deleted": {[]client.Object{dropped, namespace("a-dev", ownedBy(dropped)), namespace("a-old", ownedBy(dropped))},
 			counts{Removed: 1, Owned: 1}},
 		"let go": {[]client.Object{letGo, namespace("a-dev", ownedBy(letGo)), namespace("a-old", ownedBy(letGo))},
@@ -41,7 +42,8 @@ func TestNamespaceMetricsCountOnce(t *testing.T) {
 				w.sync()
 			}
 			m := w.r.metrics
-			got := counts{testutil.ToFloat64(m.added), testutil.ToFloat64(m.removed), testutil.ToFloat64(m.namespaces.WithLabelValues("a"))}
+			got := counts{testutil.ToFloat64(m.added), testutil.ToFloat64(m.removed),
+				testutil.ToFloat64(m.namespaces.WithLabelValues("a"))}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("counts (-want +got):\n%s", diff)
 			}

@@ -56,7 +56,8 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 	a, other := tenant("a"), tenant("b")
 	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
 	ref := func(t *v1beta1.Tenant) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: tenantKind.GroupVersion().String(), Kind: tenantKind.Kind, Name: t.Name, UID: t.UID}
+		return metav1.OwnerReference{APIVersion: tenantKind.GroupVersion().String(), Kind: tenantKind.Kind, Name: t.Name,
+			UID: t.UID}
 	}
 	stranger := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "uid-stranger"}
 	bare := metav1.ObjectMeta{Name: "a-dev", UID: "uid-a-dev"}
@@ -70,18 +71,22 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 		before, after metav1.ObjectMeta
 		had           bool
 	}{
-		"nothing":             {bare, bare, false},
-		"all marks":           {namespace("a-dev", ownedBy(a)).ObjectMeta, of(texts{labelPodSecurity: "baseline"}, texts{}), true},
-		"an owner reference":  {of(nil, nil, ref(a)), bare, true},
-		"a predecessor's":     {of(nil, nil, ref(former)), bare, true},
-		"one among others":    {of(nil, nil, stranger, ref(former), ref(other), ref(a)), of(nil, nil, stranger, ref(other)), true},
-		"others' only":        {of(nil, nil, stranger, ref(other)), of(nil, nil, stranger, ref(other)), false},
-		"the label":           {of(texts{v1beta1.LabelTenant: "a", "x": "y"}, nil), of(texts{"x": "y"}, nil), true},
-		"another's label":     {of(texts{v1beta1.LabelTenant: "b"}, nil), of(texts{v1beta1.LabelTenant: "b"}, nil), false},
-		"who manages it":      {of(texts{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}, nil), of(texts{}, nil), true},
-		"who else manages it": {of(texts{v1beta1.LabelManagedBy: "helm"}, nil), of(texts{v1beta1.LabelManagedBy: "helm"}, nil), false},
-		"the mark":            {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-a"}), of(nil, texts{}), true},
-		"another's mark":      {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), false},
+		"nothing": {bare, bare, false},
+		"all marks": {namespace("a-dev", ownedBy(a)).ObjectMeta,
+			of(texts{labelPodSecurity: "baseline"}, texts{}), true},
+		"an owner reference": {of(nil, nil, ref(a)), bare, true},
+		"a predecessor's":    {of(nil, nil, ref(former)), bare, true},
+		"one among others": {of(nil, nil, stranger, ref(former), ref(other), ref(a)),
+			of(nil, nil, stranger, ref(other)), true},
+		"others' only":    {of(nil, nil, stranger, ref(other)), of(nil, nil, stranger, ref(other)), false},
+		"the label":       {of(texts{v1beta1.LabelTenant: "a", "x": "y"}, nil), of(texts{"x": "y"}, nil), true},
+		"another's label": {of(texts{v1beta1.LabelTenant: "b"}, nil), of(texts{v1beta1.LabelTenant: "b"}, nil), false},
+		"who manages it":  {of(texts{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}, nil), of(texts{}, nil), true},
+		"who else manages it": {of(texts{v1beta1.LabelManagedBy: "helm"}, nil),
+			of(texts{v1beta1.LabelManagedBy: "helm"}, nil), false},
+		"the mark": {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-a"}), of(nil, texts{}), true},
+		"another's mark": {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}),
+			of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), false},
 	} {
 		ns := &corev1.Namespace{ObjectMeta: *tc.before.DeepCopy()}
 		had := removeOwnershipMeta(a, ns)
@@ -126,7 +131,8 @@ func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
 }
 
 // page lists as an API server with size objects per page does.
-func page(ctx context.Context, c client.Client, into *metav1.PartialObjectMetadataList, size int, opts ...client.ListOption) error {
+func page(ctx context.Context, c client.Client, into *metav1.PartialObjectMetadataList, size int,
+	opts ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(opts)
 	if err := c.List(ctx, into); err != nil {
 		return err

@@ -81,7 +81,8 @@ func TestOwnerReferenceAloneIsNoOwnership(t *testing.T) {
 func TestOwnsBinding(t *testing.T) {
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
 	stranger := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}
-	controlled := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger, tenantKind)}}
+	controlled := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(stranger,
+		tenantKind)}}
 	marked := func(uid string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Annotations: map[string]string{v1beta1.AnnotationTenantUID: uid}}
 	}

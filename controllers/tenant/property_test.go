@@ -44,11 +44,12 @@ func drawStored(t *rapid.T, name string) stored {
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name+" "+what) }
 	return stored{
 		name: name, mark: pick("mark", "none", "self", "other", "dead"), label: pick("label", "", "a", "b"),
-		controller: pick("controller", "none", "self", "predecessor", "stranger"),
-		recorded:   pick("recorded", "no", "name", "this", "another"),
-		binding:    pick("binding", "none", "right", "bare", "dead", "other", "stranger", "held"),
-		planted:    rapid.Bool().Draw(t, name+" planted"), terminating: rapid.IntRange(0, 4).Draw(t, name+" terminating") == 0,
-		cached: pick("cached", "fresh", "before planted", "unmarked", "absent"),
+		controller:  pick("controller", "none", "self", "predecessor", "stranger"),
+		recorded:    pick("recorded", "no", "name", "this", "another"),
+		binding:     pick("binding", "none", "right", "bare", "dead", "other", "stranger", "held"),
+		planted:     rapid.Bool().Draw(t, name+" planted"),
+		terminating: rapid.IntRange(0, 4).Draw(t, name+" terminating") == 0,
+		cached:      pick("cached", "fresh", "before planted", "unmarked", "absent"),
 	}
 }
 
@@ -67,9 +68,11 @@ func (s stored) namespace() *corev1.Namespace {
 	case "self":
 		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant("a"), tenantKind)}
 	case "predecessor":
-		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant("a", func(x *v1beta1.Tenant) { x.UID = "uid-dead" }), tenantKind)}
+		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(tenant("a",
+			func(x *v1beta1.Tenant) { x.UID = "uid-dead" }), tenantKind)}
 	case "stranger":
-		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace"))}
+		ns.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"),
+			corev1.SchemeGroupVersion.WithKind("Namespace"))}
 	}
 	return ns
 }
@@ -96,7 +99,8 @@ func (s stored) reserved() *rbacv1.RoleBinding {
 	case "dead", "other":
 		b.Annotations, b.OwnerReferences = map[string]string{v1beta1.AnnotationTenantUID: string(uids[s.binding])}, nil
 	case "stranger":
-		b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace"))}
+		b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"),
+			corev1.SchemeGroupVersion.WithKind("Namespace"))}
 	case "held":
 		b.Finalizers = []string{"example.com/held"}
 	}
@@ -124,7 +128,8 @@ type scene struct {
 func drawScene(t *testing.T, rt *rapid.T) *scene {
 	t.Helper()
 	s := &scene{inSpec: map[string]bool{}, foreign: map[string]stored{}}
-	suffixes := rapid.SliceOfNDistinct(rapid.SampledFrom([]v1beta1.NamespaceSuffix{"dev", "prod", "Bad"}), 1, 3, rapid.ID).Draw(rt, "suffixes")
+	suffixes := rapid.SliceOfNDistinct(rapid.SampledFrom([]v1beta1.NamespaceSuffix{"dev", "prod", "Bad"}), 1, 3, rapid.ID).
+		Draw(rt, "suffixes")
 	s.tenant = tenant("a", naming(suffixes...))
 	s.tenant.Finalizers = []string{v1beta1.TenantFinalizer}
 	if rapid.Bool().Draw(rt, "retain") {
@@ -151,8 +156,10 @@ func drawScene(t *testing.T, rt *rapid.T) *scene {
 			ns.recorded = "no"
 		}
 		s.namespaces = append(s.namespaces, ns)
-		if recorded, ok := map[string]types.UID{"name": "", "this": types.UID("uid-" + name), "another": "uid-another"}[ns.recorded]; ok {
-			s.tenant.Status.Namespaces = append(s.tenant.Status.Namespaces, v1beta1.TenantNamespace{Name: name, UID: recorded, Reason: v1beta1.ReasonPending})
+		if recorded, ok := map[string]types.UID{"name": "", "this": types.UID("uid-" + name),
+			"another": "uid-another"}[ns.recorded]; ok {
+			s.tenant.Status.Namespaces = append(s.tenant.Status.Namespaces,
+				v1beta1.TenantNamespace{Name: name, UID: recorded, Reason: v1beta1.ReasonPending})
 		}
 		if !ns.owned(s.inSpec[name]) {
 			s.foreign[name] = ns
@@ -225,7 +232,8 @@ func (s *scene) check(rt *rapid.T) {
 		if ns == nil || ns.UID != types.UID("uid-"+name) || ns.DeletionTimestamp.IsZero() == was.terminating {
 			rt.Fatalf("foreign namespace %s was deleted: %+v", name, was)
 		}
-		if b := find[rbacv1.RoleBinding](s.world, name, adminBindingName); b != nil && (was.binding == "none" || b.UID != binding(name, s.tenant).UID) {
+		if b := find[rbacv1.RoleBinding](s.world, name, adminBindingName); b != nil &&
+			(was.binding == "none" || b.UID != binding(name, s.tenant).UID) {
 			rt.Fatalf("foreign namespace %s was bound: %+v", name, was)
 		}
 		if s.released() && ownerIndex(s.tenant, ns) >= 0 {

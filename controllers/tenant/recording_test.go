@@ -91,7 +91,8 @@ const controlledByA = `{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant","na
 
 // Eventf implements events.EventRecorder.
 func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	line := fmt.Sprintf("event %s %s %s %q of %s", kind, reason, action, fmt.Sprintf(note, args...), r.name(regarding.(client.Object)))
+	line := fmt.Sprintf("event %s %s %s %q of %s", kind, reason, action, fmt.Sprintf(note, args...),
+		r.name(regarding.(client.Object)))
 	if related != nil {
 		line += " about " + r.text(related)
 	}
@@ -112,7 +113,8 @@ func kindOf(o any) string {
 // funcs returns interceptors that record and fail requests. The prefix reads precedes reads.
 func (r *recording) funcs(reads string) interceptor.Funcs {
 	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if err := r.request(nil, "%sget %s %s", reads, kindOf(o), strings.TrimPrefix(key.String(), "/")); err != nil {
 				return err
 			}
@@ -132,7 +134,8 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 			}
 			return c.List(ctx, list, opts...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			asked := (&client.ApplyOptions{}).ApplyOptions(opts)
 			var about struct {
 				Kind     string
@@ -154,7 +157,8 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 			}
 			return c.Create(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			data, err := p.Data(o)
 			r.must(err)
 			asked := (&client.PatchOptions{}).ApplyOptions(opts)
@@ -170,7 +174,8 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 			}
 			return c.Delete(ctx, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if err := r.request(nil, "%s of %s %s", path.Base(string(p.Type())), sub, r.name(o)); err != nil {
 				return err
 			}
@@ -184,7 +189,8 @@ func (r *recording) funcs(reads string) interceptor.Funcs {
 func statusLines(status v1beta1.TenantStatus) []string {
 	lines := []string{fmt.Sprintf("    generation %d", status.ObservedGeneration)}
 	for _, c := range status.Conditions {
-		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason, c.ObservedGeneration,
+		lines = append(lines, fmt.Sprintf("    %s %s %s at generation %d since %s: %s", c.Type, c.Status, c.Reason,
+			c.ObservedGeneration,
 			c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message))
 	}
 	for _, ns := range status.Namespaces {

@@ -18,7 +18,8 @@ import (
 )
 
 // ensureBinding creates or corrects the admins' RoleBinding in a namespace of the Tenant.
-func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, live *rbacv1.RoleBinding, res *result) error {
+func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespace string, live *rbacv1.RoleBinding,
+	res *result) error {
 	// A binding to a missing role grants nothing and would hide that the role is missing.
 	if o.missingAdminRole != "" {
 		return r.restrictBinding(ctx, o, live, res)
@@ -46,14 +47,16 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	res.wrote = true
 	if wasReconciled(o, namespace) {
 		res.events = append(res.events, about(reporting.Warning(v1beta1.EventAdminBindingRepaired, "Repair",
-			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change", namespace, adminBindingName), namespace))
+			"role binding %s/%s was missing or different from the spec and was restored; the audit log shows the change",
+			namespace, adminBindingName), namespace))
 	}
 	return nil
 }
 
 // correctBinding applies the desired binding. It first removes another controller, since
 // an object can have only one.
-func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration) error {
+func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
+	desired *rbacv1ac.RoleBindingApplyConfiguration) error {
 	own := live.DeepCopy()
 	if removeOwners(own, func(ref metav1.OwnerReference) bool {
 		return ref.Controller != nil && *ref.Controller && ref.UID != t.UID
@@ -69,7 +72,8 @@ func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live
 // old one only if a dry run shows that the API server allows the new one. Otherwise it
 // retains the old one, without the subjects that are no longer admins.
 func (r *Reconciler) replaceBinding(
-	ctx context.Context, o *observation, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration, res *result,
+	ctx context.Context, o *observation, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration,
+	res *result,
 ) error {
 	dryRun := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
@@ -153,7 +157,8 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 	live := o.readerBinding
 	if live != nil && ownsReader(t, live) && live.RoleRef != clusterRoleRef(name) {
 		dryRun := &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{GenerateName: "leasehold-tenant-reader-"}, RoleRef: clusterRoleRef(name), Subjects: subjects(t),
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "leasehold-tenant-reader-"}, RoleRef: clusterRoleRef(name),
+			Subjects: subjects(t),
 		}
 		if err := apply.TryCreate(ctx, r.Client, dryRun); err != nil {
 			return fmt.Errorf("trying cluster role binding %s: %w", name, err)
@@ -163,9 +168,10 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 		}
 		live = nil
 	}
-	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live, binding, func(live *rbacv1.ClusterRoleBinding) bool {
-		return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Subjects, subjects(t))
-	})
+	return ensureClusterChild(ctx, r, res, t, "cluster role binding", live, binding,
+		func(live *rbacv1.ClusterRoleBinding) bool {
+			return want.isSetOn(live) && equality.Semantic.DeepEqual(live.Subjects, subjects(t))
+		})
 }
 
 // ensureClusterChild creates or corrects a cluster-scoped child. It returns a foreignError
@@ -173,7 +179,8 @@ func (r *Reconciler) ensureReader(ctx context.Context, o *observation, res *resu
 func ensureClusterChild[L interface {
 	metav1.Object
 	comparable
-}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, t *v1beta1.Tenant, kind string, live L, desired D, matches func(L) bool) error {
+}, D apply.Configuration[D]](ctx context.Context, r *Reconciler, res *result, t *v1beta1.Tenant, kind string, live L,
+	desired D, matches func(L) bool) error {
 	var none L
 	var err error
 	switch {

@@ -81,16 +81,25 @@ func TestAdminRoleChange(t *testing.T) {
 		exists       bool     // the role of the flag does
 		want, reason string
 	}{
-		"allowed":                             {[]string{"ann", "bob"}, "view", "", true, "view ann bob", v1beta1.ReasonReconciled},
-		"refused":                             {[]string{"ann", "bob"}, "view", "view", true, "admin ann bob", v1beta1.ReasonRBACForbidden},
-		"refused, one was removed":            {[]string{"ann", "bob", "mallory"}, "view", "view", true, "admin ann bob", v1beta1.ReasonRBACForbidden},
-		"refused, no admin is left":           {[]string{"mallory"}, "view", "view", true, "", v1beta1.ReasonRBACForbidden},
-		"refused, one is new":                 {[]string{"ann"}, "view", "view", true, "admin ann", v1beta1.ReasonRBACForbidden},
-		"refused, and so is the one before":   {[]string{"ann", "mallory"}, "view", "any", true, "admin ann mallory", v1beta1.ReasonRBACForbidden},
-		"missing":                             {[]string{"ann", "bob"}, "view", "", false, "admin ann bob", v1beta1.ReasonAdminRoleNotFound},
-		"missing, one was removed":            {[]string{"ann", "mallory"}, "view", "", false, "admin ann", v1beta1.ReasonAdminRoleNotFound},
-		"the same, which may not be bound":    {[]string{"ann", "mallory"}, "admin", "admin", true, "admin ann mallory", v1beta1.ReasonRBACForbidden},
-		"the same, and all is as it is asked": {[]string{"ann", "bob"}, "admin", "admin", true, "admin ann bob", v1beta1.ReasonReconciled},
+		"allowed": {[]string{"ann", "bob"}, "view", "", true, "view ann bob",
+			v1beta1.ReasonReconciled},
+		"refused": {[]string{"ann", "bob"}, "view", "view", true, "admin ann bob",
+			v1beta1.ReasonRBACForbidden},
+		"refused, one was removed": {[]string{"ann", "bob", "mallory"}, "view", "view", true, "admin ann bob",
+			v1beta1.ReasonRBACForbidden},
+		"refused, no admin is left": {[]string{"mallory"}, "view", "view", true, "", v1beta1.ReasonRBACForbidden},
+		"refused, one is new": {[]string{"ann"}, "view", "view", true, "admin ann",
+			v1beta1.ReasonRBACForbidden},
+		"refused, and so is the one before": {[]string{"ann", "mallory"}, "view", "any", true, "admin ann mallory",
+			v1beta1.ReasonRBACForbidden},
+		"missing": {[]string{"ann", "bob"}, "view", "", false, "admin ann bob",
+			v1beta1.ReasonAdminRoleNotFound},
+		"missing, one was removed": {[]string{"ann", "mallory"}, "view", "", false, "admin ann",
+			v1beta1.ReasonAdminRoleNotFound},
+		"the same, which may not be bound": {[]string{"ann", "mallory"}, "admin", "admin", true, "admin ann mallory",
+			v1beta1.ReasonRBACForbidden},
+		"the same, and all is as it is asked": {[]string{"ann", "bob"}, "admin", "admin", true, "admin ann bob",
+			v1beta1.ReasonReconciled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := tenant("a", admins("ann", "bob"), owning("a-dev"))
@@ -204,10 +213,12 @@ func TestReleaseKeepsBindingOfOtherTenant(t *testing.T) {
 	if find[rbacv1.RoleBinding](w, "a-dev", adminBindingName) == nil {
 		t.Error("the binding of a living Tenant was deleted")
 	}
-	if got := find[v1beta1.Tenant](w, "", "a"); got == nil || len(got.Status.Namespaces) != 1 || got.Status.Namespaces[0].UID != "uid-a-dev" {
+	if got := find[v1beta1.Tenant](w, "", "a"); got == nil || len(got.Status.Namespaces) != 1 ||
+		got.Status.Namespaces[0].UID != "uid-a-dev" {
 		t.Fatalf("the Tenant does not list what it could not release: %+v", got)
 	}
-	if ready := w.ready(); ready.Reason != v1beta1.ReasonChildConflict || !strings.Contains(ready.Message, "a-dev/"+adminBindingName) {
+	if ready := w.ready(); ready.Reason != v1beta1.ReasonChildConflict ||
+		!strings.Contains(ready.Message, "a-dev/"+adminBindingName) {
 		t.Errorf("%s: %s does not name the binding", ready.Reason, ready.Message)
 	}
 	for len(w.recorder.Events) > 0 {
@@ -227,7 +238,8 @@ func TestStaleCacheKeepsRecordedUID(t *testing.T) {
 	w.sync()
 	_ = w.reconcile() // what was refused is made again
 	if got := w.bindingText(); got != "admin ann" {
-		t.Errorf("binding %q, want that of ann: the namespace is %+v", got, find[v1beta1.Tenant](w, "", "a").Status.Namespaces)
+		t.Errorf("binding %q, want that of ann: the namespace is %+v", got,
+			find[v1beta1.Tenant](w, "", "a").Status.Namespaces)
 	}
 }
 

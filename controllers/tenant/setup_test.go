@@ -31,7 +31,8 @@ func ready(status metav1.ConditionStatus) func(*v1beta1.Tenant) {
 
 func mapping(t *testing.T, now *testingclock.FakeClock, tenants ...client.Object) *Reconciler {
 	t.Helper()
-	return &Reconciler{Client: fakeBuilder(t, tenants...).Build(), Clock: now, Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
+	return &Reconciler{Client: fakeBuilder(t, tenants...).Build(), Clock: now,
+		Options: Options{AdminClusterRole: "admin", SyncPeriod: 10 * time.Minute}}
 }
 
 func requested(requests []reconcile.Request) string {
@@ -77,21 +78,36 @@ func TestMapFuncs(t *testing.T) {
 		got  []reconcile.Request
 		want string
 	}{
-		"a namespace that is asked for":               {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
-		"one that is still held":                      {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
-		"one that claims to be a Tenant's":            {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
-		"one that has the label of a Tenant":          {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
-		"one that is of another kind of Tenant":       {r.tenantsOfNamespace(t.Context(), &corev1.Namespace{ObjectMeta: meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant", Name: "a"}, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})}), "[]"},
-		"one without an owner":                        {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
-		"our binding":                                 {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
-		"a stranger's binding in the namespace":       {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
-		"a binding that claims to be a Tenant's":      {r.tenantsOfBinding(t.Context(), &rbacv1.RoleBinding{ObjectMeta: meta("x", "other", owned...)}), "[a]"},
-		"the role of all admins":                      {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}), "[a b]"},
-		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
-		"a role under the name we would use":          {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
-		"a role with the label of a Tenant":           {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}), "[b]"},
-		"the end of a Tenant with shared names":       {r.tenantsSharing(t.Context(), tenant("c", prefix("a-"), naming("dev", "old"))), "[a]"},
-		"a role without an owner":                     {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
+		"a namespace that is asked for": {r.tenantsOfNamespace(t.Context(), namespace("a-dev")), "[a]"},
+		"one that is still held":        {r.tenantsOfNamespace(t.Context(), namespace("a-old")), "[a]"},
+		"one that claims to be a Tenant's": {r.tenantsOfNamespace(t.Context(),
+			&corev1.Namespace{ObjectMeta: meta("", "x", owned...)}), "[a]"},
+		"one that has the label of a Tenant": {r.tenantsOfNamespace(t.Context(),
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}),
+			"[b]"},
+		"one that is of another kind of Tenant": {r.tenantsOfNamespace(t.Context(),
+			&corev1.Namespace{ObjectMeta: meta("", "x", metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Tenant",
+				Name: "a"}, metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket", Name: "b"})}),
+			"[]"},
+		"one without an owner": {r.tenantsOfNamespace(t.Context(), namespace("x")), "[]"},
+		"our binding": {r.tenantsOfBinding(t.Context(),
+			&rbacv1.RoleBinding{ObjectMeta: meta("a-dev", adminBindingName)}), "[a]"},
+		"a stranger's binding in the namespace": {r.tenantsOfBinding(t.Context(),
+			&rbacv1.RoleBinding{ObjectMeta: meta("a-dev", "other")}), "[]"},
+		"a binding that claims to be a Tenant's": {r.tenantsOfBinding(t.Context(),
+			&rbacv1.RoleBinding{ObjectMeta: meta("x", "other", owned...)}), "[a]"},
+		"the role of all admins": {r.tenantsOfRole(t.Context(),
+			&rbacv1.ClusterRole{ObjectMeta: meta("", "admin")}), "[a b]"},
+		"a binding that is only called like the role": {r.tenantsOfRole(t.Context(),
+			&rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "admin")}), "[]"},
+		"a role under the name we would use": {r.tenantsOfRole(t.Context(),
+			&rbacv1.ClusterRole{ObjectMeta: meta("", readerNamePrefix+"b")}), "[b]"},
+		"a role with the label of a Tenant": {r.tenantsOfRole(t.Context(),
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "x", Labels: map[string]string{v1beta1.LabelTenant: "b"}}}),
+			"[b]"},
+		"the end of a Tenant with shared names": {r.tenantsSharing(t.Context(),
+			tenant("c", prefix("a-"), naming("dev", "old"))), "[a]"},
+		"a role without an owner": {r.tenantsOfRole(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}), "[]"},
 	} {
 		if got := requested(tc.got); got != tc.want {
 			t.Errorf("%s: requests %s, want %s", reason, got, tc.want)
@@ -139,10 +155,12 @@ func TestFinalizerLost(t *testing.T) {
 	if !finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: without}) {
 		t.Error("a removed finalizer does not trigger a reconcile")
 	}
-	if finalizerLost.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) || finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with}) {
+	if finalizerLost.Update(event.UpdateEvent{ObjectOld: without, ObjectNew: with}) ||
+		finalizerLost.Update(event.UpdateEvent{ObjectOld: with, ObjectNew: with}) {
 		t.Error("an added finalizer triggers a reconcile")
 	}
-	if finalizerLost.Create(event.CreateEvent{Object: without}) || finalizerLost.Delete(event.DeleteEvent{Object: without}) || finalizerLost.Generic(event.GenericEvent{}) {
+	if finalizerLost.Create(event.CreateEvent{Object: without}) ||
+		finalizerLost.Delete(event.DeleteEvent{Object: without}) || finalizerLost.Generic(event.GenericEvent{}) {
 		t.Error("events other than updates trigger a reconcile")
 	}
 }

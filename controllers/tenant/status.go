@@ -33,7 +33,8 @@ func intent(t *v1beta1.Tenant, creates []string, now time.Time) v1beta1.TenantSt
 // generation.
 func declared(t *v1beta1.Tenant, creates []string) bool {
 	for _, name := range creates {
-		if !slices.ContainsFunc(t.Status.Namespaces, func(ns v1beta1.TenantNamespace) bool { return ns.Name == name && ns.UID == "" }) {
+		if !slices.ContainsFunc(t.Status.Namespaces,
+			func(ns v1beta1.TenantNamespace) bool { return ns.Name == name && ns.UID == "" }) {
 			return false
 		}
 	}
@@ -62,7 +63,8 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Tenan
 	if names := namesOf(slices.Concat(o.foreign, p.disown)); len(names) > 0 {
 		reporting.SetCondition(&status.Conditions, t.Generation, now, metav1.Condition{
 			Type: v1beta1.ConditionForeignNamespace, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonClaimed,
-			Message: "metadata of " + namespacesText(names) + " falsely names this Tenant as the owner; the operator removes only the owner reference; find out who set it, and remove the rest"})
+			Message: "metadata of " + namespacesText(names) +
+				" falsely names this Tenant as the owner; the operator removes only the owner reference; find out who set it, and remove the rest"})
 	} else {
 		meta.RemoveStatusCondition(&status.Conditions, v1beta1.ConditionForeignNamespace)
 	}
@@ -76,7 +78,8 @@ var failureReasons = []struct {
 	stalled bool
 	message string // %s: the namespaces
 }{
-	{v1beta1.ReasonNamespaceConflict, true, "cannot create %s: a namespace of that name exists and does not belong to this Tenant; delete it, or remove the name from spec.namespaces"},
+	{v1beta1.ReasonNamespaceConflict, true,
+		"cannot create %s: a namespace of that name exists and does not belong to this Tenant; delete it, or remove the name from spec.namespaces"},
 	{v1beta1.ReasonChildConflict, true, ""},
 	{v1beta1.ReasonRBACForbidden, true, ""},
 	{v1beta1.ReasonAdmissionDenied, false, ""},
@@ -113,7 +116,8 @@ func verdict(o *observation, p plan, res *result) (metav1.Condition, bool) {
 		return no(v1beta1.ReasonDeleting, "removing the last rights of the admins"), false
 	}
 	if o.missingAdminRole != "" {
-		return no(v1beta1.ReasonAdminRoleNotFound, fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
+		return no(v1beta1.ReasonAdminRoleNotFound,
+			fmt.Sprintf("ClusterRole %s does not exist, so the admins cannot be bound to it; create it, or change the operator's flag --tenant-admin-cluster-role", o.missingAdminRole)), true
 	}
 	return metav1.Condition{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonReconciled,
 		Message: "reconciled " + namespacesText(namesReported(res.outcomes))}, false
@@ -162,16 +166,21 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	}
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
-			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create", "namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces", ns.Name), ns.Name))
+			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create",
+				"namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces",
+				ns.Name), ns.Name))
 		}
 	}
-	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionForeignNamespace), reporting.FindCondition(after.Conditions, v1beta1.ConditionForeignNamespace)
+	old, now := reporting.FindCondition(before.Conditions, v1beta1.ConditionForeignNamespace),
+		reporting.FindCondition(after.Conditions, v1beta1.ConditionForeignNamespace)
 	if now.Message != "" && now.Message != old.Message {
 		list = append(list, reporting.Warning(v1beta1.EventForeignNamespace, "Disown", "%s", now.Message))
 	}
-	old, now = reporting.FindCondition(before.Conditions, v1beta1.ConditionReady), reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
+	old, now = reporting.FindCondition(before.Conditions, v1beta1.ConditionReady),
+		reporting.FindCondition(after.Conditions, v1beta1.ConditionReady)
 	switch {
-	case now.Status == metav1.ConditionTrue && (wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
+	case now.Status == metav1.ConditionTrue &&
+		(wrote || old.Status != metav1.ConditionTrue || old.ObservedGeneration != now.ObservedGeneration):
 		list = append(list, reporting.Normal(v1beta1.EventUpdated, "Reconcile", "the tenant was updated"))
 	case failing(now) && (now.Reason != old.Reason || now.Message != old.Message):
 		list = append(list, reporting.Warning(v1beta1.EventFailed, now.Reason, "failed to reconcile: %s", now.Message))
@@ -182,7 +191,8 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 // failing reports whether the Ready condition describes a failure and not progress.
 func failing(ready metav1.Condition) bool {
 	switch ready.Reason {
-	case v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating, v1beta1.ReasonDeleting, "":
+	case v1beta1.ReasonReconciled, v1beta1.ReasonProgressing, v1beta1.ReasonPending, v1beta1.ReasonNamespaceTerminating,
+		v1beta1.ReasonDeleting, "":
 		return false
 	}
 	return true

@@ -38,32 +38,48 @@ func TestVerdict(t *testing.T) {
 		message string
 		stalled bool
 	}{
-		"all well":          {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "reconciled namespace a-dev", false},
-		"one was let go":    {observed(a), plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled, "reconciled namespace a-dev", false},
-		"conflict":          {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict, "cannot create namespace a-prod", true},
-		"forbidden":         {observed(a), plan{}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
-		"failure":           {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonReconcileFailed, "boom", false},
-		"terminating":       {observed(a), plan{}, with(v1beta1.ReasonNamespaceTerminating, "pods remain"), v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of namespace a-prod: pods remain", false},
-		"deleting":          {observed(a), plan{deleting: true}, with(v1beta1.ReasonNamespaceTerminating, ""), v1beta1.ReasonDeleting, "waiting for the deletion of namespace a-prod", false},
-		"deleting, failing": {observed(a), plan{deleting: true}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonDeleting, "boom", false},
-		"deleting, refused": {observed(a), plan{deleting: true}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden, "no", true},
-		"last rights":       {observed(a), plan{deleting: true}, ended(), v1beta1.ReasonDeleting, "removing the last rights of the admins", false},
-		"reader conflict": {observed(a), plan{}, &result{outcomes: []outcome{dev}, reader: outcome{reason: v1beta1.ReasonChildConflict, detail: "cluster role x exists"}},
+		"all well": {observed(a), plan{}, ended(dev), v1beta1.ReasonReconciled, "reconciled namespace a-dev", false},
+		"one was let go": {observed(a), plan{}, ended(dev, outcome{name: "a-old"}), v1beta1.ReasonReconciled,
+			"reconciled namespace a-dev", false},
+		"conflict": {observed(a), plan{}, with(v1beta1.ReasonNamespaceConflict, ""), v1beta1.ReasonNamespaceConflict,
+			"cannot create namespace a-prod", true},
+		"forbidden": {observed(a), plan{}, with(v1beta1.ReasonRBACForbidden, "no"), v1beta1.ReasonRBACForbidden,
+			"no", true},
+		"failure": {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, "boom"), v1beta1.ReasonReconcileFailed,
+			"boom", false},
+		"terminating": {observed(a), plan{}, with(v1beta1.ReasonNamespaceTerminating, "pods remain"),
+			v1beta1.ReasonNamespaceTerminating, "waiting for the deletion of namespace a-prod: pods remain", false},
+		"deleting": {observed(a), plan{deleting: true}, with(v1beta1.ReasonNamespaceTerminating, ""),
+			v1beta1.ReasonDeleting, "waiting for the deletion of namespace a-prod", false},
+		"deleting, failing": {observed(a), plan{deleting: true}, with(v1beta1.ReasonReconcileFailed, "boom"),
+			v1beta1.ReasonDeleting, "boom", false},
+		"deleting, refused": {observed(a), plan{deleting: true}, with(v1beta1.ReasonRBACForbidden, "no"),
+			v1beta1.ReasonRBACForbidden, "no", true},
+		"last rights": {observed(a), plan{deleting: true}, ended(), v1beta1.ReasonDeleting,
+			"removing the last rights of the admins", false},
+		"reader conflict": {observed(a), plan{}, &result{outcomes: []outcome{dev},
+			reader: outcome{reason: v1beta1.ReasonChildConflict, detail: "cluster role x exists"}},
 			v1beta1.ReasonChildConflict, "cluster role x exists", true},
-		"a failure outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{errors.New("deleting role binding x: boom")}},
+		"a failure outside any namespace": {observed(a), plan{},
+			&result{outcomes: []outcome{dev}, errs: []error{errors.New("deleting role binding x: boom")}},
 			v1beta1.ReasonReconcileFailed, "deleting role binding x: boom", false},
-		"a refusal outside any namespace": {observed(a), plan{}, &result{outcomes: []outcome{dev}, errs: []error{notHeld(binding("a-dev", a)), errors.New("boom")}},
+		"a refusal outside any namespace": {observed(a), plan{},
+			&result{outcomes: []outcome{dev}, errs: []error{notHeld(binding("a-dev", a)), errors.New("boom")}},
 			v1beta1.ReasonRBACForbidden, `rolebindings.rbac.authorization.k8s.io "leasehold:tenant-admin" is forbidden: user "op"`, true},
 		"two failures": {observed(a), plan{}, ended(outcome{name: "x", reason: v1beta1.ReasonReconcileFailed, detail: "boom"},
-			outcome{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed, "boom; bang", false},
-		"a failure that has much to say": {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, long), v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
-		"a failure outside any namespace that has much to say": {observed(a), plan{}, &result{errs: []error{errors.New(long)}},
+			outcome{name: "y", reason: v1beta1.ReasonReconcileFailed, detail: "bang"}), v1beta1.ReasonReconcileFailed,
+			"boom; bang", false},
+		"a failure that has much to say": {observed(a), plan{}, with(v1beta1.ReasonReconcileFailed, long),
+			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
+		"a failure outside any namespace that has much to say": {observed(a), plan{},
+			&result{errs: []error{errors.New(long)}},
 			v1beta1.ReasonReconcileFailed, long[:900] + " ...", false},
 		"no admin role": {noRole, plan{}, ended(dev), v1beta1.ReasonAdminRoleNotFound, "--tenant-admin-cluster-role", true},
 		"bad names": {observed(a), plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}}, ended(),
 			v1beta1.ReasonInvalidSpec, "spec", true},
 		"conflict comes before waiting": {observed(a), plan{},
-			ended(outcome{name: "x", reason: v1beta1.ReasonNamespaceTerminating}, outcome{name: "y", reason: v1beta1.ReasonNamespaceConflict}),
+			ended(outcome{name: "x", reason: v1beta1.ReasonNamespaceTerminating},
+				outcome{name: "y", reason: v1beta1.ReasonNamespaceConflict}),
 			v1beta1.ReasonNamespaceConflict, "namespace y", true},
 	} {
 		got, stalled := verdict(tc.o, tc.p, tc.res)
@@ -71,7 +87,8 @@ func TestVerdict(t *testing.T) {
 		if tc.want == v1beta1.ReasonReconciled {
 			wantStatus = metav1.ConditionTrue
 		}
-		if got.Reason != tc.want || got.Status != wantStatus || stalled != tc.stalled || !strings.Contains(got.Message, tc.message) {
+		if got.Reason != tc.want || got.Status != wantStatus || stalled != tc.stalled ||
+			!strings.Contains(got.Message, tc.message) {
 			t.Errorf("%s: got %s/%s stalled=%v %q, want %s/%s stalled=%v with %q",
 				reason, got.Status, got.Reason, stalled, got.Message, wantStatus, tc.want, tc.stalled, tc.message)
 		}
@@ -110,7 +127,8 @@ func TestReasonPrecedence(t *testing.T) {
 				status := summarize(observed(a), p, ended(outcomes...), epoch)
 				ready := reporting.FindCondition(status.Conditions, v1beta1.ConditionReady)
 				if ready.Reason != want || (ready.Status == metav1.ConditionTrue) != (want == v1beta1.ReasonReconciled) {
-					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status, ready.Reason, want)
+					t.Errorf("%s and %s, deleting %t: Ready %s (%s), want %s", first, second, deletingNow, ready.Status,
+						ready.Reason, want)
 				}
 				if got := meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionStalled); got != stalled {
 					t.Errorf("%s and %s, deleting %t: stalled %t, want %t", first, second, deletingNow, got, stalled)
@@ -187,7 +205,8 @@ func TestSummarizeDropsNamesAndStalled(t *testing.T) {
 	if !meta.IsStatusConditionTrue(a.Status.Conditions, v1beta1.ConditionStalled) || len(a.Status.Namespaces) != 2 {
 		t.Fatalf("setup: %+v", a.Status)
 	}
-	got := summarize(o, plan{}, ended(outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled}, outcome{name: "a-old"}), epoch)
+	got := summarize(o, plan{}, ended(outcome{name: "a-dev", uid: "d", reason: v1beta1.ReasonReconciled},
+		outcome{name: "a-old"}), epoch)
 	want := []v1beta1.TenantNamespace{{Name: "a-dev", UID: "d", Reason: v1beta1.ReasonReconciled}}
 	if diff := cmp.Diff(want, got.Namespaces); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
@@ -237,7 +256,8 @@ func TestForeignNamespaceCondition(t *testing.T) {
 	o := observed(a)
 	o.foreign = []*corev1.Namespace{namespace("victim")}
 	got := summarize(o, plan{}, ended(), epoch)
-	if c := meta.FindStatusCondition(got.Conditions, v1beta1.ConditionForeignNamespace); c == nil || !strings.Contains(c.Message, "victim") {
+	if c := meta.FindStatusCondition(got.Conditions, v1beta1.ConditionForeignNamespace); c == nil ||
+		!strings.Contains(c.Message, "victim") {
 		t.Errorf("condition %+v does not name the namespace", c)
 	}
 	if len(got.Namespaces) != 0 {
@@ -272,14 +292,16 @@ func TestForeignNamespaceIsReportedOnce(t *testing.T) {
 				got = append(got, n.Message)
 			}
 		}
-		if event := strings.Join(got, "|"); (event == "") != (tc.want == "") || !strings.HasPrefix(event, tc.want) || len(got) > 1 {
+		if event := strings.Join(got, "|"); (event == "") != (tc.want == "") || !strings.HasPrefix(event, tc.want) ||
+			len(got) > 1 {
 			t.Errorf("%s: event %q, want %q", name, event, tc.want)
 		}
 	}
 }
 
 func TestTransitions(t *testing.T) {
-	status := func(ready metav1.ConditionStatus, reason, message string, namespaces ...v1beta1.TenantNamespace) v1beta1.TenantStatus {
+	status := func(ready metav1.ConditionStatus, reason, message string,
+		namespaces ...v1beta1.TenantNamespace) v1beta1.TenantStatus {
 		return v1beta1.TenantStatus{Namespaces: namespaces, Conditions: []metav1.Condition{
 			{Type: v1beta1.ConditionReady, Status: ready, Reason: reason, Message: message, ObservedGeneration: 1}}}
 	}
@@ -287,7 +309,8 @@ func TestTransitions(t *testing.T) {
 	okNext := *ok.DeepCopy()
 	okNext.Conditions[0].ObservedGeneration = 2
 	failed := status(metav1.ConditionFalse, v1beta1.ReasonReconcileFailed, "boom")
-	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash", v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonNamespaceConflict})
+	clash := status(metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict, "clash",
+		v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonNamespaceConflict})
 	progress := status(metav1.ConditionFalse, v1beta1.ReasonProgressing, "creating")
 	for reason, tc := range map[string]struct {
 		before, after v1beta1.TenantStatus
@@ -303,8 +326,9 @@ func TestTransitions(t *testing.T) {
 		"the same failure again":        {failed, failed, false, "[]"},
 		"a conflict":                    {progress, clash, false, "[NamespaceConflict Failed]"},
 		"the same conflict again":       {clash, clash, false, "[]"},
-		"a conflict where all was well": {status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine", v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonReconciled}), clash, false, "[NamespaceConflict Failed]"},
-		"recovery":                      {failed, ok, false, "[Updated]"},
+		"a conflict where all was well": {status(metav1.ConditionTrue, v1beta1.ReasonReconciled, "fine",
+			v1beta1.TenantNamespace{Name: "x", Reason: v1beta1.ReasonReconciled}), clash, false, "[NamespaceConflict Failed]"},
+		"recovery": {failed, ok, false, "[Updated]"},
 	} {
 		got := []string{}
 		for _, n := range transitions(tc.before, tc.after, tc.wrote) {

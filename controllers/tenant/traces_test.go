@@ -35,7 +35,8 @@ func TestFailureIsReportedOnce(t *testing.T) {
 	progress := reasons[3:]
 	status := func(reason, message string) v1beta1.TenantStatus {
 		return v1beta1.TenantStatus{Conditions: []metav1.Condition{
-			{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message, ObservedGeneration: 1}}}
+			{Type: v1beta1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+				ObservedGeneration: 1}}}
 	}
 	for _, was := range reasons {
 		for _, is := range reasons {
@@ -61,8 +62,10 @@ func TestRemaining(t *testing.T) {
 	waited := []corev1.NamespaceConditionType{
 		corev1.NamespaceFinalizersRemaining, corev1.NamespaceDeletionContentFailure, corev1.NamespaceContentRemaining,
 	}
-	for _, kind := range append(waited, corev1.NamespaceDeletionDiscoveryFailure, corev1.NamespaceDeletionGVParsingFailure) {
-		for _, status := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown} {
+	for _, kind := range append(waited, corev1.NamespaceDeletionDiscoveryFailure,
+		corev1.NamespaceDeletionGVParsingFailure) {
+		for _, status := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse,
+			corev1.ConditionUnknown} {
 			want := ""
 			for _, w := range waited {
 				if kind == w && status == corev1.ConditionTrue {
@@ -87,9 +90,10 @@ func TestRepairIsReportedForCorrectBindingsOnly(t *testing.T) {
 		before func(*v1beta1.Tenant)
 		want   int
 	}{
-		"right for this spec":          {func(*v1beta1.Tenant) {}, 1},
-		"right for the spec before":    {func(t *v1beta1.Tenant) { t.Generation = 2 }, 0},
-		"never right":                  {func(t *v1beta1.Tenant) { t.Status.Namespaces[0].Reason = v1beta1.ReasonPending }, 0},
+		"right for this spec":       {func(*v1beta1.Tenant) {}, 1},
+		"right for the spec before": {func(t *v1beta1.Tenant) { t.Generation = 2 }, 0},
+		"never right": {func(t *v1beta1.Tenant) { t.Status.Namespaces[0].Reason = v1beta1.ReasonPending },
+			0},
 		"its namespace was not listed": {func(t *v1beta1.Tenant) { t.Status.Namespaces = nil }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +164,8 @@ func TestReleaseWaitsForEveryBinding(t *testing.T) {
 	if err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "deleting role binding a-dev/extra: boom") {
 		t.Errorf("reconcile() = %v, want the failure", err)
 	}
-	if claimsOf(find[corev1.Namespace](w, "", "a-dev")).annotationUID != x.UID || w.eventsOf(v1beta1.EventNamespaceRetained) != 0 {
+	if claimsOf(find[corev1.Namespace](w, "", "a-dev")).annotationUID != x.UID ||
+		w.eventsOf(v1beta1.EventNamespaceRetained) != 0 {
 		t.Error("the namespace is released and the binding still grants rights in it")
 	}
 	want := v1beta1.TenantNamespace{Name: "a-dev", UID: "uid-a-dev", Reason: v1beta1.ReasonReconcileFailed}
@@ -175,10 +180,11 @@ func TestOnlySuccessfulReconcilesCount(t *testing.T) {
 		refuse error
 		want   bool
 	}{
-		"nothing fails":          {nil, true},
-		"a write fails":          {errors.New("boom"), false},
-		"a write meets Conflict": {apierrors.NewConflict(corev1.Resource("namespaces"), "a-dev", errors.New("changed")), false},
-		"the fence denies":       {denied(), false},
+		"nothing fails": {nil, true},
+		"a write fails": {errors.New("boom"), false},
+		"a write meets Conflict": {apierrors.NewConflict(corev1.Resource("namespaces"), "a-dev", errors.New("changed")),
+			false},
+		"the fence denies": {denied(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tenant("a"))
@@ -200,7 +206,8 @@ func TestOnlySuccessfulReconcilesCount(t *testing.T) {
 func TestNamespacesText(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for n, want := range []string{
-		"namespaces ", "namespace a", "namespaces a, b", "namespaces a, b, c", "namespaces a, b, c, d", "namespaces a, b, c, d, e",
+		"namespaces ", "namespace a", "namespaces a, b", "namespaces a, b, c", "namespaces a, b, c, d",
+		"namespaces a, b, c, d, e",
 		"6 namespaces (a, b, c, d, e and 1 more)", "7 namespaces (a, b, c, d, e and 2 more)",
 	} {
 		if got := namespacesText(names[:n]); got != want {

@@ -14,7 +14,8 @@ import (
 // Each correction for a Ready Tenant is reported by one event. Without a write there is no
 // event.
 func TestCorrectionIsReportedOnce(t *testing.T) {
-	former := metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a", UID: "uid-former"}
+	former := metav1.OwnerReference{APIVersion: v1beta1.GroupVersion.String(), Kind: "Tenant", Name: "a",
+		UID: "uid-former"}
 	for name, tc := range map[string]struct {
 		drift func(*world) error
 		want  int
@@ -58,7 +59,8 @@ func TestCorrectionIsReportedOnce(t *testing.T) {
 		"a namespace that the spec does not name, released": {func(w *world) error {
 			x := find[v1beta1.Tenant](w, "", "a")
 			owning("a-old")(x)
-			return errors.Join(w.live.Create(w.t.Context(), namespace("a-old", ownedBy(x))), w.live.Status().Update(w.t.Context(), x))
+			return errors.Join(w.live.Create(w.t.Context(), namespace("a-old", ownedBy(x))),
+				w.live.Status().Update(w.t.Context(), x))
 		}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -165,7 +165,8 @@ func removalWarnings(names []string, policy v1beta1.NamespaceDeletionPolicy) adm
 	var warnings admission.Warnings
 	for _, name := range names {
 		if policy == v1beta1.NamespaceRetain {
-			warnings = append(warnings, fmt.Sprintf("namespace %s will be kept, without the admins' RoleBinding %s", name, adminBindingName))
+			warnings = append(warnings, fmt.Sprintf("namespace %s will be kept, without the admins' RoleBinding %s", name,
+				adminBindingName))
 		} else {
 			warnings = append(warnings, fmt.Sprintf("namespace %s will be deleted with everything in it", name))
 		}

@@ -34,7 +34,8 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 
 // converters are shared, since each fake client would build its own.
 var converters = sync.OnceValue(func() []managedfields.TypeConverter {
-	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme), managedfields.NewDeducedTypeConverter()}
+	return []managedfields.TypeConverter{applyconfigurations.NewTypeConverter(clientgoscheme.Scheme),
+		managedfields.NewDeducedTypeConverter()}
 })
 
 // indexes adds the cache's field indexes to a fake client.
@@ -88,13 +89,18 @@ func TestValidateCreate(t *testing.T) {
 		err     string
 		warning string
 	}{
-		"free names":                        {tenant: tenant("c")},
-		"a name another asks for":           {tenant: tenant("team", naming("a-x"), prefix("team-")), err: "namespace team-a-x is in use by Tenant team-a"},
-		"a name another still holds":        {tenant: tenant("d", naming("old"), prefix("b-")), err: "namespace b-old is in use by Tenant b"},
-		"a name of one being deleted":       {tenant: tenant("f", naming("end"), prefix("ending-")), err: "namespace ending-end is in use by Tenant ending"},
-		"the operator's own":                {tenant: tenant("d", naming("system"), prefix("leasehold-")), err: "the operator's own"},
+		"free names": {tenant: tenant("c")},
+		"a name another asks for": {tenant: tenant("team", naming("a-x"), prefix("team-")),
+			err: "namespace team-a-x is in use by Tenant team-a"},
+		"a name another still holds": {tenant: tenant("d", naming("old"), prefix("b-")),
+			err: "namespace b-old is in use by Tenant b"},
+		"a name of one being deleted": {tenant: tenant("f", naming("end"), prefix("ending-")),
+			err: "namespace ending-end is in use by Tenant ending"},
+		"the operator's own": {tenant: tenant("d", naming("system"), prefix("leasehold-")),
+			err: "the operator's own"},
 		"reserved, should the CRD be older": {tenant: tenant("d", naming("system"), prefix("kube-")), err: "reserved"},
-		"a namespace that exists":           {tenant: tenant("e", naming("taken")), warning: "namespace e-taken exists and does not belong"},
+		"a namespace that exists": {tenant: tenant("e", naming("taken")),
+			warning: "namespace e-taken exists and does not belong"},
 		"all errors at once": {tenant: tenant("team", naming("a-x", "b"), prefix("team-"), func(x *v1beta1.Tenant) {
 			x.Spec.Namespaces = append(x.Spec.Namespaces, "Bad")
 		}), err: "in use by Tenant team-a"},
@@ -124,16 +130,21 @@ func TestValidateUpdate(t *testing.T) {
 		err         string
 		warnings    []string
 	}{
-		"no change":       {old: old, tenant: old.DeepCopy()},
-		"a suffix more":   {old: old, tenant: tenant("a", naming("dev", "prod", "test"))},
-		"dropped, Delete": {old: old, tenant: tenant("a", naming("dev")), warnings: []string{"namespace a-prod will be deleted with everything in it"}},
-		"dropped, Retain": {old: old, tenant: tenant("a", naming("dev"), retaining), warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
-		"dropped, with a change to Delete": {old: tenant("a", naming("dev", "prod"), retaining), tenant: tenant("a", naming("dev")),
+		"no change":     {old: old, tenant: old.DeepCopy()},
+		"a suffix more": {old: old, tenant: tenant("a", naming("dev", "prod", "test"))},
+		"dropped, Delete": {old: old, tenant: tenant("a", naming("dev")),
 			warnings: []string{"namespace a-prod will be deleted with everything in it"}},
-		"a name held by another": {old: tenant("a", prefix("team-")), tenant: tenant("a", naming("dev", "a-x"), prefix("team-")),
-			err: "in use by Tenant team-a"},
+		"dropped, Retain": {old: old, tenant: tenant("a", naming("dev"), retaining),
+			warnings: []string{"namespace a-prod will be kept, without the admins' RoleBinding leasehold:tenant-admin"}},
+		"dropped, with a change to Delete": {old: tenant("a", naming("dev", "prod"), retaining),
+			tenant:   tenant("a", naming("dev")),
+			warnings: []string{"namespace a-prod will be deleted with everything in it"}},
+		"a name held by another": {old: tenant("a", prefix("team-")),
+			tenant: tenant("a", naming("dev", "a-x"), prefix("team-")),
+			err:    "in use by Tenant team-a"},
 		"an old sin is not judged again": {old: tenant("a", naming("a-x"), prefix("team-")),
-			tenant: tenant("a", naming("a-x"), prefix("team-"), func(t *v1beta1.Tenant) { t.Labels = map[string]string{"x": "y"} })},
+			tenant: tenant("a", naming("a-x"), prefix("team-"),
+				func(t *v1beta1.Tenant) { t.Labels = map[string]string{"x": "y"} })},
 		"a terminating Tenant is accepted": {old: old, tenant: tenant("a", deleted, naming("system"), prefix("kube-"))},
 	} {
 		w := webhook(t, tenant("team-a", naming("x"), prefix("team-a-")))
@@ -149,7 +160,8 @@ func TestValidateUpdate(t *testing.T) {
 
 func TestValidateDelete(t *testing.T) {
 	held := tenant("a", owning("a-prod", "a-dev"), func(x *v1beta1.Tenant) {
-		x.Status.Namespaces = append(x.Status.Namespaces, v1beta1.TenantNamespace{Name: "a-conflict", Reason: v1beta1.ReasonNamespaceConflict})
+		x.Status.Namespaces = append(x.Status.Namespaces,
+			v1beta1.TenantNamespace{Name: "a-conflict", Reason: v1beta1.ReasonNamespaceConflict})
 	})
 	warnings, err := webhook(t).ValidateDelete(t.Context(), held)
 	want := "namespace a-dev will be deleted with everything in it|namespace a-prod will be deleted with everything in it"

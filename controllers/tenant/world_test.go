@@ -42,14 +42,16 @@ type world struct {
 
 // kinds returns a list of each kind in a world.
 func kinds() []client.ObjectList {
-	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
+	return []client.ObjectList{&v1beta1.TenantList{}, &corev1.NamespaceList{}, &rbacv1.RoleBindingList{},
+		&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}}
 }
 
 // newWorld returns a world with these objects, also in the cache.
 func newWorld(t testing.TB, objects ...client.Object) *world {
 	t.Helper()
 	admin := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}
-	w := &world{t: t, live: fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(), recorder: events.NewFakeRecorder(1000)}
+	w := &world{t: t, live: fakeBuilder(t, append(objects, admin)...).WithStatusSubresource(&v1beta1.Tenant{}).Build(),
+		recorder: events.NewFakeRecorder(1000)}
 	m, err := newMetrics(prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +99,8 @@ func (w *world) reconcile() error {
 // client returns a client that reads from the cache and writes to the API server.
 func (w *world) client() client.Client {
 	return interceptor.NewClient(w.live, interceptor.Funcs{
-		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			return w.cache.Get(ctx, key, o, opts...)
 		},
 		List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -109,7 +112,8 @@ func (w *world) client() client.Client {
 			}
 			return c.Create(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if err := w.denied("patch", o); err != nil {
 				return err
 			}
@@ -121,7 +125,8 @@ func (w *world) client() client.Client {
 			}
 			return c.Delete(ctx, o, opts...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			_ ...client.ApplyOption) error {
 			return w.apply(ctx, c, config)
 		},
 	})
@@ -152,13 +157,15 @@ func (w *world) apply(ctx context.Context, c client.Client, config runtime.Apply
 	data, err := json.Marshal(config)
 	w.must(err)
 	w.must(json.Unmarshal(data, desired))
-	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, desired.GetName(), errors.New("precondition failed"))
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "x"}, desired.GetName(),
+		errors.New("precondition failed"))
 	version := desired.GetResourceVersion()
 	err = c.Get(ctx, client.ObjectKeyFromObject(desired), stored)
 	switch exists := err == nil; {
 	case client.IgnoreNotFound(err) != nil:
 		return err
-	case !exists && version != "1", exists && (version != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID()):
+	case !exists && version != "1", exists &&
+		(version != stored.GetResourceVersion() || desired.GetUID() != stored.GetUID()):
 		return conflict
 	case !exists:
 		if err := w.denied("create", desired); err != nil {

@@ -116,7 +116,8 @@ func TestValuesNeedTheirPlaces(t *testing.T) {
 		t.Errorf("without the objects, setting values returns %v", err)
 	}
 	deployment := chartObject{tree: map[string]any{"spec": map[string]any{}}}
-	if err := setDeployment(&deployment); err == nil || err.Error() != "template.spec is <nil>, want map[string]interface {}" {
+	if err := setDeployment(&deployment); err == nil ||
+		err.Error() != "template.spec is <nil>, want map[string]interface {}" {
 		t.Errorf("without a Pod, setting values returns %v", err)
 	}
 	container := map[string]any{"image": "leasehold:dev", "args": []any{"--leader-elect"}}

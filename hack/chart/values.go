@@ -82,7 +82,8 @@ func setAdminRole(o *chartObject) error {
 		return err
 	}
 	for _, rule := range rules {
-		if r, ok := rule.(map[string]any); ok && fmt.Sprint(r["verbs"]) == "[bind]" && fmt.Sprint(r["resourceNames"]) == "[admin]" {
+		if r, ok := rule.(map[string]any); ok && fmt.Sprint(r["verbs"]) == "[bind]" &&
+			fmt.Sprint(r["resourceNames"]) == "[admin]" {
 			r["resourceNames"] = []any{inline(`{{ .Values.tenantAdminClusterRole | quote }}`)}
 			return nil
 		}
@@ -126,7 +127,8 @@ func setDeployment(o *chartObject) error {
 
 func setContainer(container map[string]any) error {
 	if container["image"] != "leasehold:dev" || container["imagePullPolicy"] != nil {
-		return fmt.Errorf("its image is %v, pulled %v; want leasehold:dev, and no policy", container["image"], container["imagePullPolicy"])
+		return fmt.Errorf("its image is %v, pulled %v; want leasehold:dev, and no policy", container["image"],
+			container["imagePullPolicy"])
 	}
 	container["image"] = inline(`{{ include "leasehold.image" (list . "manager") | quote }}`)
 	container["imagePullPolicy"] = optional("imagePullPolicy", ".Values.images.manager.pullPolicy")
@@ -148,7 +150,8 @@ func setContainer(container map[string]any) error {
 		return errors.New("no argument names the viewer's image")
 	}
 	container["args"] = append(args, field(func(indent int) string {
-		return lines(indent, `{{- with include "leasehold.flags" . }}`, fmt.Sprintf("{{- . | trim | nindent %d }}", indent), "{{- end }}")
+		return lines(indent, `{{- with include "leasehold.flags" . }}`, fmt.Sprintf("{{- . | trim | nindent %d }}", indent),
+			"{{- end }}")
 	}))
 	return nil
 }

@@ -170,7 +170,7 @@ func TestEachAlertHasACaseInWhichItFiresAndOneInWhichItIsSilent(t *testing.T) {
 	}
 }
 
-// has reports whether the scenario has a series that an expression asks for.
+// has reports whether the scenario has a series that an expression selects.
 func (s scenario) has(t *testing.T, expression string) bool {
 	t.Helper()
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// dashboard is the part of Grafana's model that asks Prometheus something. What
+// dashboard is the part of Grafana's model that has queries for Prometheus. What
 // Grafana itself needs is the matter of test/manifests.
 type dashboard struct {
 	Templating struct {
@@ -101,7 +101,8 @@ func TestAlertsAreExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for place, text := range map[string]string{"the dashboard": descriptions.String(), "docs/operations.md": string(readme)} {
+	for place, text := range map[string]string{"the dashboard": descriptions.String(),
+		"docs/operations.md": string(readme)} {
 		told := alertName.FindAllString(text, -1)
 		for _, name := range names {
 			if !slices.Contains(told, name) {

@@ -80,7 +80,7 @@ func read(t *testing.T, path string, into any) {
 	}
 }
 
-// check finds what an expression asks for and the operator does not expose.
+// check returns what an expression selects and the operator does not expose.
 func (e exposed) check(expression string) error {
 	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
 	if err != nil {
@@ -96,7 +96,8 @@ func (e exposed) check(expression string) error {
 		case *parser.BinaryExpr:
 			if n.VectorMatching != nil && n.VectorMatching.On {
 				errs = append(errs,
-					e.have(n.LHS, n.VectorMatching.MatchingLabels, "matched on"), e.have(n.RHS, n.VectorMatching.MatchingLabels, "matched on"))
+					e.have(n.LHS, n.VectorMatching.MatchingLabels, "matched on"),
+					e.have(n.RHS, n.VectorMatching.MatchingLabels, "matched on"))
 			}
 		case *parser.Call:
 			errs = append(errs, e.suits(n))

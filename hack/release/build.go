@@ -20,8 +20,9 @@ type program struct {
 }
 
 var (
-	manager  = program{name: "manager", pkg: ".", image: "leasehold"}
-	viewer   = program{name: "viewer", pkg: "./controllers/markdownview/viewer", image: "leasehold-viewer", ports: []string{"3000/tcp"}}
+	manager = program{name: "manager", pkg: ".", image: "leasehold"}
+	viewer  = program{name: "viewer", pkg: "./controllers/markdownview/viewer", image: "leasehold-viewer",
+		ports: []string{"3000/tcp"}}
 	programs = []program{manager, viewer}
 )
 
@@ -133,7 +134,8 @@ func (r *release) build(ctx context.Context, p program, arch string) error {
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0",
 		"GOFLAGS=-mod=readonly", "GOWORK=off", "GOFIPS140=off", "GOEXPERIMENT=", "GODEBUG=",
 	}
-	if _, err := outputIn(ctx, r.clone, env, r.goCmd, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path, p.pkg); err != nil {
+	if _, err := outputIn(ctx, r.clone, env, r.goCmd, "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", path,
+		p.pkg); err != nil {
 		return fmt.Errorf("building %s: %w", p.binary(arch), err)
 	}
 	info, err := buildinfo.ReadFile(path)
@@ -141,10 +143,12 @@ func (r *release) build(ctx context.Context, p program, arch string) error {
 		return fmt.Errorf("reading the build info: %w", err)
 	}
 	if info.Main.Version != r.version {
-		return fmt.Errorf("%s has version %s and not %s: from v2 on the module's path has to end in the major version", p.binary(arch), info.Main.Version, r.version)
+		return fmt.Errorf("%s has version %s and not %s: from v2 on the module's path has to end in the major version",
+			p.binary(arch), info.Main.Version, r.version)
 	}
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" && setting.Value != r.commit || setting.Key == "vcs.modified" && setting.Value != "false" {
+		if setting.Key == "vcs.revision" && setting.Value != r.commit || setting.Key == "vcs.modified" &&
+			setting.Value != "false" {
 			return fmt.Errorf("%s has %s %s, and is to be of commit %s", p.binary(arch), setting.Key, setting.Value, r.commit)
 		}
 	}

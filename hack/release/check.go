@@ -65,14 +65,16 @@ func (o *options) checkout(ctx context.Context) (commit string, err error) {
 		return "", fmt.Errorf("the tree is dirty, a release is made of a commit:\n%s", changed)
 	}
 	// A release may be built before its commit is tagged, but not in place of the tagged one.
-	tagged, err := output(ctx, o.git, "-C", o.source, "rev-parse", "--verify", "--quiet", "refs/tags/"+o.version+"^{commit}")
+	tagged, err := output(ctx, o.git, "-C", o.source, "rev-parse", "--verify", "--quiet",
+		"refs/tags/"+o.version+"^{commit}")
 	if err == nil && tagged != commit {
 		return "", fmt.Errorf("tag %s is commit %s and %s is checked out", o.version, tagged, commit)
 	}
 	return commit, nil
 }
 
-// output runs a command and returns what it prints. Its error holds what the command wrote to stderr.
+// output runs a command and returns what it prints. Its error holds what the command wrote to
+// stderr.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	return outputIn(ctx, "", nil, program, args...)
 }

@@ -97,7 +97,8 @@ func (r *release) image(p program, arch string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: created, CreatedBy: "hack/release"}})
+	return mutate.Append(image, mutate.Addendum{Layer: layer,
+		History: v1.History{Created: created, CreatedBy: "hack/release"}})
 }
 
 // savedImage is the entry of an image in manifest.json.

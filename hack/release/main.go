@@ -46,7 +46,8 @@ func command(ctx context.Context, args []string, log io.Writer) int {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(log)
 	flags.StringVar(&o.version, "version", "", "The version, as in v0.1.0 (required).")
-	flags.StringVar(&o.registry, "registry", "", "What comes before the names of the images, as in ghcr.io/example (required).")
+	flags.StringVar(&o.registry, "registry", "",
+		"What comes before the names of the images, as in ghcr.io/example (required).")
 	flags.StringVar(&o.source, "source", ".", "The checkout to release.")
 	flags.StringVar(&o.out, "out", "dist", "The folder to write, which must not exist.")
 	flags.StringVar(&o.goCmd, "go", "go", "The go command.")

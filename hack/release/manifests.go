@@ -18,7 +18,8 @@ import (
 // writeManifests writes install.yaml, which config/default renders to.
 func (r *release) writeManifests(ctx context.Context, digests map[string]string) error {
 	image := func(p program) string { return r.repository(p) + "@" + digests[p.name] }
-	text, err := outputIn(ctx, r.clone, nil, filepath.Join(r.clone, "hack", "render.sh"), r.kustomize, "config/default", image(manager), image(viewer))
+	text, err := outputIn(ctx, r.clone, nil, filepath.Join(r.clone, "hack", "render.sh"), r.kustomize, "config/default",
+		image(manager), image(viewer))
 	if err != nil {
 		return fmt.Errorf("rendering install.yaml: %w", err)
 	}

@@ -39,7 +39,8 @@ func TestPush(t *testing.T) {
 
 	printed, err := push()
 	lines := strings.Split(printed, "\n")
-	if err != nil || !strings.HasPrefix(lines[0], team+"/leasehold@sha256:") || !strings.HasPrefix(lines[1], team+"/leasehold-viewer@sha256:") {
+	if err != nil || !strings.HasPrefix(lines[0], team+"/leasehold@sha256:") ||
+		!strings.HasPrefix(lines[1], team+"/leasehold-viewer@sha256:") {
 		t.Fatalf("%v, want the references of manager and viewer:\n%s", err, printed)
 	}
 	for i, p := range programs {
@@ -49,7 +50,8 @@ func TestPush(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(dist, "install.yaml"), "another", 0o644)
-	if printed, err := push(); err == nil || !strings.Contains(printed, "push: install.yaml does not name "+team+"/leasehold@sha256:") {
+	if printed, err := push(); err == nil ||
+		!strings.Contains(printed, "push: install.yaml does not name "+team+"/leasehold@sha256:") {
 		t.Errorf("%v, want that install.yaml does not name the image:\n%s", err, printed)
 	}
 }

@@ -42,8 +42,10 @@ tar -czf "$4/fake-$6.tgz" -C "$2/.." chart/Chart.yaml chart/values.yaml chart/te
 
 func git(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z", "GIT_CONFIG_GLOBAL=/dev/null")
+	cmd := exec.CommandContext(t.Context(), "git",
+		append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z",
+		"GIT_CONFIG_GLOBAL=/dev/null")
 	printed, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %q: %v\n%s", args, err, printed)
@@ -78,7 +80,8 @@ func made(t *testing.T, dir string, args ...string) (code int, printed string) {
 	helm := filepath.Join(t.TempDir(), "helm")
 	write(t, helm, fakeHelm, 0o755)
 	var log bytes.Buffer
-	all := append([]string{"-version=v0.1.0", "-registry=registry.example.com/team", "-source=" + dir, "-out=" + filepath.Join(dir, "dist"), "-helm=" + helm}, args...)
+	all := append([]string{"-version=v0.1.0", "-registry=registry.example.com/team", "-source=" + dir,
+		"-out=" + filepath.Join(dir, "dist"), "-helm=" + helm}, args...)
 	code = command(t.Context(), all, &log)
 	return code, log.String()
 }
@@ -161,7 +164,8 @@ func TestRelease(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := info.String(); info.Main.Version != "v0.1.0" || !strings.Contains(text, "vcs.revision="+commit) || !strings.Contains(text, "GOARCH="+arch) {
+			if text := info.String(); info.Main.Version != "v0.1.0" || !strings.Contains(text, "vcs.revision="+commit) ||
+				!strings.Contains(text, "GOARCH="+arch) {
 				t.Errorf("%s:\n%s", p.binary(arch), text)
 			}
 		}
@@ -201,7 +205,8 @@ func testArchive(t *testing.T, dist string, p program) string {
 	if err != nil || len(top.Manifests) != 1 {
 		t.Fatalf("%+v (%v), want one index", top, err)
 	}
-	if got, want := top.Manifests[0].Annotations["io.containerd.image.name"], "registry.example.com/team/"+p.image+":v0.1.0"; got != want {
+	if got, want := top.Manifests[0].Annotations["io.containerd.image.name"],
+		"registry.example.com/team/"+p.image+":v0.1.0"; got != want {
 		t.Errorf("containerd would name it %q, want %q", got, want)
 	}
 	index, err := outer.ImageIndex(top.Manifests[0].Digest)
@@ -229,11 +234,14 @@ func testArchive(t *testing.T, dist string, p program) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.Architecture != arch || config.Config.User != "65532:65532" || !slices.Equal(config.Config.Entrypoint, []string{"/" + p.name}) ||
-			len(config.Config.ExposedPorts) != len(p.ports) || !inner.Manifests[i].Platform.Equals(v1.Platform{OS: "linux", Architecture: arch}) {
+		if config.Architecture != arch || config.Config.User != "65532:65532" ||
+			!slices.Equal(config.Config.Entrypoint, []string{"/" + p.name}) ||
+			len(config.Config.ExposedPorts) != len(p.ports) ||
+			!inner.Manifests[i].Platform.Equals(v1.Platform{OS: "linux", Architecture: arch}) {
 			t.Errorf("%+v of %+v", config, inner.Manifests[i])
 		}
-		if want := []string{"registry.example.com/team/" + p.image + ":v0.1.0-" + arch}; !slices.Equal(saved[i].RepoTags, want) {
+		if want := []string{"registry.example.com/team/" + p.image + ":v0.1.0-" + arch}; !slices.Equal(saved[i].RepoTags,
+			want) {
 			t.Errorf("docker load would name it %q, want %q", saved[i].RepoTags, want)
 		}
 		for _, file := range append(saved[i].Layers, saved[i].Config) {
@@ -307,10 +315,11 @@ func TestBadInput(t *testing.T) {
 		"Registry":      {args: []string{"-registry=ghcr.io/Upper"}, want: `registry "ghcr.io/Upper" is not like`},
 		"NoHost":        {args: []string{"-registry=team"}, want: `registry "team" is not like`},
 		"Flag":          {args: []string{"-no-such-flag"}, want: "no-such-flag"},
-		"Changed": {want: "the tree is dirty, a release is made of a commit:\n M main.go", prepare: func(t *testing.T, dir string) {
-			t.Helper()
-			write(t, filepath.Join(dir, "main.go"), "package main\n", 0o755)
-		}},
+		"Changed": {want: "the tree is dirty, a release is made of a commit:\n M main.go",
+			prepare: func(t *testing.T, dir string) {
+				t.Helper()
+				write(t, filepath.Join(dir, "main.go"), "package main\n", 0o755)
+			}},
 		"Untracked": {want: "?? new.go", prepare: func(t *testing.T, dir string) {
 			t.Helper()
 			write(t, filepath.Join(dir, "new.go"), "package main\n", 0o755)
@@ -368,9 +377,10 @@ func TestExistingDistIsKept(t *testing.T) {
 // A build that fails, early or late, leaves no dist.
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	for name, tc := range map[string]struct{ file, text, want string }{
-		"Compile":      {"main.go", "package main\n\nfunc main() { absent() }\n", "undefined: absent"},
-		"Render":       {"hack/render.sh", "#!/bin/sh\necho broken on purpose >&2\nexit 1\n", "broken on purpose"},
-		"Chart":        {"config/chart/values.yaml", "images: {}\n", "values.yaml has no repository leasehold with an empty digest"},
+		"Compile": {"main.go", "package main\n\nfunc main() { absent() }\n", "undefined: absent"},
+		"Render":  {"hack/render.sh", "#!/bin/sh\necho broken on purpose >&2\nexit 1\n", "broken on purpose"},
+		"Chart": {"config/chart/values.yaml", "images: {}\n",
+			"values.yaml has no repository leasehold with an empty digest"},
 		"MajorVersion": {"go.mod", "module fake.example/v2\n\ngo 1.26.0\n", "and not v0.1.0: from v2 on"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -57,8 +57,9 @@ func (r *release) sbom(info *debug.BuildInfo, binary, sum string) *v2_3.Document
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "hack/release"}},
 			Created:  r.time.Format("2006-01-02T15:04:05Z"),
 		},
-		Packages:      []*v2_3.Package{main},
-		Relationships: []*v2_3.Relationship{relationship("DOCUMENT", common.TypeRelationshipDescribe, main.PackageSPDXIdentifier)},
+		Packages: []*v2_3.Package{main},
+		Relationships: []*v2_3.Relationship{relationship("DOCUMENT", common.TypeRelationshipDescribe,
+			main.PackageSPDXIdentifier)},
 	}
 	add := func(path, version string) {
 		added := newPackage(fmt.Sprintf("Module-%d", len(document.Packages)), path, version)
@@ -79,10 +80,12 @@ func (r *release) sbom(info *debug.BuildInfo, binary, sum string) *v2_3.Document
 func newPackage(id, module, version string) *v2_3.Package {
 	return &v2_3.Package{
 		PackageName: module, PackageSPDXIdentifier: common.ElementID(id), PackageVersion: version,
-		PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown, PackageCopyrightText: unknown,
+		PackageDownloadLocation: unknown, PackageLicenseConcluded: unknown, PackageLicenseDeclared: unknown,
+		PackageCopyrightText:      unknown,
 		IsFilesAnalyzedTagPresent: true,
 		PackageExternalReferences: []*v2_3.PackageExternalReference{{
-			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: "pkg:golang/" + module + "@" + version,
+			Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL,
+			Locator: "pkg:golang/" + module + "@" + version,
 		}},
 	}
 }

@@ -44,8 +44,14 @@ func (e *environment) follow(ctx context.Context) error {
 	return errors.Join(
 		onChange(ctx, watched, changes.lease),
 		onChange(ctx, watched, func(t *v1beta1.Tenant, gone bool) { changes.object("tenant", t, t.Status.Conditions, gone) }),
-		onChange(ctx, watched, func(b *v1beta1.StorageBucket, gone bool) { changes.object("bucket", b, b.Status.Conditions, gone) }),
-		onChange(ctx, watched, func(v *v1beta1.MarkdownView, gone bool) { changes.object("view", v, v.Status.Conditions, gone) }),
+		onChange(ctx, watched, func(b *v1beta1.StorageBucket,
+			gone bool) {
+			changes.object("bucket", b, b.Status.Conditions, gone)
+		}),
+		onChange(ctx, watched, func(v *v1beta1.MarkdownView,
+			gone bool) {
+			changes.object("view", v, v.Status.Conditions, gone)
+		}),
 		onChange(ctx, watched, changes.event),
 	)
 }
@@ -126,7 +132,8 @@ func (c *changes) object(topic string, o client.Object, conditions []metav1.Cond
 		c.once(subject+"/deletion", topic, o.GetName()+" is being deleted")
 	}
 	for _, condition := range conditions {
-		text := fmt.Sprintf("%s: %s=%s (%s) %s", o.GetName(), condition.Type, condition.Status, condition.Reason, condition.Message)
+		text := fmt.Sprintf("%s: %s=%s (%s) %s", o.GetName(), condition.Type, condition.Status, condition.Reason,
+			condition.Message)
 		c.once(subject+"/"+condition.Type, topic, text)
 	}
 }

@@ -17,8 +17,10 @@ func (e *environment) printCommands() error {
 	fmt.Fprintf(&text, "\n  Things to try in another terminal:\n")
 	for _, try := range [][2]string{
 		{"list everything", "get tenants,storagebuckets,markdownviews,namespaces,deployments -o wide"},
-		{"check that an admin of the sample may work in its namespaces", "auth can-i create deployments.apps -n sample-dev --as jane@example.com"},
-		{"change a page: its viewers roll, and the address above changes", `patch markdownview handbook --type=merge -p '{"spec":{"markdowns":{"on-call.md":"# On call\n\nNobody."}}}'`},
+		{"check that an admin of the sample may work in its namespaces",
+			"auth can-i create deployments.apps -n sample-dev --as jane@example.com"},
+		{"change a page: its viewers roll, and the address above changes",
+			`patch markdownview handbook --type=merge -p '{"spec":{"markdowns":{"on-call.md":"# On call\n\nNobody."}}}'`},
 		{"delete a managed bucket and a Tenant, and watch this output", "delete storagebucket/sample-managed tenant/sample"},
 	} {
 		fmt.Fprintf(&text, "\n  # %s\n  %s %s\n", try[0], kubectl, try[1])

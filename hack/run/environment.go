@@ -111,13 +111,14 @@ func (e *environment) awaitReplicas(ctx context.Context) error {
 	began := time.Now()
 	for _, replica := range e.installation.Replicas() {
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true, func(ctx context.Context) (bool, error) {
-			if !replica.Running() {
-				return false, errors.New("it has ended")
-			}
-			last = replica.Ready(ctx)
-			return last == nil, nil
-		})
+		err := wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true,
+			func(ctx context.Context) (bool, error) {
+				if !replica.Running() {
+					return false, errors.New("it has ended")
+				}
+				last = replica.Ready(ctx)
+				return last == nil, nil
+			})
 		if err != nil {
 			return fmt.Errorf("waiting for %s to be ready: %w", replica.Name(), errors.Join(err, last))
 		}
@@ -138,14 +139,15 @@ func (e *environment) applySamples(ctx context.Context) error {
 		return err
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true, func(ctx context.Context) (bool, error) {
-		last = e.plane.Apply(ctx, samples...)
-		// The API server reports a webhook that it cannot call as an internal error.
-		if last != nil && !apierrors.IsInternalError(last) {
-			return false, last
-		}
-		return last == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true,
+		func(ctx context.Context) (bool, error) {
+			last = e.plane.Apply(ctx, samples...)
+			// The API server reports a webhook that it cannot call as an internal error.
+			if last != nil && !apierrors.IsInternalError(last) {
+				return false, last
+			}
+			return last == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("applying %s: %w", folder, errors.Join(err, last))
 	}
@@ -159,13 +161,14 @@ func (e *environment) applySamples(ctx context.Context) error {
 func (e *environment) awaitSamples(ctx context.Context) error {
 	for _, sample := range e.samples {
 		got := sample.DeepCopy()
-		err := wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true, func(ctx context.Context) (bool, error) {
-			if err := e.client.Get(ctx, client.ObjectKeyFromObject(sample), got); err != nil {
-				return false, err
-			}
-			ready := conditionOf(got, v1beta1.ConditionReady)
-			return ready != nil && ready["status"] == "True", nil
-		})
+		err := wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true,
+			func(ctx context.Context) (bool, error) {
+				if err := e.client.Get(ctx, client.ObjectKeyFromObject(sample), got); err != nil {
+					return false, err
+				}
+				ready := conditionOf(got, v1beta1.ConditionReady)
+				return ready != nil && ready["status"] == "True", nil
+			})
 		if err != nil {
 			return fmt.Errorf("waiting for %s %s to be Ready: %w", sample.GetKind(), sample.GetName(), err)
 		}

@@ -63,9 +63,11 @@ func parse(args []string, help io.Writer) (*settings, error) {
 	flags.SetOutput(help)
 	flags.StringVar(&s.manager, "manager", filepath.Join("bin", "manager"), "the operator's binary")
 	flags.StringVar(&s.viewer, "viewer", filepath.Join("bin", "viewer"), "the page server's binary")
-	flags.StringVar(&s.config, "config", "config", "folder of the kustomize configuration; its default and samples are applied")
+	flags.StringVar(&s.config, "config", "config",
+		"folder of the kustomize configuration; its default and samples are applied")
 	flags.StringVar(&s.workDir, "workdir", filepath.Join("bin", "run"), "folder for data and logs, removed at the end")
-	flags.DurationVar(&s.lease, "lease", 0, "lease duration of the leader election, at least 3s; 0 keeps that of config/manager")
+	flags.DurationVar(&s.lease, "lease", 0,
+		"lease duration of the leader election, at least 3s; 0 keeps that of config/manager")
 	flags.DurationVar(&s.timeout, "timeout", 2*time.Minute, "how long replicas and samples may take to become ready, each")
 	flags.BoolVar(&s.once, "once", false, "stop, with exit code 0, as soon as the samples are Ready")
 	if err := flags.Parse(args); err != nil {

@@ -42,7 +42,8 @@ func TestElection_KeepsItsProportions(t *testing.T) {
 	if got := electionArgs(0); got != nil {
 		t.Errorf("got %q, want none", got)
 	}
-	want := []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"}
+	want := []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s",
+		"--leader-elect-retry-period=2s"}
 	if diff := cmp.Diff(want, electionArgs(15*time.Second)); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
 	}

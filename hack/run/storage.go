@@ -45,7 +45,8 @@ func (e *environment) startStorage(ctx context.Context) error {
 	if err := server.Client().MakeBucket(ctx, sampleBucket, minio.MakeBucketOptions{}); err != nil {
 		return fmt.Errorf("making the bucket of a sample: %w", err)
 	}
-	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", server.Endpoint(), server.Pid())
+	e.out.printf("storage", "an S3 server outside the cluster answers at %s as process %d", server.Endpoint(),
+		server.Pid())
 	return nil
 }
 

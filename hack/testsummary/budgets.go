@@ -31,7 +31,8 @@ func (b budgets) exceeded(suites []testSuite) (all []string) {
 			budget = b["default"]
 		}
 		if s.Seconds > budget {
-			all = append(all, fmt.Sprintf("suite %s took %.0f s, its budget is %.0f s (hack/testsummary/budgets.yaml)", s.Name, s.Seconds, budget))
+			all = append(all, fmt.Sprintf("suite %s took %.0f s, its budget is %.0f s (hack/testsummary/budgets.yaml)", s.Name,
+				s.Seconds, budget))
 		}
 	}
 	return all

@@ -56,7 +56,8 @@ func read(r run, b budgets) (totals, error) {
 	}
 	switch {
 	case r.status != 0 && len(t.failures) == 0:
-		t.failures = append(t.failures, fmt.Sprintf("the run ended with exit status %d though no test of its report failed", r.status))
+		t.failures = append(t.failures,
+			fmt.Sprintf("the run ended with exit status %d though no test of its report failed", r.status))
 	case t.passed == 0 && len(t.failures) == 0:
 		t.failures = append(t.failures, "no test passed according to "+strings.Join(r.reports, ", "))
 	}

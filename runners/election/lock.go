@@ -105,8 +105,8 @@ const (
 var _ resourcelock.Interface = (*Lock)(nil)
 
 // NewLock returns the lock for ctrl.Options.LeaderElectionResourceLockInterface.
-// Its identity is "<pod>_<uuid>": the Pod's name shows which replica leads, the uuid distinguishes a
-// restarted container from its predecessor.
+// Its identity is "<pod>_<uuid>": the Pod's name shows which replica leads, the uuid distinguishes
+// a restarted container from its predecessor.
 func NewLock(config *rest.Config, o Options) (*Lock, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("building the election lock: %w", err)

@@ -240,7 +240,8 @@ func newCluster(t *testing.T, secret *corev1.Secret) cluster {
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	hook := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: "webhooks"}}
+	hook := admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: "webhooks"}}
 	return cluster{fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret,
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: "validating"},

@@ -34,7 +34,8 @@ func foldersWith(t *testing.T, name string) []string {
 	t.Helper()
 	var folders []string
 	err := fs.WalkDir(os.DirFS(root), ".", func(file string, entry fs.DirEntry, err error) error {
-		if entry != nil && entry.IsDir() && slices.Contains([]string{".git", "bin", "artifacts", "dist", "testdata"}, entry.Name()) {
+		if entry != nil && entry.IsDir() &&
+			slices.Contains([]string{".git", "bin", "artifacts", "dist", "testdata"}, entry.Name()) {
 			return fs.SkipDir
 		}
 		if err == nil && entry.Name() == name {
@@ -113,7 +114,8 @@ func untrusted(text []byte) []string {
 	}
 	var problems []string
 	if n, uses := len(pinned.FindAll(text, -1)), strings.Count(string(text), "uses: "); n != uses {
-		problems = append(problems, fmt.Sprintf("%d of %d actions are pinned to a commit, with their version in a comment", n, uses))
+		problems = append(problems, fmt.Sprintf("%d of %d actions are pinned to a commit, with their version in a comment", n,
+			uses))
 	}
 	if workflow.Jobs != nil && (workflow.Permissions == nil || len(workflow.Permissions) > 0) {
 		problems = append(problems, "the workflow must have the permissions {}")
@@ -133,14 +135,18 @@ func untrusted(text []byte) []string {
 
 func TestUntrusted(t *testing.T) {
 	const commit = "de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2"
-	good := "permissions: {}\njobs:\n  a:\n    permissions: {contents: read}\n    steps:\n    - uses: actions/checkout@" + commit + "\n      with: {persist-credentials: false}\n"
+	good := "permissions: {}\njobs:\n  a:\n    permissions: {contents: read}\n    steps:\n    - uses: actions/checkout@" +
+		commit + "\n      with: {persist-credentials: false}\n"
 	for name, c := range map[string]struct{ text, want string }{
-		"a good one":          {good, ""},
-		"a tag":               {strings.ReplaceAll(good, commit, "v6"), "0 of 1 actions are pinned"},
-		"no version":          {strings.ReplaceAll(good, " # v6.0.2", ""), "0 of 1 actions are pinned"},
-		"all rights":          {strings.ReplaceAll(good, "permissions: {}\n", ""), "the workflow must have the permissions {}"},
-		"a right for all":     {strings.ReplaceAll(good, "permissions: {}\n", "permissions: {contents: read}\n"), "the workflow must have the permissions {}"},
-		"a job without":       {strings.ReplaceAll(good, "    permissions: {contents: read}\n", ""), "job a does not state its permissions"},
+		"a good one": {good, ""},
+		"a tag":      {strings.ReplaceAll(good, commit, "v6"), "0 of 1 actions are pinned"},
+		"no version": {strings.ReplaceAll(good, " # v6.0.2", ""), "0 of 1 actions are pinned"},
+		"all rights": {strings.ReplaceAll(good, "permissions: {}\n", ""),
+			"the workflow must have the permissions {}"},
+		"a right for all": {strings.ReplaceAll(good, "permissions: {}\n", "permissions: {contents: read}\n"),
+			"the workflow must have the permissions {}"},
+		"a job without": {strings.ReplaceAll(good, "    permissions: {contents: read}\n", ""),
+			"job a does not state its permissions"},
 		"a token in the tree": {strings.ReplaceAll(good, "false", "true"), "job a leaves the token"},
 		"an action":           {"runs:\n  steps:\n  - uses: actions/cache@v5\n", "0 of 1 actions are pinned"},
 	} {
@@ -157,7 +163,8 @@ func TestSecurityNamesWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := regexp.MustCompile("\\]\\(([^)#:]+)|`((?:test|config|controllers|runners)/[^` ]+)`").FindAllStringSubmatch(string(text), -1)
+	names := regexp.MustCompile("\\]\\(([^)#:]+)|`((?:test|config|controllers|runners)/[^` ]+)`").
+		FindAllStringSubmatch(string(text), -1)
 	if len(names) < 20 {
 		t.Errorf("SECURITY.md names %d files, which is too few to be true", len(names))
 	}

@@ -18,7 +18,7 @@ const (
 	admissionTimeout = 15 * time.Second
 )
 
-// admission asks the webhooks again and again, by creations that store nothing.
+// admission calls the webhooks repeatedly, by creations with dry run.
 // Each question is on time, however long the one before it takes.
 type admission struct {
 	client client.Client
@@ -49,7 +49,7 @@ func expectAnswered(g *WithT, failures []refusal, since time.Time) {
 	}
 }
 
-// askAdmission begins to ask. The first answer has been given when it returns.
+// askAdmission starts the calls. It returns after the first answer.
 func askAdmission(ctx context.Context) (*admission, error) {
 	config := shared.cluster.Config()
 	config.Timeout = admissionTimeout

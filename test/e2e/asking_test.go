@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// asking is a client in the cluster that asks for a page by a Service all the
+// asking is a client in the cluster that fetches a page through a Service all the
 // time, with a new connection for each request.
 type asking struct {
 	node, file string
@@ -63,7 +63,7 @@ func (a *asking) stop(ctx context.Context) replies {
 	}
 }
 
-// fetchByName asks for a URL from a node, with names resolved as in a Pod.
+// fetchByName fetches a URL from a node, with names resolved as in a Pod.
 func (s *suite) fetchByName(ctx context.Context, node, url string) (string, error) {
 	dns, err := s.cluster.Clients().CoreV1().Services("kube-system").Get(ctx, "kube-dns", metav1.GetOptions{})
 	if err != nil {

@@ -76,7 +76,8 @@ func (c *churn) awaitReady(ctx context.Context, t *v1beta1.Tenant) error {
 	return err
 }
 
-func (c *churn) awaitTrue(ctx context.Context, t *v1beta1.Tenant, what string, check func(context.Context) error) error {
+func (c *churn) awaitTrue(ctx context.Context, t *v1beta1.Tenant, what string,
+	check func(context.Context) error) error {
 	err := wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
 		return check(ctx) == nil, nil
 	})

@@ -109,7 +109,8 @@ func cloneRights(name string, mayWatch bool) []client.Object {
 	objects := []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: meta},
 		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "watch", "create", "update"}},
+			{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"},
+				Verbs: []string{"get", "list", "watch", "create", "update"}},
 			{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "watch"}},
 		}},
 		&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role("Role", name), Subjects: subjects},
@@ -121,7 +122,8 @@ func cloneRights(name string, mayWatch bool) []client.Object {
 	}
 	if mayWatch {
 		objects = append(objects, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name + "-manager"}, RoleRef: role("ClusterRole", "leasehold-manager-role"), Subjects: subjects,
+			ObjectMeta: metav1.ObjectMeta{Name: name + "-manager"}, RoleRef: role("ClusterRole", "leasehold-manager-role"),
+			Subjects: subjects,
 		})
 	}
 	return objects
@@ -134,7 +136,8 @@ func removeClones(ctx context.Context, g *WithT, clones map[string]*clone) {
 	for _, c := range clones {
 		pods = append(pods, c.pod)
 		// Those that led made their Lease themselves.
-		others = append(others, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease, Namespace: operatorNamespace}})
+		others = append(others, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: c.lease,
+			Namespace: operatorNamespace}})
 		others = append(others, c.objects...)
 		g.Expect(client.IgnoreNotFound(shared.client.Delete(ctx, c.pod, client.GracePeriodSeconds(0)))).To(Succeed())
 	}

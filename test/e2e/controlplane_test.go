@@ -47,7 +47,8 @@ func (s *suite) startControllerManager(ctx context.Context) error {
 	}
 	began := time.Now()
 	const script = `[ ! -e "$1" ] || mv "$1" "$2"`
-	if _, err := s.cluster.Exec(ctx, node, "sh", "-c", script, "sh", controllerManagerAway, controllerManagerManifest); err != nil {
+	if _, err := s.cluster.Exec(ctx, node, "sh", "-c", script, "sh", controllerManagerAway,
+		controllerManagerManifest); err != nil {
 		return fmt.Errorf("putting kube-controller-manager's manifest back: %w", err)
 	}
 	err = wait.PollUntilContextTimeout(ctx, poll, readyTimeout, true, func(ctx context.Context) (bool, error) {
@@ -67,7 +68,8 @@ func (s *suite) startControllerManager(ctx context.Context) error {
 
 func (s *suite) controllerManagers(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "kube-controller-manager"})
+	err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
+		client.MatchingLabels{"component": "kube-controller-manager"})
 	return pods.Items, err
 }
 
@@ -83,7 +85,7 @@ func (s *suite) controlPlaneNode(ctx context.Context) (string, error) {
 	return nodes.Items[0].Name, nil
 }
 
-// leadsSomewhere asks on each node whether port 80 of a Service is answered there:
+// leadsSomewhere tests on each node whether port 80 of a Service answers there:
 // kube-proxy takes its time, and on each node its own.
 func (s *suite) leadsSomewhere(service *corev1.Service) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -92,7 +94,8 @@ func (s *suite) leadsSomewhere(service *corev1.Service) func(context.Context) er
 			return fmt.Errorf("listing nodes: %w", err)
 		}
 		for _, node := range nodes.Items {
-			if _, err := s.cluster.Exec(ctx, node.Name, "curl", "--silent", "--output", "/dev/null", "--max-time", "2", "http://"+service.Spec.ClusterIP); err != nil {
+			if _, err := s.cluster.Exec(ctx, node.Name, "curl", "--silent", "--output", "/dev/null", "--max-time", "2",
+				"http://"+service.Spec.ClusterIP); err != nil {
 				return err
 			}
 		}

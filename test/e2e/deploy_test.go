@@ -49,7 +49,8 @@ func bindingsOfOthers(ctx context.Context) ([]string, error) {
 			return s.Kind == rbacv1.ServiceAccountKind && s.Namespace == operatorNamespace || s.Name == operatorUser ||
 				s.Name == "system:serviceaccounts:"+operatorNamespace || s.Name == "system:serviceaccounts"
 		})
-		shipped := o.GetLabels()["app.kubernetes.io/name"] == "leasehold" || o.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
+		shipped := o.GetLabels()["app.kubernetes.io/name"] == "leasehold" ||
+			o.GetLabels()["kubernetes.io/bootstrapping"] == "rbac-defaults"
 		if mine && !shipped {
 			others = append(others, fmt.Sprintf("%s %s/%s", kind, o.GetNamespace(), o.GetName()))
 		}

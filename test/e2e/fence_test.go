@@ -55,7 +55,7 @@ func TestFence(t *testing.T) {
 			Feature())
 }
 
-// fenceDenies asks as the operator, and as none of its Pods.
+// fenceDenies sends requests as the operator's ServiceAccount, but from none of its Pods.
 func fenceDenies(ctx context.Context) (bool, error) {
 	config := shared.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
@@ -125,7 +125,8 @@ func keepBusy(ctx context.Context, g *WithT, began time.Time) (idle func()) {
 			defer ticks.Stop()
 			for ctx.Err() == nil {
 				for _, namespace := range tenant.Spec.Namespaces {
-					binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Name + "-" + string(namespace), Name: adminBinding}}
+					binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Name + "-" + string(namespace),
+						Name: adminBinding}}
 					if err := shared.client.Delete(ctx, binding); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
 						shared.say("  taking a RoleBinding away: %v", err)
 					}
@@ -154,7 +155,8 @@ func (f *failing) wrote(ctx context.Context, g Gomega, mark record.Bookmark) boo
 	g.Expect(err).NotTo(HaveOccurred())
 	events, _, err := record.ReadAuditLogFrom(path, mark)
 	g.Expect(err).NotTo(HaveOccurred())
-	return slices.ContainsFunc(operatorWrites(events, record.Succeeded), func(e auditv1.Event) bool { return podNameOf(e) == f.holder })
+	return slices.ContainsFunc(operatorWrites(events, record.Succeeded),
+		func(e auditv1.Event) bool { return podNameOf(e) == f.holder })
 }
 
 // late counts what the old leader sent after the new one had the Lease.
@@ -183,7 +185,8 @@ func (f *failing) late(ctx context.Context, g *WithT) lateWrites {
 		case strings.Contains(w.ResponseStatus.Message, fenceName):
 			late.Denied++
 		default:
-			shared.say("  refused otherwise: %s %s: %d %s", w.Verb, w.RequestURI, w.ResponseStatus.Code, w.ResponseStatus.Message)
+			shared.say("  refused otherwise: %s %s: %d %s", w.Verb, w.RequestURI, w.ResponseStatus.Code,
+				w.ResponseStatus.Message)
 		}
 	}
 	return late

@@ -54,7 +54,8 @@ func (u *helmUser) steps(f *features.FeatureBuilder) *features.FeatureBuilder {
 			g.Expect(err).To(MatchError(ContainSubstring("exists and cannot be imported into the current release")))
 		})).
 		Assess("upgrades it", step(func(ctx context.Context, g *WithT) {
-			u.rolls(ctx, g, ContainElement(helmFlag), "upgrade", helmRelease, helmChart, "--reuse-values", "--set", "flags.max-concurrent-reconciles=7")
+			u.rolls(ctx, g, ContainElement(helmFlag), "upgrade", helmRelease, helmChart, "--reuse-values", "--set",
+				"flags.max-concurrent-reconciles=7")
 		})).
 		Assess("rolls it back", step(func(ctx context.Context, g *WithT) {
 			u.rolls(ctx, g, Not(ContainElement(helmFlag)), "rollback", helmRelease, "1")
@@ -69,7 +70,8 @@ func (u *helmUser) install(ctx context.Context, g *WithT) {
 	await(ctx, g, func() error { return shared.client.List(ctx, &appsv1.DeploymentList{}) }, Succeed(), "the API server")
 	repository, tag, _ := strings.Cut(shared.settings.Image, ":")
 	viewer, viewerTag, _ := strings.Cut(shared.settings.ViewerImage, ":")
-	out, err := shared.helm(ctx, "install", helmRelease, helmChart, "--namespace", operatorNamespace, "--create-namespace", "--wait",
+	out, err := shared.helm(ctx, "install", helmRelease, helmChart, "--namespace", operatorNamespace,
+		"--create-namespace", "--wait",
 		"--set", "images.manager.repository="+repository, "--set", "images.manager.tag="+tag,
 		"--set", "images.viewer.repository="+viewer, "--set", "images.viewer.tag="+viewerTag,
 		"--set", "flags.endpoint-allow-cidr={10.96.0.0/16}") // the Service range of kind's clusters
@@ -116,8 +118,10 @@ func (u *helmUser) uninstall(ctx context.Context, g *WithT) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(strings.Count(out, "[CustomResourceDefinition] ")).To(Equal(3), out)
 	g.Eventually(shared.left).WithContext(ctx).WithTimeout(readyTimeout).Should(ConsistOf(
-		HavePrefix("CustomResourceDefinition "), HavePrefix("CustomResourceDefinition "), HavePrefix("CustomResourceDefinition "),
-		"Namespace /"+operatorNamespace, "ConfigMap "+operatorNamespace+"/kube-root-ca.crt", "ServiceAccount "+operatorNamespace+"/default"))
+		HavePrefix("CustomResourceDefinition "), HavePrefix("CustomResourceDefinition "),
+		HavePrefix("CustomResourceDefinition "),
+		"Namespace /"+operatorNamespace, "ConfigMap "+operatorNamespace+"/kube-root-ca.crt",
+		"ServiceAccount "+operatorNamespace+"/default"))
 	g.Expect(u.uids(ctx)).To(Equal(u.before))
 	g.Expect(u.server.owners(ctx)).To(Equal(map[string]string{u.bucket.Spec.BucketName: string(u.bucket.UID)}))
 }

@@ -63,16 +63,20 @@ type settings struct {
 
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{
-		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"), Keep: getenv("E2E_KEEP") == "1",
+		NodeImage: getenv("E2E_NODE_IMAGE"), Name: getenv("E2E_NAME"), Cluster: getenv("E2E_CLUSTER"),
+		Keep:    getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
 		PollingImage:  getenv("POLLING_IMG"),
-		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"), PreviousDir: getenv("PREVIOUS_DIR"),
+		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"),
+		PreviousDir: getenv("PREVIOUS_DIR"),
 	}
 	for name, value := range map[string]string{
-		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize, "HELM": s.Helm,
-		"IMG": s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage,
-		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir, "ARTIFACTS": getenv("ARTIFACTS"),
+		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
+		"HELM": s.Helm,
+		"IMG":  s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage,
+		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir,
+		"ARTIFACTS": getenv("ARTIFACTS"),
 	} {
 		if value == "" {
 			return s, fmt.Errorf("%s is not set: run these tests by `make e2e`", name)
@@ -93,7 +97,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	// The first signal ends the feature that runs and lets Finish clear up.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // there is no test yet whose context could be used
+	//nolint:forbidigo // there is no test yet whose context could be used
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	shared = &suite{settings: settings, began: time.Now(), report: newReport(), traces: map[string]bool{}}
 	testenv = testenv.WithContext(ctx).
 		Setup(shared.setup).
@@ -183,13 +188,15 @@ func (s *suite) finish(ctx context.Context, _ *envconf.Config) (context.Context,
 	return ctx, nil
 }
 
-func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
+//nolint:thelper // the framework's order
+func (s *suite) beforeTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) {
 	t.Helper()
 	s.report.begin(t.Name(), time.Now())
 	return ctx, nil
 }
 
-func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) { //nolint:thelper // the framework's order
+//nolint:thelper // the framework's order
+func (s *suite) afterTest(ctx context.Context, _ *envconf.Config, t *testing.T) (context.Context, error) {
 	t.Helper()
 	s.report.end(t.Name(), t.Failed(), time.Now())
 	s.keepTraces(ctx, t)

@@ -53,13 +53,16 @@ func TestMarkdownView(t *testing.T) {
 			showsInBrowser(ctx, t, service)
 			return ctx
 		}).
-		Assess("is scaled by its subresource, within its limits", step(func(ctx context.Context, g *WithT) { scales(ctx, g, view) })).
-		Assess("shows other content without a request that fails", step(func(ctx context.Context, g *WithT) { rollsOut(ctx, g, view, service) })).
+		Assess("is scaled by its subresource, within its limits",
+			step(func(ctx context.Context, g *WithT) { scales(ctx, g, view) })).
+		Assess("shows other content without a request that fails",
+			step(func(ctx context.Context, g *WithT) { rollsOut(ctx, g, view, service) })).
 		Assess("takes all with it when it is deleted, by the garbage collector", step(func(ctx context.Context, g *WithT) {
 			g.Expect(shared.client.Delete(ctx, view)).To(Succeed())
 			await(ctx, g, func(g Gomega) {
 				for _, list := range []client.ObjectList{
-					&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+					&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.PodList{}, &corev1.ServiceList{},
+					&discoveryv1.EndpointSliceList{},
 				} {
 					g.Expect(shared.client.List(ctx, list, client.InNamespace(view.Namespace))).To(Succeed())
 					g.Expect(list).To(HaveField("Items", BeEmpty()))
@@ -75,7 +78,8 @@ func viewers(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) []corev1.Po
 	selector, err := labels.Parse(v.Status.Selector)
 	g.Expect(err).NotTo(HaveOccurred())
 	var pods corev1.PodList
-	g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace), client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
+	g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace),
+		client.MatchingLabelsSelector{Selector: selector})).To(Succeed())
 	return pods.Items
 }
 
@@ -131,13 +135,14 @@ func scales(ctx context.Context, g *WithT, v *v1beta1.MarkdownView) {
 			var pods corev1.PodList
 			selector, err := metav1.ParseToLabelSelector(scale.Status.Selector)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace), client.MatchingLabels(selector.MatchLabels))).To(Succeed())
+			g.Expect(shared.client.List(ctx, &pods, client.InNamespace(v.Namespace),
+				client.MatchingLabels(selector.MatchLabels))).To(Succeed())
 			g.Expect(pods.Items).To(HaveLen(n))
 		}, Succeed())
 	}
 }
 
-// rollsOut changes the content while clients on two nodes ask, with as few viewers
+// rollsOut changes the content while clients on two nodes fetch it, with as few viewers
 // as may be: what fails cannot hide behind another.
 func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *corev1.Service) {
 	var clients []*asking
@@ -154,7 +159,8 @@ func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *c
 	for _, c := range clients {
 		got := c.stop(ctx)
 		g.Expect(got.err).NotTo(HaveOccurred())
-		g.Expect(got.counts).To(And(HaveLen(2), HaveKey("Edition one"), HaveKey("Edition two")), "nothing else, so no failure")
+		g.Expect(got.counts).To(And(HaveLen(2), HaveKey("Edition one"), HaveKey("Edition two")),
+			"nothing else, so no failure")
 		g.Expect(got.last).To(Equal("Edition two"))
 		asked += got.counts["Edition one"] + got.counts["Edition two"]
 	}

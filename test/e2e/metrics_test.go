@@ -62,30 +62,32 @@ func TestMetrics(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(status).To(Equal(http.StatusUnauthorized))
 		})).
-		Assess("are refused to those without the right", both(func(ctx context.Context, g *WithT, metrics *metricsClient, _ bool) {
-			status, _, err := metrics.get(ctx, token(ctx, g, stranger))
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(status).To(Equal(http.StatusForbidden))
-		})).
-		Assess("are shown to those with it, and have our series", both(func(ctx context.Context, g *WithT, metrics *metricsClient, leads bool) {
-			memory := memoryLimit(ctx, g)
-			right := token(ctx, g, reader)
-			// A refusal from before the right was there is remembered for a while.
-			g.Eventually(func(g Gomega) {
-				status, text, err := metrics.get(ctx, right)
+		Assess("are refused to those without the right",
+			both(func(ctx context.Context, g *WithT, metrics *metricsClient, _ bool) {
+				status, _, err := metrics.get(ctx, token(ctx, g, stranger))
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(status).To(Equal(http.StatusOK))
-				g.Expect(series(text, "leasehold_objects")).NotTo(BeEmpty())
-				g.Expect(series(text, "controller_runtime_webhook_requests_total")).NotTo(BeEmpty())
-				// Garbage is collected in time, however much the fleet has grown.
-				g.Expect(text).To(ContainSubstring(fmt.Sprintf("\ngo_gc_gomemlimit_bytes %v\n", math.Floor(0.8*memory))))
-				master := "0"
-				if leads {
-					master = "1"
-				}
-				g.Expect(series(text, "leader_election_master_status")).To(HaveExactElements(HaveSuffix(" " + master)))
-			}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(poll).Should(Succeed())
-		})).
+				g.Expect(status).To(Equal(http.StatusForbidden))
+			})).
+		Assess("are shown to those with it, and have our series",
+			both(func(ctx context.Context, g *WithT, metrics *metricsClient, leads bool) {
+				memory := memoryLimit(ctx, g)
+				right := token(ctx, g, reader)
+				// A refusal from before the right was there is remembered for a while.
+				g.Eventually(func(g Gomega) {
+					status, text, err := metrics.get(ctx, right)
+					g.Expect(err).NotTo(HaveOccurred())
+					g.Expect(status).To(Equal(http.StatusOK))
+					g.Expect(series(text, "leasehold_objects")).NotTo(BeEmpty())
+					g.Expect(series(text, "controller_runtime_webhook_requests_total")).NotTo(BeEmpty())
+					// Garbage is collected in time, however much the fleet has grown.
+					g.Expect(text).To(ContainSubstring(fmt.Sprintf("\ngo_gc_gomemlimit_bytes %v\n", math.Floor(0.8*memory))))
+					master := "0"
+					if leads {
+						master = "1"
+					}
+					g.Expect(series(text, "leader_election_master_status")).To(HaveExactElements(HaveSuffix(" " + master)))
+				}).WithContext(ctx).WithTimeout(expect.Long).WithPolling(poll).Should(Succeed())
+			})).
 		Feature())
 }
 
@@ -113,12 +115,13 @@ func series(text, metric string) []string {
 // token is a token for the account, for the API server's audience, for ten minutes.
 func token(ctx context.Context, g *WithT, account *corev1.ServiceAccount) string {
 	request, err := shared.cluster.Clients().CoreV1().ServiceAccounts(account.Namespace).CreateToken(ctx, account.Name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}, metav1.CreateOptions{})
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}},
+		metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	return request.Status.Token
 }
 
-// metricsClient asks one Pod.
+// metricsClient reads the metrics of one Pod.
 type metricsClient struct {
 	url  string
 	http *http.Client

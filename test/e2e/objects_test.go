@@ -84,10 +84,12 @@ func newPod(namespace, name string) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)),
 			SecurityContext: restrictedPod(),
-			Volumes:         []corev1.Volume{{Name: "empty", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			Volumes: []corev1.Volume{{Name: "empty",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{{
-				Name: "main", Image: shared.settings.ViewerImage, ImagePullPolicy: corev1.PullIfNotPresent, SecurityContext: restrictedContainer(),
-				VolumeMounts: []corev1.VolumeMount{{Name: "empty", MountPath: "/book/src"}},
+				Name: "main", Image: shared.settings.ViewerImage, ImagePullPolicy: corev1.PullIfNotPresent,
+				SecurityContext: restrictedContainer(),
+				VolumeMounts:    []corev1.VolumeMount{{Name: "empty", MountPath: "/book/src"}},
 			}},
 		},
 	}
@@ -95,7 +97,8 @@ func newPod(namespace, name string) *corev1.Pod {
 
 func restrictedPod() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{
-		RunAsNonRoot: new(true), RunAsUser: new(int64(nonRoot)), RunAsGroup: new(int64(nonRoot)), FSGroup: new(int64(nonRoot)),
+		RunAsNonRoot: new(true), RunAsUser: new(int64(nonRoot)), RunAsGroup: new(int64(nonRoot)),
+		FSGroup:        new(int64(nonRoot)),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 }
@@ -127,7 +130,7 @@ func clientOf(g *WithT, config *rest.Config) client.Client {
 	return c
 }
 
-// may asks the API server's authorizer.
+// may queries the API server's authorizer.
 func may(ctx context.Context, user string, groups []string, what authorizationv1.ResourceAttributes) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user, Groups: append([]string{"system:authenticated"}, groups...), ResourceAttributes: &what,

@@ -53,7 +53,8 @@ func (s *suite) deploy(ctx context.Context) error {
 // image has the same name as that of the last run, so the Deployment has not
 // changed, and they would go on to run the last run's program.
 func (s *suite) replacePods(ctx context.Context) error {
-	err := s.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"})
+	err := s.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(operatorNamespace),
+		client.MatchingLabels{"control-plane": "controller-manager"})
 	if err != nil {
 		return fmt.Errorf("deleting the Pods of the last run: %w", err)
 	}
@@ -98,8 +99,10 @@ func (s *suite) operatorReady(ctx context.Context) error {
 	if err := s.client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: operatorName}, &d); err != nil {
 		return err
 	}
-	if want, is := *d.Spec.Replicas, d.Status; is.ObservedGeneration < d.Generation || is.UpdatedReplicas < want || is.AvailableReplicas < want || is.Replicas > want {
-		return fmt.Errorf("%d of %d replicas are updated, %d available, %d there in all", is.UpdatedReplicas, want, is.AvailableReplicas, is.Replicas)
+	if want, is := *d.Spec.Replicas, d.Status; is.ObservedGeneration < d.Generation || is.UpdatedReplicas < want ||
+		is.AvailableReplicas < want || is.Replicas > want {
+		return fmt.Errorf("%d of %d replicas are updated, %d available, %d there in all", is.UpdatedReplicas, want,
+			is.AvailableReplicas, is.Replicas)
 	}
 	if _, err := s.leader(ctx); err != nil {
 		return err
@@ -110,7 +113,8 @@ func (s *suite) operatorReady(ctx context.Context) error {
 // pods are the Deployment's Pods that are not on their way out, by name.
 func (s *suite) pods(ctx context.Context) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace), client.MatchingLabels{"control-plane": "controller-manager"},
+	if err := s.client.List(ctx, &list, client.InNamespace(operatorNamespace),
+		client.MatchingLabels{"control-plane": "controller-manager"},
 		client.HasLabels{appsv1.DefaultDeploymentUniqueLabelKey}); err != nil {
 		return nil, fmt.Errorf("listing the operator's Pods: %w", err)
 	}

@@ -99,7 +99,8 @@ func TestProbeEndpoints(t *testing.T) {
 			g.Expect(shared.client.Create(ctx, empty)).To(Succeed())
 			startClones(ctx, g, clones,
 				// No host has this address.
-				cloneOptions{name: "starting", mayWatch: true, env: []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "192.0.2.1"}}},
+				cloneOptions{name: "starting", mayWatch: true,
+					env: []corev1.EnvVar{{Name: "KUBERNETES_SERVICE_HOST", Value: "192.0.2.1"}}},
 				cloneOptions{name: "caches"},
 				cloneOptions{name: "lost-leader", mayWatch: true, once: true},
 				cloneOptions{name: "lost-standby", mayWatch: true, heldByOther: true},
@@ -139,25 +140,30 @@ func notYetReady(f *features.FeatureBuilder, by func(name string) *clone) *featu
 		// It cannot issue one, gives up after some seconds and is started again.
 		Assess("a leader without a certificate is alive and not ready", step(func(ctx context.Context, g *WithT) {
 			c := by("certificate-leader")
-			finding{"webhook certificate missing", "leader", allAnswer(http.StatusOK).but(http.StatusInternalServerError, "/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
+			finding{"webhook certificate missing", "leader", allAnswer(http.StatusOK).but(http.StatusInternalServerError,
+				"/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
 			g.Eventually(c.leads).WithContext(ctx).WithTimeout(expect.Short).WithPolling(poll).Should(Succeed())
 		})).
 		Assess("a standby without a certificate is alive and not ready", step(func(ctx context.Context, g *WithT) {
 			c := by("certificate-standby")
-			finding{"webhook certificate missing", "standby", allAnswer(http.StatusOK).but(http.StatusInternalServerError, "/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
+			finding{"webhook certificate missing", "standby", allAnswer(http.StatusOK).but(http.StatusInternalServerError,
+				"/readyz", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
 			g.Expect(c.leads(ctx)).NotTo(Succeed())
 		})).
-		Assess("a replica that cannot reach the API server ends, and answers nothing", step(func(ctx context.Context, g *WithT) {
-			c := by("starting")
-			finding{"starting without an API server", neither, allAnswer(0), false}.assess(ctx, g, c.pod)
-			g.Expect(c.leads(ctx)).NotTo(Succeed())
-		})).
+		Assess("a replica that cannot reach the API server ends, and answers nothing",
+			step(func(ctx context.Context, g *WithT) {
+				c := by("starting")
+				finding{"starting without an API server", neither, allAnswer(0), false}.assess(ctx, g, c.pod)
+				g.Expect(c.leads(ctx)).NotTo(Succeed())
+			})).
 		// The certificate is read through the cache too.
-		Assess("a replica whose caches are not filled is alive and not ready, and does not lead", step(func(ctx context.Context, g *WithT) {
-			c := by("caches")
-			finding{"caches not synced", neither, allAnswer(http.StatusOK).but(http.StatusInternalServerError, "/readyz", "/readyz/caches", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
-			g.Expect(c.leads(ctx)).NotTo(Succeed())
-		}))
+		Assess("a replica whose caches are not filled is alive and not ready, and does not lead",
+			step(func(ctx context.Context, g *WithT) {
+				c := by("caches")
+				finding{"caches not synced", neither, allAnswer(http.StatusOK).but(http.StatusInternalServerError, "/readyz",
+					"/readyz/caches", "/readyz/webhook"), false}.assess(ctx, g, c.pod)
+				g.Expect(c.leads(ctx)).NotTo(Succeed())
+			}))
 }
 
 // leaseLost gives the Lease to another holder. It only affects a leader.
@@ -192,13 +198,15 @@ func leaseLost(f *features.FeatureBuilder, by func(name string) *clone) *feature
 // connections to them. Here it waits long enough for a slow machine to observe that.
 func draining(f *features.FeatureBuilder, by func(name string) *clone) *features.FeatureBuilder {
 	for _, replica := range []string{"leader", "standby"} {
-		f = f.Assess(fmt.Sprintf("a %s that drains answers, and gets no new admission requests", replica), step(func(ctx context.Context, g *WithT) {
-			c := by("draining-" + replica)
-			g.Eventually(served).WithContext(ctx).WithArguments(c.pod).WithTimeout(expect.Medium).WithPolling(poll).Should(BeTrue())
-			g.Expect(shared.client.Delete(ctx, c.pod)).To(Succeed())
-			finding{"draining", replica, allAnswer(http.StatusOK), true}.assess(ctx, g, c.pod)
-			g.Expect(c.pod.DeletionTimestamp).NotTo(BeNil())
-		}))
+		f = f.Assess(fmt.Sprintf("a %s that drains answers, and gets no new admission requests", replica),
+			step(func(ctx context.Context, g *WithT) {
+				c := by("draining-" + replica)
+				g.Eventually(served).WithContext(ctx).WithArguments(c.pod).WithTimeout(expect.Medium).WithPolling(poll).
+					Should(BeTrue())
+				g.Expect(shared.client.Delete(ctx, c.pod)).To(Succeed())
+				finding{"draining", replica, allAnswer(http.StatusOK), true}.assess(ctx, g, c.pod)
+				g.Expect(c.pod.DeletionTimestamp).NotTo(BeNil())
+			}))
 	}
 	return f
 }

@@ -50,7 +50,8 @@ type crashFinding struct {
 	Mode      string  `json:"mode"`
 	Settings  string  `json:"settings"`
 	NewHolder float64 `json:"newHolder"` // seconds from the crash, or from the release
-	// Resumed are the seconds from filled caches to the lead, of the process that was started again.
+	// Resumed are the seconds from filled caches to the lead, of the process that was started
+	// again.
 	Resumed float64 `json:"resumed,omitempty"`
 }
 

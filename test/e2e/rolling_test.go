@@ -28,9 +28,11 @@ func TestRollingUpgrade(t *testing.T) {
 	short, usual := electionArgs(t)
 	stopped := nodeStopped(defaultSettings, defaultLease)
 	testenv.Test(t,
-		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual, lease: shortLease}.feature(),
+		upgrade{mode: "rolling upgrade (from the release)", settings: shortSettings + " to " + defaultSettings, args: usual,
+			lease: shortLease}.feature(),
 		stopped.feature(),
-		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short, lease: defaultLease}.feature())
+		upgrade{mode: "rolling upgrade (from the release)", settings: defaultSettings + " to " + shortSettings, args: short,
+			lease: defaultLease}.feature())
 }
 
 // electionArgs returns the arguments of the Deployment as they are, with short times, and
@@ -49,7 +51,8 @@ func electionArgs(t *testing.T) (short, usual []string) {
 			t.Error(err)
 		}
 	})
-	return short, slices.DeleteFunc(slices.Clone(short), func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
+	return short, slices.DeleteFunc(slices.Clone(short),
+		func(arg string) bool { return strings.HasPrefix(arg, "--leader-elect-") })
 }
 
 // operatorArgs are the arguments of the Deployment.
@@ -62,7 +65,8 @@ func (s *suite) operatorArgs(ctx context.Context) ([]string, error) {
 }
 
 func (s *suite) setOperatorArgs(ctx context.Context, args []string) error {
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args",
+		"value": args}})
 	if err != nil {
 		return err
 	}
@@ -93,24 +97,27 @@ func (u upgrade) feature() features.Feature {
 		})).
 		Assess("without a gap that is longer than a lease", step(func(_ context.Context, g *WithT) {
 			slowest := tenants.slowest()
-			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants), slowest.Ready.Sub(slowest.Created))
+			shared.say("  %s: %d Tenants, the slowest took %s", u.settings, len(tenants.tenants),
+				slowest.Ready.Sub(slowest.Created))
 			g.Expect(slowest.Ready.Sub(slowest.Created)).To(BeNumerically("<", u.lease), slowest.Tenant.Name)
 		})).
-		Assess("with at least one replica Ready, and both on nodes of their own in the end", step(func(ctx context.Context, g *WithT) {
-			g.Expect(tenants.fewest).To(BeNumerically(">=", 1))
-			pods, err := shared.pods(ctx)
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(pods).To(HaveLen(2))
-			g.Expect(pods[0].Spec.NodeName).NotTo(Equal(pods[1].Spec.NodeName))
-		})).
+		Assess("with at least one replica Ready, and both on nodes of their own in the end",
+			step(func(ctx context.Context, g *WithT) {
+				g.Expect(tenants.fewest).To(BeNumerically(">=", 1))
+				pods, err := shared.pods(ctx)
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(pods).To(HaveLen(2))
+				g.Expect(pods[0].Spec.NodeName).NotTo(Equal(pods[1].Spec.NodeName))
+			})).
 		Assess("each event was emitted once", step(func(ctx context.Context, g *WithT) {
 			for _, tenant := range tenants.objects() {
 				g.Expect(eventsAbout(ctx, tenant)).To(And(Not(BeEmpty()), HaveEach(1)), tenant.GetName())
 			}
 		})).
-		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
-			u.judge(ctx, g, f, tenants)
-		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered throughout",
+			step(func(ctx context.Context, g *WithT) {
+				u.judge(ctx, g, f, tenants)
+			})).
 		Teardown(teardown(func(ctx context.Context, g *WithT) {
 			if tenants != nil {
 				tenants.stop()
@@ -168,19 +175,20 @@ func TestEvictions(t *testing.T) {
 			f.createTenant(ctx, g)
 			await(ctx, g, tenantReady(f.tenant), Succeed())
 		})).
-		Assess("each write came from the Pod that held the Lease, and admission was answered throughout", step(func(ctx context.Context, g *WithT) {
-			asked, failures := f.admission.stop()
-			g.Expect(asked).To(BeNumerically(">", 10))
-			expectAnswered(g, failures, f.began)
-			_, leadership := f.leadership(ctx, g)
-			g.Expect(texts(leadership.Strays)).To(BeEmpty())
-			g.Expect(leadership.Judged).To(BeNumerically(">", 0))
-		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered throughout",
+			step(func(ctx context.Context, g *WithT) {
+				asked, failures := f.admission.stop()
+				g.Expect(asked).To(BeNumerically(">", 10))
+				expectAnswered(g, failures, f.began)
+				_, leadership := f.leadership(ctx, g)
+				g.Expect(texts(leadership.Strays)).To(BeEmpty())
+				g.Expect(leadership.Judged).To(BeNumerically(">", 0))
+			})).
 		Teardown(teardown(f.restore)).
 		Feature())
 }
 
-// evict asks as `kubectl drain` does.
+// evict creates an Eviction, as `kubectl drain` does.
 func evict(ctx context.Context, pod string) error {
 	return shared.cluster.Clients().PolicyV1().Evictions(operatorNamespace).
 		Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: pod}})

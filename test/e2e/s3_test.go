@@ -58,8 +58,10 @@ func newS3() *s3 {
 // system has to know extended attributes.
 func (s *s3) podSpec() corev1.PodSpec {
 	container := corev1.Container{
-		Name: "versitygw", Image: shared.settings.S3Image, ImagePullPolicy: corev1.PullIfNotPresent, SecurityContext: restrictedContainer(),
-		Args:  []string{"--port", fmt.Sprintf(":%d", s3Port), "--region", s3Region, "posix", "--sidecar", "/metadata", "/data"},
+		Name: "versitygw", Image: shared.settings.S3Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		SecurityContext: restrictedContainer(),
+		Args: []string{"--port", fmt.Sprintf(":%d", s3Port), "--region", s3Region, "posix", "--sidecar",
+			"/metadata", "/data"},
 		Ports: []corev1.ContainerPort{{Name: "s3", ContainerPort: s3Port}},
 		ReadinessProbe: &corev1.Probe{
 			PeriodSeconds: 1,
@@ -70,11 +72,14 @@ func (s *s3) podSpec() corev1.PodSpec {
 		"ROOT_ACCESS_KEY_ID": v1beta1.SecretKeyAccessKeyID, "ROOT_SECRET_ACCESS_KEY": v1beta1.SecretKeySecretAccessKey,
 	} {
 		container.Env = append(container.Env, corev1.EnvVar{Name: variable, ValueFrom: &corev1.EnvVarSource{
-			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: s3Secret}, Key: key}}})
+			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: s3Secret},
+				Key: key}}})
 	}
-	pod := corev1.PodSpec{AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)), SecurityContext: restrictedPod()}
+	pod := corev1.PodSpec{AutomountServiceAccountToken: new(false), TerminationGracePeriodSeconds: new(int64(1)),
+		SecurityContext: restrictedPod()}
 	for _, folder := range []string{"data", "metadata", "tmp"} {
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: folder, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		pod.Volumes = append(pod.Volumes,
+			corev1.Volume{Name: folder, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{Name: folder, MountPath: "/" + folder})
 	}
 	pod.Containers = []corev1.Container{container}

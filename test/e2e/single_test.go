@@ -129,5 +129,6 @@ func (s *suite) logLines(ctx context.Context, pod string) ([]logLine, error) {
 // scale sets how many replicas the Deployment has.
 func (s *suite) scale(ctx context.Context, replicas int) error {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: operatorName}}
-	return s.client.Patch(ctx, d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
+	return s.client.Patch(ctx, d, client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
 }

@@ -191,7 +191,8 @@ func (s *skew) judge(ctx context.Context, g *WithT) {
 		for _, term := range leadership.Terms {
 			if term.Pod == p.standby {
 				shared.say("  %s after %s", p, term.At.Sub(lost))
-				shared.report.addCrash(crashFinding{Mode: p.String(), Settings: shortSettings, NewHolder: term.At.Sub(lost).Seconds()})
+				shared.report.addCrash(crashFinding{Mode: p.String(), Settings: shortSettings,
+					NewHolder: term.At.Sub(lost).Seconds()})
 				break
 			}
 		}

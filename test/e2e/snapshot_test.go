@@ -21,8 +21,9 @@ type snapshot struct {
 	names map[string]bool
 }
 
-// takeSnapshot reads every object of all kinds in the namespaces, those of the Tenants among them, and
-// all that is in no namespace and belongs to the Tenants. Events are left out: they are reports, and expire.
+// takeSnapshot reads every object of all kinds in the namespaces, those of the Tenants among them,
+// and all that is in no namespace and belongs to the Tenants. Events are left out: they are
+// reports, and expire.
 func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string) (*snapshot, error) {
 	tenants, within := map[string]bool{}, map[string]bool{}
 	for _, namespace := range namespaces {
@@ -39,7 +40,8 @@ func takeSnapshot(ctx context.Context, of []client.Object, namespaces ...string)
 	s := &snapshot{objects: map[string]unstructured.Unstructured{}, names: map[string]bool{}}
 	for _, o := range all {
 		belongs := within[o.GetNamespace()] || o.GetKind() == "Namespace" && within[o.GetName()] ||
-			o.GetKind() == "Tenant" && tenants[o.GetName()] || o.GetNamespace() == "" && tenants[o.GetLabels()[v1beta1.LabelTenant]]
+			o.GetKind() == "Tenant" && tenants[o.GetName()] || o.GetNamespace() == "" &&
+			tenants[o.GetLabels()[v1beta1.LabelTenant]]
 		if belongs && o.GetKind() != "Event" {
 			name := o.GetNamespace() + "/" + o.GetName()
 			s.objects[o.GetKind()+" "+name], s.names[name] = o, true
@@ -81,7 +83,8 @@ func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 		case was.GetUID() != is.GetUID():
 			changes = append(changes, key+" was deleted and made anew")
 		case was.GetResourceVersion() != is.GetResourceVersion() && !u.isReport(was, is):
-			changes = append(changes, fmt.Sprintf("%s was written: %s, then %s", key, was.GetResourceVersion(), is.GetResourceVersion()))
+			changes = append(changes, fmt.Sprintf("%s was written: %s, then %s", key, was.GetResourceVersion(),
+				is.GetResourceVersion()))
 		}
 	}
 	return changes

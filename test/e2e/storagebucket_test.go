@@ -81,12 +81,13 @@ func TestStorageBucket(t *testing.T) {
 			await(ctx, g, eventsOf(watched), expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventBucketUnhealthy, Times: 1}))
 		})).
-		Assess("tells what is there after it: the server has lost its data, and a managed bucket is made anew", step(func(ctx context.Context, g *WithT) {
-			server.scale(ctx, g, 1)
-			ready(ctx, g, watched, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
-			ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
-			g.Expect(server.owners(ctx)).To(Equal(map[string]string{"managed": string(managed.UID)}))
-		})).
+		Assess("tells what is there after it: the server has lost its data, and a managed bucket is made anew",
+			step(func(ctx context.Context, g *WithT) {
+				server.scale(ctx, g, 1)
+				ready(ctx, g, watched, metav1.ConditionFalse, v1beta1.ReasonBucketNotFound)
+				ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
+				g.Expect(server.owners(ctx)).To(Equal(map[string]string{"managed": string(managed.UID)}))
+			})).
 		Assess("is Ready again when its owner has made the bucket again", step(func(ctx context.Context, g *WithT) {
 			g.Expect(server.make(ctx, "watched")).To(Succeed())
 			ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
@@ -105,7 +106,8 @@ func TestStorageBucket(t *testing.T) {
 func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 	leader, err := shared.leader(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
-	apiServer, err := shared.cluster.Clients().DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	apiServer, err := shared.cluster.Clients().DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes",
+		metav1.GetOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	var buckets []*v1beta1.StorageBucket
 	for i, endpoint := range []string{
@@ -165,8 +167,8 @@ func TestManagedBuckets(t *testing.T) {
 		Feature())
 }
 
-// killWhileMaking has one bucket made, asks for many more, and kills the leader
-// meanwhile; it asks on for as long as that takes, and for one when there is no
+// killWhileMaking has one bucket created, applies many more, and kills the leader
+// meanwhile; it applies on for as long as that takes, and one when there is no
 // leader. So it dies in the midst of its work, however fast it is.
 func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.StorageBucket) {
 	leader, err := shared.leader(ctx)
@@ -198,7 +200,8 @@ func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.
 		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
 		made[b.Status.Provisioning]++
 	}
-	g.Expect(made[v1beta1.BucketCreated]).To(And(BeNumerically(">", 0), BeNumerically("<", len(buckets))), "the leader died too early, or too late: %v", made)
+	g.Expect(made[v1beta1.BucketCreated]).To(And(BeNumerically(">", 0), BeNumerically("<", len(buckets))),
+		"the leader died too early, or too late: %v", made)
 	await(ctx, g, read(leader.DeepCopy()), HaveField("Status.ContainerStatuses",
 		ConsistOf(HaveField("RestartCount", leader.Status.ContainerStatuses[0].RestartCount+1))))
 	return buckets

@@ -85,9 +85,10 @@ func (to takeover) feature() features.Feature {
 		Assess("each event was emitted once", step(func(ctx context.Context, g *WithT) {
 			g.Expect(eventsAbout(ctx, f.tenant)).To(And(HaveKey(ContainSubstring(v1beta1.EventNamespaceCreated)), HaveEach(1)))
 		})).
-		Assess("each write came from the Pod that held the Lease, and admission was answered", step(func(ctx context.Context, g *WithT) {
-			to.judge(ctx, g, f)
-		})).
+		Assess("each write came from the Pod that held the Lease, and admission was answered",
+			step(func(ctx context.Context, g *WithT) {
+				to.judge(ctx, g, f)
+			})).
 		Teardown(teardown(f.restore)).
 		Feature()
 }
@@ -111,7 +112,8 @@ func (f *failing) prepare(ctx context.Context, g *WithT) {
 // createTenant tries until admission lets it through.
 func (f *failing) createTenant(ctx context.Context, g *WithT) {
 	tenant := newTenant(fmt.Sprintf("e2e-gap-%d", f.lost.UnixMilli()), "a", "b")
-	g.Eventually(shared.client.Create).WithContext(ctx).WithArguments(tenant).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
+	g.Eventually(shared.client.Create).WithContext(ctx).WithArguments(tenant).WithTimeout(readyTimeout).WithPolling(poll).
+		Should(Succeed())
 	f.tenant = tenant
 }
 
@@ -240,7 +242,8 @@ func letGo(l record.Leadership, after time.Time, holder string) time.Time {
 // one after the loss, both as they wrote it into the Lease. All nodes have this machine's clock.
 func lapse(events []auditv1.Event, from, to string, lost time.Time) (time.Duration, error) {
 	var renewed, acquired time.Time
-	for _, e := range record.Select(events, record.Verb("create", "update"), record.Resource(coordinationv1.GroupName, "leases"),
+	for _, e := range record.Select(events, record.Verb("create", "update"),
+		record.Resource(coordinationv1.GroupName, "leases"),
 		record.InNamespace(operatorNamespace), record.Named(leaseName), record.Succeeded) {
 		var lease coordinationv1.Lease
 		if err := json.Unmarshal(e.ResponseObject.Raw, &lease); err != nil {
@@ -266,7 +269,8 @@ func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, re
 	g.Expect(err).NotTo(HaveOccurred())
 	events, err := record.ReadAuditLog(path)
 	g.Expect(err).NotTo(HaveOccurred())
-	found, err := record.Judge(events, operatorWrites(events, record.Since(f.began), record.Succeeded), operatorNamespace, leaseName)
+	found, err := record.Judge(events, operatorWrites(events, record.Since(f.began), record.Succeeded),
+		operatorNamespace, leaseName)
 	g.Expect(err).NotTo(HaveOccurred())
 	return events, found
 }
@@ -274,7 +278,8 @@ func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, re
 // operatorWrites are the operator's writes to what it manages.
 func operatorWrites(events []auditv1.Event, also ...record.Match) []auditv1.Event {
 	return record.Writes(events, operatorUser, append(also,
-		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
+		record.Not(record.Resource("coordination.k8s.io", "leases")),
+		record.Not(record.Resource("events.k8s.io", "events")))...)
 }
 
 // podNameOf is the Pod that sent a request.

@@ -79,7 +79,8 @@ func (h home) free(ctx context.Context, g *WithT) {
 // now, so that it has seen, too, all that was there before.
 func collected(ctx context.Context, g *WithT) {
 	stray := configMap(metav1.NamespaceDefault, unique("stray"))
-	stray.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "never", UID: types.UID(unique("never"))}}
+	stray.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "never",
+		UID: types.UID(unique("never"))}}
 	g.Expect(shared.client.Create(ctx, stray)).To(Succeed())
 	await(ctx, g, gone(stray), Succeed())
 }
@@ -137,7 +138,8 @@ func TestTenantDefinition(t *testing.T) {
 			var err error
 			before, err = shared.pods(ctx)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(shared.kubectl(ctx, "delete", "crd", "tenants.leasehold.dev", "--timeout=1m")).To(ContainSubstring("deleted"))
+			g.Expect(shared.kubectl(ctx, "delete", "crd", "tenants.leasehold.dev", "--timeout=1m")).
+				To(ContainSubstring("deleted"))
 			g.Expect(shared.client.List(ctx, &v1beta1.TenantList{})).To(WithTransform(apierrors.IsNotFound, BeTrue()))
 			collected(ctx, g)
 			kept.lived(ctx, g)
@@ -188,7 +190,8 @@ func TestControllerManagerRestart(t *testing.T) {
 
 			g.Expect(shared.client.Delete(ctx, goes.Tenant)).To(Succeed())
 			g.Expect(shared.client.Create(ctx, comes.Tenant)).To(Succeed())
-			await(ctx, g, read(goes.Tenant), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting))
+			await(ctx, g, read(goes.Tenant),
+				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonDeleting))
 			await(ctx, g, tenantReady(comes.Tenant), Succeed())
 			g.Expect(read(namespaceOf(goes.namespace.Name))(ctx)).To(expect.BeTerminating())
 			g.Expect(shared.client.Create(ctx, comes.pod)).NotTo(Succeed(), "no controller creates its service account")
@@ -208,7 +211,8 @@ func TestControllerManagerRestart(t *testing.T) {
 			}
 			for _, child := range children {
 				now := child.DeepCopyObject().(client.Object)
-				g.Expect(read(now)(ctx)).To(And(HaveField("GetUID()", child.GetUID()), HaveField("GetDeletionTimestamp()", BeNil())))
+				g.Expect(read(now)(ctx)).To(And(HaveField("GetUID()", child.GetUID()),
+					HaveField("GetDeletionTimestamp()", BeNil())))
 			}
 			g.Expect(shared.badOwners(ctx)).To(BeEmpty())
 			var list corev1.EventList
@@ -238,7 +242,8 @@ func (s *suite) badOwners(ctx context.Context) ([]string, error) {
 			}
 			seen++
 			if space, there := spaces[owner.UID]; !there || space != "" && space != o.GetNamespace() {
-				bad = append(bad, fmt.Sprintf("%s %s/%s is owned by %s %s", o.GetKind(), o.GetNamespace(), o.GetName(), owner.Kind, owner.Name))
+				bad = append(bad, fmt.Sprintf("%s %s/%s is owned by %s %s", o.GetKind(), o.GetNamespace(), o.GetName(), owner.Kind,
+					owner.Name))
 			}
 		}
 	}

@@ -70,7 +70,8 @@ func TestTenant(t *testing.T) {
 			for _, reason := range []string{v1beta1.EventUpdated, v1beta1.EventNamespaceCreated} {
 				await(ctx, g, eventsOf(one.Tenant), expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: reason}))
 			}
-			g.Expect(shared.kubectl(ctx, "events", "--for=tenant.leasehold.dev/"+one.Name)).To(ContainSubstring("created namespace " + one.dev))
+			g.Expect(shared.kubectl(ctx, "events", "--for=tenant.leasehold.dev/"+one.Name)).
+				To(ContainSubstring("created namespace " + one.dev))
 		})).
 		Assess("gives its admins no right to the namespaces themselves, by any subresource", step(one.reachNoNamespace)).
 		Assess("lets its admins give others no more than they have", step(one.giveNoMore)).
@@ -134,11 +135,13 @@ func (t team) reachNoNamespace(ctx context.Context, g *WithT) {
 			}
 		}
 	}
-	g.Expect(paths.HasAll("namespaces", "namespaces/status", "namespaces/finalize", "tenants", "tenants/status")).To(BeTrue(), "%v", paths)
+	g.Expect(paths.HasAll("namespaces", "namespaces/status", "namespaces/finalize", "tenants", "tenants/status")).
+		To(BeTrue(), "%v", paths)
 	paths.Insert("tenants/finalizers") // it has no endpoint, but there are rights to it
 	for path := range paths {
 		resource, subresource, _ := strings.Cut(path, "/")
-		what := authorizationv1.ResourceAttributes{Resource: resource, Subresource: subresource, Namespace: t.dev, Name: t.dev}
+		what := authorizationv1.ResourceAttributes{Resource: resource, Subresource: subresource, Namespace: t.dev,
+			Name: t.dev}
 		if resource == "tenants" {
 			what.Group, what.Namespace, what.Name = v1beta1.GroupVersion.Group, "", t.Name
 		}
@@ -179,7 +182,8 @@ func (t team) giveNoMore(ctx context.Context, g *WithT) {
 	}
 	g.Expect(bind("cluster-admin")).To(forbidden())
 	g.Expect(bind("view")).To(Succeed())
-	for resource, group := range map[string]string{"resourcequotas": "", "limitranges": "", "clusterrolebindings": rbacv1.GroupName} {
+	for resource, group := range map[string]string{"resourcequotas": "", "limitranges": "",
+		"clusterrolebindings": rbacv1.GroupName} {
 		what := authorizationv1.ResourceAttributes{Verb: "create", Group: group, Resource: resource, Namespace: t.dev}
 		g.Expect(may(ctx, "alice", []string{t.group}, what)).To(BeFalse(), resource)
 	}
@@ -191,7 +195,8 @@ func (t team) restoresMarks(ctx context.Context, g *WithT) {
 	ns := namespaceOf(t.dev)
 	change(ctx, g, ns, func(ns *corev1.Namespace) {
 		ns.OwnerReferences, ns.Annotations = nil, nil
-		ns.Labels = map[string]string{"kubernetes.io/metadata.name": ns.Name, "pod-security.kubernetes.io/enforce": "privileged"}
+		ns.Labels = map[string]string{"kubernetes.io/metadata.name": ns.Name,
+			"pod-security.kubernetes.io/enforce": "privileged"}
 	})
 	await(ctx, g, read(ns), And(
 		expect.BeControlledBy(t.Tenant),

@@ -24,7 +24,8 @@ func TestUndeploy(t *testing.T) {
 		Assess("refuses while there is a Tenant", step(func(ctx context.Context, g *WithT) {
 			tenant := newTenant("e2e-held", "a")
 			g.Expect(shared.client.Create(ctx, tenant)).To(Succeed())
-			g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).To(MatchError(ContainSubstring("There are still Tenants")))
+			g.Expect(shared.make(ctx, "undeploy", "OVERLAY=config/e2e")).
+				To(MatchError(ContainSubstring("There are still Tenants")))
 			remove(ctx, g, tenant)
 		})).
 		Assess("leaves nothing", step(func(ctx context.Context, g *WithT) {
@@ -42,11 +43,12 @@ func TestUndeploy(t *testing.T) {
 			users.remains(ctx, g)
 			users.clear(ctx, g)
 		})).
-		Assess("behind its fence, at the latest when kube-apiserver has been started anew", step(func(ctx context.Context, g *WithT) {
-			g.Expect(shared.killAPIServer(ctx)).To(Succeed())
-			await(ctx, g, fenceDenies, BeTrue())
-			g.Expect(shared.awaitOperator(ctx)).To(Succeed())
-		})).
+		Assess("behind its fence, at the latest when kube-apiserver has been started anew",
+			step(func(ctx context.Context, g *WithT) {
+				g.Expect(shared.killAPIServer(ctx)).To(Succeed())
+				await(ctx, g, fenceDenies, BeTrue())
+				g.Expect(shared.awaitOperator(ctx)).To(Succeed())
+			})).
 		Feature())
 }
 
@@ -54,7 +56,8 @@ func TestUndeploy(t *testing.T) {
 func (s *suite) killAPIServer(ctx context.Context) error {
 	const component = "kube-apiserver"
 	var pods corev1.PodList
-	if err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": component}); err != nil {
+	if err := s.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem),
+		client.MatchingLabels{"component": component}); err != nil {
 		return fmt.Errorf("listing kube-apiserver's Pods: %w", err)
 	}
 	if len(pods.Items) != 1 {
@@ -71,7 +74,8 @@ func (s *suite) left(ctx context.Context) ([]string, error) {
 	}
 	var left []string
 	for _, o := range objects {
-		ours := o.GetLabels()["app.kubernetes.io/name"] == "leasehold" || o.GetNamespace() == operatorNamespace || o.GetName() == operatorNamespace
+		ours := o.GetLabels()["app.kubernetes.io/name"] == "leasehold" || o.GetNamespace() == operatorNamespace ||
+			o.GetName() == operatorNamespace
 		if ours && o.GetKind() != "Event" {
 			left = append(left, fmt.Sprintf("%s %s/%s", o.GetKind(), o.GetNamespace(), o.GetName()))
 		}

@@ -47,9 +47,10 @@ func TestUpgrade(t *testing.T) {
 		Setup(step(u.installPrevious)).
 		Setup(step(u.populate))
 	for i, to := range []release{u.current, u.previous, u.current} {
-		f = f.Assess(fmt.Sprintf("%d: to the %s release, without a write to unchanged objects", i+1, to.name), step(func(ctx context.Context, g *WithT) {
-			u.to(ctx, g, to)
-		}))
+		f = f.Assess(fmt.Sprintf("%d: to the %s release, without a write to unchanged objects", i+1, to.name),
+			step(func(ctx context.Context, g *WithT) {
+				u.to(ctx, g, to)
+			}))
 	}
 	f = f.Assess("no webhook call was refused, and no Tenant kept waiting", step(u.judgeLoad)).
 		Teardown(teardown(u.clear))
@@ -121,7 +122,8 @@ func announces(changelog, remark string) bool {
 
 // sameImage reports whether the local engine has one image under both names.
 func sameImage(ctx context.Context, names ...string) (bool, error) {
-	out, err := exec.CommandContext(ctx, "docker", append([]string{"image", "inspect", "--format", "{{.Id}}"}, names...)...).Output()
+	out, err := exec.CommandContext(ctx, "docker",
+		append([]string{"image", "inspect", "--format", "{{.Id}}"}, names...)...).Output()
 	if err != nil {
 		return false, fmt.Errorf("comparing images: %w", err)
 	}
@@ -131,7 +133,8 @@ func sameImage(ctx context.Context, names ...string) (bool, error) {
 
 // apply does what `make deploy` of the release does, with the scripts of that release.
 func (r release) apply(ctx context.Context) error {
-	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e", r.image, r.viewerImage)
+	render := exec.CommandContext(ctx, filepath.Join(r.dir, "hack", "render.sh"), shared.settings.Kustomize, "config/e2e",
+		r.image, r.viewerImage)
 	var manifests, said bytes.Buffer
 	render.Stdout, render.Stderr = &manifests, &said
 	if err := render.Run(); err != nil {
@@ -203,7 +206,8 @@ func (u *releaseChange) to(ctx context.Context, g *WithT, r release) {
 	after, err := takeSnapshot(ctx, u.tenants, u.server.namespace, u.view.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	changes, writes := u.before.changes(after, u), u.writes(ctx, g, position)
-	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name, took.Round(time.Second/10),
+	shared.say("  to the %s release: %s; %d objects compared, %d changed; %d writes to them", r.name,
+		took.Round(time.Second/10),
 		len(after.objects), len(changes), len(writes))
 	g.Expect(changes).To(BeEmpty())
 	g.Expect(writes).To(BeEmpty())

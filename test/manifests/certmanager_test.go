@@ -43,7 +43,8 @@ func TestCertManagerOverlay(t *testing.T) {
 		for _, rule := range g.Rules {
 			// Buckets' Secrets are read one at a time, here as there.
 			reads := slices.Equal(rule.Verbs, []string{"get"}) && len(rule.ResourceNames) == 0
-			if !reads && intersects(rule.Resources, "secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations") {
+			if !reads && intersects(rule.Resources, "secrets", "mutatingwebhookconfigurations",
+				"validatingwebhookconfigurations") {
 				t.Errorf("%s in %q still grants %v", g.Role, g.Namespace, rule)
 			}
 		}

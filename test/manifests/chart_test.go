@@ -182,14 +182,18 @@ func TestChartKnowsEachFlag(t *testing.T) {
 	fixed := []string{
 		"default-viewer-image", "tenant-admin-cluster-role", // values of their own
 		"enable-webhooks", "webhook-cert-key", "webhook-cert-name", "webhook-cert-path", "webhook-configurations-prefix",
-		"webhook-host", "webhook-port", "webhook-secret", "webhook-service", // the webhook configurations, the Service and the Secret
+		// the webhook configurations, the Service and the Secret
+		"webhook-host", "webhook-port", "webhook-secret", "webhook-service",
 		"leader-elect", "leader-election-id", "leader-election-namespace", // the fence and the Role
-		"metrics-bind-address", "metrics-cert-key", "metrics-cert-name", "metrics-cert-path", "metrics-secure", // the ServiceMonitor
-		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", "version", // the Pod
+		// the ServiceMonitor
+		"metrics-bind-address", "metrics-cert-key", "metrics-cert-name", "metrics-cert-path", "metrics-secure",
+		// the Pod
+		"health-probe-bind-address", "graceful-shutdown-timeout", "shutdown-delay-duration", "kubeconfig", "version",
 	}
 	types := map[string]string{"duration": "#/$defs/duration", "": "boolean", "int": "integer", "float": "number"}
 	settable := flagsOfSchema(t)
-	for _, match := range regexp.MustCompile(`(?m)^  -(\S+)(?: (\w+))?$`).FindAllStringSubmatch(read(t, "docs", "flags.txt"), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^  -(\S+)(?: (\w+))?$`).
+		FindAllStringSubmatch(read(t, "docs", "flags.txt"), -1) {
 		name := match[1]
 		flag, found := settable[name]
 		if found == slices.Contains(fixed, name) {

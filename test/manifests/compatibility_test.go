@@ -223,10 +223,12 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 	stored := make([]*unstructured.Unstructured, len(objects))
 	for i, o := range objects {
 		stored[i] = o.DeepCopy()
-		g.Eventually(func() error { return c.Create(ctx, stored[i], strict) }).WithTimeout(time.Minute).Should(Succeed(), o.GetName())
+		g.Eventually(func() error { return c.Create(ctx, stored[i], strict) }).WithTimeout(time.Minute).Should(Succeed(),
+			o.GetName())
 		if o.Object["status"] != nil {
 			stored[i].Object["status"] = o.Object["status"]
-			validated := &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}}
+			validated := &client.SubResourceUpdateOptions{
+				UpdateOptions: client.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}}
 			g.Expect(c.Status().Update(ctx, stored[i], validated)).To(Succeed(), o.GetName())
 		}
 	}
@@ -248,7 +250,8 @@ func storedObjectsSurvive(t *testing.T, definitions, current, objects []*unstruc
 		again := o.DeepCopy()
 		again.SetName(o.GetName() + "-again")
 		g.Expect(unstructured.SetNestedField(again.Object, true, "spec", marker)).To(Succeed())
-		g.Eventually(func() error { return c.Create(ctx, again.DeepCopy(), strict, client.DryRunAll) }).WithTimeout(time.Minute).Should(Succeed(), "create %s", name)
+		g.Eventually(func() error { return c.Create(ctx, again.DeepCopy(), strict, client.DryRunAll) }).
+			WithTimeout(time.Minute).Should(Succeed(), "create %s", name)
 
 		read := o.DeepCopy()
 		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(o), read)).To(Succeed(), name)

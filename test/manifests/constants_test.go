@@ -17,8 +17,9 @@ import (
 // them. The golden file states each value once more.
 func TestConstantsOfTheOperator(t *testing.T) {
 	loaded, err := packages.Load(&packages.Config{
-		Dir:  "../..",
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedExportFile,
+		Dir: "../..",
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
+			packages.NeedImports | packages.NeedExportFile,
 	}, ".", "./controllers/...", "./runners/...")
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,8 @@ func TestCredentialsPolicyStopsNothingElse(t *testing.T) {
 			if b.Spec.PolicyName != p.Name {
 				t.Errorf("the binding is of the policy %q, want %q", b.Spec.PolicyName, p.Name)
 			}
-			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore || *b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
+			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore ||
+				*b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
 				t.Error("without a StorageBucket, or without its CRD, no user could delete a Secret")
 			}
 			kind := admissionregistrationv1.ParamKind{APIVersion: v1beta1.GroupVersion.String(), Kind: "StorageBucket"}

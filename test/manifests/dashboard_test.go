@@ -86,7 +86,8 @@ func theDashboard(t *testing.T) dashboard {
 		t.Errorf("Grafana's sidecar looks for the label grafana_dashboard=1, not for %v", config.Labels)
 	}
 	if config.Namespace != operatorNamespace || len(config.Data) != 1 {
-		t.Errorf("the ConfigMap is in %q and has %d files; want %q, and one", config.Namespace, len(config.Data), operatorNamespace)
+		t.Errorf("the ConfigMap is in %q and has %d files; want %q, and one", config.Namespace, len(config.Data),
+			operatorNamespace)
 	}
 	var d dashboard
 	decoder := json.NewDecoder(bytes.NewReader([]byte(config.Data["leasehold.json"])))
@@ -104,7 +105,8 @@ func TestDashboardFitsGrafana(t *testing.T) {
 		t.Errorf("uid %q, schema version %d and title %q will not do", d.UID, d.SchemaVersion, d.Title)
 	}
 	source := slices.IndexFunc(d.Templating.List, func(v variable) bool { return v.Type == "datasource" })
-	if source < 0 || string(d.Templating.List[source].Query) != `"prometheus"` || d.Templating.List[source].Name != "datasource" {
+	if source < 0 || string(d.Templating.List[source].Query) != `"prometheus"` ||
+		d.Templating.List[source].Name != "datasource" {
 		t.Error("there is no variable datasource, for a data source of type prometheus")
 	}
 	for _, v := range d.Templating.List {

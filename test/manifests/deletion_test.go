@@ -14,8 +14,10 @@ func TestWebhooksLetDeletionPass(t *testing.T) {
 		Name: "not-being-deleted", Expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"}}
 	for _, dir := range []string{"default", "certmanager"} {
 		objects := render(t, dir)
-		mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "leasehold-mutating-webhook-configuration")
-		validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "leasehold-validating-webhook-configuration")
+		mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects,
+			"leasehold-mutating-webhook-configuration")
+		validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects,
+			"leasehold-validating-webhook-configuration")
 		got := map[string][]admissionregistrationv1.MatchCondition{}
 		for _, w := range mutating.Webhooks {
 			got[w.Name] = w.MatchConditions

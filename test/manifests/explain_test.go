@@ -93,7 +93,8 @@ func validExample(text string, schema apiextensionsv1.JSONSchemaProps) error {
 
 func TestUndocumented(t *testing.T) {
 	documented := func(description string, with ...apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
-		s := apiextensionsv1.JSONSchemaProps{Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"A"`)}, {Raw: []byte(`"B"`)}}, Description: description}
+		s := apiextensionsv1.JSONSchemaProps{Type: "string",
+			Enum: []apiextensionsv1.JSON{{Raw: []byte(`"A"`)}, {Raw: []byte(`"B"`)}}, Description: description}
 		if len(with) > 0 {
 			s.Type, s.Enum, s.Properties = "object", nil, map[string]apiextensionsv1.JSONSchemaProps{"x": with[0]}
 		}
@@ -108,13 +109,20 @@ func TestUndocumented(t *testing.T) {
 		schema apiextensionsv1.JSONSchemaProps
 		want   string
 	}{
-		"all documented":        {kind(documented(specText, documented("x\nExample: A")), documented(statusText, documented("x"))), ""},
-		"no example":            {kind(documented(specText, documented("x")), documented(statusText)), "K.spec.x has no example"},
-		"an empty description":  {kind(documented(specText, documented("\nExample: A")), documented(statusText)), "K.spec.x has no description"},
-		"a value not allowed":   {kind(documented(specText, documented("x\nExample: C")), documented(statusText)), "K.spec.x has the example C"},
-		"a value not of a type": {kind(documented("the spec\nExample: 1", documented("x\nExample: A")), documented(statusText)), "K.spec has the example 1"},
-		"no YAML":               {kind(documented("the spec\nExample: {", documented("x\nExample: A")), documented(statusText)), "K.spec has the example {"},
-		"a leaf of the status":  {kind(documented(specText, documented("x\nExample: A")), documented(statusText, documented(""))), "K.status.x has no description"},
+		"all documented": {kind(documented(specText, documented("x\nExample: A")),
+			documented(statusText, documented("x"))), ""},
+		"no example": {kind(documented(specText, documented("x")), documented(statusText)),
+			"K.spec.x has no example"},
+		"an empty description": {kind(documented(specText, documented("\nExample: A")), documented(statusText)),
+			"K.spec.x has no description"},
+		"a value not allowed": {kind(documented(specText, documented("x\nExample: C")), documented(statusText)),
+			"K.spec.x has the example C"},
+		"a value not of a type": {kind(documented("the spec\nExample: 1", documented("x\nExample: A")),
+			documented(statusText)), "K.spec has the example 1"},
+		"no YAML": {kind(documented("the spec\nExample: {", documented("x\nExample: A")),
+			documented(statusText)), "K.spec has the example {"},
+		"a leaf of the status": {kind(documented(specText, documented("x\nExample: A")),
+			documented(statusText, documented(""))), "K.status.x has no description"},
 	} {
 		got := undocumented("K", tc.schema)
 		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tc.want)) {

@@ -32,7 +32,8 @@ var unfenced = map[string]string{
 
 // operations are what the API server calls the verbs that write.
 var operations = map[string]admissionregistrationv1.OperationType{
-	"create": admissionregistrationv1.Create, "update": admissionregistrationv1.Update, "patch": admissionregistrationv1.Update,
+	"create": admissionregistrationv1.Create, "update": admissionregistrationv1.Update,
+	"patch":  admissionregistrationv1.Update,
 	"delete": admissionregistrationv1.Delete, "deletecollection": admissionregistrationv1.Delete,
 }
 
@@ -67,10 +68,12 @@ func fenced(t *testing.T, p *fencePolicy) map[string][]admissionregistrationv1.O
 	t.Helper()
 	found := map[string][]admissionregistrationv1.OperationType{}
 	for _, rule := range p.Spec.MatchConstraints.ResourceRules {
-		if !slices.Equal(rule.APIVersions, []string{"*"}) || len(rule.ResourceNames) > 0 || (rule.Scope != nil && *rule.Scope != "*") {
+		if !slices.Equal(rule.APIVersions, []string{"*"}) || len(rule.ResourceNames) > 0 ||
+			(rule.Scope != nil && *rule.Scope != "*") {
 			t.Errorf("%v looks at some versions, names or scopes only", rule.Resources)
 		}
-		each(rule.APIGroups, rule.Resources, func(resource string) { found[resource] = append(found[resource], rule.Operations...) })
+		each(rule.APIGroups, rule.Resources,
+			func(resource string) { found[resource] = append(found[resource], rule.Operations...) })
 	}
 	return found
 }
@@ -122,14 +125,18 @@ func TestGapsAreSeen(t *testing.T) {
 		writes, fence map[string][]admissionregistrationv1.OperationType
 		want          []string
 	}{
-		"the same":         {rule("", "namespaces", "get", "patch"), rule("", "namespaces", "update"), nil},
-		"a right to read":  {rule("", "namespaces", "get", "bind"), nil, nil},
-		"an exception":     {rule("events.k8s.io", "events", "create"), nil, nil},
-		"a new resource":   {rule("apps", "deployments", "patch"), nil, []string{"UPDATE of apps/deployments is not fenced"}},
-		"a subresource":    {rule("apps", "deployments/scale", "patch"), rule("apps", "deployments", "patch"), []string{"UPDATE of apps/deployments/scale is not fenced", "apps/deployments is fenced for nothing"}},
-		"another group":    {rule("a", "x", "create"), rule("b", "x", "create"), []string{"CREATE of a/x is not fenced", "b/x is fenced for nothing"}},
-		"a new verb":       {rule("", "services", "create", "delete"), rule("", "services", "create"), []string{"DELETE of services is not fenced"}},
-		"a fence too many": {nil, rule("coordination.k8s.io", "leases", "create"), []string{"coordination.k8s.io/leases is fenced for nothing"}},
+		"the same":        {rule("", "namespaces", "get", "patch"), rule("", "namespaces", "update"), nil},
+		"a right to read": {rule("", "namespaces", "get", "bind"), nil, nil},
+		"an exception":    {rule("events.k8s.io", "events", "create"), nil, nil},
+		"a new resource":  {rule("apps", "deployments", "patch"), nil, []string{"UPDATE of apps/deployments is not fenced"}},
+		"a subresource": {rule("apps", "deployments/scale", "patch"), rule("apps", "deployments", "patch"),
+			[]string{"UPDATE of apps/deployments/scale is not fenced", "apps/deployments is fenced for nothing"}},
+		"another group": {rule("a", "x", "create"), rule("b", "x", "create"),
+			[]string{"CREATE of a/x is not fenced", "b/x is fenced for nothing"}},
+		"a new verb": {rule("", "services", "create", "delete"), rule("", "services", "create"),
+			[]string{"DELETE of services is not fenced"}},
+		"a fence too many": {nil, rule("coordination.k8s.io", "leases", "create"),
+			[]string{"coordination.k8s.io/leases is fenced for nothing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := gocmp.Diff(tc.want, gaps(tc.writes, tc.fence)); diff != "" {
@@ -150,12 +157,15 @@ func TestFenceNamesTheManager(t *testing.T) {
 				t.Errorf("the binding is of the policy %q, want %q", b.Spec.PolicyName, p.Name)
 			}
 			lease := one[*rbacv1.Role](t, objects, "leasehold-manager-role")
-			names := lease.Rules[slices.IndexFunc(lease.Rules, func(r rbacv1.PolicyRule) bool { return len(r.ResourceNames) > 0 })].ResourceNames
+			names := lease.Rules[slices.IndexFunc(lease.Rules,
+				func(r rbacv1.PolicyRule) bool { return len(r.ResourceNames) > 0 })].ResourceNames
 			if ref := b.Spec.ParamRef; ref.Namespace != lease.Namespace || !slices.Equal(names, []string{ref.Name}) {
-				t.Errorf("the fence looks at Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name, lease.Namespace, names)
+				t.Errorf("the fence looks at Lease %s/%s, and the manager renews %s/%v", ref.Namespace, ref.Name,
+					lease.Namespace, names)
 			}
 			// The API server reads the Lease for the requests of all users: see policy.yaml.
-			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore || *b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
+			if *p.Spec.FailurePolicy != admissionregistrationv1.Ignore ||
+				*b.Spec.ParamRef.ParameterNotFoundAction != admissionregistrationv1.AllowAction {
 				t.Error("without a Lease everybody would be refused")
 			}
 			want := "'" + strings.Join([]string{"system:serviceaccount:", operatorNamespace, ":", serviceAccount}, "' + '") + "'"

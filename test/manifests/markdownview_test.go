@@ -24,16 +24,20 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "markdownviews.leasehold.dev")
 	version := crd.Spec.Versions[0]
 	replicas := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["replicas"]
-	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas || ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
+	if ptr.Deref(replicas.Minimum, 0) != v1beta1.MinViewerReplicas ||
+		ptr.Deref(replicas.Maximum, 0) != v1beta1.MaxViewerReplicas {
 		t.Errorf("replicas from %v to %v, want from %d to %d",
 			replicas.Minimum, replicas.Maximum, v1beta1.MinViewerReplicas, v1beta1.MaxViewerReplicas)
 	}
-	if want := fmt.Sprintf("self.metadata.name.size() <= %d &&", v1beta1.MaxMarkdownViewName); !strings.HasPrefix(version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want) {
+	if want := fmt.Sprintf("self.metadata.name.size() <= %d &&",
+		v1beta1.MaxMarkdownViewName); !strings.HasPrefix(version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want) {
 		t.Errorf("the rule of the name is %q, want %q in it", version.Schema.OpenAPIV3Schema.XValidations[0].Rule, want)
 	}
-	// The webhook checks the size, because no schema rule counts bytes. The description documents it.
+	// The webhook checks the size, because no schema rule counts bytes. The description documents
+	// it.
 	markdowns := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["markdowns"]
-	if want := fmt.Sprintf("at most %d KiB", v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
+	if want := fmt.Sprintf("at most %d KiB",
+		v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
 		t.Errorf("markdowns are described by %q, want %q in it", markdowns.Description, want)
 	}
 }
@@ -43,7 +47,8 @@ func TestTenantDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
 	namespaces := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["namespaces"]
 	if ptr.Deref(namespaces.MaxItems, 0) != v1beta1.MaxStatusNamespaces {
-		t.Errorf("the status has at most %v namespaces, want %d", ptr.Deref(namespaces.MaxItems, 0), v1beta1.MaxStatusNamespaces)
+		t.Errorf("the status has at most %v namespaces, want %d", ptr.Deref(namespaces.MaxItems, 0),
+			v1beta1.MaxStatusNamespaces)
 	}
 }
 
@@ -78,11 +83,13 @@ func TestDeployedImages(t *testing.T) {
 		rendered := rendering(t, string(bytes.TrimSpace(kustomize)), overlay, "registry.example.com/manager:v1", viewer)
 		d := one[*appsv1.Deployment](t, decode(t, rendered), deploymentName)
 		container := manager(t, d)
-		if container.Image != "registry.example.com/manager:v1" || !slices.Contains(container.Args, "--default-viewer-image="+viewer) {
+		if container.Image != "registry.example.com/manager:v1" ||
+			!slices.Contains(container.Args, "--default-viewer-image="+viewer) {
 			t.Errorf("%s: image %q with %q", overlay, container.Image, container.Args)
 		}
 	}
-	bad := exec.CommandContext(t.Context(), filepath.Join("..", "..", "hack", "render.sh"), "kustomize", "config/default", "a:b", "x|y")
+	bad := exec.CommandContext(t.Context(), filepath.Join("..", "..", "hack", "render.sh"), "kustomize", "config/default",
+		"a:b", "x|y")
 	if out, err := bad.CombinedOutput(); err == nil || !strings.Contains(string(out), "not the name of an image") {
 		t.Errorf("a strange name gave %v and %q, want a refusal", err, out)
 	}

@@ -57,7 +57,8 @@ func TestMonitoringMeetsTheService(t *testing.T) {
 	for _, a := range alerts(t) {
 		for _, job := range jobs.FindAllStringSubmatch(a.Expr, -1) {
 			if job[1] != service.Name {
-				t.Errorf("%s looks at the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1], service.Name)
+				t.Errorf("%s looks at the job %q; Prometheus' operator names it after the Service, %q", a.Alert, job[1],
+					service.Name)
 			}
 		}
 	}
@@ -105,7 +106,8 @@ func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 	}
 	thresholds := map[string][]string{"LeaseholdMemory": {fmt.Sprintf("> 0.9 * %d * 1024 * 1024", limit)}}
 	for _, timeout := range timeouts {
-		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"], fmt.Sprintf("> %g", float64(timeout)/2))
+		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"],
+			fmt.Sprintf("> %g", float64(timeout)/2))
 	}
 	for _, a := range alerts(t) {
 		for _, threshold := range thresholds[a.Alert] {

@@ -32,7 +32,8 @@ func grants(t *testing.T, objects []object) []grant {
 
 	var held []grant
 	hold := func(namespace string, ref rbacv1.RoleRef, subjects []rbacv1.Subject) {
-		if !slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: serviceAccount}) {
+		if !slices.Contains(subjects, rbacv1.Subject{Kind: "ServiceAccount", Namespace: operatorNamespace,
+			Name: serviceAccount}) {
 			t.Errorf("%s %s in %q is bound to %v, want the manager's ServiceAccount", ref.Kind, ref.Name, namespace, subjects)
 		}
 		key := ref.Kind + "/" + namespace + "/" + ref.Name
@@ -85,26 +86,32 @@ func violations(namespace string, rule rbacv1.PolicyRule) []string {
 		name   string
 		broken bool
 	}{
-		{"no wildcard", slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs), "*") || hasPrefix("*")},
+		{"no wildcard", slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.NonResourceURLs),
+			"*") || hasPrefix("*")},
 		{"no escalate", slices.Contains(rule.Verbs, "escalate")},
 		{"no impersonate", slices.Contains(rule.Verbs, "impersonate")},
 		{"no deletecollection", slices.Contains(rule.Verbs, "deletecollection")},
 		{"bind only for the role named", slices.Contains(rule.Verbs, "bind") &&
 			(!slices.Equal(rule.ResourceNames, []string{"admin"}) || !slices.Equal(rule.Resources, []string{"clusterroles"}))},
-		{"Secrets by name in the operator's namespace, else only get", has("secrets") && !slices.Equal(rule.Verbs, []string{"get"}) &&
+		{"Secrets by name in the operator's namespace, else only get", has("secrets") &&
+			!slices.Equal(rule.Verbs, []string{"get"}) &&
 			(namespace != operatorNamespace || !slices.Equal(rule.ResourceNames, []string{"leasehold-webhook-server-cert"}))},
 		{"Leases only in the operator's namespace", has("leases") && namespace != operatorNamespace},
-		{"events are recorded, never read or removed", has("events") && !slices.Equal(rule.Verbs, []string{"create", "patch"})},
+		{"events are recorded, never read or removed", has("events") &&
+			!slices.Equal(rule.Verbs, []string{"create", "patch"})},
 		{"webhook configurations are written by name", (hasPrefix("mutatingwebhook") || hasPrefix("validatingwebhook")) &&
 			!onlyReads && len(rule.ResourceNames) == 0},
-		{"Tenants are patched, never created, updated or deleted", has("tenants") && intersects(rule.Verbs, "create", "update", "delete")},
-		{"StorageBuckets are patched, never created, updated or deleted", has("storagebuckets") && intersects(rule.Verbs, "create", "update", "delete")},
+		{"Tenants are patched, never created, updated or deleted", has("tenants") &&
+			intersects(rule.Verbs, "create", "update", "delete")},
+		{"StorageBuckets are patched, never created, updated or deleted", has("storagebuckets") &&
+			intersects(rule.Verbs, "create", "update", "delete")},
 		{"namespaces have no subresources", hasPrefix("namespaces/")},
 		{"MarkdownViews are only read, but for their status", has("markdownviews") && !onlyReads},
 		{"Pods are read in the operator's namespace only", has("pods") && (namespace != operatorNamespace || !onlyReads)},
 		{"nothing that runs but Deployments, made and never removed", hasPrefix("pods/") || hasPrefix("serviceaccounts") ||
 			hasPrefix("deployments/") || (hasPrefix("deployments") && intersects(rule.Verbs, "update", "delete"))},
-		{"content and Services are never removed", (has("configmaps") || has("services")) && intersects(rule.Verbs, "update", "delete")},
+		{"content and Services are never removed", (has("configmaps") || has("services")) &&
+			intersects(rule.Verbs, "update", "delete")},
 	}
 	var broken []string
 	for _, limit := range limits {
@@ -133,37 +140,60 @@ func TestViolationsAreSeen(t *testing.T) {
 		rule      rbacv1.PolicyRule
 		want      []string
 	}{
-		"a harmless rule":               {"", rule("", "namespaces", "get"), nil},
-		"every verb":                    {"", rule("", "namespaces", "*"), []string{"no wildcard"}},
-		"every status":                  {"", rule("", "*/status", "get"), []string{"no wildcard"}},
-		"every URL":                     {"", rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}}, []string{"no wildcard"}},
-		"escalate":                      {"", rule("rbac.authorization.k8s.io", "clusterroles", "escalate"), []string{"no escalate"}},
-		"impersonate":                   {"", rule("", "users", "impersonate"), []string{"no impersonate"}},
-		"all at once":                   {"", rule("", "namespaces", "deletecollection"), []string{"no deletecollection"}},
-		"bind any role":                 {"", rule("rbac.authorization.k8s.io", "clusterroles", "bind"), []string{"bind only for the role named"}},
-		"bind cluster-admin":            {"", named(rule("rbac.authorization.k8s.io", "clusterroles", "bind"), "cluster-admin"), []string{"bind only for the role named"}},
-		"Secrets everywhere":            {"", rule("", "secrets", "get", "list"), []string{"Secrets by name in the operator's namespace, else only get"}},
-		"every Secret of its own":       {operatorNamespace, rule("", "secrets", "get", "update"), []string{"Secrets by name in the operator's namespace, else only get"}},
-		"one Secret at a time":          {"", rule("", "secrets", "get"), nil},
-		"Leases everywhere":             {"", rule("coordination.k8s.io", "leases", "get"), []string{"Leases only in the operator's namespace"}},
-		"reads events":                  {"", rule("events.k8s.io", "events", "create", "get"), []string{"events are recorded, never read or removed"}},
-		"makes StorageBuckets":          {"", rule("leasehold.dev", "storagebuckets", "create"), []string{"StorageBuckets are patched, never created, updated or deleted"}},
-		"any webhook configuration":     {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "update"), []string{"webhook configurations are written by name"}},
-		"reads webhook configurations":  {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "list"), nil},
-		"makes Tenants":                 {"", rule("leasehold.dev", "tenants", "create"), []string{"Tenants are patched, never created, updated or deleted"}},
-		"finalizes namespaces":          {"", rule("", "namespaces/finalize", "update"), []string{"namespaces have no subresources"}},
-		"tokens of service accounts":    {"", rule("", "serviceaccounts/token", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
-		"runs a command in a Pod":       {"", rule("", "pods/exec", "create"), []string{"nothing that runs but Deployments, made and never removed"}},
-		"Pods everywhere":               {"", rule("", "pods", "get"), []string{"Pods are read in the operator's namespace only"}},
-		"removes Pods of its own":       {operatorNamespace, rule("", "pods", "get", "delete"), []string{"Pods are read in the operator's namespace only"}},
-		"reads Pods of its own":         {operatorNamespace, rule("", "pods", "get", "list", "watch"), nil},
-		"removes Deployments":           {"", rule("apps", "deployments", "delete"), []string{"nothing that runs but Deployments, made and never removed"}},
-		"scales Deployments":            {"", rule("apps", "deployments/scale", "patch"), []string{"nothing that runs but Deployments, made and never removed"}},
-		"makes Deployments":             {"", rule("apps", "deployments", "create", "patch"), nil},
-		"removes ConfigMaps":            {"", rule("", "configmaps", "delete"), []string{"content and Services are never removed"}},
-		"removes Services":              {"", rule("", "services", "delete"), []string{"content and Services are never removed"}},
-		"patches MarkdownViews":         {"", rule("leasehold.dev", "markdownviews", "get", "patch"), []string{"MarkdownViews are only read, but for their status"}},
-		"one Secret of its own":         {operatorNamespace, named(rule("", "secrets", "get"), "leasehold-webhook-server-cert"), nil},
+		"a harmless rule": {"", rule("", "namespaces", "get"), nil},
+		"every verb":      {"", rule("", "namespaces", "*"), []string{"no wildcard"}},
+		"every status":    {"", rule("", "*/status", "get"), []string{"no wildcard"}},
+		"every URL": {"", rbacv1.PolicyRule{NonResourceURLs: []string{"*"}, Verbs: []string{"get"}},
+			[]string{"no wildcard"}},
+		"escalate": {"", rule("rbac.authorization.k8s.io", "clusterroles", "escalate"),
+			[]string{"no escalate"}},
+		"impersonate": {"", rule("", "users", "impersonate"), []string{"no impersonate"}},
+		"all at once": {"", rule("", "namespaces", "deletecollection"), []string{"no deletecollection"}},
+		"bind any role": {"", rule("rbac.authorization.k8s.io", "clusterroles", "bind"),
+			[]string{"bind only for the role named"}},
+		"bind cluster-admin": {"", named(rule("rbac.authorization.k8s.io", "clusterroles", "bind"),
+			"cluster-admin"), []string{"bind only for the role named"}},
+		"Secrets everywhere": {"", rule("", "secrets", "get", "list"),
+			[]string{"Secrets by name in the operator's namespace, else only get"}},
+		"every Secret of its own": {operatorNamespace, rule("", "secrets", "get", "update"),
+			[]string{"Secrets by name in the operator's namespace, else only get"}},
+		"one Secret at a time": {"", rule("", "secrets", "get"), nil},
+		"Leases everywhere": {"", rule("coordination.k8s.io", "leases", "get"),
+			[]string{"Leases only in the operator's namespace"}},
+		"reads events": {"", rule("events.k8s.io", "events", "create", "get"),
+			[]string{"events are recorded, never read or removed"}},
+		"makes StorageBuckets": {"", rule("leasehold.dev", "storagebuckets", "create"),
+			[]string{"StorageBuckets are patched, never created, updated or deleted"}},
+		"any webhook configuration": {"", rule("admissionregistration.k8s.io", "validatingwebhookconfigurations",
+			"update"), []string{"webhook configurations are written by name"}},
+		"reads webhook configurations": {"",
+			rule("admissionregistration.k8s.io", "validatingwebhookconfigurations", "get", "list"), nil},
+		"makes Tenants": {"", rule("leasehold.dev", "tenants", "create"),
+			[]string{"Tenants are patched, never created, updated or deleted"}},
+		"finalizes namespaces": {"", rule("", "namespaces/finalize", "update"),
+			[]string{"namespaces have no subresources"}},
+		"tokens of service accounts": {"", rule("", "serviceaccounts/token", "create"),
+			[]string{"nothing that runs but Deployments, made and never removed"}},
+		"runs a command in a Pod": {"", rule("", "pods/exec", "create"),
+			[]string{"nothing that runs but Deployments, made and never removed"}},
+		"Pods everywhere": {"", rule("", "pods", "get"),
+			[]string{"Pods are read in the operator's namespace only"}},
+		"removes Pods of its own": {operatorNamespace, rule("", "pods", "get", "delete"),
+			[]string{"Pods are read in the operator's namespace only"}},
+		"reads Pods of its own": {operatorNamespace, rule("", "pods", "get", "list", "watch"), nil},
+		"removes Deployments": {"", rule("apps", "deployments", "delete"),
+			[]string{"nothing that runs but Deployments, made and never removed"}},
+		"scales Deployments": {"", rule("apps", "deployments/scale", "patch"),
+			[]string{"nothing that runs but Deployments, made and never removed"}},
+		"makes Deployments": {"", rule("apps", "deployments", "create", "patch"), nil},
+		"removes ConfigMaps": {"", rule("", "configmaps", "delete"),
+			[]string{"content and Services are never removed"}},
+		"removes Services": {"", rule("", "services", "delete"),
+			[]string{"content and Services are never removed"}},
+		"patches MarkdownViews": {"", rule("leasehold.dev", "markdownviews", "get", "patch"),
+			[]string{"MarkdownViews are only read, but for their status"}},
+		"one Secret of its own": {operatorNamespace,
+			named(rule("", "secrets", "get"), "leasehold-webhook-server-cert"), nil},
 		"binds the tenants' admin role": {"", named(rule("rbac.authorization.k8s.io", "clusterroles", "bind"), "admin"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,10 +233,13 @@ func TestPeoplesRolesAreAggregated(t *testing.T) {
 		resource, to string
 		verbs        []string
 	}{
-		"leasehold-tenant-editor-role":        {"tenants", "admin", []string{"create", "delete", "get", "list", "patch", "update", "watch"}},
-		"leasehold-tenant-viewer-role":        {"tenants", "view", []string{"get", "list", "watch"}},
-		"leasehold-storagebucket-editor-role": {"storagebuckets", "edit", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
-		"leasehold-markdownview-editor-role":  {"markdownviews", "edit", []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
+		"leasehold-tenant-editor-role": {"tenants", "admin",
+			[]string{"create", "delete", "get", "list", "patch", "update", "watch"}},
+		"leasehold-tenant-viewer-role": {"tenants", "view", []string{"get", "list", "watch"}},
+		"leasehold-storagebucket-editor-role": {"storagebuckets", "edit",
+			[]string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
+		"leasehold-markdownview-editor-role": {"markdownviews", "edit",
+			[]string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}},
 		"leasehold-markdownview-viewer-role":  {"markdownviews", "view", []string{"get", "list", "watch"}},
 		"leasehold-storagebucket-viewer-role": {"storagebuckets", "view", []string{"get", "list", "watch"}},
 	} {

@@ -37,7 +37,8 @@ func TestSamples(t *testing.T) {
 	if !policies[""] || !policies[v1beta1.BucketManage] {
 		t.Errorf("samples of StorageBucket have the policies %v, want Manage and the default", policies)
 	}
-	if unseen := len(samples) - len(got) - len(all[*v1beta1.StorageBucket](samples)) - len(all[*v1beta1.MarkdownView](samples)); unseen != 0 {
+	if unseen := len(samples) - len(got) - len(all[*v1beta1.StorageBucket](samples)) - len(
+		all[*v1beta1.MarkdownView](samples)); unseen != 0 {
 		t.Errorf("%d objects in config/samples that no test looks at", unseen)
 	}
 	for _, kind := range []v1beta1.SubjectKind{v1beta1.SubjectUser, v1beta1.SubjectGroup, v1beta1.SubjectServiceAccount} {

@@ -56,7 +56,8 @@ func TestWebhookEntries(t *testing.T) {
 		ignore   = admissionregistrationv1.Ignore
 	)
 	want := map[string]entry{}
-	expect := func(name, path, kind string, failure admissionregistrationv1.FailurePolicyType, on ...admissionregistrationv1.OperationType) {
+	expect := func(name, path, kind string, failure admissionregistrationv1.FailurePolicyType,
+		on ...admissionregistrationv1.OperationType) {
 		want[name] = entry{
 			Path: path + kind, Service: "leasehold-webhook-service", Namespace: operatorNamespace,
 			Operations: on, Failure: failure, Match: admissionregistrationv1.Equivalent,
@@ -65,21 +66,27 @@ func TestWebhookEntries(t *testing.T) {
 		}
 	}
 	expect("mtenant.leasehold.dev", mutate, "tenant", fail, admissionregistrationv1.Create)
-	expect("vtenant.leasehold.dev", validate, "tenant", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	expect("vtenant.leasehold.dev", validate, "tenant", fail, admissionregistrationv1.Create,
+		admissionregistrationv1.Update)
 	expect("vtenant-delete.leasehold.dev", validate, "tenant", ignore, admissionregistrationv1.Delete)
-	expect("vmarkdownview.leasehold.dev", validate, "markdownview", fail, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	expect("vmarkdownview.leasehold.dev", validate, "markdownview", fail, admissionregistrationv1.Create,
+		admissionregistrationv1.Update)
 
 	for _, dir := range []string{"default", "certmanager"} {
 		t.Run(dir, func(t *testing.T) {
 			objects := render(t, dir)
 			got := map[string]entry{}
-			mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "leasehold-mutating-webhook-configuration")
+			mutating := one[*admissionregistrationv1.MutatingWebhookConfiguration](t, objects,
+				"leasehold-mutating-webhook-configuration")
 			for _, w := range mutating.Webhooks {
-				got[w.Name] = entryOf(w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions)
+				got[w.Name] = entryOf(w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
+					w.AdmissionReviewVersions)
 			}
-			validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "leasehold-validating-webhook-configuration")
+			validating := one[*admissionregistrationv1.ValidatingWebhookConfiguration](t, objects,
+				"leasehold-validating-webhook-configuration")
 			for _, w := range validating.Webhooks {
-				got[w.Name] = entryOf(w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds, w.AdmissionReviewVersions)
+				got[w.Name] = entryOf(w.ClientConfig, w.Rules, w.FailurePolicy, w.MatchPolicy, w.SideEffects, w.TimeoutSeconds,
+					w.AdmissionReviewVersions)
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("webhooks (-want +got):\n%s", diff)

@@ -45,7 +45,8 @@ func TestManagerKnowsItsPod(t *testing.T) {
 			}
 		}
 		want := map[string]string{
-			"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid", "POD_CONTAINER": container.Name,
+			"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid",
+			"POD_CONTAINER": container.Name,
 		}
 		if diff := gocmp.Diff(want, env); diff != "" {
 			t.Errorf("config/%s: the environment (-want +got):\n%s", dir, diff)
@@ -111,7 +112,8 @@ func TestGracePeriodOutlastsGracefulShutdown(t *testing.T) {
 		t.Errorf("the shutdown delay is %s: the API server's connections end with their next request", delay)
 	}
 	if grace < sleep+delay+graceful+5*time.Second {
-		t.Errorf("the Pod's grace period is %s, its preStop sleep %s, the manager's delay %s and its grace %s: leave 5s", grace, sleep, delay, graceful)
+		t.Errorf("the Pod's grace period is %s, its preStop sleep %s, the manager's delay %s and its grace %s: leave 5s",
+			grace, sleep, delay, graceful)
 	}
 }
 
@@ -123,7 +125,8 @@ func TestReplicasAreReplacedWithoutAGap(t *testing.T) {
 		t.Errorf("%d replicas with %v, want 2 that elect a leader", replicas, manager(t, d).Args)
 	}
 	rolling := d.Spec.Strategy.RollingUpdate
-	if unavailable, surge := rolling.MaxUnavailable.IntValue(), rolling.MaxSurge.IntValue(); unavailable != 0 || surge != 1 {
+	if unavailable, surge := rolling.MaxUnavailable.IntValue(), rolling.MaxSurge.IntValue(); unavailable != 0 ||
+		surge != 1 {
 		t.Errorf("maxUnavailable is %d and maxSurge %d, want 0 and 1", unavailable, surge)
 	}
 	budget := one[*policyv1.PodDisruptionBudget](t, render(t, "default"), deploymentName)
@@ -147,11 +150,13 @@ func TestMetricsAreReachedFromLabelledNamespacesOnly(t *testing.T) {
 		if len(rule.Ports) == 0 {
 			t.Errorf("the rule %v opens every port", rule)
 		}
-		if !slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == 8443 }) {
+		if !slices.ContainsFunc(rule.Ports,
+			func(p networkingv1.NetworkPolicyPort) bool { return p.Port.IntValue() == 8443 }) {
 			continue
 		}
 		found = true
-		want := []networkingv1.NetworkPolicyPeer{{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"metrics": "enabled"}}}}
+		want := []networkingv1.NetworkPolicyPeer{{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"metrics": "enabled"}}}}
 		if diff := gocmp.Diff(want, rule.From); diff != "" {
 			t.Errorf("metrics are open to (-want +got):\n%s", diff)
 		}

@@ -45,7 +45,8 @@ func covered(classes []class, all []mutant) error {
 		case has && c.Cannot != "":
 			errs = append(errs, fmt.Errorf("class %s: it is said to be impossible, and there is a mutant of it", c.Name))
 		case !has && c.Cannot == "":
-			errs = append(errs, fmt.Errorf("class %s: there is neither a mutant of it nor a reason why there can be none", c.Name))
+			errs = append(errs, fmt.Errorf("class %s: there is neither a mutant of it nor a reason why there can be none",
+				c.Name))
 		}
 	}
 	for _, m := range all {

@@ -78,7 +78,8 @@ func (h *hunt) exploreUnchanged(ctx context.Context, wanted []mutant) error {
 // attemptChange makes the user's change on a mutant in a folder.
 func (h *hunt) attemptChange(ctx context.Context, m mutant, dir string) row {
 	began := h.clock.Now()
-	r := row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Change, Named: m.Kills, Verdict: invariant.Held, Result: survived}
+	r := row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Change, Named: m.Kills, Verdict: invariant.Held,
+		Result: survived}
 	err := h.plant(ctx, m, dir)
 	if err == nil {
 		r.Fired, r.Why, err = h.explore(ctx, dir, m.name, m.Change)

@@ -179,7 +179,7 @@ func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Subject
 	return nil
 }
 
-// told prints a run of the unchanged operator, and records if it did not hold.
+// told prints a run of the unchanged operator, and records a run that did not hold.
 func (h *hunt) told(what string, o run.Outcome) {
 	fmt.Fprintf(h.output, "%s: %s (%.1f s)\n", what, o.Result, o.Took.Seconds())
 	if o.Result == run.Held {
@@ -225,7 +225,8 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 		began = h.clock.Now()
 	}
 	if err != nil {
-		h.note(row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Plans[0], Named: m.Kills, Result: failed, Why: err.Error(), Took: h.clock.Since(began)})
+		h.note(row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Plans[0], Named: m.Kills, Result: failed,
+			Why: err.Error(), Took: h.clock.Since(began)})
 	}
 	return ctx.Err()
 }
@@ -265,7 +266,8 @@ func (h *hunt) plant(ctx context.Context, m mutant, dir string) error {
 }
 
 // attempt runs one plan on a mutant.
-func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prover, m mutant, id string, began time.Time) (r row) {
+func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prover, m mutant, id string,
+	began time.Time) (r row) {
 	r = row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: id, Named: m.Kills, Result: failed}
 	defer func() { r.Took = h.clock.Since(began) }()
 	of, plan, err := planOf(id)
@@ -315,7 +317,8 @@ func (r *row) judge(o run.Outcome) {
 // note adds a row and prints it.
 func (h *hunt) note(r row) {
 	h.rows = append(h.rows, r)
-	fmt.Fprintf(h.output, "    %s by %s in %s (%.1f s; broken: %s)\n", r.Result, r.Named, r.Plan, r.Took.Seconds(), strings.Join(r.Fired, " "))
+	fmt.Fprintf(h.output, "    %s by %s in %s (%.1f s; broken: %s)\n", r.Result, r.Named, r.Plan, r.Took.Seconds(),
+		strings.Join(r.Fired, " "))
 	if r.Why != "" {
 		fmt.Fprintf(h.output, "        %s\n", r.Why)
 	}

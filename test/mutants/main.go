@@ -51,7 +51,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	match := flags.String("run", "", "Try only mutants whose name has this regular expression in it.")
 	flags.BoolVar(&o.baseline, "baseline", true, "Run each plan on the operator as it is first: it has to hold there.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the copies of the source that were changed.")
-	flags.IntVar(&o.count, "count", 1, "Run the plans of each mutant so often, on new replicas and with other random numbers, or until it survives.")
+	flags.IntVar(&o.count, "count", 1,
+		"Run the plans of each mutant so often, on new replicas and with other random numbers, or until it survives.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
 	}
@@ -85,7 +86,8 @@ func mutants(ctx context.Context, args []string, output io.Writer) (err error) {
 	// controller-runtime warns 30 s after the start if no logger is set.
 	log.SetLogger(logr.Discard())
 	fmt.Fprintf(output, "seed %d\n", o.seed)
-	h := &hunt{options: o, output: output, clock: clock.RealClock{}, salt: record.NewSalt(), random: rand.New(rand.NewPCG(o.seed, 0))}
+	h := &hunt{options: o, output: output, clock: clock.RealClock{}, salt: record.NewSalt(),
+		random: rand.New(rand.NewPCG(o.seed, 0))}
 	err = program.Undone(h.run(ctx, wanted))
 	// Who breaks it off wants to know what was found until then.
 	return errors.Join(err, h.finish(len(wanted)))

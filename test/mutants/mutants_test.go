@@ -40,7 +40,8 @@ func TestMutants_ApplyToTheTree(t *testing.T) {
 	for _, m := range ours(t) {
 		g.Expect(tree.Patch(t.Context(), dir, m.path, "--check")).To(Succeed())
 		for _, file := range changes.FindAllStringSubmatch(m.diff, -1) {
-			g.Expect(file[1]).To(MatchRegexp(`^((api|controllers|runners|config)/.+|[a-z]+\.go)$`), "%s is the operator's mistake, not ours", m.name)
+			g.Expect(file[1]).To(MatchRegexp(`^((api|controllers|runners|config)/.+|[a-z]+\.go)$`),
+				"%s is the operator's mistake, not ours", m.name)
 			g.Expect(file[1]).NotTo(HaveSuffix("_test.go"), m.name)
 		}
 	}
@@ -100,15 +101,16 @@ const patch = "--- a/file\n+++ b/file\n@@ -1,1 +1,1 @@\n-right\n+wrong\n"
 
 func TestParseMutant(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"Good":       {"class: a\nbug: b\nkills: O4\nplans: [s, 's:P1:PATCH:/x:1']\n\n" + patch, ""},
-		"NoPatch":    {"class: a\nbug: b\nkills: O4\nplans: [s]\n", "no patch"},
-		"NoSuchO":    {"class: a\nbug: b\nkills: O99\nplans: [s]\n" + patch, `no invariant is called "O99"`},
-		"NoPlan":     {"class: a\nbug: b\nkills: O4\n" + patch, "plans: say"},
-		"Both":       {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
-		"NoSuchWay":  {"class: a\nbug: b\nkills: O4\nchange: k /x:set\n" + patch, `no oracle is called "O4"`},
-		"NoSuchPlan": {"class: a\nbug: b\nkills: O4\nplans: ['s:P99:PATCH:/x:1']\n" + patch, `no perturbation is called "P99"`},
-		"Unknown":    {"class: a\nbug: b\nkills: O4\nplan: s\n" + patch, `unknown field "plan"`},
-		"Nothing":    {patch, "class: say"},
+		"Good":      {"class: a\nbug: b\nkills: O4\nplans: [s, 's:P1:PATCH:/x:1']\n\n" + patch, ""},
+		"NoPatch":   {"class: a\nbug: b\nkills: O4\nplans: [s]\n", "no patch"},
+		"NoSuchO":   {"class: a\nbug: b\nkills: O99\nplans: [s]\n" + patch, `no invariant is called "O99"`},
+		"NoPlan":    {"class: a\nbug: b\nkills: O4\n" + patch, "plans: say"},
+		"Both":      {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
+		"NoSuchWay": {"class: a\nbug: b\nkills: O4\nchange: k /x:set\n" + patch, `no oracle is called "O4"`},
+		"NoSuchPlan": {"class: a\nbug: b\nkills: O4\nplans: ['s:P99:PATCH:/x:1']\n" + patch,
+			`no perturbation is called "P99"`},
+		"Unknown": {"class: a\nbug: b\nkills: O4\nplan: s\n" + patch, `unknown field "plan"`},
+		"Nothing": {patch, "class: say"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -127,7 +129,8 @@ func TestParseMutant(t *testing.T) {
 func TestHurried(t *testing.T) {
 	g := NewWithT(t)
 	s := scenario.Scenario{Steps: []scenario.Step{
-		{Wait: &scenario.Wait{Gone: true}}, {Quiesce: &scenario.Quiesce{}}, {Quiesce: &scenario.Quiesce{Within: metav1.Duration{Duration: time.Hour}}}, {Name: "other"},
+		{Wait: &scenario.Wait{Gone: true}}, {Quiesce: &scenario.Quiesce{}},
+		{Quiesce: &scenario.Quiesce{Within: metav1.Duration{Duration: time.Hour}}}, {Name: "other"},
 	}}
 	quick := hurried(s)
 	g.Expect(quick.Steps[0].Wait).To(Equal(&scenario.Wait{Gone: true, Within: metav1.Duration{Duration: inTime}}))
@@ -175,7 +178,8 @@ func TestRowJudge(t *testing.T) {
 
 // All have to be killed, in each of their plans, and the operator as it is has to hold.
 func TestFinish(t *testing.T) {
-	dead := row{Mutant: "a", Plan: "s", Named: "O4", Verdict: invariant.Broken, Fired: []string{"O4"}, Result: killed, Took: time.Minute}
+	dead := row{Mutant: "a", Plan: "s", Named: "O4", Verdict: invariant.Broken, Fired: []string{"O4"}, Result: killed,
+		Took: time.Minute}
 	alive, other := dead, dead
 	alive.Result, other.Mutant = survived, "b"
 	for name, tc := range map[string]struct {
@@ -192,7 +196,8 @@ func TestFinish(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var said bytes.Buffer
-			h := &hunt{options: options{dir: t.TempDir()}, output: &said, clock: clock.RealClock{}, rows: tc.rows, flaws: tc.flaws}
+			h := &hunt{options: options{dir: t.TempDir()}, output: &said, clock: clock.RealClock{}, rows: tc.rows,
+				flaws: tc.flaws}
 			err := h.finish(2)
 			g.Expect(filepath.Join(h.options.dir, "mutants.json")).To(BeARegularFile())
 			g.Expect(said.String()).To(ContainSubstring("O4"))

@@ -25,8 +25,9 @@ func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Outcome) err
 	kept := &report.Run{
 		Outcome: report.Outcome{
 			Name: name, Scenario: o.Scenario, Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
-			Must:  ref.Scenario.Must,
-			Words: fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug), Replay: "make mutants MUTANTS='^" + m.name + "$'",
+			Must:   ref.Scenario.Must,
+			Words:  fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug),
+			Replay: "make mutants MUTANTS='^" + m.name + "$'",
 		},
 		Seed: h.options.seed, Operator: of.Promises,
 		History: o.History, References: ref.Histories, AuditLog: o.AuditLog,
@@ -81,7 +82,8 @@ func table(output io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(output, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nmutant\tclass\tplan\tnamed\tverdict\tall that broke\tresult\tseconds")
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\n", r.Mutant, r.Class, r.Plan, r.Named, r.Verdict, strings.Join(r.Fired, " "), r.Result, r.Took.Seconds())
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.0f\n", r.Mutant, r.Class, r.Plan, r.Named, r.Verdict,
+			strings.Join(r.Fired, " "), r.Result, r.Took.Seconds())
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)

@@ -43,7 +43,8 @@ func exploredKinds(s *subject.Subject, output io.Writer) []*explored {
 		schema := x.find(s)
 		switch {
 		case x.object == nil:
-			fmt.Fprintf(output, "%s: not explored: no scenario applies one with a spec, or the manifests do not define it\n", kind.Resource)
+			fmt.Fprintf(output, "%s: not explored: no scenario applies one with a spec, or the manifests do not define it\n",
+				kind.Resource)
 			continue
 		case kind.Ready == "":
 			fmt.Fprintf(output, "%s: not explored: the subject names no condition `ready`\n", kind.Resource)

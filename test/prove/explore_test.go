@@ -16,8 +16,9 @@ func newExplored() *explored {
 	x := &explored{
 		Kind: invariant.Kind{Resource: history.Resource{Group: "example.com", Resource: "things"}, Ready: "Ready"},
 		object: map[string]any{
-			"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{"namespace": "default", "name": "{thing}"},
-			"spec": map[string]any{"a": "1"},
+			"apiVersion": "example.com/v1", "kind": "Thing",
+			"metadata": map[string]any{"namespace": "default", "name": "{thing}"},
+			"spec":     map[string]any{"a": "1"},
 		},
 		prefix: []scenario.Step{{Name: "before", Delete: &scenario.Ref{APIVersion: "v1", Kind: "Secret", Name: "s"}}},
 	}
@@ -43,7 +44,8 @@ func TestExploredRests(t *testing.T) {
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
 	request := func(user, verb string, seconds, code int, effect history.Effect) history.Request {
-		return history.Request{User: user, Verb: verb, Key: thing, Received: at(seconds), Answered: at(seconds), Code: code, Effect: effect}
+		return history.Request{User: user, Verb: verb, Key: thing, Received: at(seconds), Answered: at(seconds), Code: code,
+			Effect: effect}
 	}
 	h := &history.History{
 		Aliases: map[string]string{"thing-7": "{thing}"},
@@ -57,7 +59,8 @@ func TestExploredRests(t *testing.T) {
 		},
 	}
 	for i := range 3 {
-		h.Checkpoints = append(h.Checkpoints, history.Checkpoint{Name: checkpoint(i), Converged: i != 2, Began: at(10*i + 5), Ended: at(10*i + 6)})
+		h.Checkpoints = append(h.Checkpoints,
+			history.Checkpoint{Name: checkpoint(i), Converged: i != 2, Began: at(10*i + 5), Ended: at(10*i + 6)})
 	}
 	rests, err := s.rests(h, 3)
 	g.Expect(err).NotTo(HaveOccurred())

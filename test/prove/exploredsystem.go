@@ -67,7 +67,8 @@ func (s *exploredSystem) scenario(specs []map[string]any) scenario.Scenario {
 }
 
 // runWithCrash kills the leader at a write that the first change leads to.
-func (s *exploredSystem) runWithCrash(ctx context.Context, specs []map[string]any, wanted scenario.Scenario) ([]explore.Rest, error) {
+func (s *exploredSystem) runWithCrash(ctx context.Context, specs []map[string]any,
+	wanted scenario.Scenario) ([]explore.Rest, error) {
 	creates, err := s.plansOfCreation(ctx)
 	if err != nil {
 		return nil, err
@@ -127,12 +128,14 @@ func (x *explored) reference() scenario.Ref {
 func (s *exploredSystem) rests(h *history.History, n int) ([]explore.Rest, error) {
 	applied := s.applied(h)
 	if len(applied) != n || len(h.Checkpoints) < n {
-		return nil, fmt.Errorf("reading the history of %s: it has %d of %d changes and %d checkpoints", s.Explorer.Kind, len(applied), n, len(h.Checkpoints))
+		return nil, fmt.Errorf("reading the history of %s: it has %d of %d changes and %d checkpoints", s.Explorer.Kind,
+			len(applied), n, len(h.Checkpoints))
 	}
 	rests := make([]explore.Rest, n)
 	for i, request := range applied {
 		at := slices.IndexFunc(h.Checkpoints, func(c history.Checkpoint) bool { return c.Name == checkpoint(i) })
-		r := explore.Rest{Ready: h.Checkpoints[at].Converged, State: s.withoutSpec(invariant.StateAt(h, s.promises, checkpoint(i)))}
+		r := explore.Rest{Ready: h.Checkpoints[at].Converged,
+			State: s.withoutSpec(invariant.StateAt(h, s.promises, checkpoint(i)))}
 		if request.Code >= http.StatusBadRequest {
 			r.Rejected = fmt.Sprintf("%d %s", request.Code, request.Reason)
 			r.Writes = s.writes(h, request.Answered, h.Checkpoints[at].Ended)
@@ -157,8 +160,10 @@ func (s *exploredSystem) applied(h *history.History) []history.Request {
 	normal, ref := h.Normalizer(), s.reference()
 	var all []history.Request
 	for _, r := range h.Requests {
-		final := r.Code < http.StatusMultipleChoices || slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity}, r.Code)
-		if r.Resource == s.Resource && r.Verb == "patch" && r.Subresource == "" && final && !slices.Contains(s.promises.Users, r.User) &&
+		final := r.Code < http.StatusMultipleChoices ||
+			slices.Contains([]int{http.StatusBadRequest, http.StatusForbidden, http.StatusUnprocessableEntity}, r.Code)
+		if r.Resource == s.Resource && r.Verb == "patch" && r.Subresource == "" && final &&
+			!slices.Contains(s.promises.Users, r.User) &&
 			r.Namespace == ref.Namespace && normal.Replace(r.Name) == ref.Name {
 			all = append(all, r)
 		}

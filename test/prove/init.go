@@ -44,12 +44,14 @@ func parseInit(args []string, output io.Writer) (o initOptions, err error) {
 	flags.StringVar(&o.dir, "subject", "", "Folder for subject.yaml and the folder scenarios.")
 	flags.StringVar(&o.manifests, "manifests", "", "Kustomize folder of the whole installation, such as config/default.")
 	flags.StringVar(&o.binary, "binary", "", "Program of the operator.")
-	flags.StringVar(&o.samples, "samples", "", "File or folder with an example of each kind; empty: samples beside the manifests, if it is there.")
+	flags.StringVar(&o.samples, "samples", "",
+		"File or folder with an example of each kind; empty: samples beside the manifests, if it is there.")
 	flags.StringVar(&o.name, "name", "", "Name of the operator; empty: that of its namespace.")
-	flags.Func("crds", "File or folder with CustomResourceDefinitions of others; may be repeated.", func(path string) error {
-		o.crds = append(o.crds, path)
-		return nil
-	})
+	flags.Func("crds", "File or folder with CustomResourceDefinitions of others; may be repeated.",
+		func(path string) error {
+			o.crds = append(o.crds, path)
+			return nil
+		})
 	flags.BoolVar(&o.overwrite, "overwrite", false, "Replace files that are there.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
@@ -61,7 +63,8 @@ func parseInit(args []string, output io.Writer) (o initOptions, err error) {
 func (o *initOptions) complete() error {
 	switch {
 	case o.dir == "" || filepath.Ext(o.dir) == ".yaml":
-		return fmt.Errorf("reading the arguments: -subject=%q is no folder; name one for subject.yaml and its scenarios", o.dir)
+		return fmt.Errorf("reading the arguments: -subject=%q is no folder; name one for subject.yaml and its scenarios",
+			o.dir)
 	case o.manifests == "":
 		return errors.New("reading the arguments: -manifests is missing; name the kustomize folder of the installation, such as config/default")
 	case o.binary == "":
@@ -131,7 +134,8 @@ func describe(ctx context.Context, args []string, output io.Writer) error {
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	fmt.Fprintf(output, "read the lines with the word guess, then: make prove SUBJECT=%s\n", filepath.Join(o.dir, "subject.yaml"))
+	fmt.Fprintf(output, "read the lines with the word guess, then: make prove SUBJECT=%s\n",
+		filepath.Join(o.dir, "subject.yaml"))
 	return nil
 }
 
@@ -149,7 +153,8 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	}
 	deployment, err := env.TheDeployment(objects, "")
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation of one Deployment", o.manifests, err)
+		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation of one Deployment",
+			o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {

@@ -47,13 +47,16 @@ func TestParseInit_Refuses(t *testing.T) {
 		args []string
 		says string
 	}{
-		"NoSubject":   {[]string{manifests, binary}, `-subject="" is no folder; name one for subject.yaml`},
-		"File":        {[]string{"-subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
-		"NoManifests": {[]string{"-subject=" + dir, binary}, "name the kustomize folder of the installation, such as config/default"},
-		"NoBinary":    {[]string{"-subject=" + dir, manifests}, "build the operator and name the program"},
-		"NotBuilt":    {[]string{"-subject=" + dir, manifests, "-binary=" + filepath.Join(dir, "none")}, "is no program; build the operator first"},
-		"Folder":      {[]string{"-subject=" + dir, manifests, "-binary=" + dir}, "is no program"},
-		"There":       {[]string{"-subject=" + dir, manifests, binary}, "is there; name another folder, or replace it with -overwrite"},
+		"NoSubject": {[]string{manifests, binary}, `-subject="" is no folder; name one for subject.yaml`},
+		"File":      {[]string{"-subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
+		"NoManifests": {[]string{"-subject=" + dir, binary},
+			"name the kustomize folder of the installation, such as config/default"},
+		"NoBinary": {[]string{"-subject=" + dir, manifests}, "build the operator and name the program"},
+		"NotBuilt": {[]string{"-subject=" + dir, manifests, "-binary=" + filepath.Join(dir, "none")},
+			"is no program; build the operator first"},
+		"Folder": {[]string{"-subject=" + dir, manifests, "-binary=" + dir}, "is no program"},
+		"There": {[]string{"-subject=" + dir, manifests, binary},
+			"is there; name another folder, or replace it with -overwrite"},
 		"UnknownFlag": {[]string{"-subjects=" + dir}, "flag provided but not defined"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +71,8 @@ func TestParseInit_Refuses(t *testing.T) {
 func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	dir := project(t)
-	o, err := parseInit([]string{"-subject=" + filepath.Join(dir, "new"), "-manifests=" + filepath.Join(dir, "config", "default"), "-binary=" + filepath.Join(dir, "manager")}, io.Discard)
+	o, err := parseInit([]string{"-subject=" + filepath.Join(dir, "new"),
+		"-manifests=" + filepath.Join(dir, "config", "default"), "-binary=" + filepath.Join(dir, "manager")}, io.Discard)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.samples).To(Equal(filepath.Join(dir, "config", "samples")))
 	samples, err := readSamples(o.samples)
@@ -115,7 +119,8 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	d := &learn.Draft{Name: "small", Kinds: tenants(t)}
 	files, err := write(dir, d, false)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"), filepath.Join(dir, "scenarios", "tenant-life.yaml")}))
+	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
+		filepath.Join(dir, "scenarios", "tenant-life.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
 	_, err = write(dir, d, false)
@@ -148,7 +153,8 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	d.Require(right.Operator, [][]*history.History{right.References})
 	g.Expect(d.Kinds[0].Must).To(Equal([]string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}))
 
-	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.ID, "half-made": invariant.Lifecycle.ID} {
+	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.ID,
+		"half-made": invariant.Lifecycle.ID} {
 		r, err := report.Load(filepath.Join("testdata", "runs", run))
 		g.Expect(err).NotTo(HaveOccurred())
 		r.Operator.Kinds = []invariant.Kind{learned}
@@ -165,7 +171,8 @@ func TestWaitForLease(t *testing.T) {
 		l.Namespace, l.Name, l.Spec.HolderIdentity = namespace, name, &holder
 		return l
 	}
-	c := fake.NewClientBuilder().WithObjects(lease("kube-system", "apiserver-x", "a"), lease("kube-system", "old", "a"), lease("ns", "released", "")).Build()
+	c := fake.NewClientBuilder().WithObjects(lease("kube-system", "apiserver-x", "a"), lease("kube-system", "old", "a"),
+		lease("ns", "released", "")).Build()
 	before, err := leases(t.Context(), c)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(before).To(HaveLen(1))

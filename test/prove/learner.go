@@ -135,7 +135,8 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 }
 
 // waitForLease returns the Leases that the operator has taken while it ran.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key, running func() bool) (taken []history.Key, err error) {
+func waitForLease(ctx context.Context, c client.Client, before []history.Key,
+	running func() bool) (taken []history.Key, err error) {
 	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
 		now, err := leases(ctx, c)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
@@ -186,7 +187,8 @@ func watchable(plane *env.ControlPlane) ([]history.Resource, error) {
 		}
 		for _, r := range list.APIResources {
 			found := history.Resource{Group: version.Group, Resource: r.Name}
-			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "create") && found != history.Leases && !slices.Contains(unwatched, r.Name) {
+			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "create") && found != history.Leases &&
+				!slices.Contains(unwatched, r.Name) {
 				all = append(all, found)
 			}
 		}
@@ -231,7 +233,8 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		}
 		k.Problem = err.Error()
 		problems = append(problems, err)
-		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with -samples\n", k.ScenarioName(), err)
+		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with -samples\n",
+			k.ScenarioName(), err)
 	}
 	if len(problems) == len(l.draft.Kinds) {
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))

@@ -93,7 +93,8 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	o := r.outcome
 	kept := &report.Run{
 		Outcome: report.Outcome{
-			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
+			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts,
+			Faults: o.Faults, Took: o.Took,
 			Must: invariant.Necessary(o.History, r.reference.Scenario.Must),
 		},
 		Seed: l.options.seed, Operator: r.promises,
@@ -113,7 +114,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	return kept
 }
 
-// tell reports a run that did not hold or was inconclusive, with the reason, and keeps it.
+// tell prints a run that did not hold or was inconclusive, with the reason, and keeps it.
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
 		broken := v.Result == invariant.Broken && v.Excepted == ""
@@ -151,7 +152,8 @@ func (l *ledger) replay(of string, plan *scenario.Plan) string {
 		command += fmt.Sprintf(" SUBJECT='%s'", l.options.subject)
 	}
 	if plan == nil {
-		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS='-scenario=%s -clean=%d'", command, l.options.seed, of, max(1, l.options.clean))
+		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS='-scenario=%s -clean=%d'", command, l.options.seed, of,
+			max(1, l.options.clean))
 	}
 	return fmt.Sprintf("%s SEED=%d PLAN='%s'", command, l.options.seed, plan.ID())
 }

@@ -29,8 +29,9 @@ func after(t *testing.T, r run.Result, id string) ran {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
-		promises:  invariant.Operator{Users: []string{"op"}},
-		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}}, Histories: []*history.History{h}},
+		promises: invariant.Operator{Users: []string{"op"}},
+		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}},
+			Histories: []*history.History{h}},
 		outcome: run.Outcome{
 			Scenario: "tenant-life", Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
 			Took: 20 * time.Second, AuditLog: []byte("{}\n"),
@@ -70,8 +71,10 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	}
 	g.Expect(l.close()).To(MatchError(errFound))
 	for _, text := range []string{
-		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so", "fault: PATCH /x",
-		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life P3 | 1    | 1 ", "2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
+		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
+		"fault: PATCH /x",
+		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life P3 | 1    | 1 ",
+		"2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
 	} {
 		g.Expect(said.String()).To(ContainSubstring(text))
 	}
@@ -136,7 +139,8 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	l.expect(1)
 	wait()
 	denied := after(t, run.Inconclusive, planID)
-	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme", Message: "denied"}}
+	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme",
+		Message: "denied"}}
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Must = "O3", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
@@ -158,7 +162,8 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	g.Expect(l.add(over)).To(Succeed())
 	g.Expect(l.close()).To(MatchError(errFound))
 	release := "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"
-	for _, text := range []string{release, "In 1 of 1 runs the harness, not the operator, released the Lease", "| plans          | 3.0  | 20.0 |"} {
+	for _, text := range []string{release, "In 1 of 1 runs the harness, not the operator, released the Lease",
+		"| plans          | 3.0  | 20.0 |"} {
 		g.Expect(said.String()).To(ContainSubstring(text))
 	}
 	found, err := report.Find(l.options.dir)

@@ -74,25 +74,30 @@ var away = ":" + string(scenario.Elsewhere) + ":"
 
 // leaves reports whether the operator is to be run in a namespace of another name.
 func (o options) leaves() bool {
-	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) && o.match.MatchString(away)
+	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
+		o.match.MatchString(away)
 }
 
 func parse(args []string, output io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&o.subject, "subject", ours, "File that describes the operator.")
-	flags.StringVar(&o.manager, "manager", "", "Program of the operator in place of the subject's, which is not built then.")
+	flags.StringVar(&o.manager, "manager", "",
+		"Program of the operator in place of the subject's, which is not built then.")
 	flags.StringVar(&o.dir, "dir", "artifacts/prove", "Folder for the summary and for what did not hold.")
 	flags.StringVar(&o.scenario, "scenario", "", "Name of the one scenario to run; empty runs all.")
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all.")
-	flags.BoolVar(&o.smoke, "smoke", false, "Run one plan of each perturbation only, of the scenarios in which all are tried.")
+	flags.BoolVar(&o.smoke, "smoke", false,
+		"Run one plan of each perturbation only, of the scenarios in which all are tried.")
 	match := flags.String("match", "", "Run the plans only whose ID has this regular expression in it, for example :P3:.")
 	flags.BoolVar(&o.keep, "keep", false, "Keep the histories of what has held too.")
 	flags.IntVar(&o.clean, "clean", 0, "Run this many more clean runs and no plans, to look for false alarms.")
 	flags.IntVar(&o.workers, "workers", 3, "Run so many plans side by side, each on a control plane of its own.")
 	flags.IntVar(&o.repeat, "repeat", 1, "Run each plan this often, to see whether it gives the same each time.")
-	flags.DurationVar(&o.explore, "explore", 0, "For this long, change the objects of the scenarios in all ways that their schema has, in place of plans.")
-	flags.DurationVar(&o.pairs, "pairs", 0, "For this long, try second faults in the recoveries from crashes and stale starts, in place of plans.")
+	flags.DurationVar(&o.explore, "explore", 0,
+		"For this long, change the objects of the scenarios in all ways that their schema has, in place of plans.")
+	flags.DurationVar(&o.pairs, "pairs", 0,
+		"For this long, try second faults in the recoveries from crashes and stale starts, in place of plans.")
 	flags.StringVar(&o.change, "change", "", "With -explore: the kind and the changes to make, and no others.")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err
@@ -174,7 +179,8 @@ func isolationNotice(missing error) string {
 }
 
 // proveAll starts what is needed, and stops it.
-func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand, sw *sweep) (err error) {
+func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand,
+	sw *sweep) (err error) {
 	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
 		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
 	}

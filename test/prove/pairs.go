@@ -135,7 +135,8 @@ func writeOf(plan scenario.Plan) string {
 }
 
 // try runs a plan and reports it.
-func (p *pairSampler) try(ctx context.Context, prover *run.Prover, f *firstFault, plan scenario.Plan) (run.Outcome, error) {
+func (p *pairSampler) try(ctx context.Context, prover *run.Prover, f *firstFault,
+	plan scenario.Plan) (run.Outcome, error) {
 	outcome, err := p.runPlan(prover, ctx, f.reference, plan)
 	if err != nil {
 		return outcome, err

@@ -29,7 +29,8 @@ func (oneWorker) Each(ctx context.Context, n int, do func(ctx context.Context, p
 
 // sampled runs a sampler whose plans take 30 s each, and have the result that results has for the
 // perturbation. It returns the IDs of the plans that were run.
-func sampled(t *testing.T, budget time.Duration, results map[string]run.Result, ids ...string) (ran []string, l *ledger, said fmt.Stringer) {
+func sampled(t *testing.T, budget time.Duration, results map[string]run.Result,
+	ids ...string) (ran []string, l *ledger, said fmt.Stringer) {
 	t.Helper()
 	g := NewWithT(t)
 	l, output, wait := opened(t, options{})
@@ -41,21 +42,23 @@ func sampled(t *testing.T, budget time.Duration, results map[string]run.Result, 
 		firsts = append(firsts, &firstFault{reference: over.reference, plan: *over.plan})
 		firsts[len(firsts)-1].coverage.Plan = id
 	}
-	p := &pairSampler{sweep: s, clock: l.clock, until: l.until, runPlan: func(_ *run.Prover, _ context.Context, _ *run.Reference, plan scenario.Plan) (run.Outcome, error) {
-		wait()
-		ran = append(ran, plan.ID())
-		kind := string(plan.Perturbation)
-		if plan.HasSecond() {
-			kind = "+" + string(plan.Second.Perturbation)
-		}
-		result := run.Held
-		if r, there := results[kind]; there {
-			result = r
-		}
-		outcome := after(t, result, plan.ID()).outcome
-		outcome.Recovery = []scenario.Write{{Method: "PUT", Path: "/a/{acme}/status", Effective: true}, {Method: "POST", Path: "/b"}}
-		return outcome, nil
-	}}
+	p := &pairSampler{sweep: s, clock: l.clock, until: l.until,
+		runPlan: func(_ *run.Prover, _ context.Context, _ *run.Reference, plan scenario.Plan) (run.Outcome, error) {
+			wait()
+			ran = append(ran, plan.ID())
+			kind := string(plan.Perturbation)
+			if plan.HasSecond() {
+				kind = "+" + string(plan.Second.Perturbation)
+			}
+			result := run.Held
+			if r, there := results[kind]; there {
+				result = r
+			}
+			outcome := after(t, result, plan.ID()).outcome
+			outcome.Recovery = []scenario.Write{{Method: "PUT", Path: "/a/{acme}/status", Effective: true},
+				{Method: "POST", Path: "/b"}}
+			return outcome, nil
+		}}
 	g.Expect(p.sample(t.Context(), oneWorker{}, firsts)).To(Succeed())
 	for _, f := range firsts {
 		l.sweep.Pairs = append(l.sweep.Pairs, f.coverage)
@@ -96,10 +99,12 @@ func TestPairs_EachFirstFaultHasItsTurn(t *testing.T) {
 
 func TestPairs_KeepToTheBudget(t *testing.T) {
 	g := NewWithT(t)
-	ran, l, said := sampled(t, 90*time.Second, map[string]run.Result{"+P1": run.Void, "+P2": run.Void, "+P3": run.Void, "+P4": run.Void}, crashID, staleID)
+	ran, l, said := sampled(t, 90*time.Second,
+		map[string]run.Result{"+P1": run.Void, "+P2": run.Void, "+P3": run.Void, "+P4": run.Void}, crashID, staleID)
 	g.Expect(ran).To(HaveLen(3))
 	g.Expect(l.close()).To(Succeed(), "a void pair is no failure")
-	g.Expect(said.String()).To(ContainSubstring("Two faults: 1 of 2 first faults were run, and 1 held, with 2 writes in their recoveries; of the 6 pairs from these 2 were tried: 0 held, 0 broken, 0 inconclusive, 2 void"))
+	g.Expect(said.String()).To(ContainSubstring(
+		"Two faults: 1 of 2 first faults were run, and 1 held, with 2 writes in their recoveries; of the 6 pairs from these 2 were tried: 0 held, 0 broken, 0 inconclusive, 2 void"))
 }
 
 func TestPairs_OnlyAfterFirstFaultsThatHeld(t *testing.T) {
@@ -119,9 +124,10 @@ func TestPairs_ReportErrors(t *testing.T) {
 	g.Expect(s.samplePairs(t.Context(), oneWorker{}, nil)).To(MatchError(ContainSubstring("no plan of a crash")))
 	l.expectUntil(time.Hour)
 	failed := errors.New("the control plane has died")
-	p := &pairSampler{sweep: s, clock: l.clock, until: l.until, runPlan: func(*run.Prover, context.Context, *run.Reference, scenario.Plan) (run.Outcome, error) {
-		return run.Outcome{}, failed
-	}}
+	p := &pairSampler{sweep: s, clock: l.clock, until: l.until,
+		runPlan: func(*run.Prover, context.Context, *run.Reference, scenario.Plan) (run.Outcome, error) {
+			return run.Outcome{}, failed
+		}}
 	g.Expect(p.sample(t.Context(), oneWorker{}, []*firstFault{{plan: plan(t, crashID)}})).To(MatchError(failed))
 	for _, args := range [][]string{{"-smoke"}, {"-clean=1"}, {"-plan=" + crashID}, {"-repeat=2"}, {"-explore=1m"}} {
 		_, err := parse(append([]string{"-pairs=1m"}, args...), io.Discard)

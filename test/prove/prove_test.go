@@ -33,7 +33,8 @@ func TestChosenScenarios(t *testing.T) {
 
 func TestSmoke_UsesScenariosWithAllPerturbations(t *testing.T) {
 	g := NewWithT(t)
-	some, all := scenario.Scenario{Name: "some", Perturbations: []scenario.Perturbation{"P1"}}, scenario.Scenario{Name: "all"}
+	some, all := scenario.Scenario{Name: "some", Perturbations: []scenario.Perturbation{"P1"}},
+		scenario.Scenario{Name: "all"}
 	g.Expect(whole([]scenario.Scenario{some, all})).To(Equal([]scenario.Scenario{all}))
 	g.Expect(whole([]scenario.Scenario{some})).To(Equal([]scenario.Scenario{some}))
 }
@@ -93,7 +94,8 @@ func TestParse(t *testing.T) {
 func TestIsolationNotice(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(isolationNotice(nil)).To(BeEmpty())
-	g.Expect(isolationNotice(errors.New("no namespaces"))).To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
+	g.Expect(isolationNotice(errors.New("no namespaces"))).
+		To(Equal("replicas are not isolated, they share ports and files: no namespaces\n"))
 }
 
 func TestPlanElsewhere_NeedsManifests(t *testing.T) {

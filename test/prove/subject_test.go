@@ -32,13 +32,15 @@ func TestSubject_IsLeasehold(t *testing.T) {
 	s := leasehold(t)
 	p := s.Promises
 	g.Expect(p.Users).To(Equal([]string{"system:serviceaccount:leasehold-system:leasehold-controller-manager"}))
-	g.Expect(p.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "leasehold-system", Name: "manager.leasehold.dev"}))
+	g.Expect(p.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "leasehold-system",
+		Name: "manager.leasehold.dev"}))
 	g.Expect(s.Plane.AuditGroups).To(ContainElement(v1beta1.GroupVersion.Group))
 	g.Expect(s.Plane.Definitions).To(HaveLen(3))
 	tenants := p.Kinds[0]
 	g.Expect(tenants.Resource).To(Equal(history.Resource{Group: v1beta1.GroupVersion.Group, Resource: "tenants"}))
 	g.Expect(tenants.Finalizer).To(Equal(v1beta1.TenantFinalizer))
-	g.Expect(tenants.Kept).To(Equal(&invariant.Field{Path: "spec.namespaceDeletionPolicy", Is: string(v1beta1.NamespaceRetain)}))
+	g.Expect(tenants.Kept).To(Equal(&invariant.Field{Path: "spec.namespaceDeletionPolicy",
+		Is: string(v1beta1.NamespaceRetain)}))
 	for _, c := range tenants.Children {
 		g.Expect(c.Annotation).To(Equal(v1beta1.AnnotationTenantUID), c.String())
 	}
@@ -85,5 +87,6 @@ func TestReplay_NamesForeignSubjects(t *testing.T) {
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
 	l.options.subject = "its/subject.yaml"
 	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='-scenario=life -clean=1'"))
+	g.Expect(l.replay("life", nil)).
+		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='-scenario=life -clean=1'"))
 }

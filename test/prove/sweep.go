@@ -100,7 +100,7 @@ func (s *sweep) do(ctx context.Context, fleet *run.Fleet, promises invariant.Ope
 	})
 }
 
-// jobs are what the options ask for. Choices come from the seed alone, so that a
+// jobs are the runs that the options select. Choices come from the seed alone, so that a
 // plan that is run again is the same.
 func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
@@ -120,7 +120,8 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 	for _, ref := range references {
 		plans := ref.Plans(s.options.seed)
 		if len(plans) == 0 {
-			return nil, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs", ref.Scenario.Name)
+			return nil, fmt.Errorf("deriving the plans of scenario %s: the operator has written nothing in the clean runs",
+				ref.Scenario.Name)
 		}
 		for _, plan := range plans {
 			if s.options.match.MatchString(plan.ID()) {

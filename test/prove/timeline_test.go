@@ -31,7 +31,7 @@ func TestTimelineInABrowser(t *testing.T) {
 	tab, stop, err := browser.Start(t.Context(), path)
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(stop()).To(Succeed()) }()
-	// The first call has started the browser, so that this ends only what is asked.
+	// The first call has started the browser, so that this ends only the page's load.
 	tab, cancel := context.WithTimeout(tab, time.Minute)
 	defer cancel()
 	do := func(steps ...chromedp.Action[chromedp.Void]) { g.Expect(chromedp.Do(tab, steps...)).To(Succeed()) }
@@ -51,7 +51,8 @@ func TestTimelineInABrowser(t *testing.T) {
 	g.Expect(number(`document.documentElement.scrollWidth`)).To(BeNumerically("<=", 1400), "no scrolling sideways")
 	g.Expect(number(`document.querySelectorAll("tr.write").length`)).To(BeNumerically(">", 200))
 	g.Expect(number(`document.querySelectorAll("svg .tick.broken").length`)).To(BeNumerically(">=", 16))
-	g.Expect(number(`document.querySelector("svg").getBoundingClientRect().top`)).To(BeNumerically("<", 900), "the picture begins on the first screen")
+	g.Expect(number(`document.querySelector("svg").getBoundingClientRect().top`)).To(BeNumerically("<", 900),
+		"the picture begins on the first screen")
 
 	const asides = `[...document.querySelectorAll("tr.aside")].filter(e => e.checkVisibility()).length`
 	g.Expect(number(asides)).To(BeZero())
@@ -60,9 +61,11 @@ func TestTimelineInABrowser(t *testing.T) {
 	do(chromedp.Click(chromedp.CSS("#all")))
 
 	do(chromedp.Click(chromedp.CSS("svg circle.flag")))
-	g.Eventually(func() string { return text(`document.querySelector("tr:target")?.nextElementSibling.innerText ?? ""`) }).WithTimeout(time.Minute).Should(
+	g.Eventually(func() string { return text(`document.querySelector("tr:target")?.nextElementSibling.innerText ?? ""`) }).
+		WithTimeout(time.Minute).Should(
 		ContainSubstring("every write of the operator that was stored with a version was made by the replica that held the Lease"))
-	g.Eventually(func() float64 { return number(`document.querySelector("tr:target").getBoundingClientRect().top`) }).WithTimeout(time.Minute).Should(And(BeNumerically(">=", -1), BeNumerically("<", 900)), "it is on the screen")
+	g.Eventually(func() float64 { return number(`document.querySelector("tr:target").getBoundingClientRect().top`) }).
+		WithTimeout(time.Minute).Should(And(BeNumerically(">=", -1), BeNumerically("<", 900)), "it is on the screen")
 
 	do(chromedp.EmulateViewport(1400, 2000), chromedp.Navigate("file://"+page))
 	png, err := chromedp.Run(tab, chromedp.CaptureScreenshot())

@@ -59,8 +59,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		"does not read the response": {func(c net.Conn) { _, _ = io.WriteString(c, request) }, 30 * time.Second},
 		"reads one byte of the response": {func(c net.Conn) {
 			_, _ = io.WriteString(c, request)
-			_,
-				_ = c.Read(make([]byte, 1))
+			_, _ = c.Read(make([]byte, 1))
 		}, 30 * time.Second},
 		"stays idle after the response": {func(c net.Conn) { _, _ = io.WriteString(c, request); discard(c) },
 			60 * time.Second},

@@ -43,7 +43,8 @@ func main() {
 		os.Exit(0)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, nil))
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // a program begins its context
+	//nolint:forbidigo // a program begins its context
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = run(ctx, o, log)
 	stop()
 	if err != nil {

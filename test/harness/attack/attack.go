@@ -38,7 +38,8 @@ var generators = map[string]func(Input) ([]scenario.Step, error){
 func Steps(in Input) ([]scenario.Step, error) {
 	generate, known := generators[in.Name]
 	if !known {
-		return nil, fmt.Errorf("generating an attack: none is called %q; there are %q", in.Name, slices.Sorted(maps.Keys(generators)))
+		return nil, fmt.Errorf("generating an attack: none is called %q; there are %q", in.Name,
+			slices.Sorted(maps.Keys(generators)))
 	}
 	steps, err := generate(in)
 	if err != nil {

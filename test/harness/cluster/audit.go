@@ -30,7 +30,8 @@ func (c *Cluster) AuditLog(ctx context.Context) (path string, err error) {
 		return "", fmt.Errorf("measuring the copy of the audit log: %w", err)
 	}
 	// The log belongs to root on the node, so it is read there.
-	cmd := exec.CommandContext(ctx, "docker", "exec", c.controlPlaneNode(), "tail", "-c", fmt.Sprintf("+%d", info.Size()+1), auditPath)
+	cmd := exec.CommandContext(ctx, "docker", "exec", c.controlPlaneNode(), "tail", "-c",
+		fmt.Sprintf("+%d", info.Size()+1), auditPath)
 	cmd.Stdout = file
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("copying the audit log: %w", err)

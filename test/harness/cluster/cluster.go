@@ -118,7 +118,8 @@ func (c *Cluster) create(ctx context.Context, there bool) error {
 		return err
 	}
 	c.made = true
-	c.say("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers, c.options.NodeImage)
+	c.say("creating cluster %s: 1 control plane, %d workers, node image %s", c.options.Name, c.options.Workers,
+		c.options.NodeImage)
 	exported, err := c.provider.Create(ctx, "--config", config, "--kubeconfig", c.kubeconfig, "--wait", "2m")
 	if err != nil {
 		return err
@@ -159,7 +160,8 @@ func (c *Cluster) Name() string { return c.options.Name }
 // Stop deletes the cluster, unless it was there before or is to be kept.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.options.Reuse || c.options.Keep {
-		c.say("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig, c.options.Name)
+		c.say("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig,
+			c.options.Name)
 		return nil
 	}
 	c.say("deleting cluster %s", c.options.Name)

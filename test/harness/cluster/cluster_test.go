@@ -45,14 +45,16 @@ func TestStartDeletesWhatItCannotFinishAndNothingElse(t *testing.T) {
 		says        string
 		deletes     bool
 	}{
-		"Another's": {reason: "of that name there is one already, and it is not ours", there: "taken", says: "choose another"},
-		"Reused":    {reason: "it was there before and stays", there: "taken", reuse: true, says: "asking for its kubeconfig"},
-		"Broken":    {reason: "half a cluster is of no use", there: "other", says: "not today", deletes: true},
-		"Kept":      {reason: "its maker wants to see what is wrong", there: "other", keep: true, says: "not today"},
+		"Another's": {reason: "of that name there is one already, and it is not ours", there: "taken",
+			says: "choose another"},
+		"Reused": {reason: "it was there before and stays", there: "taken", reuse: true, says: "asking for its kubeconfig"},
+		"Broken": {reason: "half a cluster is of no use", there: "other", says: "not today", deletes: true},
+		"Kept":   {reason: "its maker wants to see what is wrong", there: "other", keep: true, says: "not today"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind, calls := fakeKind(t, tc.there)
-			_, err := cluster.Start(t.Context(), cluster.Options{Name: "taken", Reuse: tc.reuse, Keep: tc.keep, Kind: kind, Dir: t.TempDir()})
+			_, err := cluster.Start(t.Context(),
+				cluster.Options{Name: "taken", Reuse: tc.reuse, Keep: tc.keep, Kind: kind, Dir: t.TempDir()})
 			if err == nil || !strings.Contains(err.Error(), tc.says) {
 				t.Errorf("Start() = %v, want an error with %q", err, tc.says)
 			}

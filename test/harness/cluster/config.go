@@ -30,8 +30,10 @@ apiServer:
   - {name: audit-log-path, value: ` + auditPath + `}
   - {name: audit-log-maxsize, value: "4096"}
   extraVolumes:
-  - {name: audit-policy, hostPath: /etc/kubernetes/audit, mountPath: /etc/kubernetes/audit, readOnly: true, pathType: DirectoryOrCreate}
-  - {name: audit-log, hostPath: ` + auditDir + `, mountPath: ` + auditDir + `, readOnly: false, pathType: DirectoryOrCreate}
+  - {name: audit-policy, hostPath: /etc/kubernetes/audit, mountPath: /etc/kubernetes/audit,
+      readOnly: true, pathType: DirectoryOrCreate}
+  - {name: audit-log, hostPath: ` + auditDir + `, mountPath: ` + auditDir +
+	`, readOnly: false, pathType: DirectoryOrCreate}
 `
 
 // writeConfig writes kind's configuration and the audit policy that it mounts.

@@ -59,7 +59,8 @@ func (s *logStreams) follow(ctx context.Context, pod *corev1.Pod) {
 		if status.State.Running == nil && status.State.Terminated == nil || !s.first(status.ContainerID) {
 			continue
 		}
-		file := filepath.Join(s.dir, fmt.Sprintf("%s.%s.%s.%d.log", pod.Namespace, pod.Name, status.Name, status.RestartCount))
+		file := filepath.Join(s.dir, fmt.Sprintf("%s.%s.%s.%d.log", pod.Namespace, pod.Name, status.Name,
+			status.RestartCount))
 		s.running.Go(func() {
 			if err := s.copy(ctx, pod, status.Name, file); err != nil && ctx.Err() == nil {
 				s.cluster.say("following the log of Pod %s: %v", pod.Name, err)

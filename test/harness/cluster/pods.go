@@ -80,7 +80,8 @@ func (c *Cluster) CutOffNode(ctx context.Context, node string) (heal func(contex
 }
 
 // drop adds rules, each with its chain, to a node's firewall. The result removes them.
-func (c *Cluster) drop(ctx context.Context, node string, rules [][]string) (heal func(context.Context) error, err error) {
+func (c *Cluster) drop(ctx context.Context, node string,
+	rules [][]string) (heal func(context.Context) error, err error) {
 	change := func(ctx context.Context, action string) error {
 		var errs []error
 		for _, rule := range rules {

@@ -46,7 +46,8 @@ cat <&3 & receiver=$!
 wait -n
 kill $sender $receiver 2>/dev/null`
 	defer conn.Close()
-	cmd := exec.CommandContext(ctx, "docker", "exec", "--interactive", node, "bash", "-c", script, "bash", host, fmt.Sprint(port))
+	cmd := exec.CommandContext(ctx, "docker", "exec", "--interactive", node, "bash", "-c", script, "bash", host,
+		fmt.Sprint(port))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		c.say("tunnel to %s: %v", host, err)

@@ -43,7 +43,8 @@ var bundleFields = map[string][]string{
 // Secrets of the Certificates and injects the CA where annotations request it. One CA signs all,
 // whatever the issuers are. The returned objects have no resource of cert-manager, whose kinds
 // the API server does not have. The given ones are not changed.
-func issueCertificates(objects []*unstructured.Unstructured, now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
+func issueCertificates(objects []*unstructured.Unstructured,
+	now time.Time) (rest []*unstructured.Unstructured, notes []string, err error) {
 	if slices.ContainsFunc(objects, installsCertManager) {
 		return objects, nil, nil
 	}
@@ -83,7 +84,8 @@ func issueCertificates(objects []*unstructured.Unstructured, now time.Time) (res
 			return nil, nil, fmt.Errorf("injecting the CA into %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	return rest, []string{"cert-manager is not among the manifests: the harness issues Certificate " + strings.Join(names, ", ")}, nil
+	return rest, []string{"cert-manager is not among the manifests: the harness issues Certificate " +
+		strings.Join(names, ", ")}, nil
 }
 
 func installsCertManager(o *unstructured.Unstructured) bool {
@@ -91,7 +93,8 @@ func installsCertManager(o *unstructured.Unstructured) bool {
 }
 
 func isSame(a, b *unstructured.Unstructured) bool {
-	return a.GroupVersionKind() == b.GroupVersionKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
+	return a.GroupVersionKind() == b.GroupVersionKind() && a.GetNamespace() == b.GetNamespace() &&
+		a.GetName() == b.GetName()
 }
 
 // authority is the CA of an installation.
@@ -128,11 +131,12 @@ func (a *authority) issue(c *unstructured.Unstructured) (*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
-	secret := &unstructured.Unstructured{Object: map[string]any{"type": string(corev1.SecretTypeTLS), "data": map[string]any{
-		corev1.TLSCertKey:       base64.StdEncoding.EncodeToString(chain),
-		corev1.TLSPrivateKeyKey: base64.StdEncoding.EncodeToString(key),
-		"ca.crt":                a.bundle,
-	}}}
+	secret := &unstructured.Unstructured{Object: map[string]any{"type": string(corev1.SecretTypeTLS),
+		"data": map[string]any{
+			corev1.TLSCertKey:       base64.StdEncoding.EncodeToString(chain),
+			corev1.TLSPrivateKeyKey: base64.StdEncoding.EncodeToString(key),
+			"ca.crt":                a.bundle,
+		}}}
 	secret.SetAPIVersion("v1")
 	secret.SetKind("Secret")
 	secret.SetNamespace(c.GetNamespace())
@@ -215,7 +219,8 @@ func (a *authority) template(c *unstructured.Unstructured) (*x509.Certificate, e
 
 // inject returns a copy of o with the CA, if an annotation requests it. issued has what was issued,
 // by the annotation that names it.
-func (a *authority) inject(o *unstructured.Unstructured, issued map[string]map[types.NamespacedName]bool) (*unstructured.Unstructured, error) {
+func (a *authority) inject(o *unstructured.Unstructured,
+	issued map[string]map[types.NamespacedName]bool) (*unstructured.Unstructured, error) {
 	for annotation, names := range issued {
 		source := o.GetAnnotations()[annotation]
 		if source == "" {
@@ -223,7 +228,8 @@ func (a *authority) inject(o *unstructured.Unstructured, issued map[string]map[t
 		}
 		namespace, name, _ := strings.Cut(source, "/")
 		if !names[types.NamespacedName{Namespace: namespace, Name: name}] {
-			return nil, fmt.Errorf("the annotation %s names %q, and no Certificate of the manifests gives it", annotation, source)
+			return nil, fmt.Errorf("the annotation %s names %q, and no Certificate of the manifests gives it",
+				annotation, source)
 		}
 		o = o.DeepCopy()
 		return o, a.setBundles(o)

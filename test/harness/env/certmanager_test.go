@@ -17,7 +17,8 @@ import (
 const (
 	issuer      = `{apiVersion: cert-manager.io/v1, kind: Issuer, metadata: {name: selfsigned, namespace: ns}, spec: {selfSigned: {}}}`
 	certificate = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: serving, namespace: ns}, spec: {secretName: pair,
-		dnsNames: [s.ns.svc], ipAddresses: [10.0.0.7], commonName: s, secretTemplate: {labels: {a: b}}, issuerRef: {name: selfsigned}}}`
+		dnsNames: [s.ns.svc], ipAddresses: [10.0.0.7], commonName: s,
+			secretTemplate: {labels: {a: b}}, issuerRef: {name: selfsigned}}}`
 	root        = `{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: root, namespace: ns}, spec: {secretName: root, isCA: true}}`
 	injected    = `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: v, annotations: {cert-manager.io/inject-ca-from: ns/serving}}, webhooks: [{name: a}, {name: b, clientConfig: {service: {name: s}}}]}`
 	conversion  = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: c, annotations: {cert-manager.io/inject-ca-from-secret: ns/pair}}, spec: {conversion: {webhook: {clientConfig: {}}}}}`
@@ -99,12 +100,14 @@ func TestIssueCertificates_LeavesCertManagerToItself(t *testing.T) {
 func TestIssueCertificates_ReportsErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ object, says string }{
-		"no Secret":      {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c, namespace: ns}, spec: {}}`, "issuing Certificate ns/c: spec.secretName is needed"},
-		"a keystore":     {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, keystores: {jks: {}}}}`, "spec.keystores is not supported"},
-		"no address":     {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, ipAddresses: [localhost]}}`, `"localhost" is no address`},
-		"no names":       {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, dnsNames: 7}}`, "issuing Certificate /c"},
-		"another's":      {`{apiVersion: v1, kind: ConfigMap, metadata: {name: m, annotations: {cert-manager.io/inject-ca-from: ns/typo}}}`, `injecting the CA into ConfigMap m: the annotation cert-manager.io/inject-ca-from names "ns/typo"`},
-		"more than that": {`{apiVersion: cert-manager.io/v1, kind: CertificateRequest, metadata: {name: r}}`, "CertificateRequest r needs cert-manager"},
+		"no Secret": {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c, namespace: ns}, spec: {}}`,
+			"issuing Certificate ns/c: spec.secretName is needed"},
+		"a keystore": {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, keystores: {jks: {}}}}`, "spec.keystores is not supported"},
+		"no address": {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, ipAddresses: [localhost]}}`, `"localhost" is no address`},
+		"no names":   {`{apiVersion: cert-manager.io/v1, kind: Certificate, metadata: {name: c}, spec: {secretName: s, dnsNames: 7}}`, "issuing Certificate /c"},
+		"another's":  {`{apiVersion: v1, kind: ConfigMap, metadata: {name: m, annotations: {cert-manager.io/inject-ca-from: ns/typo}}}`, `injecting the CA into ConfigMap m: the annotation cert-manager.io/inject-ca-from names "ns/typo"`},
+		"more than that": {`{apiVersion: cert-manager.io/v1, kind: CertificateRequest, metadata: {name: r}}`,
+			"CertificateRequest r needs cert-manager"},
 	} {
 		_, _, err := issueCertificates(objects(t, certificate, tc.object), time.Now())
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)), name)
@@ -118,10 +121,12 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
 	serving := objects(t, certificate)[0]
 	serving.SetNamespace(ns)
-	g.Expect(unstructured.SetNestedStringSlice(serving.Object, []string{key.Name + "." + ns + ".svc"}, "spec", "dnsNames")).To(Succeed())
+	g.Expect(unstructured.SetNestedStringSlice(serving.Object, []string{key.Name + "." + ns + ".svc"}, "spec",
+		"dnsNames")).To(Succeed())
 	configuration := refusing(key, unique("issued"), nil)
 	configuration.Annotations = map[string]string{injectCertificate: ns + "/serving"}
-	shipped, _, err := issueCertificates([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration), serving}, time.Now())
+	shipped, _, err := issueCertificates([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration),
+		serving}, time.Now())
 	g.Expect(err).NotTo(HaveOccurred())
 	pair, err := tls.X509KeyPair(secretData(t, shipped[2], "tls.crt"), secretData(t, shipped[2], "tls.key"))
 	g.Expect(err).NotTo(HaveOccurred())

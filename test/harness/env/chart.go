@@ -46,7 +46,8 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"template", c.Release, path, "--namespace=" + c.Namespace, "--include-crds", "--skip-tests", "--values=-"}
+	args := []string{"template", c.Release, path, "--namespace=" + c.Namespace, "--include-crds", "--skip-tests",
+		"--values=-"}
 	if version, err := serverVersion(ctx, assets); err != nil {
 		return nil, err
 	} else if version != "" {

@@ -94,7 +94,8 @@ func TestCompanionsRunBesideTheSubject(t *testing.T) {
 	i, err := shared.Install(ctx, Subject{
 		Manifests: manifestsOf(t, pair, ns), Deployment: "first", Binary: self, Env: role(roleVisitor), Isolated: true,
 		Args: func(ReplicaPorts) []string {
-			return []string{"http://pages/readyz", "http://pages." + ns + "/readyz", "http://pages." + ns + ".svc/readyz", "http://pages." + ns + ".svc.cluster.local:80/readyz"}
+			return []string{"http://pages/readyz", "http://pages." + ns + "/readyz", "http://pages." + ns + ".svc/readyz",
+				"http://pages." + ns + ".svc.cluster.local:80/readyz"}
 		},
 		Companions: map[string]Companion{"second": {Binary: self, Env: role(roleReplica)}},
 		Report:     func(text string) { reports <- text },
@@ -119,8 +120,11 @@ func TestCompanionsRunBesideTheSubject(t *testing.T) {
 	beside, err := i.companions[0].get()
 	g.Expect(err).NotTo(HaveOccurred())
 	beside.Kill()
-	g.Expect(i.CompanionsReady(ctx)).To(MatchError(And(ContainSubstring("companion second: "), ContainSubstring("wrote second-0-"))))
-	g.Eventually(reports, eventually).Should(Receive(And(ContainSubstring("companion second-0 ended with exit code -1"), ContainSubstring("wrote second-0-"))))
+	g.Expect(i.CompanionsReady(ctx)).
+		To(MatchError(And(ContainSubstring("companion second: "), ContainSubstring("wrote second-0-"))))
+	g.Eventually(reports, eventually).
+		Should(Receive(And(ContainSubstring("companion second-0 ended with exit code -1"),
+			ContainSubstring("wrote second-0-"))))
 	g.Eventually(i.CompanionsReady, eventually).WithContext(ctx).Should(Succeed())
 	stop()
 	g.Expect(beside.Running()).To(BeFalse())
@@ -149,7 +153,8 @@ func withCompanion(t *testing.T, ns string) *Installation {
 	w := &workload{cp: shared}
 	w.shipped.Name, w.shipped.Namespace = "second", ns
 	w.shipped.Spec.Template.Labels = map[string]string{"app": "second"}
-	w.shipped.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 10250}}}}
+	w.shipped.Spec.Template.Spec.Containers = []corev1.Container{{Name: "c",
+		Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 10250}}}}
 	i.companions = []*companion{{workload: w}}
 	return i
 }
@@ -184,7 +189,8 @@ func TestWebhooksOfDeploymentsThatDoNotRunAreErrors(t *testing.T) {
 	key := types.NamespacedName{Namespace: "system", Name: "webhooks"}
 	s := service(key)
 	s.Spec.Selector = map[string]string{"app": "second"}
-	_, err := i.routeWebhooks(t.Context(), []*unstructured.Unstructured{object(t, s), object(t, refusing(key, "any", nil))})
+	_, err := i.routeWebhooks(t.Context(),
+		[]*unstructured.Unstructured{object(t, s), object(t, refusing(key, "any", nil))})
 	g.Expect(err).To(MatchError("webhooks are called through Service system/webhooks, which selects the Pods of Deployment second, " +
 		"and that does not run: write its program under companions: in the subject"))
 }
@@ -199,7 +205,8 @@ func TestCompanionsInjectAuthorities(t *testing.T) {
 	configuration := refusing(key, unique("unsigned"), nil)
 	apply(t, object(t, configuration))
 	i.unsigned = []*unstructured.Unstructured{object(t, configuration)}
-	want := "the webhooks of ValidatingWebhookConfiguration " + configuration.Name + " have no CA: no companion has set caBundle"
+	want := "the webhooks of ValidatingWebhookConfiguration " + configuration.Name +
+		" have no CA: no companion has set caBundle"
 	g.Expect(i.CompanionsReady(ctx)).To(MatchError(ContainSubstring(want)))
 	ca, _ := startRefusing(t, key.Name+"."+ns+".svc")
 	signed := object(t, refusing(key, configuration.Name, ca))

@@ -242,7 +242,8 @@ func (c *ControlPlane) stopAll() error {
 	}
 	if c.manager != nil {
 		if !c.manager.running() {
-			errs = append(errs, fmt.Errorf("%s ended by itself (%v):\n%s", controllerManager, c.manager.state, tail(c.manager.log, 10)))
+			errs = append(errs, fmt.Errorf("%s ended by itself (%v):\n%s", controllerManager, c.manager.state,
+				tail(c.manager.log, 10)))
 		}
 		// It keeps nothing that an orderly stop would save.
 		c.manager.kill()

@@ -43,7 +43,8 @@ func TestControlPlaneHasControllers(t *testing.T) {
 	t.Log("objects whose owner is gone are collected")
 	owner := configMap(ns, "owner")
 	g.Expect(shared.client.Create(ctx, owner)).To(Succeed())
-	child := configMap(ns, "child", metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID})
+	child := configMap(ns, "child",
+		metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID})
 	g.Expect(shared.client.Create(ctx, child)).To(Succeed())
 	g.Expect(shared.client.Delete(ctx, owner)).To(Succeed())
 	g.Eventually(func() error { return shared.client.Get(ctx, client.ObjectKeyFromObject(child), child) }, eventually).
@@ -51,8 +52,10 @@ func TestControlPlaneHasControllers(t *testing.T) {
 
 	t.Log("each namespace gets its ServiceAccount and the certificate authority")
 	g.Eventually(func(g Gomega) {
-		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "default"}, &corev1.ServiceAccount{})).To(Succeed())
-		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "kube-root-ca.crt"}, &corev1.ConfigMap{})).To(Succeed())
+		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "default"}, &corev1.ServiceAccount{})).
+			To(Succeed())
+		g.Expect(shared.client.Get(ctx, types.NamespacedName{Namespace: ns, Name: "kube-root-ca.crt"}, &corev1.ConfigMap{})).
+			To(Succeed())
 	}, eventually).Should(Succeed())
 
 	t.Log("ClusterRoles that aggregate others have rules")
@@ -119,7 +122,8 @@ func TestAuditLogHasWritesAtOnceAndNoSecrets(t *testing.T) {
 
 	t.Log("a Secret is there with its name only")
 	const hidden = "do-not-tell"
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hush"}, StringData: map[string]string{"k": hidden}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "hush"},
+		StringData: map[string]string{"k": hidden}}
 	g.Expect(shared.client.Create(ctx, secret)).To(Succeed())
 	g.Expect(audited(g, ns, "hush")).To(HaveExactElements(gstruct.MatchFields(gstruct.IgnoreExtras, gstruct.Fields{
 		"Verb": Equal("create"), "Level": Equal(auditv1.LevelMetadata), "RequestObject": BeNil(), "ResponseObject": BeNil(),
@@ -130,7 +134,8 @@ func TestRightsAreEnforced(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: "nobody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: "default"},
+		User: "nobody", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets",
+			Namespace: "default"},
 	}}
 	g.Expect(shared.client.Create(t.Context(), review)).To(Succeed())
 	g.Expect(review.Status.Allowed).To(BeFalse())
@@ -230,7 +235,8 @@ func TestExistingCluster(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(strings.TrimSpace(string(out))).To(Equal("namespace/default"))
 	g.Expect(cp.Stop()).To(Succeed())
-	g.Expect(shared.client.Get(context.WithoutCancel(t.Context()), types.NamespacedName{Name: "default"}, &corev1.Namespace{})).
+	g.Expect(shared.client.Get(context.WithoutCancel(t.Context()), types.NamespacedName{Name: "default"},
+		&corev1.Namespace{})).
 		To(Succeed(), "the cluster is still there")
 }
 

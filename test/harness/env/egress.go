@@ -54,7 +54,8 @@ type egress struct {
 }
 
 // startEgress listens on a socket in dir and writes the API server's configuration beside it.
-func startEgress(ctx context.Context, dir string, services func(context.Context) ([]corev1.Service, error)) (*egress, error) {
+func startEgress(ctx context.Context, dir string,
+	services func(context.Context) ([]corev1.Service, error)) (*egress, error) {
 	socket := filepath.Join(dir, "egress")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -66,7 +67,8 @@ func startEgress(ctx context.Context, dir string, services func(context.Context)
 	e := &egress{services: services, routes: map[*Installation]serviceRoute{}}
 	// The proxy outlives the call, and so must its context.
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	e.server = &http.Server{Handler: e, ReadHeaderTimeout: egressTimeout, BaseContext: func(net.Listener) context.Context { return ctx }}
+	e.server = &http.Server{Handler: e, ReadHeaderTimeout: egressTimeout,
+		BaseContext: func(net.Listener) context.Context { return ctx }}
 	e.running.Go(func() { _ = e.server.Serve(listener) }) // ends with stop
 	return e, nil
 }

@@ -44,7 +44,8 @@ func startNamed(t *testing.T, name string) *named {
 // ask sends one request on a connection of its own.
 func ask(f *Forwarder) (string, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
-	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(fmt.Sprintf("http://127.0.0.1:%d/", f.Port()))
+	response, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).
+		Get(fmt.Sprintf("http://127.0.0.1:%d/", f.Port()))
 	if err != nil {
 		return "", err
 	}

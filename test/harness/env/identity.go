@@ -18,13 +18,14 @@ const tokenLifetime = 24 * time.Hour
 // token of its ServiceAccount that is bound to it.
 func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.UID, string, error) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels, Annotations: o.PodAnnotations},
+		ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.PodLabels,
+			Annotations: o.PodAnnotations},
 		Spec: corev1.PodSpec{
 			ServiceAccountName: o.ServiceAccount,
 			// The gate keeps schedulers away where there is one: the process
 			// that this Pod stands for runs here.
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "harness/runs-as-a-process"}},
-			// As strict as a namespace may ask for, so that every one admits it.
+			// As strict as a namespace may require, so every namespace admits it.
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot:   new(true),
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
@@ -47,7 +48,8 @@ func (c *ControlPlane) bindToken(ctx context.Context, o ReplicaOptions) (types.U
 
 // requestToken returns a token of a replica's ServiceAccount that is bound to its Pod. An empty
 // audience is the API server.
-func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod types.UID, audience string) (string, error) {
+func (c *ControlPlane) requestToken(ctx context.Context, o ReplicaOptions, pod types.UID,
+	audience string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: new(int64(tokenLifetime.Seconds())),
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: o.Name, UID: pod},

@@ -21,9 +21,9 @@ import (
 // accountFolder is where a container finds the token of its ServiceAccount.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// Isolation runs a replica in namespaces of its own, in which it has all ports, the ServiceAccount's
-// files and the volumes of a Pod. Its environment is then that of a container: without KUBECONFIG
-// and without the variables of this process.
+// Isolation runs a replica in namespaces of its own, in which it has all ports, the
+// ServiceAccount's files and the volumes of a Pod. Its environment is then that of a container:
+// without KUBECONFIG and without the variables of this process.
 type Isolation struct {
 	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
 	// ports of this machine at which they are reached.
@@ -110,7 +110,8 @@ func (r *Replica) connect(api *url.URL) error {
 }
 
 // files prepares the files of the ServiceAccount, the volumes and /etc/hosts.
-func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder, token string) (*podVolumes, []sandbox.Mount, error) {
+func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
+	token string) (*podVolumes, []sandbox.Mount, error) {
 	authority, err := authorityOf(r.config)
 	if err != nil {
 		return nil, nil, err

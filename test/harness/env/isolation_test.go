@@ -32,14 +32,16 @@ func isolatedOperator() corev1.PodTemplateSpec {
 				{Name: "certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "certs"}}},
 				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named("config")}}},
 				{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-				{Name: "absent", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "absent", Optional: new(true)}}},
-				{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "example.org"}},
-					{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("kube-root-ca.crt")}},
-					{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-						{Path: "pod/labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
-					}}},
-				}}}},
+				{Name: "absent", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "absent",
+					Optional: new(true)}}},
+				{Name: "all", VolumeSource: corev1.VolumeSource{
+					Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+						{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", Audience: "example.org"}},
+						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("kube-root-ca.crt")}},
+						{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+							{Path: "pod/labels", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+						}}},
+					}}}},
 			},
 		},
 	}
@@ -89,8 +91,10 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	skipWithoutIsolation(t)
 	g := NewWithT(t)
 	ctx, ns := t.Context(), namespace(t)
-	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "certs"}, Data: map[string][]byte{"tls.crt": []byte("one")}}
-	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "config"}, Data: map[string]string{"level": "7"}}
+	certs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "certs"},
+		Data: map[string][]byte{"tls.crt": []byte("one")}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "config"},
+		Data: map[string]string{"level": "7"}}
 	g.Expect(shared.client.Create(ctx, certs)).To(Succeed())
 	g.Expect(shared.client.Create(ctx, config)).To(Succeed())
 	template := isolatedOperator()
@@ -101,7 +105,8 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	})
 	g.Expect(err).NotTo(HaveOccurred())
 	file := func(path string) string {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", r.Ports().Metrics, path), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+			fmt.Sprintf("http://127.0.0.1:%d%s", r.Ports().Metrics, path), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
@@ -127,7 +132,8 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 
 	certs.Data["tls.crt"] = []byte("two")
 	g.Expect(shared.client.Update(ctx, certs)).To(Succeed())
-	g.Eventually(func() string { return file("/tmp/k8s-webhook-server/serving-certs/tls.crt") }, eventually).Should(Equal("two"))
+	g.Eventually(func() string { return file("/tmp/k8s-webhook-server/serving-certs/tls.crt") }, eventually).
+		Should(Equal("two"))
 	r.Kill()
 	g.Expect(r.Close()).To(Succeed())
 }
@@ -139,11 +145,13 @@ func TestVolumesThatCannotBeProvided(t *testing.T) {
 	for want, source := range map[string]corev1.VolumeSource{
 		"volume certs: it is none of configMap": {HostPath: &corev1.HostPathVolumeSource{Path: "/"}},
 		"volume certs: there is no key tls.crt": {ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"}, Items: []corev1.KeyToPath{{Key: "tls.crt", Path: "x"}},
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+			Items:                []corev1.KeyToPath{{Key: "tls.crt", Path: "x"}},
 		}},
-		"file x: a replica has no field status.phase": {DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
-			{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}},
-		}}},
+		"file x: a replica has no field status.phase": {DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{
+				{Path: "x", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.phase"}},
+			}}},
 	} {
 		template := isolatedOperator()
 		template.Spec.Volumes[0].VolumeSource = source
@@ -193,13 +201,15 @@ func TestIsolationOf(t *testing.T) {
 	g.Expect(i.Ports).To(Equal(ReplicaPorts{Probe: 8081, Metrics: 8080, Webhook: 9443}), "controller-runtime's")
 	c := &template.Spec.Containers[0]
 	c.Ports = []corev1.ContainerPort{
-		{Name: "http-metrics", ContainerPort: 9402}, {Name: "webhook-server", ContainerPort: 10250}, {Name: "healthz", ContainerPort: 6080},
+		{Name: "http-metrics", ContainerPort: 9402}, {Name: "webhook-server", ContainerPort: 10250},
+		{Name: "healthz", ContainerPort: 6080},
 	}
 	get := func(port intstr.IntOrString) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ok", Port: port}}}
 	}
 	c.LivenessProbe = get(intstr.FromInt32(7000))
-	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}), HaveField("ReadyPath", "/ok")), "a liveness probe alone shows readiness")
+	g.Expect(isolationOf(template)).To(And(HaveField("Ports", ReplicaPorts{Probe: 7000, Metrics: 9402, Webhook: 10250}),
+		HaveField("ReadyPath", "/ok")), "a liveness probe alone shows readiness")
 	c.ReadinessProbe = get(intstr.FromString("healthz"))
 	g.Expect(isolationOf(template)).To(And(HaveField("Ports.Probe", 6080), HaveField("ReadyPath", "/ok")))
 }

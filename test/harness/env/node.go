@@ -227,7 +227,8 @@ func (n *Node) mount(ctx context.Context, pod *corev1.Pod, dir string) (map[stri
 				continue
 			}
 			var content corev1.ConfigMap
-			if err := n.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.ConfigMap.Name}, &content); err != nil {
+			if err := n.client.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: v.ConfigMap.Name},
+				&content); err != nil {
 				return nil, fmt.Errorf("reading config map %s: %w", v.ConfigMap.Name, err)
 			}
 			for name, text := range content.Data {
@@ -246,12 +247,14 @@ func (n *Node) report(ctx context.Context, pod *corev1.Pod, ready corev1.Conditi
 	pod.Status.PodIP, pod.Status.PodIPs = "127.0.0.1", []corev1.PodIP{{IP: "127.0.0.1"}}
 	pod.Status.StartTime = &now
 	pod.Status.Conditions = nil
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady} {
 		status := ready
 		if kind == corev1.PodScheduled || kind == corev1.PodInitialized {
 			status = corev1.ConditionTrue
 		}
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: now})
+		pod.Status.Conditions = append(pod.Status.Conditions,
+			corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: now})
 	}
 	before := &corev1.Pod{ObjectMeta: pod.ObjectMeta}
 	if err := n.client.Status().Patch(ctx, pod.DeepCopy(), client.MergeFrom(before)); err != nil {

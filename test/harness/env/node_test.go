@@ -24,8 +24,9 @@ func page(namespace, name, image string) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{
 				Name: "page", Image: image,
-				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/text", Port: intstr.FromInt32(80)}}},
-				VolumeMounts:   []corev1.VolumeMount{{Name: "content", MountPath: "/content"}},
+				ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/text",
+					Port: intstr.FromInt32(80)}}},
+				VolumeMounts: []corev1.VolumeMount{{Name: "content", MountPath: "/content"}},
 			}},
 			Volumes: []corev1.Volume{{Name: "content", VolumeSource: corev1.VolumeSource{
 				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "content"}}}}},
@@ -101,7 +102,8 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	}
 	node, err := shared.StartNode(ctx, NodeOptions{
 		Images: map[string]Program{
-			image:          {Binary: script("exec env " + roleVariable + "=" + rolePage + " " + quote(self) + ` "$@"`), Args: arguments},
+			image: {Binary: script("exec env " + roleVariable + "=" + rolePage + " " + quote(self) + ` "$@"`),
+				Args: arguments},
 			image + "-bad": {Binary: script("echo no such luck; exit 7"), Args: arguments},
 		},
 		Serving: said.serving, Failed: said.fail,
@@ -109,7 +111,8 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(node.Stop)
 
-	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "content"}, Data: map[string]string{"text": "hello"}}
+	content := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "content"},
+		Data: map[string]string{"text": "hello"}}
 	g.Expect(shared.client.Create(ctx, content)).To(Succeed())
 	good, bad, other := page(ns, "good", image), page(ns, "bad", image+"-bad"), page(ns, "other", "elsewhere")
 	for _, pod := range []*corev1.Pod{good, bad, other} {
@@ -122,7 +125,8 @@ func TestNodeRunsPodsAsProcesses(t *testing.T) {
 	g.Expect(fetch(ctx, url+"/text")).To(Equal("hello"))
 	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(good), good)).To(Succeed())
 	g.Expect(good.Status.Phase).To(Equal(corev1.PodRunning))
-	g.Expect(good.Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+	g.Expect(good.Status.Conditions).
+		To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
 
 	g.Eventually(said.failure("bad"), eventually).Should(MatchError(ContainSubstring("no such luck")))
 	g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(bad), bad)).To(Succeed())

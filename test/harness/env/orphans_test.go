@@ -21,9 +21,10 @@ func TestWatchdog_LeavesNoProcesses(t *testing.T) {
 		role string
 		end  func(*exec.Cmd) error
 	}{
-		"killed":             {roleKilled, func(cmd *exec.Cmd) error { return cmd.Process.Kill() }},
-		"panicked":           {rolePanics, func(*exec.Cmd) error { return nil }},
-		"its group killed":   {roleKilled, func(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }},
+		"killed":   {roleKilled, func(cmd *exec.Cmd) error { return cmd.Process.Kill() }},
+		"panicked": {rolePanics, func(*exec.Cmd) error { return nil }},
+		"its group killed": {roleKilled,
+			func(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }},
 		"stopped by SIGTERM": {roleStops, func(cmd *exec.Cmd) error { return cmd.Process.Signal(syscall.SIGTERM) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestWatchdogSparesOtherProcesses(t *testing.T) {
 	dir := t.TempDir()
 	w, err := startWatchdog(filepath.Join(dir, "watchdog"), "")
 	g.Expect(err).NotTo(HaveOccurred())
-	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"}, log: filepath.Join(dir, "log")})
+	noted, err := w.start(spec{name: "noted", program: "/bin/sleep", args: []string{"600"},
+		log: filepath.Join(dir, "log")})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(w.pids, eventually).Should(ConsistOf(noted.pid()))
 

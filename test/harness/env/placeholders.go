@@ -35,7 +35,8 @@ func fillPlaceholders(objects []*unstructured.Unstructured) (notes []string) {
 		}
 		if len(filled) > 0 {
 			slices.Sort(filled)
-			notes = append(notes, fmt.Sprintf("the variables %s of Deployment %s have their defaults; args and env of the subject can change that",
+			notes = append(notes, fmt.Sprintf(
+				"the variables %s of Deployment %s have their defaults; args and env of the subject can change that",
 				strings.Join(slices.Compact(filled), ", "), o.GetName()))
 		}
 	}

@@ -33,7 +33,8 @@ type podStatus struct {
 	followed  chan struct{} // closed when the end of the last process was reported
 }
 
-func newPodStatus(ctx context.Context, c client.Client, pod types.NamespacedName, uid types.UID, container string) *podStatus {
+func newPodStatus(ctx context.Context, c client.Client, pod types.NamespacedName, uid types.UID,
+	container string) *podStatus {
 	followed := make(chan struct{})
 	close(followed)
 	ctx, cancel := context.WithCancel(ctx)

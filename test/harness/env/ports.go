@@ -49,7 +49,8 @@ func (p *portPool) free(n int) ([]int, error) {
 			free = append(free, port)
 		}
 	}
-	return nil, fmt.Errorf("finding %d free ports from %d to %d: others listen there, or have the blocks", n, p.first, p.last)
+	return nil, fmt.Errorf("finding %d free ports from %d to %d: others listen there, or have the blocks", n,
+		p.first, p.last)
 }
 
 // next is the port that was handed out longest ago, or never.

@@ -101,12 +101,13 @@ func (c *ControlPlane) Apply(ctx context.Context, objs ...*unstructured.Unstruct
 // established waits until the API server serves the kinds that crds define.
 func (c *ControlPlane) established(ctx context.Context, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
-		err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true, func(ctx context.Context) (bool, error) {
-			if err := c.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
-				return false, err
-			}
-			return hasCondition(crd, "Established"), nil
-		})
+		err := wait.PollUntilContextTimeout(ctx, establishPoll, establishTimeout, true,
+			func(ctx context.Context) (bool, error) {
+				if err := c.client.Get(ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
+					return false, err
+				}
+				return hasCondition(crd, "Established"), nil
+			})
 		if err != nil {
 			return fmt.Errorf("waiting for CustomResourceDefinition %s to be established: %w", crd.GetName(), err)
 		}

@@ -69,7 +69,8 @@ func TestRenderedObjectsCanBeApplied(t *testing.T) {
 	// Group names need a dot; namespaces must not have one.
 	text := strings.ReplaceAll(strings.ReplaceAll(manifests, "GROUP-ns", group), "GROUP", group+".org")
 	g.Expect(os.WriteFile(filepath.Join(dir, "all.yaml"), []byte(text), 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: [all.yaml]\n"), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte("resources: [all.yaml]\n"), 0o600)).
+		To(Succeed())
 
 	objs, err := shared.Render(t.Context(), dir)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -90,7 +91,8 @@ func TestRenderedObjectsCanBeApplied(t *testing.T) {
 		g.Expect(shared.Apply(t.Context(), objs...)).To(Succeed())
 	}
 	g.Expect(objs).To(Equal(before), "the objects are the caller's")
-	out, err := shared.Kubectl(t.Context(), "-n", group, "get", "things."+group+".org", "one", "-o", "jsonpath={.spec.size}")
+	out, err := shared.Kubectl(t.Context(), "-n", group, "get", "things."+group+".org", "one", "-o",
+		"jsonpath={.spec.size}")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(out)).To(Equal("3"))
 }
@@ -117,7 +119,8 @@ func service(key types.NamespacedName) *corev1.Service {
 }
 
 // refusing is a webhook for ConfigMaps in ns that is called through the Service key.
-func refusing(key types.NamespacedName, name string, ca []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
+func refusing(key types.NamespacedName, name string,
+	ca []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingWebhookConfiguration"},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -125,13 +128,15 @@ func refusing(key types.NamespacedName, name string, ca []byte) *admissionregist
 			Name:                    "configmaps.example.org",
 			AdmissionReviewVersions: []string{"v1"},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": key.Namespace}},
+			NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"kubernetes.io/metadata.name": key.Namespace}},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				Service: &admissionregistrationv1.ServiceReference{Namespace: key.Namespace, Name: key.Name}, CABundle: ca,
 			},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"configmaps"}},
 			}},
 		}},
 	}
@@ -145,9 +150,10 @@ func TestRouteWebhooks(t *testing.T) {
 	in := []*unstructured.Unstructured{
 		object(t, service(key)), object(t, service(other)),
 		object(t, refusing(key, "ours", nil)), object(t, refusing(other, "theirs", nil)),
-		{Object: map[string]any{"kind": "CustomResourceDefinition", "spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{
-			"clientConfig": map[string]any{"service": map[string]any{"name": key.Name, "namespace": key.Namespace}},
-		}}}}},
+		{Object: map[string]any{"kind": "CustomResourceDefinition",
+			"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{
+				"clientConfig": map[string]any{"service": map[string]any{"name": key.Name, "namespace": key.Namespace}},
+			}}}}},
 	}
 	untouched := object(t, service(key))
 	out, err := RouteWebhooks(in, key, 1234)
@@ -156,13 +162,15 @@ func TestRouteWebhooks(t *testing.T) {
 
 	spec, _, err := unstructured.NestedMap(out[0].Object, "spec")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(spec).To(And(HaveKeyWithValue("type", "ExternalName"), HaveKeyWithValue("externalName", "localhost"), Not(HaveKey("selector"))))
+	g.Expect(spec).To(And(HaveKeyWithValue("type", "ExternalName"), HaveKeyWithValue("externalName", "localhost"),
+		Not(HaveKey("selector"))))
 	g.Expect(out[1]).To(Equal(in[1]))
 	var configuration admissionregistrationv1.ValidatingWebhookConfiguration
 	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(out[2].Object, &configuration)).To(Succeed())
 	g.Expect(configuration.Webhooks[0].ClientConfig.Service.Port).To(HaveValue(BeEquivalentTo(1234)))
 	g.Expect(out[3]).To(Equal(in[3]))
-	port, _, err := unstructured.NestedInt64(out[4].Object, "spec", "conversion", "webhook", "clientConfig", "service", "port")
+	port, _, err := unstructured.NestedInt64(out[4].Object, "spec", "conversion", "webhook", "clientConfig",
+		"service", "port")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(port).To(BeEquivalentTo(1234))
 
@@ -187,7 +195,8 @@ func TestRoutedWebhookIsCalledAndItsCertificateChecked(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			defer func() { g.Expect(f.Stop()).To(Succeed()) }()
 			configuration := refusing(key, unique("refusing"), ca)
-			objs, err := RouteWebhooks([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration)}, key, f.Port())
+			objs, err := RouteWebhooks([]*unstructured.Unstructured{object(t, service(key)), object(t, configuration)},
+				key, f.Port())
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(shared.Apply(t.Context(), objs...)).To(Succeed())
 			defer func() {

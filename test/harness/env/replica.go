@@ -66,7 +66,8 @@ type ReplicaOptions struct {
 	// Connect changes how the replica reaches the API server, for example
 	// through a proxy that injects faults, before its kubeconfig is written.
 	Connect func(*rest.Config)
-	// IsUnprobed makes the replica ready while its process runs, as a Pod without a readiness probe.
+	// IsUnprobed makes the replica ready while its process runs, as a Pod without a readiness
+	// probe.
 	IsUnprobed bool
 	// Isolation runs the program in namespaces of its own. Nil: in those of this process.
 	Isolation *Isolation
@@ -139,7 +140,8 @@ func newReplica(ctx context.Context, cp *ControlPlane, o ReplicaOptions) (*Repli
 		},
 		config:   config,
 		watchdog: cp.watchdog,
-		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no certificate.
+		// No keep-alive, so that nothing is left to close. Like a kubelet it verifies no
+		// certificate.
 		probe: &http.Client{Timeout: readyTimeout, Transport: &http.Transport{
 			DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		}},
@@ -308,8 +310,9 @@ func (r *Replica) Pause(ctx context.Context) error {
 // Resume lets a paused process go on.
 func (r *Replica) Resume() error { return r.Signal(syscall.SIGCONT) }
 
-// Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200, else an error with the
-// replica's answer or the failure of the request. A replica without a probe is ready while it runs.
+// Ready requests /readyz, or the path of the Isolation, on the probe port. It returns nil for 200,
+// else an error with the replica's answer or the failure of the request. A replica without a probe
+// is ready while it runs.
 func (r *Replica) Ready(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -327,7 +330,8 @@ func (r *Replica) Ready(ctx context.Context) (err error) {
 		scheme = cmp.Or(r.options.Isolation.ReadyScheme, scheme)
 		path = cmp.Or(r.options.Isolation.ReadyPath, path)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, r.ports.Probe, path), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("%s://127.0.0.1:%d%s", scheme, r.ports.Probe, path), nil)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ func TestReplicaActsAsItsPod(t *testing.T) {
 	user := events[0].User
 	g.Expect(user.Username).To(Equal(replica.Identity().Username))
 	g.Expect(user.Extra).To(HaveKeyWithValue("authentication.kubernetes.io/pod-name", HaveExactElements("operator-0")))
-	g.Expect(user.Extra).To(HaveKeyWithValue("authentication.kubernetes.io/pod-uid", HaveExactElements(string(replica.Identity().PodUID))))
+	g.Expect(user.Extra).To(HaveKeyWithValue("authentication.kubernetes.io/pod-uid",
+		HaveExactElements(string(replica.Identity().PodUID))))
 
 	t.Log("it can be killed and started again under the same identity")
 	first := replica.Pid()

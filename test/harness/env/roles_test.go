@@ -52,7 +52,8 @@ func play(role string) {
 
 // operate answers /readyz once it has written a ConfigMap with its own token.
 func operate(probe string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
+	//nolint:forbidigo // a program of its own, not a test
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	cfg, err := config.GetConfig()
 	if err != nil {
@@ -112,7 +113,8 @@ type held struct {
 // hold starts a control plane with a replica, prints its folder and their pids, and ends as its
 // role requires.
 func hold(role string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
+	//nolint:forbidigo // a program of its own, not a test
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	cp, err := Start(ctx, Options{})
 	if err != nil {
@@ -143,7 +145,8 @@ func hold(role string) error {
 
 // startSmallOperator runs roleReplica as the ServiceAccount name, which it
 // makes, with the one right it needs.
-func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string, change ...func(*ReplicaOptions)) (*Replica, error) {
+func startSmallOperator(ctx context.Context, cp *ControlPlane, namespace, name string,
+	change ...func(*ReplicaOptions)) (*Replica, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	if err := cp.client.Create(ctx, account); err != nil {
 		return nil, err

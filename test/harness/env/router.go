@@ -78,7 +78,8 @@ func (r *router) stop() error {
 // routeWebhooks connects the Services of the objects' webhooks with the replicas, and returns the
 // objects to apply. These differ from the given ones only in a cluster that was joined, whose
 // API server has its own way to Services.
-func (i *Installation) routeWebhooks(ctx context.Context, objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+func (i *Installation) routeWebhooks(ctx context.Context,
+	objects []*unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if i.cp.egress != nil {
 		i.cp.egress.add(i, i.route)
 	}
@@ -168,7 +169,8 @@ func (i *Installation) unroutable(s *corev1.Service) error {
 		labels = append(labels, fmt.Sprintf("Deployment %s: the selector is %v and the labels are %v",
 			w.shipped.Name, s.Spec.Selector, w.shipped.Spec.Template.Labels))
 	}
-	return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of %s", name, strings.Join(labels, ", or of "))
+	return fmt.Errorf("webhooks are called through Service %s, which does not select the Pods of %s", name,
+		strings.Join(labels, ", or of "))
 }
 
 // workloadOf is the one that a Service leads to, or nil.

@@ -76,7 +76,8 @@ func TestWebhooksOfTheRunningOperatorAreCalledThroughTheirServices(t *testing.T)
 	t.Parallel()
 	g := NewWithT(t)
 	ns := namespace(t)
-	first, second := types.NamespacedName{Namespace: ns, Name: "first"}, types.NamespacedName{Namespace: ns, Name: "second"}
+	first, second := types.NamespacedName{Namespace: ns, Name: "first"},
+		types.NamespacedName{Namespace: ns, Name: "second"}
 	i := routed(t, ns)
 	named := service(second)
 	named.Spec.Ports[0].TargetPort = intstr.FromString("webhook")
@@ -103,7 +104,8 @@ spec:
   group: GROUP
   scope: Namespaced
   names: {kind: Thing, plural: things}
-  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: NS, name: webhooks}}}}
+  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1],
+    clientConfig: {service: {namespace: NS, name: webhooks}}}}
   versions:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
   - {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}
@@ -144,9 +146,11 @@ func TestServicesThatLeadNowhereAreNamed(t *testing.T) {
 		change func(*corev1.Service)
 		want   string
 	}{
-		"of another Deployment": {func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} }, "selects no Pod that runs here"},
-		"without a selector":    {func(s *corev1.Service) { s.Spec.Selector = nil }, "selects no Pod that runs here"},
-		"to no port":            {func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("typo") }, `container c has no port of this name`},
+		"of another Deployment": {func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "other"} },
+			"selects no Pod that runs here"},
+		"without a selector": {func(s *corev1.Service) { s.Spec.Selector = nil }, "selects no Pod that runs here"},
+		"to no port": {func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("typo") },
+			`container c has no port of this name`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -169,8 +173,9 @@ func TestShippedWebhooksNeedTheirServices(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		"no Service":      {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
-		"another's":       {[]client.Object{configuration, other}, "does not select the Pods of Deployment manager: the selector is map[app:other]"},
+		"no Service": {[]client.Object{configuration}, "Service system/webhooks, which the manifests do not have"},
+		"another's": {[]client.Object{configuration, other},
+			"does not select the Pods of Deployment manager: the selector is map[app:other]"},
 		"nothing to call": {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -155,7 +155,8 @@ func (s *S3Server) start(ctx context.Context) error {
 	})
 	if err != nil {
 		s.ended = !process.running() // this error reports it, so Stop need not
-		return fmt.Errorf("waiting for the first answer: %w (%w)\nthe end of its log:\n%s", err, errors.Join(last), tail(s.Log(), 10))
+		return fmt.Errorf("waiting for the first answer: %w (%w)\nthe end of its log:\n%s", err, errors.Join(last),
+			tail(s.Log(), 10))
 	}
 	return nil
 }

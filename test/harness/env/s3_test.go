@@ -86,7 +86,8 @@ func TestS3Server_SeparatesAccounts(t *testing.T) {
 			continue
 		}
 		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(code(client.MakeBucket(t.Context(), "taken", minio.MakeBucketOptions{}))).To(Equal(minio.BucketAlreadyExists))
+		g.Expect(code(client.MakeBucket(t.Context(), "taken", minio.MakeBucketOptions{}))).
+			To(Equal(minio.BucketAlreadyExists))
 	}
 	g.Expect(s.Buckets()).To(Equal([]string{"of-userplus", "taken"}))
 
@@ -249,7 +250,8 @@ func TestNoS3ServerIsLeftBehind(t *testing.T) {
 
 // holdS3 starts an S3 server, prints its folder and its pid, and waits.
 func holdS3() error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
+	//nolint:forbidigo // a program of its own, not a test
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	s, err := StartS3(ctx, S3Options{})
 	if err != nil {

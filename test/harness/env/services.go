@@ -60,7 +60,8 @@ func (i *Installation) shareServices(ctx context.Context, objects []*unstructure
 			if to == nil {
 				continue
 			}
-			shared := IsolatedService{Names: namesOfService(s.Name, s.Namespace, w.shipped.Namespace), Ports: map[int]func() (net.Conn, error){}}
+			shared := IsolatedService{Names: namesOfService(s.Name, s.Namespace, w.shipped.Namespace),
+				Ports: map[int]func() (net.Conn, error){}}
 			for _, p := range s.Spec.Ports {
 				if !slices.Contains(own, int(p.Port)) {
 					shared.Ports[int(p.Port)] = func() (net.Conn, error) { return to.dial(ctx, &s, p) }

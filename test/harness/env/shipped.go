@@ -58,7 +58,8 @@ func TheDeployment(objects []*unstructured.Unstructured, name string) (appsv1.De
 		return *d, nil
 	}
 	if name == "" {
-		return appsv1.Deployment{}, fmt.Errorf("there are %d Deployments, %s, and none of them is chosen", len(all), namesOf(all))
+		return appsv1.Deployment{}, fmt.Errorf("there are %d Deployments, %s, and none of them is chosen", len(all),
+			namesOf(all))
 	}
 	return appsv1.Deployment{}, fmt.Errorf("there is no Deployment %s; there are %s", name, namesOf(all))
 }

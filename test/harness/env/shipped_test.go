@@ -56,7 +56,8 @@ func TestTheDeployment(t *testing.T) {
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {
 			t.Errorf("%s: error %v, want %q", reason, err, tc.err)
 		}
-		if err == nil && (d.Name != "d" || d.Spec.Template.Spec.Containers[0].Args[0] != "--x" || d.Spec.Template.Spec.ServiceAccountName != "default") {
+		if err == nil && (d.Name != "d" || d.Spec.Template.Spec.Containers[0].Args[0] != "--x" ||
+			d.Spec.Template.Spec.ServiceAccountName != "default") {
 			t.Errorf("%s: got %+v", reason, d)
 		}
 	}
@@ -108,7 +109,8 @@ func TestWebhookServices(t *testing.T) {
 		"one for all":          {[]string{mutating, validating}, []types.NamespacedName{s}, ""},
 		"one for each of them": {[]string{elsewhere, validating}, []types.NamespacedName{other, s}, ""},
 		"conversion":           {[]string{converting}, []types.NamespacedName{s}, ""},
-		"not to be read":       {[]string{`{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [7]}`}, nil, "decoding MutatingWebhookConfiguration m"},
+		"not to be read": {[]string{`{kind: MutatingWebhookConfiguration, metadata: {name: m}, webhooks: [7]}`}, nil,
+			"decoding MutatingWebhookConfiguration m"},
 	} {
 		got, err := webhookServices(objects(t, tc.objects...))
 		if (err == nil) != (tc.err == "") || (err != nil && !strings.Contains(err.Error(), tc.err)) {

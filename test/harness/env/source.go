@@ -22,7 +22,8 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 
 // remote matches what kustomize and helm would download: URLs, git's short forms, and repositories
 // by host and path.
-var remote = regexp.MustCompile(`^([a-z][a-z0-9+.-]*::?)?([a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:|(www\.)?(github\.com|gitlab\.com|bitbucket\.org)/)`)
+var remote = regexp.MustCompile(
+	`^([a-z][a-z0-9+.-]*::?)?([a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:|(www\.)?(github\.com|gitlab\.com|bitbucket\.org)/)`)
 
 // CheckLocal returns an error for manifests that would have to be downloaded.
 func CheckLocal(path string) error {

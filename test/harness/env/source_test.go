@@ -43,7 +43,8 @@ func TestSubjectRender_YAML(t *testing.T) {
 	g.Expect(objects[2].Object["data"]).To(HaveKeyWithValue("text", "a\n --- no separator\n"))
 
 	lines, _, _ = rendered(t, Subject{Manifests: filepath.Join("testdata", "plain", "20-list.yml")})
-	g.Expect(lines).To(Equal([]string{"Namespace plain-system", "plain-system/ServiceAccount one", "plain-system/ServiceAccount two"}))
+	g.Expect(lines).To(Equal([]string{"Namespace plain-system", "plain-system/ServiceAccount one",
+		"plain-system/ServiceAccount two"}))
 }
 
 func TestSubjectRender_Chart(t *testing.T) {
@@ -55,7 +56,8 @@ func TestSubjectRender_Chart(t *testing.T) {
 			lines, objects, notes := rendered(t, Subject{Manifests: path, Chart: Chart{
 				Release: "mine", Namespace: "mine-system", Values: []byte("level: 7"),
 			}})
-			g.Expect(lines[:3]).To(ConsistOf("Namespace mine-system", "Namespace other-system", "CustomResourceDefinition things.chart.example.org"))
+			g.Expect(lines[:3]).To(ConsistOf("Namespace mine-system", "Namespace other-system",
+				"CustomResourceDefinition things.chart.example.org"))
 			g.Expect(lines[3:]).To(ConsistOf("mine-system/ServiceAccount operator", "mine-system/Deployment mine-manager",
 				"other-system/Role leader", "ClusterRole small", "mine-system/Thing default"))
 			g.Expect(notes).To(Equal([]string{"the chart's hooks are not run: Job migrate (pre-upgrade)"}))
@@ -65,7 +67,8 @@ func TestSubjectRender_Chart(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			version, err := serverVersion(t.Context(), assets)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(deployment.Spec.Template.Spec.Containers[0].Args).To(Equal([]string{"--level=7", "--kubernetes=" + version}))
+			g.Expect(deployment.Spec.Template.Spec.Containers[0].Args).
+				To(Equal([]string{"--level=7", "--kubernetes=" + version}))
 		})
 	}
 }
@@ -103,20 +106,29 @@ func TestSubjectRender_ReportsErrors(t *testing.T) {
 		path  string
 		says  []string
 	}{
-		"URL":           {nil, "https://example.org/install.yaml", []string{"https://example.org/install.yaml " + advice}},
-		"Git":           {nil, "git@example.org:team/operator.git", []string{advice}},
-		"Repository":    {nil, "github.com/team/operator//config?ref=v1", []string{advice}},
-		"OCI":           {nil, "oci://registry.example.org/charts/small", []string{advice}},
-		"Nothing":       {nil, "none", []string{"none: no such file"}},
-		"EmptyFolder":   {map[string]string{"notes.txt": ""}, "", []string{"has no kustomization.yaml, no Chart.yaml and no *.yaml"}},
-		"NoManifest":    {map[string]string{"notes.txt": ""}, "notes.txt", []string{"notes.txt is no YAML file and no packaged chart"}},
-		"NoYAML":        {map[string]string{"a.yaml": "kind: A\napiVersion: v1\n---\nkind: B\n  apiVersion: v1\n"}, "a.yaml", []string{"a.yaml: decoding the document at line 3", "yaml: line 5: "}},
-		"NoObject":      {map[string]string{"a.yaml": "a: b\n"}, "", []string{"a.yaml: decoding the document at line 1: it has no apiVersion and kind"}},
-		"BrokenList":    {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [7]\n"}, "", []string{"a.yaml: decoding the list at line 1"}},
-		"RemoteBase":    {map[string]string{"kustomization.yaml": "resources:\n- github.com/team/operator/config?ref=v1\n"}, "", []string{"kustomization.yaml: github.com/team/operator/config?ref=v1 " + advice}},
-		"RemoteBelow":   {map[string]string{"kustomization.yaml": "resources: [below]", "below/kustomization.yml": "components: [\"https://example.org/x\"]"}, "", []string{"below/kustomization.yml: https://example.org/x " + advice}},
-		"MissingBase":   {map[string]string{"kustomization.yaml": "resources: [typo]"}, "", []string{"typo"}},
-		"NamelessChart": {map[string]string{"Chart.yaml": "apiVersion: v2\nversion: 0.1.0\n"}, "", []string{"chart.metadata.name is required"}},
+		"URL":        {nil, "https://example.org/install.yaml", []string{"https://example.org/install.yaml " + advice}},
+		"Git":        {nil, "git@example.org:team/operator.git", []string{advice}},
+		"Repository": {nil, "github.com/team/operator//config?ref=v1", []string{advice}},
+		"OCI":        {nil, "oci://registry.example.org/charts/small", []string{advice}},
+		"Nothing":    {nil, "none", []string{"none: no such file"}},
+		"EmptyFolder": {map[string]string{"notes.txt": ""}, "",
+			[]string{"has no kustomization.yaml, no Chart.yaml and no *.yaml"}},
+		"NoManifest": {map[string]string{"notes.txt": ""}, "notes.txt",
+			[]string{"notes.txt is no YAML file and no packaged chart"}},
+		"NoYAML": {map[string]string{"a.yaml": "kind: A\napiVersion: v1\n---\nkind: B\n  apiVersion: v1\n"}, "a.yaml",
+			[]string{"a.yaml: decoding the document at line 3", "yaml: line 5: "}},
+		"NoObject": {map[string]string{"a.yaml": "a: b\n"}, "",
+			[]string{"a.yaml: decoding the document at line 1: it has no apiVersion and kind"}},
+		"BrokenList": {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [7]\n"}, "",
+			[]string{"a.yaml: decoding the list at line 1"}},
+		"RemoteBase": {map[string]string{"kustomization.yaml": "resources:\n- github.com/team/operator/config?ref=v1\n"},
+			"", []string{"kustomization.yaml: github.com/team/operator/config?ref=v1 " + advice}},
+		"RemoteBelow": {map[string]string{"kustomization.yaml": "resources: [below]",
+			"below/kustomization.yml": "components: [\"https://example.org/x\"]"}, "",
+			[]string{"below/kustomization.yml: https://example.org/x " + advice}},
+		"MissingBase": {map[string]string{"kustomization.yaml": "resources: [typo]"}, "", []string{"typo"}},
+		"NamelessChart": {map[string]string{"Chart.yaml": "apiVersion: v2\nversion: 0.1.0\n"}, "",
+			[]string{"chart.metadata.name is required"}},
 		"Dependency": {map[string]string{"Chart.yaml": "apiVersion: v2\nname: a\nversion: 0.1.0\ndependencies: [{name: other, version: 1.0.0, repository: \"https://example.org\"}]\n"}, "",
 			[]string{"missing in charts/ directory: other", "use the packaged chart (.tgz)"}},
 		"NoPackage": {map[string]string{"a.tgz": "no archive"}, "a.tgz", []string{"a.tgz"}},

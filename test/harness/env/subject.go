@@ -96,13 +96,15 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 }
 
 // newInstallation finds the Deployments and their programs.
-func (c *ControlPlane) newInstallation(ctx context.Context, s Subject, objects []*unstructured.Unstructured) (*Installation, error) {
+func (c *ControlPlane) newInstallation(ctx context.Context, s Subject,
+	objects []*unstructured.Unstructured) (*Installation, error) {
 	shipped, err := TheDeployment(objects, s.Deployment)
 	if err != nil {
 		return nil, err
 	}
 	i := &Installation{cp: c, subject: &workload{
-		cp: c, shipped: shipped, program: Companion{Binary: s.Binary, Args: s.Args, Env: s.Env}, isolated: s.Isolated, connect: s.Connect,
+		cp: c, shipped: shipped, program: Companion{Binary: s.Binary, Args: s.Args, Env: s.Env}, isolated: s.Isolated,
+		connect: s.Connect,
 	}}
 	all, err := Deployments(objects)
 	if err != nil {
@@ -175,7 +177,8 @@ func (i *Installation) checkAuthorities(ctx context.Context) error {
 			return false
 		}
 		if lacksAuthority(now) {
-			errs = append(errs, fmt.Errorf("the webhooks of %s %s have no CA: no companion has set caBundle", o.GetKind(), o.GetName()))
+			errs = append(errs, fmt.Errorf("the webhooks of %s %s have no CA: no companion has set caBundle", o.GetKind(),
+				o.GetName()))
 			return false
 		}
 		return true

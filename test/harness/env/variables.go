@@ -60,7 +60,8 @@ func (v containerVariables) check() error {
 }
 
 // values returns the container's variables in order, as NAME=value, with the given ones last.
-func (v containerVariables) values(ctx context.Context, c client.Reader, pod types.NamespacedName, uid types.UID) ([]string, error) {
+func (v containerVariables) values(ctx context.Context, c client.Reader, pod types.NamespacedName,
+	uid types.UID) ([]string, error) {
 	values := map[string]string{}
 	var list []string
 	set := func(name, value string) {
@@ -140,7 +141,8 @@ func keyOf(content map[string]string, source, key string, optional *bool, err er
 	return value, found, nil
 }
 
-func (v containerVariables) envFrom(ctx context.Context, c client.Reader, source corev1.EnvFromSource) (map[string]string, error) {
+func (v containerVariables) envFrom(ctx context.Context, c client.Reader,
+	source corev1.EnvFromSource) (map[string]string, error) {
 	var content map[string]string
 	var optional *bool
 	var err error
@@ -236,7 +238,8 @@ func formatMap(m map[string]string) string {
 func (v containerVariables) resourceField(ref *corev1.ResourceFieldSelector) (string, error) {
 	container := v.container
 	if ref.ContainerName != "" && ref.ContainerName != container.Name {
-		i := slices.IndexFunc(v.template.Spec.Containers, func(c corev1.Container) bool { return c.Name == ref.ContainerName })
+		i := slices.IndexFunc(v.template.Spec.Containers,
+			func(c corev1.Container) bool { return c.Name == ref.ContainerName })
 		if i < 0 {
 			return "", fmt.Errorf("the Pod has no container %s", ref.ContainerName)
 		}

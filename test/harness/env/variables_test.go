@@ -64,7 +64,8 @@ func TestContainerVariables(t *testing.T) {
 		Data:       map[string]string{"level": "7"}, BinaryData: map[string][]byte{"raw": []byte("bytes")},
 	}
 	login := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "login"}, Data: map[string][]byte{"password": []byte("open sesame")},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "login"},
+		Data:       map[string][]byte{"password": []byte("open sesame")},
 	}
 	reader := fake.NewClientBuilder().WithObjects(settings, login).Build()
 	pod := types.NamespacedName{Namespace: "system", Name: "operator-1"}
@@ -113,9 +114,10 @@ func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
 		err    string
 		early  bool // check finds it
 	}{
-		"field":            {fromField("status.phase"), "a replica has no field status.phase", true},
-		"label syntax":     {fromField("metadata.labels[tier]"), "no field metadata.labels[tier]", true},
-		"no limit":         {fromResource("limits.ephemeral-storage", ""), "container operator has no limits.ephemeral-storage", true},
+		"field":        {fromField("status.phase"), "a replica has no field status.phase", true},
+		"label syntax": {fromField("metadata.labels[tier]"), "no field metadata.labels[tier]", true},
+		"no limit": {fromResource("limits.ephemeral-storage", ""),
+			"container operator has no limits.ephemeral-storage", true},
 		"no such resource": {fromResource("cpu", ""), "no resource cpu", true},
 		"no source":        {&corev1.EnvVarSource{}, "its source is", true},
 		"no Secret":        {fromSecret("absent", false), "reading Secret system/absent", false},
@@ -134,7 +136,8 @@ func TestContainerVariablesThatCannotBeProvided(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.err) || !strings.Contains(err.Error(), "variable X:") ||
 				!strings.Contains(err.Error(), "env: in the subject") || strings.Contains(err.Error(), "GIVEN") {
-				t.Errorf("%s, %s: error %v, want one with %q that names X and the correction, and not GIVEN", name, when, err, tc.err)
+				t.Errorf("%s, %s: error %v, want one with %q that names X and the correction, and not GIVEN", name, when,
+					err, tc.err)
 			}
 		}
 	}
@@ -152,7 +155,8 @@ func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
 	)
 	v.container.EnvFrom = []corev1.EnvFromSource{
 		{Prefix: "S_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
-		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "absent"}, Optional: new(true)}},
+		{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "absent"},
+			Optional: new(true)}},
 	}
 	v.given = []string{"REPLACED=y"}
 	got, err := v.values(t.Context(), reader, types.NamespacedName{}, "")
@@ -161,7 +165,8 @@ func TestContainerVariables_OptionalAndReplaced(t *testing.T) {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}
 	v.container.EnvFrom[1].SecretRef.Optional = nil
-	if _, err := v.values(t.Context(), reader, types.NamespacedName{}, ""); err == nil || !strings.Contains(err.Error(), "Secret system/absent") {
+	if _, err := v.values(t.Context(), reader, types.NamespacedName{}, ""); err == nil ||
+		!strings.Contains(err.Error(), "Secret system/absent") {
 		t.Errorf("error %v, want one about the Secret", err)
 	}
 }

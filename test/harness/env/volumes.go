@@ -48,7 +48,8 @@ func (v *podVolumes) container() corev1.Container { return v.template.Spec.Conta
 func (v *podVolumes) mountsAccount() bool {
 	auto := v.template.Spec.AutomountServiceAccountToken
 	return (auto == nil || *auto) &&
-		!slices.ContainsFunc(v.container().VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
+		!slices.ContainsFunc(v.container().VolumeMounts,
+			func(m corev1.VolumeMount) bool { return m.MountPath == accountFolder })
 }
 
 // mounts writes the volumes to folders below a folder, and returns their mounts.
@@ -178,7 +179,8 @@ func (v *podVolumes) downward(items []corev1.DownwardAPIVolumeFile) (map[string]
 }
 
 // selected returns the keys of items at their paths, or all keys if there are no items.
-func selected(content map[string]string, items []corev1.KeyToPath, optional *bool, err error) (map[string]string, error) {
+func selected(content map[string]string, items []corev1.KeyToPath, optional *bool,
+	err error) (map[string]string, error) {
 	isOptional := optional != nil && *optional
 	if err != nil {
 		if isOptional && apierrors.IsNotFound(err) {

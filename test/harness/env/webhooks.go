@@ -15,7 +15,8 @@ import (
 // server still expects a certificate for <service>.<namespace>.svc, so
 // certificates are verified as in a cluster. It is an error when the Service is
 // not among objs or when no webhook names it: nothing would be routed.
-func RouteWebhooks(objs []*unstructured.Unstructured, service types.NamespacedName, port int) ([]*unstructured.Unstructured, error) {
+func RouteWebhooks(objs []*unstructured.Unstructured, service types.NamespacedName,
+	port int) ([]*unstructured.Unstructured, error) {
 	routed := make([]*unstructured.Unstructured, 0, len(objs))
 	found, pointed := false, 0
 	for _, obj := range objs {

@@ -71,7 +71,8 @@ func owner(name, uid string) *corev1.ConfigMap {
 }
 
 func reference(name, uid string, controller bool) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID(uid), Controller: &controller}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: types.UID(uid),
+		Controller: &controller}
 }
 
 func owned(refs ...metav1.OwnerReference) *corev1.ConfigMap {
@@ -81,24 +82,42 @@ func owned(refs ...metav1.OwnerReference) *corev1.ConfigMap {
 func TestOwners(t *testing.T) {
 	a := owner("a", "uid-a")
 	check(t, map[string]row{
-		"OwnedByReference":    {"a plain reference is enough", owned(reference("a", "uid-a", false)), expect.BeOwnedBy(a), true, []string{"not to be owned by"}, ""},
-		"OwnedAmongOthers":    {"others may own it too", owned(reference("b", "uid-b", true), reference("a", "uid-a", false)), expect.BeOwnedBy(a), true, nil, ""},
-		"OwnedBySameNameOnly": {"a name proves nothing", owned(reference("a", "uid-before", true)), expect.BeOwnedBy(a), false, []string{"ConfigMap ns/child", "to be owned by", "uid-a", "uid-before"}, ""},
-		"OwnedByNobody":       {"no references", configMap(), expect.BeOwnedBy(a), false, []string{"owner references: none"}, ""},
+		"OwnedByReference": {"a plain reference is enough", owned(reference("a", "uid-a", false)), expect.BeOwnedBy(a),
+			true, []string{"not to be owned by"}, ""},
+		"OwnedAmongOthers": {"others may own it too", owned(reference("b", "uid-b", true), reference("a", "uid-a", false)),
+			expect.BeOwnedBy(a), true, nil, ""},
+		"OwnedBySameNameOnly": {"a name proves nothing", owned(reference("a", "uid-before", true)), expect.BeOwnedBy(a),
+			false, []string{"ConfigMap ns/child", "to be owned by", "uid-a", "uid-before"}, ""},
+		"OwnedByNobody": {"no references", configMap(), expect.BeOwnedBy(a), false, []string{"owner references: none"}, ""},
 
-		"Controlled":             {"one controller and it is the owner", owned(reference("a", "uid-a", true)), expect.BeControlledBy(a), true, nil, ""},
-		"ControlledAmongOthers":  {"plain references do not disturb", owned(reference("b", "uid-b", false), reference("a", "uid-a", true)), expect.BeControlledBy(a), true, nil, ""},
-		"OwnedNotControlled":     {"a plain reference does not control", owned(reference("a", "uid-a", false)), expect.BeControlledBy(a), false, []string{"to be controlled by", "controller false"}, ""},
-		"ControlledBySameName":   {"by UID, not by name", owned(reference("a", "uid-before", true)), expect.BeControlledBy(a), false, []string{"uid-before"}, ""},
-		"TwoControllers":         {"an object with two controllers is broken", owned(reference("b", "uid-b", true), reference("a", "uid-a", true)), expect.BeControlledBy(a), false, []string{"uid-b"}, ""},
-		"OwnerNeverRead":         {"an owner without UID would match nothing for the wrong reason", configMap(), expect.BeControlledBy(owner("a", "")), false, nil, "has no UID"},
-		"NotAnObject":            {"wrong type", "text", expect.BeOwnedBy(a), false, nil, "client.Object is needed, got string"},
-		"NilObject":              {"nil of the right type", (*corev1.ConfigMap)(nil), expect.BeOwnedBy(a), false, nil, "got a nil *v1.ConfigMap"},
-		"ExactlyNone":            {"no references wanted or found", configMap(), expect.HaveOwnerReferences(), true, nil, ""},
-		"ExactlyNoneButOne":      {"one too many", owned(reference("a", "uid-a", true)), expect.HaveOwnerReferences(), false, []string{"exactly", "none", "uid-a"}, ""},
-		"ExactlyTwoInAnyOrder":   {"the order means nothing", owned(reference("b", "uid-b", false), reference("a", "uid-a", true)), expect.HaveOwnerReferences(reference("a", "uid-a", true), reference("b", "uid-b", false)), true, nil, ""},
-		"ExactlyOneButTwo":       {"one too many", owned(reference("b", "uid-b", false), reference("a", "uid-a", true)), expect.HaveOwnerReferences(reference("a", "uid-a", true)), false, []string{"uid-b"}, ""},
-		"ExactlyButNoController": {"every field counts", owned(reference("a", "uid-a", false)), expect.HaveOwnerReferences(reference("a", "uid-a", true)), false, []string{"controller true", "controller false"}, ""},
+		"Controlled": {"one controller and it is the owner", owned(reference("a", "uid-a", true)),
+			expect.BeControlledBy(a), true, nil, ""},
+		"ControlledAmongOthers": {"plain references do not disturb",
+			owned(reference("b", "uid-b", false), reference("a", "uid-a", true)), expect.BeControlledBy(a), true, nil, ""},
+		"OwnedNotControlled": {"a plain reference does not control", owned(reference("a", "uid-a", false)),
+			expect.BeControlledBy(a), false, []string{"to be controlled by", "controller false"}, ""},
+		"ControlledBySameName": {"by UID, not by name", owned(reference("a", "uid-before", true)), expect.BeControlledBy(a),
+			false, []string{"uid-before"}, ""},
+		"TwoControllers": {"an object with two controllers is broken",
+			owned(reference("b", "uid-b", true), reference("a", "uid-a", true)), expect.BeControlledBy(a), false,
+			[]string{"uid-b"}, ""},
+		"OwnerNeverRead": {"an owner without UID would match nothing for the wrong reason", configMap(),
+			expect.BeControlledBy(owner("a", "")), false, nil, "has no UID"},
+		"NotAnObject": {"wrong type", "text", expect.BeOwnedBy(a), false, nil,
+			"client.Object is needed, got string"},
+		"NilObject": {"nil of the right type", (*corev1.ConfigMap)(nil), expect.BeOwnedBy(a), false, nil,
+			"got a nil *v1.ConfigMap"},
+		"ExactlyNone": {"no references wanted or found", configMap(), expect.HaveOwnerReferences(), true, nil, ""},
+		"ExactlyNoneButOne": {"one too many", owned(reference("a", "uid-a", true)), expect.HaveOwnerReferences(), false,
+			[]string{"exactly", "none", "uid-a"}, ""},
+		"ExactlyTwoInAnyOrder": {"the order means nothing",
+			owned(reference("b", "uid-b", false), reference("a", "uid-a", true)),
+			expect.HaveOwnerReferences(reference("a", "uid-a", true), reference("b", "uid-b", false)), true, nil, ""},
+		"ExactlyOneButTwo": {"one too many", owned(reference("b", "uid-b", false), reference("a", "uid-a", true)),
+			expect.HaveOwnerReferences(reference("a", "uid-a", true)), false, []string{"uid-b"}, ""},
+		"ExactlyButNoController": {"every field counts", owned(reference("a", "uid-a", false)),
+			expect.HaveOwnerReferences(reference("a", "uid-a", true)), false,
+			[]string{"controller true", "controller false"}, ""},
 	})
 }
 
@@ -109,15 +128,22 @@ func TestLifecycle(t *testing.T) {
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, "child")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "child", errors.New("no"))
 	check(t, map[string]row{
-		"Finalizer":        {"it is there", held, expect.HaveFinalizer("example.com/b"), true, nil, ""},
-		"OtherFinalizers":  {"it is not", held, expect.HaveFinalizer("example.com/c"), false, []string{"the finalizer example.com/c", "example.com/a", "example.com/b"}, ""},
-		"NoFinalizer":      {"nothing is", configMap(), expect.HaveFinalizer("example.com/c"), false, []string{"finalizers: none"}, ""},
-		"Free":             {"no finalizers", configMap(), expect.HaveNoFinalizers(), true, nil, ""},
-		"Held":             {"two finalizers", held, expect.HaveNoFinalizers(), false, []string{"example.com/a", "example.com/b"}, ""},
-		"Terminating":      {"deletion has begun", going, expect.BeTerminating(), true, []string{"not to be terminating", "2030-01-02"}, ""},
-		"Staying":          {"it has not", configMap(), expect.BeTerminating(), false, []string{"to be terminating", "no deletionTimestamp"}, ""},
-		"Gone":             {"the API server knows nothing of it", error(notFound), expect.BeGone(), true, []string{"not to find nothing"}, ""},
-		"StillThere":       {"the Get succeeded", error(nil), expect.BeGone(), false, []string{"to find nothing (NotFound)"}, ""},
+		"Finalizer": {"it is there", held, expect.HaveFinalizer("example.com/b"), true, nil, ""},
+		"OtherFinalizers": {"it is not", held, expect.HaveFinalizer("example.com/c"), false,
+			[]string{"the finalizer example.com/c", "example.com/a", "example.com/b"}, ""},
+		"NoFinalizer": {"nothing is", configMap(), expect.HaveFinalizer("example.com/c"), false,
+			[]string{"finalizers: none"}, ""},
+		"Free": {"no finalizers", configMap(), expect.HaveNoFinalizers(), true, nil, ""},
+		"Held": {"two finalizers", held, expect.HaveNoFinalizers(), false,
+			[]string{"example.com/a", "example.com/b"}, ""},
+		"Terminating": {"deletion has begun", going, expect.BeTerminating(), true,
+			[]string{"not to be terminating", "2030-01-02"}, ""},
+		"Staying": {"it has not", configMap(), expect.BeTerminating(), false,
+			[]string{"to be terminating", "no deletionTimestamp"}, ""},
+		"Gone": {"the API server knows nothing of it", error(notFound), expect.BeGone(), true,
+			[]string{"not to find nothing"}, ""},
+		"StillThere": {"the Get succeeded", error(nil), expect.BeGone(), false,
+			[]string{"to find nothing (NotFound)"}, ""},
 		"RefusedIsNotGone": {"a refusal proves nothing", error(forbidden), expect.BeGone(), false, []string{"forbidden"}, ""},
 	})
 }
@@ -125,7 +151,8 @@ func TestLifecycle(t *testing.T) {
 func namespaceWith(conditions ...metav1.Condition) *unstructured.Unstructured {
 	items := []any{}
 	for _, c := range conditions {
-		items = append(items, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason, "message": c.Message})
+		items = append(items, map[string]any{"type": c.Type, "status": string(c.Status), "reason": c.Reason,
+			"message": c.Message})
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"kind": "Thing", "metadata": map[string]any{"name": "t", "generation": int64(3)},
@@ -141,23 +168,37 @@ func TestStatus(t *testing.T) {
 	thing := namespaceWith(
 		metav1.Condition{Type: "Stalled", Status: metav1.ConditionFalse, Reason: "Going"},
 		metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: "Waiting", Message: "for a friend"})
-	odd := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing", "status": map[string]any{"conditions": "none", "observedGeneration": "one"}}}
-	items := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing", "status": map[string]any{"conditions": []any{"Ready"}}}}
+	odd := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing",
+		"status": map[string]any{"conditions": "none", "observedGeneration": "one"}}}
+	items := &unstructured.Unstructured{Object: map[string]any{"kind": "Thing",
+		"status": map[string]any{"conditions": []any{"Ready"}}}}
 	check(t, map[string]row{
-		"Typed":           {"a Go type", typed, expect.HaveCondition("Ready", metav1.ConditionTrue, "Fine"), true, []string{"not to have the condition Ready=True because of Fine"}, ""},
-		"Unstructured":    {"any kind", thing, expect.HaveCondition("Ready", metav1.ConditionFalse), true, nil, ""},
-		"OneOfReasons":    {"either reason will do", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed", "Waiting"), true, nil, ""},
-		"OtherStatus":     {"the status counts", thing, expect.HaveCondition("Ready", metav1.ConditionTrue), false, []string{"Thing /t", "Ready=True", "Ready=False Waiting: for a friend"}, ""},
-		"OtherReason":     {"the reason counts", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed", "Broken"), false, []string{"because of Failed or Broken"}, ""},
-		"ReasonOfAnother": {"all of it in one condition", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Going"), false, nil, ""},
-		"Absent":          {"no such condition", configMap(), expect.HaveCondition("Ready", metav1.ConditionTrue), false, []string{"conditions: none"}, ""},
-		"NotAList":        {"a broken status is an error", odd, expect.HaveCondition("Ready", metav1.ConditionTrue), false, nil, "reading status.conditions of Thing"},
-		"NotObjects":      {"so are items that are no conditions", items, expect.HaveCondition("Ready", metav1.ConditionTrue), false, nil, "item 0 is not an object"},
+		"Typed": {"a Go type", typed, expect.HaveCondition("Ready", metav1.ConditionTrue, "Fine"), true,
+			[]string{"not to have the condition Ready=True because of Fine"}, ""},
+		"Unstructured": {"any kind", thing, expect.HaveCondition("Ready", metav1.ConditionFalse), true, nil, ""},
+		"OneOfReasons": {"either reason will do", thing,
+			expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed", "Waiting"), true, nil, ""},
+		"OtherStatus": {"the status counts", thing, expect.HaveCondition("Ready", metav1.ConditionTrue), false,
+			[]string{"Thing /t", "Ready=True", "Ready=False Waiting: for a friend"}, ""},
+		"OtherReason": {"the reason counts", thing, expect.HaveCondition("Ready", metav1.ConditionFalse, "Failed",
+			"Broken"), false, []string{"because of Failed or Broken"}, ""},
+		"ReasonOfAnother": {"all of it in one condition", thing,
+			expect.HaveCondition("Ready", metav1.ConditionFalse, "Going"), false, nil, ""},
+		"Absent": {"no such condition", configMap(), expect.HaveCondition("Ready", metav1.ConditionTrue), false,
+			[]string{"conditions: none"}, ""},
+		"NotAList": {"a broken status is an error", odd, expect.HaveCondition("Ready", metav1.ConditionTrue), false, nil,
+			"reading status.conditions of Thing"},
+		"NotObjects": {"so are items that are no conditions", items, expect.HaveCondition("Ready", metav1.ConditionTrue),
+			false, nil, "item 0 is not an object"},
 
-		"Observed":    {"the status is about the current spec", typed, expect.HaveObservedGeneration(), true, []string{"generation 4, observed 4"}, ""},
-		"Behind":      {"it is about an older one", thing, expect.HaveObservedGeneration(), false, []string{"generation 3, observed 2"}, ""},
-		"NoStatus":    {"there is none", configMap(), expect.HaveObservedGeneration(), false, []string{"no status.observedGeneration"}, ""},
-		"NotANumber":  {"a broken status is an error", odd, expect.HaveObservedGeneration(), false, nil, "reading status.observedGeneration"},
+		"Observed": {"the status is about the current spec", typed, expect.HaveObservedGeneration(), true,
+			[]string{"generation 4, observed 4"}, ""},
+		"Behind": {"it is about an older one", thing, expect.HaveObservedGeneration(), false,
+			[]string{"generation 3, observed 2"}, ""},
+		"NoStatus": {"there is none", configMap(), expect.HaveObservedGeneration(), false,
+			[]string{"no status.observedGeneration"}, ""},
+		"NotANumber": {"a broken status is an error", odd, expect.HaveObservedGeneration(), false, nil,
+			"reading status.observedGeneration"},
 		"NotAnObject": {"wrong type", 7, expect.HaveObservedGeneration(), false, nil, "got int"},
 	})
 }
@@ -181,20 +222,35 @@ func TestEvents(t *testing.T) {
 	}
 	pointers := []*eventsv1.Event{&all[0]}
 	check(t, map[string]row{
-		"Whole":          {"every field", all, expect.ContainEvent(expect.Event{Type: "Normal", Reason: "Updated", Note: "^the thing was updated$", Regarding: "uid-a"}), true, []string{"not to contain", "/^the thing was updated$/"}, ""},
-		"Part":           {"a part of the note", all, expect.ContainEvent(expect.Event{Note: "no luck"}), true, nil, ""},
-		"Any":            {"an empty description matches any event", pointers, expect.ContainEvent(expect.Event{}), true, nil, ""},
-		"None":           {"but not no event", []eventsv1.Event{}, expect.ContainEvent(expect.Event{}), false, []string{"none", "found 0 times"}, ""},
-		"List":           {"as the API returns them", &eventsv1.EventList{Items: all}, expect.ContainEvent(expect.Event{Reason: "Failed"}), true, nil, ""},
-		"ListValue":      {"a value of it", eventsv1.EventList{Items: all}, expect.ContainEvent(expect.Event{Reason: "Failed"}), true, nil, ""},
-		"OtherType":      {"the type counts", all, expect.ContainEvent(expect.Event{Type: "Warning", Reason: "Updated"}), false, []string{"type Warning, reason Updated", "Normal Updated x1 regarding Thing ns/t: the thing was updated", "Warning Failed x3"}, ""},
-		"OtherNote":      {"the note counts", all, expect.ContainEvent(expect.Event{Reason: "Failed", Note: "^luck"}), false, nil, ""},
-		"OtherObject":    {"the object counts", all, expect.ContainEvent(expect.Event{Reason: "Updated", Regarding: "uid-b"}), false, []string{"regarding UID uid-b"}, ""},
-		"SeriesCount":    {"a series counts what it folded", all, expect.ContainEvent(expect.Event{Reason: "Failed", Regarding: "uid-a", Times: 3}), true, nil, ""},
-		"SumOfEvents":    {"several events add up", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 4}), true, []string{"seen 4 times"}, ""},
-		"WrongCount":     {"neither more nor fewer", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 3}), false, []string{"found 4 times"}, ""},
-		"DeprecatedOnes": {"counted by the core group", all, expect.ContainEvent(expect.Event{Reason: "Counted", Times: 5}), true, nil, ""},
-		"BadPattern":     {"a pattern that is none", all, expect.ContainEvent(expect.Event{Note: "("}), false, nil, "compiling the note"},
-		"NotEvents":      {"wrong type", []string{"event"}, expect.ContainEvent(expect.Event{}), false, nil, "got []string"},
+		"Whole": {"every field", all,
+			expect.ContainEvent(expect.Event{Type: "Normal", Reason: "Updated", Note: "^the thing was updated$",
+				Regarding: "uid-a"}), true, []string{"not to contain", "/^the thing was updated$/"}, ""},
+		"Part": {"a part of the note", all, expect.ContainEvent(expect.Event{Note: "no luck"}), true, nil, ""},
+		"Any": {"an empty description matches any event", pointers, expect.ContainEvent(expect.Event{}),
+			true, nil, ""},
+		"None": {"but not no event", []eventsv1.Event{}, expect.ContainEvent(expect.Event{}), false,
+			[]string{"none", "found 0 times"}, ""},
+		"List": {"as the API returns them", &eventsv1.EventList{Items: all},
+			expect.ContainEvent(expect.Event{Reason: "Failed"}), true, nil, ""},
+		"ListValue": {"a value of it", eventsv1.EventList{Items: all},
+			expect.ContainEvent(expect.Event{Reason: "Failed"}), true, nil, ""},
+		"OtherType": {"the type counts", all, expect.ContainEvent(expect.Event{Type: "Warning", Reason: "Updated"}),
+			false, []string{"type Warning, reason Updated", "Normal Updated x1 regarding Thing ns/t: the thing was updated",
+				"Warning Failed x3"}, ""},
+		"OtherNote": {"the note counts", all, expect.ContainEvent(expect.Event{Reason: "Failed", Note: "^luck"}),
+			false, nil, ""},
+		"OtherObject": {"the object counts", all, expect.ContainEvent(expect.Event{Reason: "Updated", Regarding: "uid-b"}),
+			false, []string{"regarding UID uid-b"}, ""},
+		"SeriesCount": {"a series counts what it folded", all,
+			expect.ContainEvent(expect.Event{Reason: "Failed", Regarding: "uid-a", Times: 3}), true, nil, ""},
+		"SumOfEvents": {"several events add up", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 4}), true,
+			[]string{"seen 4 times"}, ""},
+		"WrongCount": {"neither more nor fewer", all, expect.ContainEvent(expect.Event{Reason: "Failed", Times: 3}),
+			false, []string{"found 4 times"}, ""},
+		"DeprecatedOnes": {"counted by the core group", all, expect.ContainEvent(expect.Event{Reason: "Counted", Times: 5}),
+			true, nil, ""},
+		"BadPattern": {"a pattern that is none", all, expect.ContainEvent(expect.Event{Note: "("}), false, nil,
+			"compiling the note"},
+		"NotEvents": {"wrong type", []string{"event"}, expect.ContainEvent(expect.Event{}), false, nil, "got []string"},
 	})
 }

@@ -35,20 +35,21 @@ func HaveCondition(conditionType string, status metav1.ConditionStatus, reasons 
 // HaveObservedGeneration matches an object whose status speaks of its current
 // spec: status.observedGeneration equals metadata.generation.
 func HaveObservedGeneration() types.GomegaMatcher {
-	return &objectMatcher{want: "to have observed its current generation", judge: func(o client.Object) (bool, string, error) {
-		content, err := contentOf(o)
-		if err != nil {
-			return false, "", err
-		}
-		observed, found, err := unstructured.NestedInt64(content, "status", "observedGeneration")
-		if err != nil {
-			return false, "", fmt.Errorf("reading status.observedGeneration of %s: %w", describe(o), err)
-		}
-		if !found {
-			return false, fmt.Sprintf("generation %d, no status.observedGeneration", o.GetGeneration()), nil
-		}
-		return observed == o.GetGeneration(), fmt.Sprintf("generation %d, observed %d", o.GetGeneration(), observed), nil
-	}}
+	return &objectMatcher{want: "to have observed its current generation",
+		judge: func(o client.Object) (bool, string, error) {
+			content, err := contentOf(o)
+			if err != nil {
+				return false, "", err
+			}
+			observed, found, err := unstructured.NestedInt64(content, "status", "observedGeneration")
+			if err != nil {
+				return false, "", fmt.Errorf("reading status.observedGeneration of %s: %w", describe(o), err)
+			}
+			if !found {
+				return false, fmt.Sprintf("generation %d, no status.observedGeneration", o.GetGeneration()), nil
+			}
+			return observed == o.GetGeneration(), fmt.Sprintf("generation %d, observed %d", o.GetGeneration(), observed), nil
+		}}
 }
 
 func conditionsOf(o client.Object) ([]metav1.Condition, error) {
@@ -76,7 +77,8 @@ func conditionsOf(o client.Object) ([]metav1.Condition, error) {
 func conditionLines(conditions []metav1.Condition) []string {
 	lines := make([]string, 0, len(conditions))
 	for _, c := range conditions {
-		lines = append(lines, fmt.Sprintf("%s=%s %s: %s (generation %d)", c.Type, c.Status, c.Reason, c.Message, c.ObservedGeneration))
+		lines = append(lines, fmt.Sprintf("%s=%s %s: %s (generation %d)", c.Type, c.Status, c.Reason, c.Message,
+			c.ObservedGeneration))
 	}
 	return lines
 }

@@ -18,7 +18,8 @@ const maxChanges = 3
 // others and whether it begins a sequence, so one change more alters only the sequences beside it.
 func Sequences(changes []Change, seed uint64) []Sequence {
 	order := slices.SortedFunc(slices.Values(changes), func(a, b Change) int {
-		return cmp.Or(cmp.Compare(draws(seed, "order", a).Uint64(), draws(seed, "order", b).Uint64()), cmp.Compare(a.ID(), b.ID()))
+		return cmp.Or(cmp.Compare(draws(seed, "order", a).Uint64(), draws(seed, "order", b).Uint64()),
+			cmp.Compare(a.ID(), b.ID()))
 	})
 	var all []Sequence
 	for len(order) > 0 {
@@ -60,7 +61,8 @@ func (c Coverage) String() string {
 		kinds = append(kinds, fmt.Sprintf("%s %d", kind, c.ByKind[kind]))
 	}
 	line := fmt.Sprintf("%s: %d of %d fields, %d of %d changes: %d became ready, %d did not, %d were rejected (%s)",
-		c.Kind, c.Fields, c.AllFields, c.Changes, c.AllChanges, c.Ready, c.NotReady, c.RejectedCount, strings.Join(kinds, ", "))
+		c.Kind, c.Fields, c.AllFields, c.Changes, c.AllChanges, c.Ready, c.NotReady, c.RejectedCount,
+		strings.Join(kinds, ", "))
 	if len(c.Untried) > 0 {
 		line += "; not tried: " + strings.Join(c.Untried, ", ")
 	}

@@ -163,7 +163,8 @@ func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, e
 		return nil, fmt.Errorf("running %s %s: %w", e.Kind, s, err)
 	}
 	if len(rests) != len(specs) || rests[0].Rejected != "" || !rests[0].Ready {
-		return nil, fmt.Errorf("running %s %s: the sample did not become ready: it is to be a valid one; %s", e.Kind, s, rests[0].Rejected)
+		return nil, fmt.Errorf("running %s %s: the sample did not become ready: it is to be a valid one; %s", e.Kind, s,
+			rests[0].Rejected)
 	}
 	var found []Finding
 	for i, c := range s.Changes {
@@ -208,7 +209,8 @@ func (e *Explorer) judgeChange(created, changed Rest) []string {
 	case created.Rejected != "":
 		return []string{"the API server accepts the change and rejects the creation: " + created.Rejected}
 	case created.Ready != changed.Ready:
-		return append([]string{fmt.Sprintf("ready is %t after the change and %t after the creation", changed.Ready, created.Ready)}, differences(created.State, changed.State, e.volatile)...)
+		return append([]string{fmt.Sprintf("ready is %t after the change and %t after the creation", changed.Ready,
+			created.Ready)}, differences(created.State, changed.State, e.volatile)...)
 	case !created.Ready:
 		return nil
 	}
@@ -223,7 +225,8 @@ func (e *Explorer) judgeReturn(rests []Rest) (Oracle, []string) {
 	case last.Rejected != "":
 		return Restore, []string{"the API server rejects the way back: " + last.Rejected}
 	case !last.Ready && erroneous:
-		return Corrected, append([]string{"the object is not ready with a correct spec"}, differences(first.State, last.State, e.volatile)...)
+		return Corrected, append([]string{"the object is not ready with a correct spec"},
+			differences(first.State, last.State, e.volatile)...)
 	}
 	return Restore, differences(first.State, last.State, e.volatile)
 }

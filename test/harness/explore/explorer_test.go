@@ -76,10 +76,12 @@ func contains(spec map[string]any, value string) bool {
 }
 
 func set(name, value string) Change {
-	return Change{Path: []string{name}, Field: name, Kind: "set-" + value, Value: value, At: 1, Invalid: value == "forbidden"}
+	return Change{Path: []string{name}, Field: name, Kind: "set-" + value, Value: value, At: 1,
+		Invalid: value == "forbidden"}
 }
 
-var all = []Change{set("a", "1"), set("b", "bad"), set("c", "forbidden"), {Path: []string{"x"}, Field: "x", Kind: Remove, At: 1}, set("d", "2")}
+var all = []Change{set("a", "1"), set("b", "bad"), set("c", "forbidden"),
+	{Path: []string{"x"}, Field: "x", Kind: Remove, At: 1}, set("d", "2")}
 
 func TestCheck(t *testing.T) {
 	keepsRemoved := func(before, now map[string]any, children map[string]string) {
@@ -98,13 +100,16 @@ func TestCheck(t *testing.T) {
 		want     string
 		crash    bool
 	}{
-		"Differential":      {&fakeOperator{changed: keepsRemoved}, Differential, "/x:remove", false},
-		"Restore":           {&fakeOperator{changed: neverRestores}, Restore, "/d:set-2", false},
-		"RejectedIsWritten": {&fakeOperator{rejects: func(map[string]string) []string { return []string{"a patch"} }}, Rejected, "/c:set-forbidden", false},
-		"RejectedChanges":   {&fakeOperator{rejects: func(c map[string]string) []string { c["e"] = "1"; return nil }}, Rejected, "/c:set-forbidden", false},
+		"Differential": {&fakeOperator{changed: keepsRemoved}, Differential, "/x:remove", false},
+		"Restore":      {&fakeOperator{changed: neverRestores}, Restore, "/d:set-2", false},
+		"RejectedIsWritten": {&fakeOperator{rejects: func(map[string]string) []string { return []string{"a patch"} }},
+			Rejected, "/c:set-forbidden", false},
+		"RejectedChanges": {&fakeOperator{rejects: func(c map[string]string) []string { c["e"] = "1"; return nil }},
+			Rejected, "/c:set-forbidden", false},
 		"InvalidIsAccepted": {&fakeOperator{admits: true}, Rejected, "/c:set-forbidden", false},
 		"Corrected":         {&fakeOperator{sticks: true}, Corrected, "/b:set-bad", false},
-		"Crash":             {&fakeOperator{onCrash: func(c map[string]string) { c["f"] = "1" }}, Differential, "crash /a:set-1", true},
+		"Crash": {&fakeOperator{onCrash: func(c map[string]string) { c["f"] = "1" }}, Differential,
+			"crash /a:set-1", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -135,7 +140,8 @@ func TestCheckHolds(t *testing.T) {
 		g.Expect(found).To(BeEmpty(), "%s", s)
 	}
 	c := e.Coverage()
-	g.Expect([]int{c.Fields, c.AllFields, c.Changes, c.AllChanges, c.Ready, c.NotReady, c.RejectedCount}).To(Equal([]int{4, 5, 4, 5, 2, 1, 1}))
+	g.Expect([]int{c.Fields, c.AllFields, c.Changes, c.AllChanges, c.Ready, c.NotReady, c.RejectedCount}).
+		To(Equal([]int{4, 5, 4, 5, 2, 1, 1}))
 	g.Expect(c.Untried).To(ConsistOf("d"))
 	g.Expect(c.String()).To(ContainSubstring("4 of 5 fields, 4 of 5 changes"))
 }

@@ -51,17 +51,20 @@ type candidate struct {
 }
 
 // field adds the changes of one field, element or key, which the sample may not have.
-func (g *generator) field(path []string, name string, s *apiextensionsv1.JSONSchemaProps, value any, present, required bool) {
+func (g *generator) field(path []string, name string, s *apiextensionsv1.JSONSchemaProps, value any, present,
+	required bool) {
 	path = slices.Clone(path)
 	if !present {
 		g.absent(path, name, s)
 		return
 	}
 	// The API server sets a default in place of a removed field before it validates.
-	g.changes = append(g.changes, Change{Path: path, Field: name, Kind: Remove, Invalid: required && s.Default == nil, At: len(path)})
+	g.changes = append(g.changes, Change{Path: path, Field: name, Kind: Remove, Invalid: required && s.Default == nil,
+		At: len(path)})
 	for _, c := range candidates(s, value) {
 		if !reflect.DeepEqual(c.value, value) {
-			g.changes = append(g.changes, Change{Path: path, Field: name, Kind: c.kind, Invalid: c.invalid, Value: c.value, At: len(path)})
+			g.changes = append(g.changes, Change{Path: path, Field: name, Kind: c.kind, Invalid: c.invalid, Value: c.value,
+				At: len(path)})
 		}
 	}
 	g.inner(path, name, s, value)
@@ -77,7 +80,8 @@ func (g *generator) absent(path []string, name string, s *apiextensionsv1.JSONSc
 		value, err := replace(runtime.DeepCopyJSONValue(base), c.Path[:c.At], c.removes(), c.Value)
 		if err == nil && value != nil {
 			full := slices.Concat(path, c.Path)
-			g.changes = append(g.changes, Change{Path: full, Field: c.Field, Kind: c.Kind, Invalid: c.Invalid, Value: value, At: len(path)})
+			g.changes = append(g.changes, Change{Path: full, Field: c.Field, Kind: c.Kind, Invalid: c.Invalid, Value: value,
+				At: len(path)})
 		}
 	}
 }

@@ -98,11 +98,16 @@ func TestApply(t *testing.T) {
 		change Change
 		want   string
 	}{
-		"Set":           {Change{Path: []string{"new"}, At: 1, Value: int64(1)}, `{"list": [{"name": "a"}, {"name": "b"}], "map": {"k/1": "v"}, "new": 1}`},
-		"Nested":        {Change{Path: []string{"list", "1", "name"}, At: 3, Value: "c"}, `{"list": [{"name": "a"}, {"name": "c"}], "map": {"k/1": "v"}}`},
-		"RemoveElement": {Change{Path: []string{"list", "0"}, At: 2, Kind: Remove}, `{"list": [{"name": "b"}], "map": {"k/1": "v"}}`},
-		"RemoveKey":     {Change{Path: []string{"map", "k/1"}, At: 2, Kind: Remove}, `{"list": [{"name": "a"}, {"name": "b"}], "map": {}}`},
-		"ReplaceOuter":  {Change{Path: []string{"map", "x"}, At: 1, Kind: Remove, Value: map[string]any{}}, `{"list": [{"name": "a"}, {"name": "b"}], "map": {}}`},
+		"Set": {Change{Path: []string{"new"}, At: 1, Value: int64(1)},
+			`{"list": [{"name": "a"}, {"name": "b"}], "map": {"k/1": "v"}, "new": 1}`},
+		"Nested": {Change{Path: []string{"list", "1", "name"}, At: 3, Value: "c"},
+			`{"list": [{"name": "a"}, {"name": "c"}], "map": {"k/1": "v"}}`},
+		"RemoveElement": {Change{Path: []string{"list", "0"}, At: 2, Kind: Remove},
+			`{"list": [{"name": "b"}], "map": {"k/1": "v"}}`},
+		"RemoveKey": {Change{Path: []string{"map", "k/1"}, At: 2, Kind: Remove},
+			`{"list": [{"name": "a"}, {"name": "b"}], "map": {}}`},
+		"ReplaceOuter": {Change{Path: []string{"map", "x"}, At: 1, Kind: Remove, Value: map[string]any{}},
+			`{"list": [{"name": "a"}, {"name": "b"}], "map": {}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -126,7 +131,8 @@ func TestApply(t *testing.T) {
 
 func TestMergePatch(t *testing.T) {
 	g := NewWithT(t)
-	got := MergePatch(parse(t, `{"a": 1, "o": {"x": 1}}`), parse(t, `{"a": 2, "b": 2, "o": {"y": 1}}`), parse(t, `{"c": 3}`))
+	got := MergePatch(parse(t, `{"a": 1, "o": {"x": 1}}`), parse(t, `{"a": 2, "b": 2, "o": {"y": 1}}`),
+		parse(t, `{"c": 3}`))
 	g.Expect(got).To(Equal(parse(t, `{"a": 1, "b": null, "c": null, "o": {"x": 1, "y": null}}`)))
 }
 

@@ -72,7 +72,8 @@ func differences(want, got State, ignored volatile) []string {
 		a, b := unordered(wanted), unordered(have)
 		for _, path := range keysOfBoth(a, b) {
 			if !ignored[name][path] && !slices.Equal(a[path], b[path]) {
-				found = append(found, fmt.Sprintf("%s: %s is %s, want %s", name, strings.TrimPrefix(path, "."), list(b[path]), list(a[path])))
+				found = append(found, fmt.Sprintf("%s: %s is %s, want %s", name, strings.TrimPrefix(path, "."), list(b[path]),
+					list(a[path])))
 			}
 		}
 	}

@@ -8,7 +8,8 @@ import (
 
 func TestDifferences(t *testing.T) {
 	want := State{
-		"a": {".spec.list[0]": "x", ".spec.list[1]": "y", ".status.conditions[Ready].status": "True", ".metadata.annotations.deployment.kubernetes.io/revision": "1"},
+		"a": {".spec.list[0]": "x", ".spec.list[1]": "y", ".status.conditions[Ready].status": "True",
+			".metadata.annotations.deployment.kubernetes.io/revision": "1"},
 		"b": {".x": "1"},
 	}
 	for name, tc := range map[string]struct {
@@ -16,7 +17,8 @@ func TestDifferences(t *testing.T) {
 		want []string
 	}{
 		"OrderAndRevision": {State{
-			"a": {".spec.list[0]": "y", ".spec.list[1]": "x", ".status.conditions[Ready].status": "True", ".metadata.annotations.deployment.kubernetes.io/revision": "4"},
+			"a": {".spec.list[0]": "y", ".spec.list[1]": "x", ".status.conditions[Ready].status": "True",
+				".metadata.annotations.deployment.kubernetes.io/revision": "4"},
 			"b": {".x": "1"},
 		}, nil},
 		"Fields": {State{
@@ -40,5 +42,6 @@ func TestVolatileFields(t *testing.T) {
 	state := func(ip, port string) State { return State{"a": {".ips[0]": ip, ".port": port}} }
 	ignored := volatileFields(state("10.0.0.1", "80"), state("10.0.0.2", "80"))
 	g.Expect(differences(state("10.0.0.3", "80"), state("10.0.0.4", "80"), ignored)).To(BeEmpty())
-	g.Expect(differences(state("10.0.0.3", "80"), state("10.0.0.4", "81"), ignored)).To(Equal([]string{`a: port is "81", want "80"`}))
+	g.Expect(differences(state("10.0.0.3", "80"), state("10.0.0.4", "81"), ignored)).
+		To(Equal([]string{`a: port is "81", want "80"`}))
 }

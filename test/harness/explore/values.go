@@ -20,8 +20,10 @@ const longest = 512 << 10
 
 // formats has a valid string of each format that the API server checks.
 var formats = map[string]string{
-	"date-time": "2030-01-02T03:04:05Z", "date": "2030-01-02", "duration": "90s", "ipv4": "192.0.2.1", "ipv6": "2001:db8::1",
-	"cidr": "192.0.2.0/24", "email": "user@example.com", "uri": "https://example.com/", "uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+	"date-time": "2030-01-02T03:04:05Z", "date": "2030-01-02", "duration": "90s", "ipv4": "192.0.2.1",
+	"ipv6": "2001:db8::1",
+	"cidr": "192.0.2.0/24", "email": "user@example.com", "uri": "https://example.com/",
+	"uuid": "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
 	"byte": "YQ==", "hostname": "example.com", "mac": "00:00:5e:00:53:01",
 }
 
@@ -197,7 +199,8 @@ func minimal(s *apiextensionsv1.JSONSchemaProps) any {
 
 func leastNumber(s *apiextensionsv1.JSONSchemaProps) any {
 	n := 1.0
-	for _, v := range []float64{1, 0, valueOr(s.Minimum), valueOr(s.Minimum) + 1, valueOr(s.Maximum), valueOr(s.Maximum) - 1} {
+	for _, v := range []float64{1, 0, valueOr(s.Minimum), valueOr(s.Minimum) + 1, valueOr(s.Maximum),
+		valueOr(s.Maximum) - 1} {
 		if withinBounds(s, v) {
 			n = v
 			break

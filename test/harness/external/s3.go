@@ -79,7 +79,8 @@ func (s *s3) Do(ctx context.Context, change, bucket string) error {
 			err = nil
 		}
 	case "fill":
-		_, err = client.PutObject(ctx, bucket, object, strings.NewReader(object), int64(len(object)), minio.PutObjectOptions{})
+		_, err = client.PutObject(ctx, bucket, object, strings.NewReader(object), int64(len(object)),
+			minio.PutObjectOptions{})
 	case "empty":
 		err = client.RemoveObject(ctx, bucket, object, minio.RemoveObjectOptions{})
 	default:

@@ -21,7 +21,8 @@ const mark = "example.com/owner"
 func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 	s := &s3{tag: mark}
 	const (
-		creation = `<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag><Tag><Key>` + mark + `</Key><Value>uid-1</Value></Tag></Tags></CreateBucketConfiguration>`
+		creation = `<CreateBucketConfiguration><Tags><Tag><Key>a</Key><Value>b</Value></Tag><Tag><Key>` + mark +
+			`</Key><Value>uid-1</Value></Tag></Tags></CreateBucketConfiguration>`
 		noBucket = `<Error><Code>NoSuchBucket</Code></Error>`
 		noTags   = `<Error><Code>NoSuchTagSet</Code></Error>`
 	)
@@ -35,23 +36,30 @@ func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 		asked fault.Request
 		want  history.Call
 	}{
-		"Made":               {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte(creation)}, marked},
-		"MadeWithoutMark":    {fault.Request{Method: "PUT", Path: "/b/", Status: 200}, call(history.Create, history.Done)},
-		"MadeWithNonsense":   {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte("x")}, call(history.Create, history.Done)},
-		"NotMade":            {fault.Request{Method: "PUT", Path: "/b", Status: 409}, call(history.Create, history.Failed)},
-		"PerhapsMade":        {fault.Request{Method: "PUT", Path: "/b", Status: 500}, call(history.Create, history.Lost)},
-		"Tagged":             {fault.Request{Method: "PUT", Path: "/b", Query: tagging, Status: 200}, call(history.Change, history.Done)},
-		"Filled":             {fault.Request{Method: "PUT", Path: "/b/key", Status: 200}, call(history.Change, history.Done)},
-		"Posted":             {fault.Request{Method: "POST", Path: "/b", Status: 200}, call(history.Change, history.Done)},
-		"Removed":            {fault.Request{Method: "DELETE", Path: "/b", Status: 204}, call(history.Delete, history.Done)},
-		"RemovedBefore":      {fault.Request{Method: "DELETE", Path: "/b", Status: 404, Problem: []byte(noBucket)}, call(history.Delete, history.Absent)},
-		"NotEmpty":           {fault.Request{Method: "DELETE", Path: "/b", Status: 409}, call(history.Delete, history.Failed)},
-		"Seen":               {fault.Request{Method: "HEAD", Path: "/b", Status: 200}, call(history.Look, history.Done)},
-		"NotSeen":            {fault.Request{Method: "HEAD", Path: "/b", Status: 404}, call(history.Look, history.Absent)},
-		"Forbidden":          {fault.Request{Method: "HEAD", Path: "/b", Status: 403}, call(history.Look, history.Failed)},
-		"WithoutTags":        {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)}, call(history.Look, history.Done)},
-		"WithoutBucket":      {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noBucket)}, call(history.Look, history.Absent)},
-		"NothingToUntagThat": {fault.Request{Method: "DELETE", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)}, call(history.Change, history.Failed)},
+		"Made":            {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte(creation)}, marked},
+		"MadeWithoutMark": {fault.Request{Method: "PUT", Path: "/b/", Status: 200}, call(history.Create, history.Done)},
+		"MadeWithNonsense": {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte("x")},
+			call(history.Create, history.Done)},
+		"NotMade":     {fault.Request{Method: "PUT", Path: "/b", Status: 409}, call(history.Create, history.Failed)},
+		"PerhapsMade": {fault.Request{Method: "PUT", Path: "/b", Status: 500}, call(history.Create, history.Lost)},
+		"Tagged": {fault.Request{Method: "PUT", Path: "/b", Query: tagging, Status: 200},
+			call(history.Change, history.Done)},
+		"Filled":  {fault.Request{Method: "PUT", Path: "/b/key", Status: 200}, call(history.Change, history.Done)},
+		"Posted":  {fault.Request{Method: "POST", Path: "/b", Status: 200}, call(history.Change, history.Done)},
+		"Removed": {fault.Request{Method: "DELETE", Path: "/b", Status: 204}, call(history.Delete, history.Done)},
+		"RemovedBefore": {fault.Request{Method: "DELETE", Path: "/b", Status: 404, Problem: []byte(noBucket)},
+			call(history.Delete, history.Absent)},
+		"NotEmpty": {fault.Request{Method: "DELETE", Path: "/b", Status: 409},
+			call(history.Delete, history.Failed)},
+		"Seen":      {fault.Request{Method: "HEAD", Path: "/b", Status: 200}, call(history.Look, history.Done)},
+		"NotSeen":   {fault.Request{Method: "HEAD", Path: "/b", Status: 404}, call(history.Look, history.Absent)},
+		"Forbidden": {fault.Request{Method: "HEAD", Path: "/b", Status: 403}, call(history.Look, history.Failed)},
+		"WithoutTags": {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)},
+			call(history.Look, history.Done)},
+		"WithoutBucket": {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404,
+			Problem: []byte(noBucket)}, call(history.Look, history.Absent)},
+		"NothingToUntagThat": {fault.Request{Method: "DELETE", Path: "/b", Query: tagging, Status: 404,
+			Problem: []byte(noTags)}, call(history.Change, history.Failed)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, about := s.Read(tc.asked)
@@ -95,7 +103,8 @@ func TestS3_StateFollowsChanges(t *testing.T) {
 	for range 2 { // the second time it is there
 		g.Expect(started.Do(t.Context(), "put", "others")).To(Succeed())
 	}
-	g.Expect(started.Look(t.Context())).To(ConsistOf(history.ExternalThing{Name: "mine", Owner: "uid-1"}, history.ExternalThing{Name: "others"}))
+	g.Expect(started.Look(t.Context())).
+		To(ConsistOf(history.ExternalThing{Name: "mine", Owner: "uid-1"}, history.ExternalThing{Name: "others"}))
 
 	t.Log("what is not empty stays")
 	g.Expect(started.Do(t.Context(), "fill", "mine")).To(Succeed())

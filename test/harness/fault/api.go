@@ -56,7 +56,8 @@ var refusals = map[int]metav1.Status{
 		Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource",
 	},
 	http.StatusConflict: {
-		Reason: metav1.StatusReasonConflict, Message: "the object has been modified; please apply your changes to the latest version and try again",
+		Reason:  metav1.StatusReasonConflict,
+		Message: "the object has been modified; please apply your changes to the latest version and try again",
 	},
 	http.StatusTooManyRequests: {
 		Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests, please try again later",
@@ -75,7 +76,7 @@ var refusals = map[int]metav1.Status{
 
 // Refusal is the Answer that an API server gives with one of the codes 403, 404, 409,
 // 429, 500, 503 and 504 (it took too long), in its own words and in JSON, which clients
-// that ask for protobuf understand too. The API server does not see the request.
+// that accept only protobuf understand too. The API server does not see the request.
 func Refusal(code int) (Answer, error) {
 	status, known := refusals[code]
 	if !known {

@@ -61,7 +61,7 @@ func replicaOf(t *testing.T, s *apiServer) (*Proxy, *rest.Config) {
 	return p, config
 }
 
-// answers writes an object in the encoding that is asked for.
+// answers writes an object in the encoding that the request accepts.
 func answers(w http.ResponseWriter, contentType string, code int, o runtime.Object) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Audit-Id", "audit-1")
@@ -115,7 +115,8 @@ func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
 			g.Expect(r.Committed()).To(BeTrue())
 			g.Expect(r.AuditID).To(Equal("audit-1"))
 			g.Expect(fmt.Sprintf("%+v", p.Journal())).NotTo(ContainSubstring(token))
-			for _, pair := range [][2]time.Time{{r.Received, r.Forwarded}, {r.Forwarded, r.Answered}, {r.Answered, r.Delivered}, {r.Delivered, r.Done}} {
+			for _, pair := range [][2]time.Time{{r.Received, r.Forwarded}, {r.Forwarded, r.Answered}, {r.Answered, r.Delivered},
+				{r.Delivered, r.Done}} {
 				g.Expect(pair[1]).To(BeTemporally(">=", pair[0]))
 			}
 		})
@@ -134,7 +135,8 @@ func TestAPIProxyPassesEachFrameOfAWatchAtOnce(t *testing.T) {
 				w.WriteHeader(http.StatusOK)
 				_ = http.NewResponseController(w).Flush() // the client says whether it came
 				for f := range frames {
-					object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), f.Object)
+					object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
+						f.Object)
 					if err != nil {
 						return
 					}
@@ -150,7 +152,8 @@ func TestAPIProxyPassesEachFrameOfAWatchAtOnce(t *testing.T) {
 				}
 			})
 			p, config := replicaOf(t, s)
-			w, err := namespaces(t, config, contentType).CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+			w, err := namespaces(t, config, contentType).CoreV1().Namespaces().Watch(t.Context(),
+				metav1.ListOptions{AllowWatchBookmarks: true})
 			g.Expect(err).NotTo(HaveOccurred())
 			defer w.Stop()
 			for _, kind := range []watch.EventType{watch.Added, watch.Bookmark, watch.Deleted} {
@@ -186,7 +189,8 @@ func TestJournal_CutAnswerIsNotDelivered(t *testing.T) {
 	})
 	p, config := replicaOf(t, s)
 	cut := p.Inject(Rule{Match: Match{Methods: []string{http.MethodDelete}}, Fault: Cut{At: AfterAnswer}})
-	err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().Namespaces().Delete(t.Context(), "a", metav1.DeleteOptions{})
+	err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().Namespaces().Delete(t.Context(), "a",
+		metav1.DeleteOptions{})
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(cut.Happened()).To(BeTrue())
 	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero())
@@ -212,7 +216,8 @@ func TestRefusal_ClientDecodesIt(t *testing.T) {
 				answer, err := Refusal(code)
 				g.Expect(err).NotTo(HaveOccurred())
 				refused := p.Inject(Rule{Fault: answer})
-				request := namespaces(t, config, contentType).CoreV1().RESTClient().Delete().Resource("namespaces").Name("a").MaxRetries(0)
+				request := namespaces(t, config, contentType).CoreV1().RESTClient().Delete().Resource("namespaces").Name("a").
+					MaxRetries(0)
 				err = request.Do(t.Context()).Error()
 				g.Expect(is(err)).To(BeTrue(), "%v", err)
 				g.Expect(refused.Count()).To(Equal(1))
@@ -232,6 +237,7 @@ func TestNewAPIProxy_RejectsBadConfigs(t *testing.T) {
 	g := NewWithT(t)
 	_, err := NewAPIProxy(&rest.Config{Host: "127.0.0.1:1"}, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("upstream's URL")))
-	_, err = NewAPIProxy(&rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}, nil)
+	_, err = NewAPIProxy(&rest.Config{Host: "https://127.0.0.1:1",
+		TLSClientConfig: rest.TLSClientConfig{CAFile: "/does/not/exist"}}, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("how to reach the API server")))
 }

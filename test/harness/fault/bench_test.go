@@ -60,9 +60,11 @@ func tokenOf(b *testing.B, config *rest.Config) *rest.Config {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "bench"}},
 	}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, err = admin.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}, metav1.CreateOptions{})
+	_, err = admin.CoreV1().ConfigMaps("default").Create(ctx,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "bench"}}, metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
-	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "bench", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "bench", &authenticationv1.TokenRequest{},
+		metav1.CreateOptions{})
 	g.Expect(err).NotTo(HaveOccurred())
 	config = rest.AnonymousClientConfig(config)
 	config.BearerToken, config.QPS = token.Status.Token, -1
@@ -80,7 +82,7 @@ func patch(ctx context.Context, c kubernetes.Interface, n int) error {
 	return err
 }
 
-// compare asks both ways by turns and reports the median and the 99th percentile of
+// compare alternates requests of both ways and reports the median and the 99th percentile of
 // each, in milliseconds.
 func compare(b *testing.B, direct, through *rest.Config, ask func(context.Context, kubernetes.Interface, int) error) {
 	b.Helper()

@@ -34,7 +34,8 @@ func TestJournal_KeepsBodiesOnRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			p := startProxy(t, Options{Upstream: upstream.URL, Bodies: tc.bodies})
-			g.Expect(ask(t.Context(), p, http.MethodPut, tc.path, tc.sent).Body).To(Equal(tc.sent+"!"), "the client gets all of it")
+			g.Expect(ask(t.Context(), p, http.MethodPut, tc.path, tc.sent).Body).To(Equal(tc.sent+"!"),
+				"the client gets all of it")
 			kept := p.Journal().Requests[0]
 			g.Expect(string(kept.Body)).To(Equal(tc.wantBody))
 			g.Expect(string(kept.Problem)).To(Equal(tc.wantIfRefused))

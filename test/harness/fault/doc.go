@@ -36,7 +36,8 @@
 // Watches are read event by event, in JSON and in protobuf, and each event is passed
 // on at once, bookmarks too. Their events can lag, skip or stall:
 //
-//	late := proxy.Inject(fault.Rule{Match: fault.Match{Path: "/api/v1/namespaces"}, Fault: fault.Lag{For: 3 * time.Second}})
+//	namespaces := fault.Match{Path: "/api/v1/namespaces"}
+//	late := proxy.Inject(fault.Rule{Match: namespaces, Fault: fault.Lag{For: 3 * time.Second}})
 //	... informers, whose watch may be hours old, receive no event ...
 //	<-late.Done()
 //	late.Count() // 1 or more: something was late

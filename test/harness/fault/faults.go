@@ -80,7 +80,8 @@ func S3Error(status int, code string) Answer {
 	return Answer{
 		Status: status,
 		Header: http.Header{"Content-Type": {"application/xml"}},
-		Body:   fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>injected</Message></Error>`, code),
+		Body: fmt.Sprintf(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>injected</Message></Error>`,
+			code),
 	}
 }
 

@@ -110,7 +110,8 @@ func TestLostAnswerOfARealServer(t *testing.T) {
 	lost := p.Inject(Rule{Name: "request lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1}, Fault: Cut{}})
 	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
 	g.Expect(s.Buckets()).To(BeEmpty())
-	answer := p.Inject(Rule{Name: "answer lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1}, Fault: Cut{At: AfterAnswer}})
+	answer := p.Inject(Rule{Name: "answer lost", Match: Match{Methods: create.Methods, NoQuery: true, To: 1},
+		Fault: Cut{At: AfterAnswer}})
 	g.Expect(client.MakeBucket(t.Context(), "bucket", minio.MakeBucketOptions{})).To(beLost)
 	g.Expect(s.Buckets()).To(Equal([]string{"bucket"}))
 	g.Expect([]int{lost.Count(), answer.Count()}).To(Equal([]int{1, 1}))
@@ -129,7 +130,8 @@ func TestAnswerInPlaceOfTheUpstream(t *testing.T) {
 	moved := Answer{Status: http.StatusMovedPermanently, Header: http.Header{"X-Amz-Bucket-Region": {"eu-west-1"}}}
 	noXML := Answer{Body: "<html>sign in</html>"}
 	for _, want := range []Answer{
-		redirect, moved, noXML, {Status: 429, Header: http.Header{"Retry-After": {"7"}}}, {Status: 500}, S3Error(503, "SlowDown"),
+		redirect, moved, noXML, {Status: 429, Header: http.Header{"Retry-After": {"7"}}}, {Status: 500},
+		S3Error(503, "SlowDown"),
 	} {
 		injection := p.Inject(Rule{Fault: want})
 		got := ask(t.Context(), p, http.MethodPut, "/bucket", "body")
@@ -175,7 +177,8 @@ func TestGarbageIsNotHTTP(t *testing.T) {
 func TestEndlessBody(t *testing.T) {
 	g := NewWithT(t)
 	p := startProxy(t, Options{Upstream: startService(t).URL})
-	injection := p.Inject(Rule{Match: Match{Path: "/endless"}, Fault: Endless{Status: 403, Header: http.Header{"Content-Type": {"application/xml"}}}})
+	injection := p.Inject(Rule{Match: Match{Path: "/endless"},
+		Fault: Endless{Status: 403, Header: http.Header{"Content-Type": {"application/xml"}}}})
 	client := newClient(p)
 	response, err := client.Get(p.URL() + "/endless")
 	g.Expect(err).NotTo(HaveOccurred())
@@ -186,7 +189,8 @@ func TestEndlessBody(t *testing.T) {
 	g.Expect(io.CopyN(io.Discard, response.Body, much)).To(BeEquivalentTo(much))
 	g.Expect(injection.Count()).To(Equal(1))
 	g.Expect(response.Body.Close()).To(Succeed())
-	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero(), "it notices that the client has left")
+	g.Eventually(func() time.Time { return p.Journal().Requests[0].Done }, eventually).ShouldNot(BeZero(),
+		"it notices that the client has left")
 
 	t.Log("there is no body after HEAD")
 	g.Expect(ask(t.Context(), p, http.MethodHead, "/endless", "").Status).To(Equal(403))

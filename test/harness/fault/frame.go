@@ -60,7 +60,8 @@ var encodings = map[string]encoding{
 // encodingOf returns how a watch is encoded that the upstream has begun to answer.
 // What is no watch, or is encoded otherwise, just passes.
 func encodingOf(answer *http.Response) (encoding, bool) {
-	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != "" || !isWatch(answer.Request.Method, answer.Request.URL.Query()) {
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Encoding") != "" ||
+		!isWatch(answer.Request.Method, answer.Request.URL.Query()) {
 		return encoding{}, false
 	}
 	media, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
@@ -154,7 +155,8 @@ func describeProtobuf(event []byte, into *Frame) error {
 	if err := partial.Unmarshal(object.Raw); err != nil {
 		return err
 	}
-	into.Namespace, into.Name, into.UID, into.ResourceVersion = partial.Namespace, partial.Name, partial.UID, partial.ResourceVersion
+	into.Namespace, into.Name, into.UID, into.ResourceVersion = partial.Namespace, partial.Name, partial.UID,
+		partial.ResourceVersion
 	into.Synced = partial.Annotations[metav1.InitialEventsAnnotationKey] == "true"
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	moment = 100 * time.Millisecond
 )
 
-// service is an upstream that remembers what it was asked and answers "done".
+// service is an upstream that records its requests and answers "done".
 type service struct {
 	*httptest.Server
 
@@ -125,7 +125,7 @@ func startS3(t *testing.T) *env.S3Server {
 	return s
 }
 
-// s3Through returns a client of the server that goes through the proxy and asks once.
+// s3Through returns a client of the server through the proxy, which does not retry.
 func s3Through(t *testing.T, p *Proxy, s *env.S3Server) *minio.Client {
 	t.Helper()
 	client, err := minio.New(p.listener.Addr().String(), &minio.Options{

@@ -135,7 +135,8 @@ func TestHTTP2MeetsANewWireWhenItsConnectionIsIdle(t *testing.T) {
 	c.proxy.InjectWire(UnknownCA)
 	g.Eventually(c.connections, eventually).Should(BeZero())
 	// At first the client may not have noticed that its connection has gone.
-	g.Eventually(func() error { return c.ask(t, http.MethodGet, "/a").Err }, eventually).Should(MatchError(ContainSubstring("certificate")))
+	g.Eventually(func() error { return c.ask(t, http.MethodGet, "/a").Err }, eventually).
+		Should(MatchError(ContainSubstring("certificate")))
 }
 
 func TestHTTP2IsOnlyOfferedWhereItIsAskedFor(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/informers"
 )
 
-// inform runs an informer as operators do and returns what it asked for.
+// inform runs an informer as operators do and returns its requests.
 func (w *watching) inform(t *testing.T) func() []url.Values {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(namespaces(t, w.config, w.media), 0)

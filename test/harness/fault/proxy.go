@@ -116,7 +116,8 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
-	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}), open: map[*exchange]struct{}{}}
+	p := &Proxy{ca: ca, clock: o.Clock, journal: &journal{}, bodies: o.Bodies, closed: make(chan struct{}),
+		open: map[*exchange]struct{}{}}
 	p.wires = []*Injection{{name: string(o.Wire), wire: o.Wire, healed: make(chan struct{})}}
 	p.url = "http://" + tcp.Addr().String()
 	if o.Wire == TLS {

@@ -113,7 +113,8 @@ func TestS3ThroughTheProxy(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(client.SetBucketTagging(t.Context(), "bucket", tagged)).To(Succeed())
 			body := bytes.Repeat([]byte("x"), 1<<20)
-			_, err = client.PutObject(t.Context(), "bucket", "a b/c+d", bytes.NewReader(body), int64(len(body)), minio.PutObjectOptions{})
+			_, err = client.PutObject(t.Context(), "bucket", "a b/c+d", bytes.NewReader(body), int64(len(body)),
+				minio.PutObjectOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(client.BucketExists(t.Context(), "bucket")).To(BeTrue())
 			object, err := client.GetObject(t.Context(), "bucket", "a b/c+d", minio.GetObjectOptions{})

@@ -64,7 +64,8 @@ func TestRule_ActsOnARange(t *testing.T) {
 			injection := p.Inject(Rule{Match: tc.match, Fault: Answer{Status: http.StatusTeapot}})
 			var got []int
 			for range tc.want {
-				g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").Status).To(Equal(http.StatusOK), "does not match and does not count")
+				g.Expect(ask(t.Context(), p, http.MethodGet, "/other", "").Status).To(Equal(http.StatusOK),
+					"does not match and does not count")
 				got = append(got, ask(t.Context(), p, http.MethodGet, "/it", "").Status)
 			}
 			g.Expect(got).To(Equal(tc.want))

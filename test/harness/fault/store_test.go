@@ -90,7 +90,8 @@ func (s *store) watch(w http.ResponseWriter, r *http.Request) {
 		if !more {
 			return
 		}
-		object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), e.Object)
+		object, err := runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion),
+			e.Object)
 		if err != nil {
 			return
 		}
@@ -120,7 +121,8 @@ func (s *store) send(t *testing.T, nth int, kind watch.EventType, name string, a
 		events = s.watches[nth-1]
 		return true
 	}, eventually).Should(BeTrue())
-	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "7"}}
+	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-of-" + name),
+		ResourceVersion: "7"}}
 	for _, a := range annotations {
 		n.Annotations = map[string]string{a: "true"}
 	}

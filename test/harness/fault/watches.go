@@ -151,7 +151,8 @@ func (s *Skip) act(x *exchange) {
 
 // goesOn reports whether a watch goes on from a version, without a list.
 func goesOn(method string, query url.Values) bool {
-	return isWatch(method, query) && query.Get("sendInitialEvents") != "true" && !slices.Contains([]string{"", "0"}, query.Get("resourceVersion"))
+	return isWatch(method, query) && query.Get("sendInitialEvents") != "true" &&
+		!slices.Contains([]string{"", "0"}, query.Get("resourceVersion"))
 }
 
 // say answers in place of the upstream.

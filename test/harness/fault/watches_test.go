@@ -48,10 +48,12 @@ func TestJournalHasTheFramesOfWatches(t *testing.T) {
 			HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero())), HaveField("Delivered", Not(BeZero()))))
 		now, frames := w.clock.Now(), w.proxy.Journal().Frames
 		g.Expect(frames[0]).To(Equal(Frame{
-			ID: 1, Request: 1, Type: watch.Added, Kind: "Namespace", Name: "a", UID: "uid-of-a", ResourceVersion: "7", Received: now, Delivered: now,
+			ID: 1, Request: 1, Type: watch.Added, Kind: "Namespace", Name: "a", UID: "uid-of-a", ResourceVersion: "7",
+			Received: now, Delivered: now,
 		}))
 		g.Expect(frames[1]).To(Equal(Frame{
-			ID: 2, Request: 1, Type: watch.Bookmark, Kind: "Namespace", UID: "uid-of-", ResourceVersion: "7", Synced: true, Received: now, Delivered: now,
+			ID: 2, Request: 1, Type: watch.Bookmark, Kind: "Namespace", UID: "uid-of-", ResourceVersion: "7", Synced: true,
+			Received: now, Delivered: now,
 		}))
 		g.Expect(frames[2].Type).To(Equal(watch.Error))
 	})
@@ -164,7 +166,7 @@ func TestStall_HealCuts(t *testing.T) {
 	g.Consistently(i.ResultChan(), moment).Should(BeClosed(), "without the event")
 }
 
-// ask opens a watch without the patience of client-go.
+// ask opens a watch without the retries of client-go.
 func (w *watching) ask(ctx context.Context, t *testing.T, o metav1.ListOptions) (watch.Interface, error) {
 	t.Helper()
 	o.Watch = true
@@ -274,7 +276,8 @@ func TestWatchFaults_PassOtherStreams(t *testing.T) {
 		_ = http.NewResponseController(w).Flush() // the client says what came
 	})
 	p, config := replicaOf(t, s)
-	text, err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().RESTClient().Get().AbsPath("/logs").Param("watch", "true").DoRaw(t.Context())
+	text, err := namespaces(t, config, runtime.ContentTypeJSON).CoreV1().RESTClient().Get().AbsPath("/logs").Param("watch",
+		"true").DoRaw(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(string(text)).To(Equal("no events"))
 	g.Expect(p.Journal().Frames).To(BeEmpty())

@@ -19,7 +19,7 @@ type Figure struct {
 	Unit string `json:"unit,omitempty"`
 	// Runs are the values of all runs, in the order in which they were taken.
 	Runs []float64 `json:"runs"`
-	// Goal is what it is held against. Nil: it is only told.
+	// Goal is the limit of the figure. Nil: the figure is only reported.
 	Goal *Goal `json:"goal,omitempty"`
 	// Note says what the reader has to know to believe it, such as what the peer is.
 	Note string `json:"note,omitempty"`

@@ -32,7 +32,8 @@ func example() Report {
 				ID: "failover", Title: "Until another leads", Took: 12 * time.Minute,
 				Text: "The leader is killed.\n\nThen one waits.\n",
 				Figures: []Figure{
-					{ID: "F1.kill", Title: "killed | crashed", Runs: []float64{0.98, 1, 1.01}, Goal: AtMost(1.02), Note: "in lengths of a lease"},
+					{ID: "F1.kill", Title: "killed | crashed", Runs: []float64{0.98, 1, 1.01}, Goal: AtMost(1.02),
+						Note: "in lengths of a lease"},
 					{ID: "F1.kill.peer", Title: "killed, the stock elector", Runs: []float64{1.27, 1.06}},
 					{ID: "F2.stop", Title: "stopped", Unit: "s", Runs: []float64{0.0049, 0.0071, 0.065}, Goal: AtMost(0.05)},
 					{ID: "F3.zombie", Title: "writes of the former leader", Runs: []float64{0, 0}, Goal: Exactly(0)},
@@ -42,7 +43,8 @@ func example() Report {
 				ID: "scale", Title: "Many at a time", Took: 4300 * time.Millisecond,
 				Failure: "starting a control plane: no room\nthe end of its log:\n  *no* room",
 				Figures: []Figure{
-					{ID: "W4.1000", Title: "1000 of them, over the time of the writes alone", Runs: []float64{1.31}, Goal: MedianAtMost(1.15)},
+					{ID: "W4.1000", Title: "1000 of them, over the time of the writes alone", Runs: []float64{1.31},
+						Goal: MedianAtMost(1.15)},
 					{ID: "M1", Title: "memory for each", Unit: "B", Goal: AtMost(4096)},
 				},
 			},

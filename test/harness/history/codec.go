@@ -23,7 +23,8 @@ func (h *History) Sort() {
 	})
 	// A deletion comes after all writes to the object and before the next object of that name.
 	slices.SortStableFunc(h.Versions, func(a, b Version) int { return latest(a.RevisionRange, b.RevisionRange) })
-	slices.SortStableFunc(h.Events, func(a, b Event) int { return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.At.Compare(b.At)) })
+	slices.SortStableFunc(h.Events,
+		func(a, b Event) int { return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.At.Compare(b.At)) })
 	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Checkpoints, func(a, b Checkpoint) int { return a.Began.Compare(b.Began) })

@@ -14,7 +14,8 @@ func TestAliasGenerated(t *testing.T) {
 	h := &history.History{Aliases: map[string]string{"pool-1-knc": "{pool}", "user-zxcvb": "{user}"}}
 	made := func(user, name, generateName string) {
 		key := history.Key{Resource: things, Namespace: "ns", Name: name}
-		h.Requests = append(h.Requests, history.Request{User: user, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
+		h.Requests = append(h.Requests,
+			history.Request{User: user, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
 		h.Versions = append(h.Versions, thing(name, uint64(len(h.Versions)+1), func(o *unstructured.Unstructured) {
 			o.SetName(name)
 			o.SetGenerateName(generateName)

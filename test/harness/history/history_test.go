@@ -30,7 +30,8 @@ func thing(uid string, version uint64, mutate ...func(*unstructured.Unstructured
 	for _, f := range mutate {
 		f(o)
 	}
-	return history.Version{Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, UID: types.UID(uid), RevisionRange: history.At(version), At: second(int(version)), Object: o}
+	return history.Version{Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, UID: types.UID(uid),
+		RevisionRange: history.At(version), At: second(int(version)), Object: o}
 }
 
 func goneA(span history.RevisionRange) history.Version {
@@ -40,9 +41,10 @@ func goneA(span history.RevisionRange) history.Version {
 }
 
 func holds(identity string, version uint64) history.Version {
-	return history.Version{Key: lease, UID: "lease", RevisionRange: history.At(version), Object: &unstructured.Unstructured{Object: map[string]any{
-		"kind": "Lease", "spec": map[string]any{"holderIdentity": identity},
-	}}}
+	return history.Version{Key: lease, UID: "lease", RevisionRange: history.At(version),
+		Object: &unstructured.Unstructured{Object: map[string]any{
+			"kind": "Lease", "spec": map[string]any{"holderIdentity": identity},
+		}}}
 }
 
 func TestRevisionRangeBefore(t *testing.T) {
@@ -80,20 +82,28 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		Recorded: []history.Source{history.Audit, history.External},
 		Aliases:  map[string]string{"t-1a2b": "t"},
 		Requests: []history.Request{
-			{ID: "2", Verb: "patch", Key: lease, RevisionRange: history.At(7), Effect: history.Stored, Received: second(2), Answered: second(3)},
-			{ID: "1", Verb: "list", Key: lease, RevisionRange: history.RevisionRange{From: 3}, Effect: history.Read, Received: second(1), Answered: second(1)},
+			{ID: "2", Verb: "patch", Key: lease, RevisionRange: history.At(7), Effect: history.Stored, Received: second(2),
+				Answered: second(3)},
+			{ID: "1", Verb: "list", Key: lease, RevisionRange: history.RevisionRange{From: 3}, Effect: history.Read,
+				Received: second(1), Answered: second(1)},
 		},
-		Versions:    []history.Version{goneA(history.RevisionRange{From: 4, To: 8}), thing("a", 5), thing("b", 8)},
-		Events:      []history.Event{{Regarding: "a", Reason: "Made", First: true, RevisionRange: history.At(6), At: second(6)}},
-		Calls:       []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost, Began: second(4), Ended: second(5), RevisionRange: history.RevisionRange{From: 5, To: 6}}},
-		Faults:      []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
-		Checkpoints: []history.Checkpoint{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Listed: true, Things: []history.ExternalThing{{Name: "b", Owner: "a"}}}},
-		Replicas:    []history.Replica{{Name: "r-2", Started: second(1)}, {Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
+		Versions: []history.Version{goneA(history.RevisionRange{From: 4, To: 8}), thing("a", 5), thing("b", 8)},
+		Events: []history.Event{{Regarding: "a", Reason: "Made", First: true, RevisionRange: history.At(6),
+			At: second(6)}},
+		Calls: []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost,
+			Began: second(4), Ended: second(5), RevisionRange: history.RevisionRange{From: 5, To: 6}}},
+		Faults: []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
+		Checkpoints: []history.Checkpoint{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Listed: true,
+			Things: []history.ExternalThing{{Name: "b", Owner: "a"}}}},
+		Replicas: []history.Replica{{Name: "r-2", Started: second(1)},
+			{Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
 		Probes: []history.Probe{
-			{Replica: "r-1", Request: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3), Last: second(3)},
+			{Replica: "r-1", Request: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3),
+				Last: second(3)},
 			{Replica: "r-1", Request: history.Alive, Result: history.No, Detail: "500", First: second(1), Last: second(2)},
 		},
-		Followed: []history.Following{{Replica: "r-1", Path: "/b", Asked: second(2)}, {Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
+		Followed: []history.Following{{Replica: "r-1", Path: "/b", Asked: second(2)},
+			{Replica: "r-1", Path: "/a", Asked: second(1), Synced: second(2)}},
 	}
 	var first, again bytes.Buffer
 	if err := h.Encode(&first); err != nil {
@@ -107,7 +117,8 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 	if diff := cmp.Diff(h, back); diff != "" {
 		t.Errorf("decoded (-want +got):\n%s", diff)
 	}
-	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" || back.Replicas[0].Name != "r-1" ||
+	if back.Requests[0].ID != "1" || back.Versions[0].Gone || !back.Versions[1].Gone || back.Faults[0].Name != "cut" ||
+		back.Replicas[0].Name != "r-1" ||
 		back.Probes[0].Request != history.Alive || back.Followed[0].Path != "/a" {
 		t.Errorf("not in order: %s", text)
 	}
@@ -121,10 +132,11 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"NotJSON":       {"history", "decoding the history"},
-		"OtherFormat":   {`{"format":2,"recorded":[]}`, "format 2 is not 1"},
-		"UnknownField":  {`{"format":1,"recorded":[],"rumours":[]}`, "unknown field"},
-		"EmptyVersion":  {`{"format":1,"recorded":[],"versions":[{"resource":"things","uid":"a","from":3,"to":3}]}`, "has no object"},
+		"NotJSON":      {"history", "decoding the history"},
+		"OtherFormat":  {`{"format":2,"recorded":[]}`, "format 2 is not 1"},
+		"UnknownField": {`{"format":1,"recorded":[],"rumours":[]}`, "unknown field"},
+		"EmptyVersion": {`{"format":1,"recorded":[],"versions":[{"resource":"things","uid":"a","from":3,"to":3}]}`,
+			"has no object"},
 		"NoFormatAtAll": {`{}`, "format 0 is not 1"},
 	} {
 		if _, err := history.Decode(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -135,9 +147,11 @@ func TestDecodeRefuses(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	unheld := holds("", 30)
-	deleted := history.Version{Key: lease, UID: "lease", RevisionRange: history.RevisionRange{From: 40, To: 45}, Gone: true}
+	deleted := history.Version{Key: lease, UID: "lease", RevisionRange: history.RevisionRange{From: 40, To: 45},
+		Gone: true}
 	terms := (&history.History{Versions: []history.Version{
-		holds("a_1", 10), holds("a_1", 12), holds("b_1", 20), thing("x", 21), unheld, holds("b_2", 35), deleted, holds("c", 50),
+		holds("a_1", 10), holds("a_1", 12), holds("b_1", 20), thing("x", 21), unheld, holds("b_2", 35), deleted,
+		holds("c", 50),
 	}}).Terms(lease)
 	var got []string
 	for _, term := range terms {
@@ -176,7 +190,8 @@ func TestTerms(t *testing.T) {
 
 // What a process followed before it led is judged by when its own term began.
 func TestTerms_RestartBeginsATerm(t *testing.T) {
-	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), holds("a_2", 20), holds("a_2", 30)}}).Terms(lease)
+	terms := (&history.History{Versions: []history.Version{holds("a_1", 10), holds("a_2", 20), holds("a_2", 30)}}).
+		Terms(lease)
 	if len(terms) != 2 || terms[1].Holder != "a" || terms[1].RevisionRange != history.At(20) {
 		t.Errorf("terms: %v, want one of each process", terms)
 	}
@@ -191,9 +206,11 @@ func TestTerms_NameTheReplica(t *testing.T) {
 	another := by("c", 20, history.Stored)
 	another.Name = "another"
 	h := &history.History{
-		Versions: []history.Version{holds("vm_1", 10), holds("vm_1", 12), holds("vm_2", 20), holds("vm_1", 30), holds("", 40), holds("vm_3", 50), holds("vm_3", 51)},
+		Versions: []history.Version{holds("vm_1", 10), holds("vm_1", 12), holds("vm_2", 20), holds("vm_1", 30), holds("", 40),
+			holds("vm_3", 50), holds("vm_3", 51)},
 		Requests: []history.Request{
-			by("a", 12, history.Stored), by("b", 20, history.Stored), another, by("b", 30, history.Unchanged), by("", 30, history.Stored),
+			by("a", 12, history.Stored), by("b", 20, history.Stored), another, by("b", 30, history.Unchanged),
+			by("", 30, history.Stored),
 			by("a", 40, history.Stored), by("a", 51, history.Stored),
 		},
 	}
@@ -201,7 +218,8 @@ func TestTerms_NameTheReplica(t *testing.T) {
 	for _, term := range h.Terms(lease) {
 		got = append(got, term.Holder+" "+term.String())
 	}
-	want := []string{"a resourceVersion 10", "b resourceVersion 20", "a resourceVersion 30", " resourceVersion 40", "a resourceVersion 50"}
+	want := []string{"a resourceVersion 10", "b resourceVersion 20", "a resourceVersion 30", " resourceVersion 40",
+		"a resourceVersion 50"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("terms (-want +got):\n%s", diff)
 	}
@@ -210,7 +228,8 @@ func TestTerms_NameTheReplica(t *testing.T) {
 func TestMerge_DatesDeletions(t *testing.T) {
 	audit := &history.History{
 		Recorded: []history.Source{history.Audit},
-		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted, RevisionRange: history.RevisionRange{From: 5, To: 9}}},
+		Requests: []history.Request{{ID: "d", Verb: "delete", UID: "a", Effect: history.Deleted,
+			RevisionRange: history.RevisionRange{From: 5, To: 9}}},
 		Versions: []history.Version{thing("a", 5), goneA(history.RevisionRange{From: 5, To: 9})},
 	}
 	watch := &history.History{
@@ -223,7 +242,8 @@ func TestMerge_DatesDeletions(t *testing.T) {
 	for _, v := range audit.Versions {
 		got = append(got, fmt.Sprintf("%s %s %t", v.UID, v.RevisionRange, v.Gone))
 	}
-	want := []string{"a resourceVersion 4 false", "a resourceVersion 5 false", "a resourceVersion 7 true", "b resourceVersion 8 false"}
+	want := []string{"a resourceVersion 4 false", "a resourceVersion 5 false", "a resourceVersion 7 true",
+		"b resourceVersion 8 false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("versions (-want +got):\n%s", diff)
 	}
@@ -307,10 +327,12 @@ func TestNormalizer(t *testing.T) {
 }
 
 func TestTexts(t *testing.T) {
-	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns", Name: "t"}, Subresource: "status", RevisionRange: history.At(4), Code: 200}
+	request := history.Request{Verb: "patch", User: "someone", Key: history.Key{Resource: things, Namespace: "ns",
+		Name: "t"}, Subresource: "status", RevisionRange: history.At(4), Code: 200}
 	byReplica := request
 	byReplica.Replica, byReplica.Subresource = "r-1", ""
-	call := history.Call{Action: history.Create, Thing: "b", Outcome: history.Done, RevisionRange: history.RevisionRange{From: 3, To: 4}}
+	call := history.Call{Action: history.Create, Thing: "b", Outcome: history.Done,
+		RevisionRange: history.RevisionRange{From: 3, To: 4}}
 	for got, want := range map[string]string{
 		request.String():   "patch of things.example.com ns/t (status) by someone at resourceVersion 4, answered 200",
 		byReplica.String(): "patch of things.example.com ns/t by replica r-1 at resourceVersion 4, answered 200",
@@ -339,13 +361,16 @@ func TestReplicaDuring(t *testing.T) {
 }
 
 func TestMerge_KeepsProbes(t *testing.T) {
-	h := &history.History{Recorded: []history.Source{history.Audit}, Probes: []history.Probe{{Replica: "b", First: second(2)}}}
+	h := &history.History{Recorded: []history.Source{history.Audit},
+		Probes: []history.Probe{{Replica: "b", First: second(2)}}}
 	h.Merge(&history.History{
-		Began: second(1), Recorded: []history.Source{history.Probes}, Probes: []history.Probe{{Replica: "a", First: second(1)}},
+		Began: second(1), Recorded: []history.Source{history.Probes},
+		Probes:   []history.Probe{{Replica: "a", First: second(1)}},
 		Followed: []history.Following{{Replica: "a", Path: "/x"}},
 	})
 	h.Merge(&history.History{Began: second(2)})
-	if !h.Began.Equal(second(1)) || !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" || len(h.Followed) != 1 {
+	if !h.Began.Equal(second(1)) || !h.Has(history.Probes) || len(h.Probes) != 2 || h.Probes[0].Replica != "a" ||
+		len(h.Followed) != 1 {
 		t.Errorf("merged is %+v", h)
 	}
 }

@@ -11,7 +11,8 @@ func TestNeighbours(t *testing.T) {
 	epoch := time.Unix(1_000_000, 0)
 	at := func(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 	request := func(version uint64, effect history.Effect, received, answered int) history.Request {
-		return history.Request{RevisionRange: history.At(version), Effect: effect, Received: at(received), Answered: at(answered)}
+		return history.Request{RevisionRange: history.At(version), Effect: effect, Received: at(received),
+			Answered: at(answered)}
 	}
 	vague := request(0, history.Deleted, 31, 32)
 	vague.RevisionRange = history.RevisionRange{From: 1, To: 99}

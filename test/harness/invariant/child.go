@@ -74,7 +74,8 @@ func (c Child) ownerOf(index *history.Index, kind history.Resource, v history.Ve
 	// A name may have belonged to several objects, one after another: the last one that there was.
 	var last *history.Lifetime
 	for _, owner := range index.Lifetimes(kind) {
-		if isNamed(owner.Key, marks[0], v.Namespace) && len(owner.Versions) > 0 && !v.Before(owner.Versions[0].RevisionRange) {
+		if isNamed(owner.Key, marks[0], v.Namespace) && len(owner.Versions) > 0 &&
+			!v.Before(owner.Versions[0].RevisionRange) {
 			last = owner
 		}
 	}
@@ -92,6 +93,7 @@ func isNamed(owner history.Key, mark, namespace string) bool {
 // made are the children of an object, with all that was ever marked as its own.
 func (b *judgement) made(c Child, of *history.Lifetime) []*history.Lifetime {
 	return slices.DeleteFunc(b.index.Lifetimes(c.Resource), func(l *history.Lifetime) bool {
-		return !slices.ContainsFunc(l.Versions, func(v history.Version) bool { return c.ownerOf(b.index, of.Resource, v) == of })
+		return !slices.ContainsFunc(l.Versions,
+			func(v history.Version) bool { return c.ownerOf(b.index, of.Resource, v) == of })
 	})
 }

@@ -12,7 +12,8 @@ import (
 // lifeOf is a Thing with one part, which is gone before the Thing or stays for ever.
 func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
 	steps := []step{
-		writes("alice", thing()), writes("a", thing(held)), writes("a", child), writes("a", thing(held, ready)), rests("made"),
+		writes("alice", thing()), writes("a", thing(held)), writes("a", child), writes("a", thing(held, ready)),
+		rests("made"),
 		writes("alice", thing(held, ready, leaving)),
 	}
 	if !stays {
@@ -34,7 +35,8 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 		owned("u9", "u1")(o)
 	}
 	elsewhere := func(o *unstructured.Unstructured) { o.SetNamespace("other") }
-	byAnnotation, byLabel, byReference := invariant.Child{Annotation: madeFor}, invariant.Child{Label: madeFor}, invariant.Child{}
+	byAnnotation, byLabel, byReference := invariant.Child{Annotation: madeFor}, invariant.Child{Label: madeFor},
+		invariant.Child{}
 	for name, tc := range map[string]struct {
 		child invariant.Child
 		marks []func(*unstructured.Unstructured)
@@ -78,7 +80,8 @@ func TestFinalizerOrder_NameOfTwoObjects(t *testing.T) {
 		writes("alice", thing(held)), rests("made"), ends("a", thing(held, leaving)), rests("gone"),
 		writes("alice", thing(second)), writes("a", thing(second, held)), writes("a", part("p", "p1", mark)), rests("again"),
 	)
-	check(t, invariant.FinalizerOrder, map[string]row{"SecondHasIt": {history: h, want: invariant.Held, change: func(o *invariant.Operator) {
-		o.Kinds[0].Children = []invariant.Child{{Resource: parts, Label: madeFor}}
-	}}})
+	check(t, invariant.FinalizerOrder,
+		map[string]row{"SecondHasIt": {history: h, want: invariant.Held, change: func(o *invariant.Operator) {
+			o.Kinds[0].Children = []invariant.Child{{Resource: parts, Label: madeFor}}
+		}}})
 }

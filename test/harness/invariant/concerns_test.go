@@ -25,14 +25,19 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 	for _, i := range []invariant.Invariant{invariant.EndState, invariant.Lifecycle} {
 		t.Run(i.ID, func(t *testing.T) {
 			check(t, i, map[string]row{
-				"TheSame":              {history: with(certificate("a")), references: clean, want: invariant.Held},
-				"AnothersDiffers":      {history: with(certificate("b")), references: clean, want: invariant.Held},
-				"AnothersIsNotThere":   {history: with(), references: clean, want: invariant.Held},
-				"AnotherMadeMore":      {history: with(certificate("a"), writes("publisher", plain)), references: clean, want: invariant.Held},
-				"TheOperatorMadeMore":  {history: with(certificate("a"), writes("a", plain)), references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
-				"AnotherMadeOneForIt":  {history: with(certificate("a"), writes("publisher", part("p", "p1"))), references: clean, want: invariant.Broken, says: []string{"configmaps ns/p"}},
-				"NobodyKnowsWhoHasIt":  {history: with(certificate("a"), writes("publisher", plain), without(history.Audit)), references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
-				"TheOperatorTouchedIt": {history: with(certificate("a"), writes("publisher", plain), writes("a", plain)), references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
+				"TheSame":            {history: with(certificate("a")), references: clean, want: invariant.Held},
+				"AnothersDiffers":    {history: with(certificate("b")), references: clean, want: invariant.Held},
+				"AnothersIsNotThere": {history: with(), references: clean, want: invariant.Held},
+				"AnotherMadeMore": {history: with(certificate("a"), writes("publisher", plain)), references: clean,
+					want: invariant.Held},
+				"TheOperatorMadeMore": {history: with(certificate("a"), writes("a", plain)), references: clean,
+					want: invariant.Broken, says: []string{"configmaps ns/plain"}},
+				"AnotherMadeOneForIt": {history: with(certificate("a"), writes("publisher", part("p", "p1"))), references: clean,
+					want: invariant.Broken, says: []string{"configmaps ns/p"}},
+				"NobodyKnowsWhoHasIt": {history: with(certificate("a"), writes("publisher", plain), without(history.Audit)),
+					references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
+				"TheOperatorTouchedIt": {history: with(certificate("a"), writes("publisher", plain), writes("a", plain)),
+					references: clean, want: invariant.Broken, says: []string{"configmaps ns/plain"}},
 			})
 		})
 	}

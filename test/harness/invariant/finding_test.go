@@ -26,7 +26,8 @@ func verdictOf(id string, verdicts []invariant.Verdict) invariant.Verdict {
 func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
-		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)), ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
+		steps = append([]step{writes("alice", thing()), writes("a", part(alias, "p-"+alias)),
+			ends("a", part(alias, "p-"+alias), unconditional)}, steps...)
 		return tell(append(steps, calledAs(map[string]string{alias: "{part}"}), rests("end"))...)
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
@@ -49,7 +50,8 @@ func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	second := judge(clean[1])
 	g.Expect(second.Result).To(Equal(invariant.Held), "once")
 	g.Expect(second.Known).To(HaveLen(1))
-	g.Expect(judge(saved(t, clean[0])).Result).To(Equal(invariant.Held), "a history without a start is no clean run of its own")
+	g.Expect(judge(saved(t, clean[0])).Result).To(Equal(invariant.Held),
+		"a history without a start is no clean run of its own")
 	stored := clean[0].Checkpoints[0].Began
 	clean[0].Began = stored
 	g.Expect(judge(saved(t, clean[0])).Result).To(Equal(invariant.Broken), "a stored clean run is the same run")
@@ -80,7 +82,8 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
 		c := invariant.Case{History: h, References: clean, Operator: operator()}
-		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.Preconditions.Judge(c)}
+		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c),
+			invariant.Preconditions.Judge(c)}
 		return invariant.Findings(c, verdicts)
 	}
 	g.Expect(findings(run("p-3-c"))).To(BeEmpty())
@@ -91,7 +94,8 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g.Expect(twice[0].Objects).To(Equal([]string{"configmaps ns/p-*"}))
 	g.Expect(twice[0].Violations).To(HaveLen(2))
 
-	two := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated)), writes("a", part("q", "q1")), ends("a", part("q", "q1"), unconditional)))
+	two := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated)), writes("a", part("q", "q1")),
+		ends("a", part("q", "q1"), unconditional)))
 	g.Expect(two).To(HaveLen(2), "another object is another cause")
 	g.Expect(two[1].Invariants).To(Equal([]string{"O2", "O6"}), "the deletion is one request")
 
@@ -105,11 +109,13 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
 		all := []step{writes("alice", thing(held)), writes("a", room(alias, "r1")), writes("alice", thing(held, leaving))}
-		return tell(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}), rests("end"))...)
+		return tell(append(append(all, steps...), ends("a", thing()), calledAs(map[string]string{alias: "{room}"}),
+			rests("end"))...)
 	}
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
 	c := invariant.Case{History: run("r-3-c"), References: clean, Operator: operator()}
-	findings := invariant.Findings(c, []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
+	findings := invariant.Findings(c,
+		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
 	g.Expect(findings).To(HaveLen(1))
 	g.Expect(findings[0].Invariants).To(Equal([]string{"O1", "O2", "O8"}))
 	g.Expect(findings[0].Objects).To(Equal([]string{"namespaces {room}", "things.example.com ns/t"}))
@@ -119,7 +125,8 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 func TestSignature(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias, uid string) *history.History {
-		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(alias, uid)), ends("a", part(alias, uid), unconditional), calledAs(map[string]string{alias: "{part}"}))
+		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(alias, uid)),
+			ends("a", part(alias, uid), unconditional), calledAs(map[string]string{alias: "{part}"}))
 	}
 	signature := func(h *history.History) string {
 		v := invariant.Preconditions.Judge(invariant.Case{History: h, Operator: operator()})

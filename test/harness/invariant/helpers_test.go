@@ -48,14 +48,14 @@ func operator() invariant.Operator {
 	}
 }
 
-// story tells a history step by step; each step takes a tenth of a second.
+// story builds a history step by step; each step takes a tenth of a second.
 type story struct {
 	history.History
 	version uint64
 	now     time.Time
 }
 
-// tell makes a history of the steps, with replica a as the leader.
+// tell builds a history of the steps, with replica a as the leader.
 func tell(steps ...step) *history.History {
 	s := &story{version: 100, now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.Recorded = []history.Source{history.Audit, history.Watch, history.External, history.Processes}
@@ -65,7 +65,7 @@ func tell(steps ...step) *history.History {
 	return &s.History
 }
 
-// step is not just a function, so that one can be told twice.
+// step is a type of its own, so that one step can be recorded twice.
 type step struct{ tell func(*story) }
 
 func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
@@ -73,7 +73,8 @@ func (s *story) tick() { s.now = s.now.Add(100 * time.Millisecond) }
 // request is one of a replica ("a", "b"), or of a user (any longer name).
 func (s *story) request(who, verb string, key history.Key) history.Request {
 	s.tick()
-	r := history.Request{ID: "request-" + s.now.Format("05.0"), User: who, Verb: verb, Key: key, Received: s.now, Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
+	r := history.Request{ID: "request-" + s.now.Format("05.0"), User: who, Verb: verb, Key: key, Received: s.now,
+		Answered: s.now, Code: 200, Body: true, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
 	if len(who) == 1 {
 		r.User, r.Replica = "op", who
 	}
@@ -81,7 +82,8 @@ func (s *story) request(who, verb string, key history.Key) history.Request {
 }
 
 func key(o *unstructured.Unstructured) history.Key {
-	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Secret": secrets, "Namespace": rooms, "Lease": history.Leases}[o.GetKind()]
+	of := map[string]history.Resource{"Thing": things, "ConfigMap": parts, "Secret": secrets, "Namespace": rooms,
+		"Lease": history.Leases}[o.GetKind()]
 	return history.Key{Resource: of, Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
@@ -90,7 +92,8 @@ func writes(who string, o *unstructured.Unstructured, change ...func(*history.Re
 	return step{func(s *story) {
 		r := s.request(who, "patch", key(o))
 		s.version++
-		r.RevisionRange, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored, o.GetUID(), true, "1"
+		r.RevisionRange, r.Effect, r.UID, r.Made, r.NeedsVersion = history.At(s.version), history.Stored,
+			o.GetUID(), true, "1"
 		for _, v := range s.Versions {
 			r.Made = r.Made && v.UID != o.GetUID()
 		}
@@ -99,7 +102,8 @@ func writes(who string, o *unstructured.Unstructured, change ...func(*history.Re
 		}
 		s.Requests = append(s.Requests, r)
 		if r.Done() {
-			s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now, Object: o.DeepCopy()})
+			s.Versions = append(s.Versions,
+				history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now, Object: o.DeepCopy()})
 		}
 	}}
 }
@@ -114,12 +118,14 @@ func ends(who string, o *unstructured.Unstructured, change ...func(*history.Requ
 			f(&r)
 		}
 		s.Requests = append(s.Requests, r)
-		s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now, Gone: true, Object: o.DeepCopy()})
+		s.Versions = append(s.Versions, history.Version{Key: r.Key, UID: r.UID, RevisionRange: r.RevisionRange, At: s.now,
+			Gone: true, Object: o.DeepCopy()})
 	}}
 }
 
-// asks makes a request that stores nothing.
-func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect, code int, change ...func(*history.Request)) step {
+// asks records a request that stores nothing.
+func asks(who, verb string, o *unstructured.Unstructured, effect history.Effect, code int,
+	change ...func(*history.Request)) step {
 	return step{func(s *story) {
 		r := s.request(who, verb, key(o))
 		r.Effect, r.Code, r.UID = effect, code, o.GetUID()
@@ -151,11 +157,13 @@ func orA(who string) string {
 	return who
 }
 
-// calls asks for something outside, by replica a, and gets the answer.
-func calls(action history.Action, thing string, owner types.UID, outcome history.Outcome, change ...func(*history.Call)) step {
+// calls records a request of replica a to an external system, with its answer.
+func calls(action history.Action, thing string, owner types.UID, outcome history.Outcome,
+	change ...func(*history.Call)) step {
 	return step{func(s *story) {
 		s.tick()
-		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true, Began: s.now, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
+		c := history.Call{Replica: "a", Action: action, Thing: thing, Owner: owner, Outcome: outcome, Delivered: true,
+			Began: s.now, RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1}}
 		s.tick()
 		c.Ended = s.now
 		for _, f := range change {
@@ -168,7 +176,8 @@ func calls(action history.Action, thing string, owner types.UID, outcome history
 // rests is a mark of two seconds in which the Lease is renewed and the steps happen.
 func rests(name string, steps ...step) step {
 	return step{func(s *story) {
-		m := history.Checkpoint{Name: name, Converged: true, Began: s.now, RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
+		m := history.Checkpoint{Name: name, Converged: true, Began: s.now,
+			RevisionRange: history.RevisionRange{From: s.version}, Listed: true}
 		for _, step := range append([]step{holds("a")}, steps...) {
 			step.tell(s)
 		}
@@ -259,7 +268,8 @@ func generation(g int64) func(*unstructured.Unstructured) {
 func says(status, reason string, observed int64, second string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
 		o.Object["status"] = map[string]any{"observedGeneration": observed, "conditions": []any{map[string]any{
-			"type": "Ready", "status": status, "reason": reason, "observedGeneration": observed, "lastTransitionTime": "2030-01-01T00:00:" + second + "Z",
+			"type": "Ready", "status": status, "reason": reason, "observedGeneration": observed,
+			"lastTransitionTime": "2030-01-01T00:00:" + second + "Z",
 		}}}
 	}
 }
@@ -271,7 +281,8 @@ func owned(uids ...string) func(*unstructured.Unstructured) {
 	return func(o *unstructured.Unstructured) {
 		var references []metav1.OwnerReference
 		for i, uid := range uids {
-			references = append(references, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t", UID: types.UID(uid), Controller: new(i == 0)})
+			references = append(references, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Thing", Name: "t",
+				UID: types.UID(uid), Controller: new(i == 0)})
 		}
 		o.SetOwnerReferences(references)
 	}

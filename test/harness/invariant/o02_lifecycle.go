@@ -61,7 +61,8 @@ func judgeLifecycle(b *judgement) {
 				least, most = min(least, of(r[key])), max(most, of(r[key]))
 			}
 			if got < least || got > most {
-				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most), where(counted[key].at)).object(key).refer(counted[key].references...)
+				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most),
+					where(counted[key].at)).object(key).refer(counted[key].references...)
 			}
 		}
 		compare("made", got.made, func(c comings) int { return c.made })

@@ -47,8 +47,8 @@ func judgeSettled(b *judgement) {
 	}
 }
 
-// judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API server
-// rejected, the operator may not be able to meet them.
+// judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API
+// server rejected, the operator may not be able to meet them.
 func (b *judgement) judgeUnreached(m history.Checkpoint) {
 	text := fmt.Sprintf("at %q what is desired had not been reached in time", m.Name)
 	if len(m.Unmet) > 0 {
@@ -71,11 +71,13 @@ func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkp
 	generation := now.Object.GetGeneration()
 	for _, seen := range []int64{ready.observed, observed(now.Object)} {
 		if seen != 0 && seen != generation {
-			b.addViolation("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID, now.RevisionRange, m.Name, seen, generation).revision(now.RevisionRange).checkpoint(m)
+			b.addViolation("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID,
+				now.RevisionRange, m.Name, seen, generation).revision(now.RevisionRange).checkpoint(m)
 		}
 	}
 	if !there {
-		b.addViolation("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.RevisionRange, m.Name, k.Ready).revision(now.RevisionRange).checkpoint(m)
+		b.addViolation("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.RevisionRange, m.Name,
+			k.Ready).revision(now.RevisionRange).checkpoint(m)
 		return
 	}
 	for _, v := range life.Versions {
@@ -83,7 +85,9 @@ func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkp
 			continue
 		}
 		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
-			b.addViolation("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready, then[k.Ready].status, v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).revision(now.RevisionRange)
+			b.addViolation("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready,
+				then[k.Ready].status, v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).
+				revision(now.RevisionRange)
 		}
 	}
 }

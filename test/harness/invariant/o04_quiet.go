@@ -39,7 +39,8 @@ func judgeQuiet(b *judgement) {
 func (b *judgement) judgeRest(m history.Checkpoint) {
 	b.checked++
 	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
-		b.addDoubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond), b.Operator.Limits.Quiet.Duration)
+		b.addDoubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond),
+			b.Operator.Limits.Quiet.Duration)
 	}
 	alive := false
 	for _, r := range b.History.Requests {
@@ -98,7 +99,8 @@ func (b *judgement) judgeThrift() {
 			g := generation{r.UID, life.Versions[i].Object.GetGeneration()}
 			written[g]++
 			if n := written[g]; limits.PerGeneration > 0 && n == limits.PerGeneration+1 {
-				b.addViolation("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID, limits.PerGeneration).request(r)
+				b.addViolation("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID,
+					limits.PerGeneration).request(r)
 			}
 		default:
 		}

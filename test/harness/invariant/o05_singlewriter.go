@@ -62,7 +62,8 @@ func judgeSingleWriter(b *judgement) {
 // neverStored reports whether a write without a known effect had none: a watch has recorded
 // every version of the object since, and each is known to be the effect of another request.
 func (b *judgement) neverStored(r history.Request) bool {
-	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) || !slices.Contains(b.Operator.Resources(), r.Resource) {
+	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) ||
+		!slices.Contains(b.Operator.Resources(), r.Resource) {
 		return false
 	}
 	writers := b.writers()
@@ -98,9 +99,11 @@ func (b *judgement) judgeTaken() {
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
 			had, has, lasts := held(before), held(now), lasting(before)
-			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner && !b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
+			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
+				!b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
 				b.addViolation("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
-					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).revision(now.RevisionRange).revision(before.RevisionRange)
+					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).
+					revision(now.RevisionRange).revision(before.RevisionRange)
 			}
 		}
 		before = now
@@ -123,7 +126,8 @@ func (b *judgement) judgeTimes() {
 			continue
 		}
 		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
-			b.addViolation("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v), v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
+			b.addViolation("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v),
+				v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
 		}
 	}
 }
@@ -145,7 +149,8 @@ func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 	var holder *history.Replica
 	for i := range b.History.Replicas {
 		r := &b.History.Replicas[i]
-		if strings.HasPrefix(identity, r.Name+"_") && !r.Started.After(from) && (holder == nil || r.Started.After(holder.Started)) {
+		if strings.HasPrefix(identity, r.Name+"_") && !r.Started.After(from) &&
+			(holder == nil || r.Started.After(holder.Started)) {
 			holder = r
 		}
 	}

@@ -31,7 +31,8 @@ var Preconditions = Invariant{
 					b.addDoubt("%s: what it demanded was not recorded", r)
 				case r.NeedsVersion != "", r.Verb == "delete" && r.NeedsUID != "":
 				case r.Verb == "delete":
-					b.addViolation("%s: it demanded neither a UID nor a resourceVersion, so whatever had that name was deleted", r).request(r)
+					b.addViolation("%s: it demanded neither a UID nor a resourceVersion, so whatever had that name was deleted",
+						r).request(r)
 				default:
 					b.addViolation("%s: it demanded no resourceVersion, so whatever others had written was replaced", r).request(r)
 				}

@@ -37,7 +37,8 @@ func judgeOwnership(b *judgement) {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
 				})
 				if added && known && !b.ours(maker) {
-					b.addViolation("%s: it put an owner on %s (UID %s), which %s had made", w, life.Key, life.UID, maker.User).request(w)
+					b.addViolation("%s: it put an owner on %s (UID %s), which %s had made", w, life.Key, life.UID,
+						maker.User).request(w)
 				}
 			}
 			before = references
@@ -47,13 +48,15 @@ func judgeOwnership(b *judgement) {
 
 // judgeReferences looks at what one write of the operator left; made is that the
 // operator has made the object.
-func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, references []metav1.OwnerReference, made bool) {
+func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, references []metav1.OwnerReference,
+	made bool) {
 	b.checked++
 	controllers := 0
 	seen := map[types.UID]bool{}
 	for _, r := range references {
 		if seen[r.UID] {
-			b.addViolation("%s (UID %s) at %s names owner %s %s (UID %s) twice", life.Key, life.UID, v.RevisionRange, r.Kind, r.Name, r.UID).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) at %s names owner %s %s (UID %s) twice", life.Key, life.UID, v.RevisionRange, r.Kind,
+				r.Name, r.UID).revision(v.RevisionRange)
 		}
 		seen[r.UID] = true
 		if r.Controller != nil && *r.Controller {
@@ -62,22 +65,30 @@ func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, r
 		owner := b.index.Lifetime(r.UID)
 		switch {
 		case owner == nil:
-			b.addDoubt("%s (UID %s) at %s: nothing is known of its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange, r.Kind, r.Name, r.UID)
+			b.addDoubt("%s (UID %s) at %s: nothing is known of its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange,
+				r.Kind, r.Name, r.UID)
 		case owner.Name != r.Name:
-			b.addViolation("%s (UID %s) at %s: its owner's UID %s is that of %s, not of %s %s", life.Key, life.UID, v.RevisionRange, r.UID, owner.Key, r.Kind, r.Name).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) at %s: its owner's UID %s is that of %s, not of %s %s", life.Key, life.UID,
+				v.RevisionRange, r.UID, owner.Key, r.Kind, r.Name).revision(v.RevisionRange)
 		case owner.Namespace != "" && owner.Namespace != life.Namespace:
-			b.addViolation("%s (UID %s) at %s: its owner %s is in another namespace, so the garbage collector will delete it", life.Key, life.UID, v.RevisionRange, owner.Key).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) at %s: its owner %s is in another namespace, so the garbage collector will delete it",
+				life.Key, life.UID, v.RevisionRange, owner.Key).revision(v.RevisionRange)
 		case owner.End != nil && owner.End.Before(v.RevisionRange):
-			b.addViolation("%s (UID %s) at %s: its owner %s (UID %s) had been gone since %s", life.Key, life.UID, v.RevisionRange, owner.Key, r.UID, owner.End.RevisionRange).revision(v.RevisionRange).revision(owner.End.RevisionRange)
+			b.addViolation("%s (UID %s) at %s: its owner %s (UID %s) had been gone since %s", life.Key, life.UID,
+				v.RevisionRange, owner.Key, r.UID, owner.End.RevisionRange).revision(v.RevisionRange).
+				revision(owner.End.RevisionRange)
 		}
 	}
 	if controllers > 1 {
-		b.addViolation("%s (UID %s) at %s has %d controlling owners", life.Key, life.UID, v.RevisionRange, controllers).revision(v.RevisionRange)
+		b.addViolation("%s (UID %s) at %s has %d controlling owners", life.Key, life.UID, v.RevisionRange, controllers).
+			revision(v.RevisionRange)
 	}
 	for _, k := range b.Operator.Kinds {
 		for _, c := range k.Children {
-			if made && c.Resource == life.Resource && c.Controlled && controllers == 0 && v.Object.GetDeletionTimestamp() == nil {
-				b.addViolation("%s (UID %s) at %s has no controlling owner", life.Key, life.UID, v.RevisionRange).revision(v.RevisionRange)
+			if made && c.Resource == life.Resource && c.Controlled && controllers == 0 &&
+				v.Object.GetDeletionTimestamp() == nil {
+				b.addViolation("%s (UID %s) at %s has no controlling owner", life.Key, life.UID, v.RevisionRange).
+					revision(v.RevisionRange)
 			}
 		}
 	}

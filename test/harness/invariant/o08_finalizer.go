@@ -63,21 +63,27 @@ func holding(life *history.Lifetime, finalizer string) hold {
 }
 
 // judgeMade looks at everything that was made for an object.
-func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold, writers map[history.RevisionRange]history.Request) {
+func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
+	writers map[history.RevisionRange]history.Request) {
 	judge := func(what string, by Reference, s history.RevisionRange) {
 		b.checked++
 		switch {
 		case h.added == nil:
-			b.addViolation("%s (UID %s): %s, and the finalizer %s was never stored", life.Key, life.UID, what, k.Finalizer).refer(by)
+			b.addViolation("%s (UID %s): %s, and the finalizer %s was never stored", life.Key, life.UID, what,
+				k.Finalizer).refer(by)
 		case s.Before(h.added.RevisionRange):
-			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer, h.added.RevisionRange).refer(by).revision(h.added.RevisionRange)
+			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer,
+				h.added.RevisionRange).refer(by).revision(h.added.RevisionRange)
 		case !h.added.Before(s):
-			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was stored before, at %s", life.Key, life.UID, what, h.added.RevisionRange)
+			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was stored before, at %s", life.Key,
+				life.UID, what, h.added.RevisionRange)
 		case h.released == nil:
 		case h.released.Before(s):
-			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer, *h.released).refer(by).revision(*h.released)
+			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer,
+				*h.released).refer(by).revision(*h.released)
 		case !s.Before(*h.released):
-			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before, %s", life.Key, life.UID, what, *h.released)
+			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before, %s", life.Key,
+				life.UID, what, *h.released)
 		}
 	}
 	for _, c := range k.Children {
@@ -109,7 +115,8 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 			b.checked++
 			switch {
 			case child.End == nil, h.released.Before(child.End.RevisionRange):
-				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID, *h.released, child.Key, child.UID).
+				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID,
+					*h.released, child.Key, child.UID).
 					revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
 			case !child.End.Before(*h.released):
 				b.addDoubt("%s (UID %s): its finalizer was removed %s, and the history does not show whether %s was gone by then (%s)",
@@ -135,7 +142,8 @@ func (b *judgement) byOthers(life *history.Lifetime, released history.RevisionRa
 func (b *judgement) thingsOf(uid types.UID) map[string]history.Call {
 	things := map[string]history.Call{}
 	for _, call := range b.History.Calls {
-		if call.Action == history.Create && call.Owner == uid && call.Outcome != history.Failed && call.Outcome != history.Absent {
+		if call.Action == history.Create && call.Owner == uid && call.Outcome != history.Failed &&
+			call.Outcome != history.Absent {
 			things[call.Thing] = call
 		}
 	}
@@ -143,7 +151,8 @@ func (b *judgement) thingsOf(uid types.UID) map[string]history.Call {
 }
 
 // judgeConfirmed requires an answer to the operator that the external object is gone.
-func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.RevisionRange, thing string, made history.Call) {
+func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.RevisionRange, thing string,
+	made history.Call) {
 	unordered := ""
 	accepted := ""
 	for _, call := range b.History.Calls {
@@ -164,7 +173,8 @@ func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.Revi
 		}
 	}
 	if unordered != "" {
-		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) only after the %s", life.Key, life.UID, released, unordered)
+		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) only after the %s",
+			life.Key, life.UID, released, unordered)
 		return
 	}
 	b.addViolation("%s (UID %s): its finalizer was removed %s, without an answer that external %s was gone, made by the %s%s",
@@ -190,9 +200,11 @@ func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	}
 	for _, m := range b.History.Checkpoints {
 		if m.Converged && leaving.Before(m.RevisionRange) {
-			b.addViolation("%s (UID %s): on its way out since %s, and the finalizer %s still held it at %q", life.Key, life.UID, leaving.RevisionRange, k.Finalizer, m.Name).revision(leaving.RevisionRange).checkpoint(m)
+			b.addViolation("%s (UID %s): on its way out since %s, and the finalizer %s still held it at %q", life.Key, life.UID,
+				leaving.RevisionRange, k.Finalizer, m.Name).revision(leaving.RevisionRange).checkpoint(m)
 			return
 		}
 	}
-	b.addDoubt("%s (UID %s): on its way out since %s when the history ends, and nothing says how long it had", life.Key, life.UID, leaving.RevisionRange)
+	b.addDoubt("%s (UID %s): on its way out since %s when the history ends, and nothing says how long it had", life.Key,
+		life.UID, leaving.RevisionRange)
 }

@@ -31,7 +31,8 @@ func judgeOneExternal(b *judgement) {
 			b.addViolation("%s: without a mark its maker cannot find it again", call).call(call)
 		}
 	}
-	looked := slices.DeleteFunc(slices.Clone(b.History.Checkpoints), func(m history.Checkpoint) bool { return !m.Listed || !m.Converged })
+	looked := slices.DeleteFunc(slices.Clone(b.History.Checkpoints),
+		func(m history.Checkpoint) bool { return !m.Listed || !m.Converged })
 	if len(looked) == 0 {
 		b.addDoubt("the external objects were never listed while all was at rest")
 	}
@@ -57,26 +58,30 @@ func judgeOneExternal(b *judgement) {
 
 // judgeThings counts one object's things at one mark.
 func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkpoint, things []string) {
-	if !slices.ContainsFunc(life.Versions, func(v history.Version) bool { return m.To == 0 || v.Before(history.At(m.To)) }) {
+	if !slices.ContainsFunc(life.Versions,
+		func(v history.Version) bool { return m.To == 0 || v.Before(history.At(m.To)) }) {
 		return // it is not there yet
 	}
 	now := at(life, m)
 	if now == nil {
 		b.checked++
 		if len(things) > 0 && !k.keeps(life) {
-			b.addViolation("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID, life.End.RevisionRange, m.Name, things).revision(life.End.RevisionRange).checkpoint(m)
+			b.addViolation("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID,
+				life.End.RevisionRange, m.Name, things).revision(life.End.RevisionRange).checkpoint(m)
 		}
 		return
 	}
 	if len(things) > 1 {
-		b.addViolation("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.RevisionRange, len(things), m.Name, things).revision(now.RevisionRange).checkpoint(m)
+		b.addViolation("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.RevisionRange, len(things),
+			m.Name, things).revision(now.RevisionRange).checkpoint(m)
 	}
 	if !k.manages(now) {
 		return
 	}
 	b.checked++
 	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && saysReady(k, now) {
-		b.addViolation("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
+		b.addViolation("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready,
+			now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
 	}
 }
 

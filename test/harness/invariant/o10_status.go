@@ -41,19 +41,23 @@ func judgeHonestStatus(b *judgement) {
 func (b *judgement) judgeStatus(life *history.Lifetime, v history.Version) {
 	found, twice := conditions(v.Object)
 	for _, name := range twice {
-		b.addViolation("%s (UID %s) at %s has the condition %s twice", life.Key, life.UID, v.RevisionRange, name).revision(v.RevisionRange)
+		b.addViolation("%s (UID %s) at %s has the condition %s twice", life.Key, life.UID, v.RevisionRange, name).
+			revision(v.RevisionRange)
 	}
 	generation := v.Object.GetGeneration()
 	if seen := observed(v.Object); seen > generation {
-		b.addViolation("%s (UID %s) at %s: its status is about generation %d, and it is at %d", life.Key, life.UID, v.RevisionRange, seen, generation).revision(v.RevisionRange)
+		b.addViolation("%s (UID %s) at %s: its status is about generation %d, and it is at %d", life.Key, life.UID,
+			v.RevisionRange, seen, generation).revision(v.RevisionRange)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		c := found[name]
 		if c.observed > generation {
-			b.addViolation("%s (UID %s) at %s: %s is about generation %d, and it is at %d", life.Key, life.UID, v.RevisionRange, name, c.observed, generation).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) at %s: %s is about generation %d, and it is at %d", life.Key, life.UID, v.RevisionRange,
+				name, c.observed, generation).revision(v.RevisionRange)
 		}
 		if !slices.Contains([]string{"True", "False", "Unknown"}, c.status) {
-			b.addViolation("%s (UID %s) at %s: %s has the status %q", life.Key, life.UID, v.RevisionRange, name, c.status).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) at %s: %s has the status %q", life.Key, life.UID, v.RevisionRange, name, c.status).
+				revision(v.RevisionRange)
 		}
 	}
 }
@@ -66,11 +70,13 @@ func (b *judgement) adjacent(life *history.Lifetime, before, after history.Versi
 		return true
 	}
 	for _, r := range b.History.Requests {
-		if r.Key != life.Key || !r.Done() && r.Effect != history.Unknown || r.RevisionRange == before.RevisionRange || r.RevisionRange == after.RevisionRange {
+		if r.Key != life.Key || !r.Done() && r.Effect != history.Unknown || r.RevisionRange == before.RevisionRange ||
+			r.RevisionRange == after.RevisionRange {
 			continue
 		}
 		if !r.Before(before.RevisionRange) && !after.Before(r.RevisionRange) {
-			b.addDoubt("%s (UID %s): between %s and %s something may be missing: %s", life.Key, life.UID, before.RevisionRange, after.RevisionRange, r)
+			b.addDoubt("%s (UID %s): between %s and %s something may be missing: %s", life.Key, life.UID, before.RevisionRange,
+				after.RevisionRange, r)
 			return false
 		}
 	}
@@ -80,7 +86,8 @@ func (b *judgement) adjacent(life *history.Lifetime, before, after history.Versi
 // judgeStep looks at what one write has changed.
 func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Version) {
 	if was, is := observed(before.Object), observed(after.Object); is < was {
-		b.addViolation("%s (UID %s): its observedGeneration went back from %d at %s to %d at %s", life.Key, life.UID, was, before.RevisionRange, is, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
+		b.addViolation("%s (UID %s): its observedGeneration went back from %d at %s to %d at %s", life.Key, life.UID, was,
+			before.RevisionRange, is, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
 	}
 	old, _ := conditions(before.Object)
 	now, _ := conditions(after.Object)
@@ -91,12 +98,15 @@ func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Vers
 			continue
 		}
 		if is.observed < was.observed {
-			b.addViolation("%s (UID %s): %s went back from generation %d at %s to %d at %s", life.Key, life.UID, name, was.observed, before.RevisionRange, is.observed, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
+			b.addViolation("%s (UID %s): %s went back from generation %d at %s to %d at %s", life.Key, life.UID, name,
+				was.observed, before.RevisionRange, is.observed, after.RevisionRange).revision(before.RevisionRange).
+				revision(after.RevisionRange)
 		}
 		switch {
 		case is.status == was.status && is.since != was.since:
 			b.addViolation("%s (UID %s): %s is %s at %s as at %s, but its lastTransitionTime moved from %s to %s",
-				life.Key, life.UID, name, is.status, after.RevisionRange, before.RevisionRange, was.since, is.since).revision(after.RevisionRange).revision(before.RevisionRange)
+				life.Key, life.UID, name, is.status, after.RevisionRange, before.RevisionRange, was.since, is.since).
+				revision(after.RevisionRange).revision(before.RevisionRange)
 		case is.status != was.status:
 			b.judgeFlip(life, name, was, is, after)
 		}
@@ -113,14 +123,18 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 	since, errSince := time.Parse(time.RFC3339, is.since)
 	switch {
 	case errThen != nil || errSince != nil:
-		b.addViolation("%s (UID %s): %s became %s at %s without a lastTransitionTime (%q, then %q)", life.Key, life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+		b.addViolation("%s (UID %s): %s became %s at %s without a lastTransitionTime (%q, then %q)", life.Key, life.UID, name,
+			is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
 	case since.Before(then):
-		b.addViolation("%s (UID %s): %s became %s at %s and its lastTransitionTime went back from %s to %s", life.Key, life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+		b.addViolation("%s (UID %s): %s became %s at %s and its lastTransitionTime went back from %s to %s", life.Key,
+			life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
 	case !since.Equal(then):
 	case after.At.IsZero():
-		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; when that was is not recorded", life.Key, life.UID, name, is.status, after.RevisionRange)
+		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; when that was is not recorded",
+			life.Key, life.UID, name, is.status, after.RevisionRange)
 	case after.At.Sub(since) > sameTime:
-		b.addViolation("%s (UID %s): %s became %s at %s, %s after the lastTransitionTime %s that it kept", life.Key, life.UID, name, is.status, after.RevisionRange,
+		b.addViolation("%s (UID %s): %s became %s at %s, %s after the lastTransitionTime %s that it kept", life.Key, life.UID,
+			name, is.status, after.RevisionRange,
 			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
 	}
 }
@@ -142,7 +156,8 @@ func (b *judgement) judgeReady() {
 				name := normal.Replace(life.String())
 				for _, d := range found {
 					if d.owner == name || d.name == name {
-						b.addViolation("%s (UID %s) is %s at %s, and at %q %s", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name, d.text).revision(now.RevisionRange).checkpoint(m).refer(d.references...)
+						b.addViolation("%s (UID %s) is %s at %s, and at %q %s", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name,
+							d.text).revision(now.RevisionRange).checkpoint(m).refer(d.references...)
 					}
 				}
 			}

@@ -27,7 +27,8 @@ func (b *judgement) judgeAgreement(k Kind, life *history.Lifetime, v history.Ver
 			life.Key, life.UID, v.RevisionRange, k.Ready, ready.observed, seen).revision(v.RevisionRange)
 	}
 	if found[stalled].status == "True" {
-		b.addViolation("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.RevisionRange, k.Ready, stalled).revision(v.RevisionRange)
+		b.addViolation("%s (UID %s) at %s: %s and %s are both True", life.Key, life.UID, v.RevisionRange, k.Ready, stalled).
+			revision(v.RevisionRange)
 	}
 }
 
@@ -37,7 +38,8 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 	if !b.History.Has(history.Audit) {
 		return // then it is not known who changed what
 	}
-	// The first and the last version that were ready in a row, and the first one after them that was not.
+	// The first and the last version that were ready in a row, and the first one after them that
+	// was not.
 	var first, before, given *history.Version
 	for i := range life.Versions {
 		v := &life.Versions[i]
@@ -50,7 +52,8 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 		switch {
 		case isReady && given != nil && !b.caused(b.lastRest(first, given), v):
 			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
-				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
+				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).
+				revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
 			first, before, given = v, v, nil
 		case isReady && before != nil && given == nil:
 			before = v
@@ -77,7 +80,8 @@ func (b *judgement) lastRest(from, to *history.Version) *history.Version {
 // caused reports whether anything but the operator did something from one version to
 // another: a fault, another writer, or what is outside the cluster.
 func (b *judgement) caused(from, to *history.Version) bool {
-	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
+	return slices.ContainsFunc(b.History.Faults,
+		func(f history.Fault) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
 		slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
 			return !b.ours(r) && r.Done() && !r.Before(from.RevisionRange) && !to.Before(r.RevisionRange)
 		}) ||
@@ -110,7 +114,8 @@ func (b *judgement) judgeBecomesReady() {
 				name := normal.Replace(life.String())
 				if children := want[generationOf(name, v)]; len(children) > 1 {
 					b.checked++
-					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator, history.Checkpoint{RevisionRange: v.RevisionRange}, Operator.concerns), name), children)
+					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator,
+						history.Checkpoint{RevisionRange: v.RevisionRange}, Operator.concerns), name), children)
 				}
 			}
 		}
@@ -164,7 +169,8 @@ func childrenOf(all state, owner string) map[string]entry {
 	return children
 }
 
-func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got map[string]entry, want []map[string]entry) {
+func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Version, got map[string]entry,
+	want []map[string]entry) {
 	for _, name := range slices.Sorted(maps.Keys(want[0])) {
 		like := want[0][name]
 		everywhere := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { _, there := w[name]; return !there })
@@ -173,14 +179,17 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 			continue
 		}
 		if !there {
-			b.addViolation("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.RevisionRange, name).revision(v.RevisionRange)
+			b.addViolation("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.RevisionRange,
+				name).revision(v.RevisionRange)
 			continue
 		}
 		for _, path := range slices.Sorted(maps.Keys(like.fields)) {
-			steady := !slices.ContainsFunc(want[1:], func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
+			steady := !slices.ContainsFunc(want[1:],
+				func(w map[string]entry) bool { return w[name].fields[path] != like.fields[path] })
 			if steady && k.settles(like.key.Resource, path) && have.fields[path] != like.fields[path] {
 				b.addViolation("%s (UID %s) becomes %s at %s, when %s (%s) has %s %q and not %q",
-					life.Key, life.UID, k.Ready, v.RevisionRange, name, have.where, path[1:], have.fields[path], like.fields[path]).revision(v.RevisionRange).revision(have.revision)
+					life.Key, life.UID, k.Ready, v.RevisionRange, name, have.where, path[1:], have.fields[path], like.fields[path]).
+					revision(v.RevisionRange).revision(have.revision)
 			}
 		}
 	}
@@ -200,5 +209,6 @@ func (k Kind) settles(of history.Resource, path string) bool {
 	if !strings.HasPrefix(path, ".metadata") && !strings.HasPrefix(path, ".status") {
 		return true
 	}
-	return slices.ContainsFunc(k.Children, func(c Child) bool { return c.Resource == of && slices.Contains(c.Settled, path[1:]) })
+	return slices.ContainsFunc(k.Children,
+		func(c Child) bool { return c.Resource == of && slices.Contains(c.Settled, path[1:]) })
 }

@@ -31,7 +31,8 @@ var Progress = Invariant{
 		for _, r := range requests {
 			// A right that is missing comes back without the operator's doing. A replica that
 			// does not lead is refused by a fence for as long as another one leads.
-			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden && (b.denied(r) || isFenced(terms, r)) {
+			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden &&
+				(b.denied(r) || isFenced(terms, r)) {
 				continue
 			}
 			b.checked++

@@ -39,7 +39,8 @@ var EventBudget = Invariant{
 			s := subject{e.Regarding, e.Reason}
 			told[s]++
 			if told[s] == limit+1 {
-				b.addViolation("%s %s about UID %s at %s, told by replica %s, for the %dth time: at most %d may be", e.Type, e.Reason, e.Regarding, e.RevisionRange, e.Replica, limit+1, limit).revision(e.RevisionRange)
+				b.addViolation("%s %s about UID %s at %s, told by replica %s, for the %dth time: at most %d may be", e.Type,
+					e.Reason, e.Regarding, e.RevisionRange, e.Replica, limit+1, limit).revision(e.RevisionRange)
 			}
 		}
 	},

@@ -75,12 +75,14 @@ func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 			// come a moment before the first answer.
 		case asked[path].After(ready):
 			if warm[path] {
-				b.addViolation("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path, asked[path].Format(clock))
+				b.addViolation("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path,
+					asked[path].Format(clock))
 			}
 		case !known:
 			b.addViolation("replica %s was ready at %s, and was never told all of %s", life.Name, ready.Format(clock), path)
 		case at.After(ready):
-			b.addViolation("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path, at.Format(clock))
+			b.addViolation("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path,
+				at.Format(clock))
 		}
 	}
 	if len(paths) == 0 {
@@ -88,7 +90,7 @@ func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 	}
 }
 
-// beganToLead is when a process asked for the Lease that it then had for the first time; zero
+// beganToLead is when a process requested the Lease that it then got for the first time; zero
 // if it never had it. The process may read the answer before the API server records that it
 // has answered.
 func (b *judgement) beganToLead(life history.Replica) time.Time {
@@ -113,7 +115,8 @@ func (b *judgement) judgeServed(life history.Replica, ready time.Time) {
 			continue
 		}
 		if p.Result == history.No {
-			b.addViolation("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name, ready.Format("15:04:05.000"), p.Detail)
+			b.addViolation("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name,
+				ready.Format("15:04:05.000"), p.Detail)
 		}
 		return
 	}

@@ -26,7 +26,8 @@ func judgeShutdown(b *judgement) {
 		grace := b.Operator.Limits.Grace.Duration
 		switch took := replica.Ended.Sub(replica.Asked); {
 		case replica.Ended.IsZero():
-			b.addViolation("replica %s was asked to stop at %s and still ran at the end", replica.Name, replica.Asked.Format(time.StampMilli))
+			b.addViolation("replica %s was asked to stop at %s and still ran at the end", replica.Name,
+				replica.Asked.Format(time.StampMilli))
 		case grace > 0 && took > grace:
 			b.addViolation("replica %s took %s to stop: it has %s", replica.Name, took.Round(time.Millisecond), grace)
 		case replica.Exit != 0:
@@ -55,7 +56,8 @@ func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term)
 		}
 		switch {
 		case lost.Before(r.RevisionRange):
-			b.addViolation("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.RevisionRange).request(r).revision(lost.RevisionRange)
+			b.addViolation("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.RevisionRange).request(r).
+				revision(lost.RevisionRange)
 		case !r.Before(lost.RevisionRange):
 			b.addDoubt("%s: the history does not show whether the Lease was given away before, at %s", r, lost.RevisionRange)
 		}

@@ -85,7 +85,8 @@ func usedAtRest(h *history.History, l limit) map[history.Replica]float64 {
 		}
 		for _, p := range h.Probes {
 			used, known := p.Figures[l.figure]
-			if p.Replica != life.Name || p.Request != l.question || !known || p.Last.Before(rest.Began) || p.First.After(rest.Ended) {
+			if p.Replica != life.Name || p.Request != l.question || !known || p.Last.Before(rest.Began) ||
+				p.First.After(rest.Ended) {
 				continue
 			}
 			if before, there := least[life]; !there || used < before {

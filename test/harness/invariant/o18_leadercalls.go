@@ -31,7 +31,8 @@ func judgeExternalByLeader(b *judgement) {
 		return
 	}
 	for _, call := range b.History.Calls {
-		if call.Replica != "" && slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Unelected && f.Replica == call.Replica }) {
+		if call.Replica != "" && slices.ContainsFunc(b.History.Faults,
+			func(f history.Fault) bool { return f.Unelected && f.Replica == call.Replica }) {
 			continue // it does not take part in the election
 		}
 		b.checked++
@@ -39,7 +40,7 @@ func judgeExternalByLeader(b *judgement) {
 	}
 }
 
-// judgeCaller asks whether the caller held the Lease when it sent the call. What happens to the
+// judgeCaller tests whether the caller held the Lease when it sent the call. What happens to the
 // Lease before the answer comes does not matter: nothing can take a call back.
 func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	if call.Replica == "" {
@@ -54,7 +55,8 @@ func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	case arrived.onlyCaller():
 		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
 			b.addViolation("%s: the Lease was not renewed since %s, %s before, and lasts %s",
-				call, last.RevisionRange, call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).revision(last.RevisionRange)
+				call, last.RevisionRange, call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
+				revision(last.RevisionRange)
 		}
 	case sent.caller:
 		b.addDoubt("%s: the Lease changed hands about then, between %s", call, names(sent.holders))
@@ -112,7 +114,8 @@ func (b *judgement) renewedBefore(at time.Time) *history.Version {
 	var last *history.Version
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
-		if v.Key == b.Operator.Lease && !v.Gone && !v.At.IsZero() && v.At.Before(at.Add(transit)) && (last == nil || v.At.After(last.At)) {
+		if v.Key == b.Operator.Lease && !v.Gone && !v.At.IsZero() && v.At.Before(at.Add(transit)) &&
+			(last == nil || v.At.After(last.At)) {
 			last = v
 		}
 	}
@@ -128,7 +131,8 @@ func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holder
 	limit := b.Operator.Limits.Deposed.Duration
 	for i := 1; i < len(terms); i++ {
 		taken := terms[i]
-		if terms[i-1].Holder != call.Replica || taken.At.IsZero() || taken.At.After(call.Began) || !b.falselyEnded(call.Replica, taken.At) {
+		if terms[i-1].Holder != call.Replica || taken.At.IsZero() || taken.At.After(call.Began) ||
+			!b.falselyEnded(call.Replica, taken.At) {
 			continue
 		}
 		switch after := call.Began.Sub(taken.At); {

@@ -34,7 +34,8 @@ func attacked(happened int) step {
 // decides is the answer to whether alice may do something.
 func decides(want, allowed bool) step {
 	return changes(func(s *story) {
-		s.Decisions = append(s.Decisions, history.Decision{Step: "look", Action: "alice may get pods ns", Want: want, Allowed: allowed})
+		s.Decisions = append(s.Decisions,
+			history.Decision{Step: "look", Action: "alice may get pods ns", Want: want, Allowed: allowed})
 	})
 }
 
@@ -44,35 +45,53 @@ func in(namespace string) func(*unstructured.Unstructured) {
 
 func TestIsolation(t *testing.T) {
 	late := func(o *invariant.Operator) { o.Limits.Late.Duration = 10 * time.Second }
-	// A run has a thing of its own, what else is told, and one mark.
+	// A run has an object of its own, the given steps, and one checkpoint.
 	run := func(after time.Duration, steps ...step) *history.History {
 		all := append([]step{writes("alice", thing(ready))}, steps...)
 		return tell(append(all, rests("end"), reached(after))...)
 	}
 	clean := []*history.History{run(time.Second, decides(false, false)), run(2*time.Second, decides(false, false))}
 	slow := []*history.History{run(20 * time.Second), run(10 * time.Second)}
-	theirs := []*history.History{run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))), run(time.Second, writes("stranger", object("Namespace", "theirs", "r1")))}
+	theirs := []*history.History{run(time.Second, writes("stranger", object("Namespace", "theirs", "r1"))),
+		run(time.Second, writes("stranger", object("Namespace", "theirs", "r1")))}
 	stranger := thing(named("other", "u9"))
 	check(t, invariant.Isolation, map[string]row{
 		"InTime":          {history: run(2*time.Second, attacked(1)), references: clean, change: late, want: invariant.Held},
 		"AsLateAsAllowed": {history: run(12*time.Second, attacked(1)), references: clean, change: late, want: invariant.Held},
-		"TooLate":         {history: run(12001*time.Millisecond, attacked(1)), references: clean, change: late, want: invariant.Broken, says: []string{`at "end"`, "10.001s later than in clean runs (2s)", "at most 10s"}},
-		"ThriceAsLong":    {history: run(60*time.Second, attacked(1)), references: slow, change: late, want: invariant.Held},
-		"LongerThanThat":  {history: run(60001*time.Millisecond, attacked(1)), references: slow, change: late, want: invariant.Broken},
-		"Never":           {history: run(-1, attacked(1)), references: clean, change: late, want: invariant.Broken, says: []string{"had not been reached 1m0s after"}},
-		"OneMoreObject":   {history: run(time.Second, attacked(1), writes("a", stranger)), references: clean, change: late, want: invariant.Broken, says: []string{"things.example.com ns/other (UID u9", "in no clean run"}},
-		"OneLessObject":   {history: run(time.Second, attacked(1), ends("gc", thing())), references: clean, change: late, want: invariant.Broken, says: []string{"things.example.com ns/t is not there"}},
-		"Changed":         {history: run(time.Second, attacked(1), writes("a", thing(says("False", "Down", 1, "05")))), references: clean, change: late, want: invariant.Broken, says: []string{"Down"}},
-		"NotOurs":         {history: run(time.Second, attacked(1), writes("stranger", object("Namespace", "theirs", "r1")), ends("gc", object("Namespace", "theirs", "r1"))), references: theirs, change: late, want: invariant.Broken, says: []string{"namespaces theirs is not there"}},
-		"ItsOwnObjects":   {history: run(time.Second, attacked(1), writes("mallory", thing(named("m", "u9"), in("evil")))), references: clean, change: late, want: invariant.Held},
-		"ItsNamespace":    {history: run(time.Second, attacked(1), writes("mallory", room("evil", "r9"))), references: clean, change: late, want: invariant.Held},
-		"GainedRight":     {history: run(time.Second, attacked(1), decides(false, true)), references: clean, change: late, want: invariant.Broken, says: []string{`step "look" alice may get pods ns is true, in clean runs false`}},
-		"SameRight":       {history: run(time.Second, attacked(1), decides(false, false)), references: clean, change: late, want: invariant.Held},
-		"NoAttack":        {history: run(-1), references: clean, change: late, want: invariant.Inconclusive, says: []string{"nothing happened"}},
-		"DidNotHappen":    {history: run(time.Second, attacked(0)), references: clean, change: late, want: invariant.Inconclusive, says: []string{"did not happen"}},
-		"NoLimit":         {history: run(time.Second, attacked(1)), references: clean, want: invariant.Inconclusive, says: []string{"no limit"}},
-		"OtherMarks":      {history: run(time.Second, attacked(1)), references: []*history.History{tell(rests("start")), tell(rests("start"))}, change: late, want: invariant.Inconclusive, says: []string{`how long it takes until "end"`}},
-		"NotWatched":      {history: run(-1, attacked(1), without(history.Watch)), references: clean, change: late, want: invariant.Inconclusive, says: []string{"[watch]"}},
+		"TooLate": {history: run(12001*time.Millisecond, attacked(1)), references: clean, change: late,
+			want: invariant.Broken, says: []string{`at "end"`, "10.001s later than in clean runs (2s)", "at most 10s"}},
+		"ThriceAsLong": {history: run(60*time.Second, attacked(1)), references: slow, change: late, want: invariant.Held},
+		"LongerThanThat": {history: run(60001*time.Millisecond, attacked(1)), references: slow, change: late,
+			want: invariant.Broken},
+		"Never": {history: run(-1, attacked(1)), references: clean, change: late, want: invariant.Broken,
+			says: []string{"had not been reached 1m0s after"}},
+		"OneMoreObject": {history: run(time.Second, attacked(1), writes("a", stranger)), references: clean, change: late,
+			want: invariant.Broken, says: []string{"things.example.com ns/other (UID u9", "in no clean run"}},
+		"OneLessObject": {history: run(time.Second, attacked(1), ends("gc", thing())), references: clean, change: late,
+			want: invariant.Broken, says: []string{"things.example.com ns/t is not there"}},
+		"Changed": {history: run(time.Second, attacked(1), writes("a", thing(says("False", "Down", 1, "05")))),
+			references: clean, change: late, want: invariant.Broken, says: []string{"Down"}},
+		"NotOurs": {history: run(time.Second, attacked(1), writes("stranger", object("Namespace", "theirs", "r1")),
+			ends("gc", object("Namespace", "theirs", "r1"))), references: theirs, change: late, want: invariant.Broken,
+			says: []string{"namespaces theirs is not there"}},
+		"ItsOwnObjects": {history: run(time.Second, attacked(1), writes("mallory", thing(named("m", "u9"), in("evil")))),
+			references: clean, change: late, want: invariant.Held},
+		"ItsNamespace": {history: run(time.Second, attacked(1), writes("mallory", room("evil", "r9"))), references: clean,
+			change: late, want: invariant.Held},
+		"GainedRight": {history: run(time.Second, attacked(1), decides(false, true)), references: clean, change: late,
+			want: invariant.Broken, says: []string{`step "look" alice may get pods ns is true, in clean runs false`}},
+		"SameRight": {history: run(time.Second, attacked(1), decides(false, false)), references: clean, change: late,
+			want: invariant.Held},
+		"NoAttack": {history: run(-1), references: clean, change: late, want: invariant.Inconclusive,
+			says: []string{"nothing happened"}},
+		"DidNotHappen": {history: run(time.Second, attacked(0)), references: clean, change: late,
+			want: invariant.Inconclusive, says: []string{"did not happen"}},
+		"NoLimit": {history: run(time.Second, attacked(1)), references: clean, want: invariant.Inconclusive,
+			says: []string{"no limit"}},
+		"OtherMarks": {history: run(time.Second, attacked(1)), references: []*history.History{tell(rests("start")),
+			tell(rests("start"))}, change: late, want: invariant.Inconclusive, says: []string{`how long it takes until "end"`}},
+		"NotWatched": {history: run(-1, attacked(1), without(history.Watch)), references: clean, change: late,
+			want: invariant.Inconclusive, says: []string{"[watch]"}},
 	})
 }
 
@@ -92,11 +111,13 @@ func TestHostileNamespaces(t *testing.T) {
 
 func TestDecisions(t *testing.T) {
 	check(t, invariant.Decisions, map[string]row{
-		"Allowed":    {history: tell(decides(true, true)), want: invariant.Held},
-		"Refused":    {history: tell(decides(false, false)), want: invariant.Held},
-		"Lost":       {history: tell(decides(true, false)), want: invariant.Broken, says: []string{`at step "look" alice may get pods ns is false, and has to be true`}},
-		"Gained":     {history: tell(decides(false, true)), want: invariant.Broken},
-		"Meanwhile":  {history: tell(decides(true, false), changes(func(s *story) { s.Decisions[0].During = "P18" })), want: invariant.Broken, says: []string{"during P18"}},
+		"Allowed": {history: tell(decides(true, true)), want: invariant.Held},
+		"Refused": {history: tell(decides(false, false)), want: invariant.Held},
+		"Lost": {history: tell(decides(true, false)), want: invariant.Broken,
+			says: []string{`at step "look" alice may get pods ns is false, and has to be true`}},
+		"Gained": {history: tell(decides(false, true)), want: invariant.Broken},
+		"Meanwhile": {history: tell(decides(true, false), changes(func(s *story) { s.Decisions[0].During = "P18" })),
+			want: invariant.Broken, says: []string{"during P18"}},
 		"NotDecided": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
 	})
 }

@@ -52,7 +52,8 @@ type reader struct {
 func (b *judgement) leaseReads() []reader {
 	var all []reader
 	for _, r := range b.History.Requests {
-		if !b.ours(r) || r.Key != b.Operator.Lease || r.Replica == "" || r.Code >= 300 || !slices.Contains([]string{"get", "list"}, r.Verb) {
+		if !b.ours(r) || r.Key != b.Operator.Lease || r.Replica == "" || r.Code >= 300 ||
+			!slices.Contains([]string{"get", "list"}, r.Verb) {
 			continue
 		}
 		started := b.startOf(r.Replica, r.Received)
@@ -73,7 +74,8 @@ func (b *judgement) leaseReads() []reader {
 func (b *judgement) replacedAt(v *history.Version) (at time.Time) {
 	for i := range b.History.Versions {
 		next := &b.History.Versions[i]
-		if next.Key == v.Key && v.Before(next.RevisionRange) && next.RevisionRange != v.RevisionRange && (at.IsZero() || next.At.Before(at)) {
+		if next.Key == v.Key && v.Before(next.RevisionRange) && next.RevisionRange != v.RevisionRange &&
+			(at.IsZero() || next.At.Before(at)) {
 			at = next.At
 		}
 	}
@@ -98,7 +100,8 @@ func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) 
 			expired = r.Answered
 		case r.Received.Sub(expired) > limit:
 			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and no replica took it in %s",
-				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).revision(v.RevisionRange)
+				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).
+				revision(v.RevisionRange)
 			return
 		}
 	}

@@ -16,7 +16,7 @@ func second(s float64) time.Time {
 	return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(s * float64(time.Second)))
 }
 
-// probed makes the harness ask the processes how they are.
+// probed records the harness's probes of the processes.
 func probed() step {
 	return changes(func(s *story) { s.Recorded = append(s.Recorded, history.Probes) })
 }
@@ -36,7 +36,8 @@ func lives(from, to float64, change ...func(*history.Replica)) step {
 }
 
 // answers is what replica a said to a question, from a second to another.
-func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64, change ...func(*history.Probe)) step {
+func answers(question history.ProbeRequest, answer history.ProbeResult, from, to float64,
+	change ...func(*history.Probe)) step {
 	return changes(func(s *story) {
 		p := history.Probe{Replica: "a", Request: question, Result: answer, First: second(from), Last: second(to)}
 		if answer == history.No {
@@ -88,34 +89,56 @@ func TestHonestReadiness(t *testing.T) {
 		}}
 	}
 	check(t, invariant.HonestReadiness, map[string]row{
-		"ByTheBook":    {history: start(down, notYet, followed, parts, ready, serves), change: warm, want: invariant.Held, says: []string{"1 checked"}},
-		"NoWebhooks":   {history: start(down, followed, ready), want: invariant.Held},
-		"TooEarly":     {history: start(followed, follows("/parts", 2, 6), ready), want: invariant.Broken, says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
-		"OfALeader":    {history: start(leads(4), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Held},
-		"AnswerLate":   {history: start(leads(4), answeredLate(4.95), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Held},
-		"OfALeaderYet": {history: start(leads(4), followed, follows("/parts", 4.9, 6), ready), change: warm, want: invariant.Broken},
-		"BeforeItLed":  {history: start(leads(4), followed, follows("/others", 3, 6), ready), change: warm, want: invariant.Broken},
-		"AnotherLed":   {history: start(holds("b"), followed, follows("/others", 4.9, 6), ready), change: warm, want: invariant.Broken},
-		"NeverTold":    {history: start(followed, follows("/parts", 2, 0), ready), want: invariant.Broken, says: []string{"never told all of /parts"}},
-		"SecondTry":    {history: start(followed, follows("/parts", 2, 0), follows("/parts", 3, 4), ready), want: invariant.Held},
-		"AskedAgain":   {history: start(followed, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
-		"AskedLater":   {history: start(followed, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Broken, says: []string{"asked for /parts only at 00:00:07.000"}},
-		"OthersLater":  {history: start(followed, ready, follows("/others", 7, 8)), change: warm, want: invariant.Held},
-		"MayAskLater":  {history: start(followed, ready, follows("/parts", 7, 8)), want: invariant.Held},
-		"NoHandshake":  {history: start(followed, ready, answers(history.Serves, history.No, 5.1, 5.1), answers(history.Serves, history.Yes, 5.6, 9)), want: invariant.Broken, says: []string{"client of its webhooks", "500: not yet"}},
-		"LostItLater":  {history: start(followed, ready, serves, answers(history.Serves, history.No, 9.1, 9.5)), want: invariant.Held},
-		"NeverReady":   {history: start(followed, follows("/parts", 2, 0), notYet), want: invariant.Inconclusive, says: []string{"nothing happened"}},
-		"BeforeTheRun": {history: start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0)), want: invariant.Inconclusive},
-		"OneThatEnded": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0), follows("/parts", 4.6, 4.8), ready), want: invariant.Held, says: []string{"1 checked"}},
-		"TheOneBefore": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3), follows("/parts", 4.6, 8), ready), want: invariant.Broken},
+		"ByTheBook": {history: start(down, notYet, followed, parts, ready, serves), change: warm, want: invariant.Held,
+			says: []string{"1 checked"}},
+		"NoWebhooks": {history: start(down, followed, ready), want: invariant.Held},
+		"TooEarly": {history: start(followed, follows("/parts", 2, 6), ready), want: invariant.Broken,
+			says: []string{"replica a was ready at 00:00:05.000", "told all of /parts only at 00:00:06.000"}},
+		"OfALeader": {history: start(leads(4), followed, follows("/others", 4.9, 6), ready), change: warm,
+			want: invariant.Held},
+		"AnswerLate": {history: start(leads(4), answeredLate(4.95), followed, follows("/others", 4.9, 6), ready),
+			change: warm, want: invariant.Held},
+		"OfALeaderYet": {history: start(leads(4), followed, follows("/parts", 4.9, 6), ready), change: warm,
+			want: invariant.Broken},
+		"BeforeItLed": {history: start(leads(4), followed, follows("/others", 3, 6), ready), change: warm,
+			want: invariant.Broken},
+		"AnotherLed": {history: start(holds("b"), followed, follows("/others", 4.9, 6), ready), change: warm,
+			want: invariant.Broken},
+		"NeverTold": {history: start(followed, follows("/parts", 2, 0), ready), want: invariant.Broken,
+			says: []string{"never told all of /parts"}},
+		"SecondTry": {history: start(followed, follows("/parts", 2, 0), follows("/parts", 3, 4), ready),
+			want: invariant.Held},
+		"AskedAgain": {history: start(followed, parts, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Held},
+		"AskedLater": {history: start(followed, ready, follows("/parts", 7, 8)), change: warm, want: invariant.Broken,
+			says: []string{"asked for /parts only at 00:00:07.000"}},
+		"OthersLater": {history: start(followed, ready, follows("/others", 7, 8)), change: warm, want: invariant.Held},
+		"MayAskLater": {history: start(followed, ready, follows("/parts", 7, 8)), want: invariant.Held},
+		"NoHandshake": {history: start(followed, ready, answers(history.Serves, history.No, 5.1, 5.1),
+			answers(history.Serves, history.Yes, 5.6, 9)), want: invariant.Broken,
+			says: []string{"client of its webhooks", "500: not yet"}},
+		"LostItLater": {history: start(followed, ready, serves, answers(history.Serves, history.No, 9.1, 9.5)),
+			want: invariant.Held},
+		"NeverReady": {history: start(followed, follows("/parts", 2, 0), notYet), want: invariant.Inconclusive,
+			says: []string{"nothing happened"}},
+		"BeforeTheRun": {history: start(answers(history.Ready, history.Yes, 0.5, 9), follows("/parts", 2, 0)),
+			want: invariant.Inconclusive},
+		"OneThatEnded": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 0),
+			follows("/parts", 4.6, 4.8), ready), want: invariant.Held, says: []string{"1 checked"}},
+		"TheOneBefore": {history: tell(probed(), lives(1, 4), lives(4.5, 0), follows("/parts", 2, 3),
+			follows("/parts", 4.6, 8), ready), want: invariant.Broken},
 		"Another": {history: start(followed, ready, changes(func(s *story) {
 			s.Followed = append(s.Followed, history.Following{Replica: "b", Path: "/parts", Asked: second(2)})
 		})), want: invariant.Held},
-		"NothingKnown":  {history: start(ready), want: invariant.Inconclusive, says: []string{"what it follows was not recorded"}},
-		"NobodyAsked":   {history: tell(lives(1, 0), ready, followed), want: invariant.Inconclusive, says: []string{"[probes]"}},
-		"NoProcesses":   {history: start(ready, followed, without(history.Processes)), want: invariant.Inconclusive, says: []string{"[processes]"}},
-		"TwoOfTheSame":  {history: start(followed, parts, ready, serves, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Held, says: []string{"1 checked"}},
-		"FirstOfTwo":    {history: start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11), answers(history.Ready, history.Yes, 12, 13)), want: invariant.Broken},
+		"NothingKnown": {history: start(ready), want: invariant.Inconclusive,
+			says: []string{"what it follows was not recorded"}},
+		"NobodyAsked": {history: tell(lives(1, 0), ready, followed), want: invariant.Inconclusive,
+			says: []string{"[probes]"}},
+		"NoProcesses": {history: start(ready, followed, without(history.Processes)), want: invariant.Inconclusive,
+			says: []string{"[processes]"}},
+		"TwoOfTheSame": {history: start(followed, parts, ready, serves, answers(history.Ready, history.No, 10, 11),
+			answers(history.Ready, history.Yes, 12, 13)), want: invariant.Held, says: []string{"1 checked"}},
+		"FirstOfTwo": {history: start(follows("/parts", 2, 8), ready, answers(history.Ready, history.No, 10, 11),
+			answers(history.Ready, history.Yes, 12, 13)), want: invariant.Broken},
 		"GoneMeanwhile": {history: tell(probed(), lives(1, 3), follows("/parts", 2, 0), ready), want: invariant.Inconclusive},
 	})
 }
@@ -129,25 +152,41 @@ func TestHonestLiveness(t *testing.T) {
 		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
 	check(t, invariant.HonestLiveness, map[string]row{
-		"Idle":          {history: run(healthy, idle), change: stuck, want: invariant.Held},
-		"GetsOn":        {history: run(healthy, busy(2, 6), busy(6, 10), busy(10, 14)), change: stuck, want: invariant.Held},
-		"FalseAlarm":    {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.No, 9, 12), idle), change: stuck, want: invariant.Broken, says: []string{"replica a said at 00:00:09.000", "500: not yet", "no work"}},
-		"AlarmAtWork":   {history: run(answers(history.Alive, history.Yes, 2, 7.5), answers(history.Alive, history.No, 7.6, 12), busy(3, 12)), change: stuck, want: invariant.Held},
-		"NotYetUp":      {history: run(answers(history.Alive, history.No, 1, 2), healthy, idle), change: stuck, want: invariant.Held},
-		"GoesDown":      {history: tell(probed(), lives(1, 20, func(r *history.Replica) { r.Asked = second(15) }), answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle), change: stuck, want: invariant.Held},
-		"Paused":        {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.NoAnswer, 9, 15), idle), change: stuck, want: invariant.Held},
-		"SilentlyStuck": {history: run(healthy, busy(2, 9)), change: stuck, want: invariant.Broken, says: []string{"finished none from 00:00:02.000 to 00:00:09.000", "it has 5s"}},
-		"SaysIt":        {history: run(answers(history.Alive, history.Yes, 2, 6.9), answers(history.Alive, history.No, 7, 9), busy(2, 9)), change: stuck, want: invariant.Held},
-		"NotForLong":    {history: run(healthy, busy(2, 6.9)), change: stuck, want: invariant.Held},
-		"NoLimit":       {history: run(healthy, busy(2, 29)), want: invariant.Held},
-		"Standby":       {history: tell(probed(), lives(1, 0), holds("b"), healthy, busy(2, 29)), change: stuck, want: invariant.Held},
-		"LeadsSince":    {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(25) }), holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Held},
-		"LedForLong":    {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(22) }), holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Broken, says: []string{"from 00:00:22.1"}},
-		"NextProcess":   {history: tell(probed(), lives(1, 4), lives(4.5, 0), healthy, busy(2, 8)), change: stuck, want: invariant.Held},
-		"OfAnother":     {history: run(healthy, answers(history.Work, history.Busy, 2, 9, func(p *history.Probe) { p.Replica = "b" })), change: stuck, want: invariant.Held},
-		"NobodyAsked":   {history: tell(lives(1, 0), healthy), change: stuck, want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"Idle":   {history: run(healthy, idle), change: stuck, want: invariant.Held},
+		"GetsOn": {history: run(healthy, busy(2, 6), busy(6, 10), busy(10, 14)), change: stuck, want: invariant.Held},
+		"FalseAlarm": {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.No, 9, 12),
+			idle), change: stuck, want: invariant.Broken,
+			says: []string{"replica a said at 00:00:09.000", "500: not yet", "no work"}},
+		"AlarmAtWork": {history: run(answers(history.Alive, history.Yes, 2, 7.5),
+			answers(history.Alive, history.No, 7.6, 12), busy(3, 12)), change: stuck, want: invariant.Held},
+		"NotYetUp": {history: run(answers(history.Alive, history.No, 1, 2), healthy, idle), change: stuck,
+			want: invariant.Held},
+		"GoesDown": {history: tell(probed(), lives(1, 20, func(r *history.Replica) { r.Asked = second(15) }),
+			answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle), change: stuck,
+			want: invariant.Held},
+		"Paused": {history: run(answers(history.Alive, history.Yes, 2, 9),
+			answers(history.Alive, history.NoAnswer, 9, 15), idle), change: stuck, want: invariant.Held},
+		"SilentlyStuck": {history: run(healthy, busy(2, 9)), change: stuck, want: invariant.Broken,
+			says: []string{"finished none from 00:00:02.000 to 00:00:09.000", "it has 5s"}},
+		"SaysIt": {history: run(answers(history.Alive, history.Yes, 2, 6.9), answers(history.Alive, history.No, 7, 9),
+			busy(2, 9)), change: stuck, want: invariant.Held},
+		"NotForLong": {history: run(healthy, busy(2, 6.9)), change: stuck, want: invariant.Held},
+		"NoLimit":    {history: run(healthy, busy(2, 29)), want: invariant.Held},
+		"Standby": {history: tell(probed(), lives(1, 0), holds("b"), healthy, busy(2, 29)), change: stuck,
+			want: invariant.Held},
+		"LeadsSince": {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(25) }),
+			holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Held},
+		"LedForLong": {history: tell(probed(), lives(1, 0), holds("b"), changes(func(s *story) { s.now = second(22) }),
+			holds("a"), healthy, busy(2, 29)), change: stuck, want: invariant.Broken, says: []string{"from 00:00:22.1"}},
+		"NextProcess": {history: tell(probed(), lives(1, 4), lives(4.5, 0), healthy, busy(2, 8)), change: stuck,
+			want: invariant.Held},
+		"OfAnother": {history: run(healthy, answers(history.Work, history.Busy, 2, 9,
+			func(p *history.Probe) { p.Replica = "b" })), change: stuck, want: invariant.Held},
+		"NobodyAsked": {history: tell(lives(1, 0), healthy), change: stuck, want: invariant.Inconclusive,
+			says: []string{"[probes]"}},
 		"NobodyAnswers": {history: run(), change: stuck, want: invariant.Inconclusive, says: []string{"nothing happened"}},
-		"NoProcesses":   {history: run(healthy, without(history.Processes)), change: stuck, want: invariant.Inconclusive, says: []string{"[processes]"}},
+		"NoProcesses": {history: run(healthy, without(history.Processes)), change: stuck, want: invariant.Inconclusive,
+			says: []string{"[processes]"}},
 	})
 }
 
@@ -156,7 +195,8 @@ func usesAtRest(goroutines float64) step {
 	return changes(func(s *story) {
 		at := s.Checkpoints[len(s.Checkpoints)-1].Ended
 		s.Probes = append(s.Probes, history.Probe{
-			Replica: "a", Request: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines}, First: at, Last: at,
+			Replica: "a", Request: history.Resources, Figures: map[string]float64{history.Goroutines: goroutines},
+			First: at, Last: at,
 		})
 	})
 }
@@ -175,21 +215,35 @@ func TestResources(t *testing.T) {
 	}
 	clean := []*history.History{run(uses(50, 20, 8, 11)), run(uses(60, 18, 9, 11))}
 	check(t, invariant.Resources, map[string]row{
-		"AsBefore":     {history: run(uses(55, 20, 9, 11)), references: clean, change: limits, want: invariant.Held, says: []string{"3 checked"}},
-		"ABitMore":     {history: run(uses(70, 25, 10, 11)), references: clean, change: limits, want: invariant.Held},
-		"Goroutines":   {history: run(uses(71, 20, 9, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"replica a has 71 goroutines at rest", "at most 60, and 10 more"}},
-		"Files":        {history: run(uses(60, 26, 9, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"26 files"}},
-		"Watches":      {history: run(uses(60, 20, 11, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"11 watches"}},
-		"ComesBack":    {history: run(uses(500, 90, 20, 5), uses(500, 90, 20, 10.5), uses(60, 20, 9, 11.5)), references: clean, change: limits, want: invariant.Held},
-		"AfterTheRun":  {history: run(uses(60, 20, 9, 11), uses(500, 90, 20, 13)), references: clean, change: limits, want: invariant.Held},
-		"NoLimit":      {history: run(uses(500, 90, 20, 11)), references: clean, want: invariant.Inconclusive},
-		"Young":        {history: tell(probed(), lives(11, 0), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(500, 90, 20, 11.5)), references: clean, change: limits, want: invariant.Inconclusive},
-		"Ended":        {history: tell(probed(), lives(1, 11), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(500, 90, 20, 10.5)), references: clean, change: limits, want: invariant.Inconclusive},
-		"OnlyTheLast":  {history: tell(probed(), lives(1, 0), rests("first"), uses(500, 90, 20, 1), changes(func(s *story) { s.now = second(10) }), rests("end"), uses(60, 20, 9, 11)), references: clean, change: limits, want: invariant.Held},
-		"NoReference":  {history: run(uses(60, 20, 9, 11)), change: limits, want: invariant.Inconclusive, says: []string{"no clean run"}},
-		"Incomparable": {history: run(uses(60, 20, 9, 11)), references: []*history.History{run()}, change: limits, want: invariant.Inconclusive, says: []string{"do not say how many goroutines"}},
-		"NobodyAsked":  {history: tell(lives(1, 0), rests("end"), uses(500, 90, 20, 0.3)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"[probes]"}},
-		"NoRest":       {history: tell(probed(), lives(1, 0), uses(500, 90, 20, 2)), references: clean, change: limits, want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"AsBefore": {history: run(uses(55, 20, 9, 11)), references: clean, change: limits, want: invariant.Held,
+			says: []string{"3 checked"}},
+		"ABitMore": {history: run(uses(70, 25, 10, 11)), references: clean, change: limits, want: invariant.Held},
+		"Goroutines": {history: run(uses(71, 20, 9, 11)), references: clean, change: limits, want: invariant.Broken,
+			says: []string{"replica a has 71 goroutines at rest", "at most 60, and 10 more"}},
+		"Files": {history: run(uses(60, 26, 9, 11)), references: clean, change: limits, want: invariant.Broken,
+			says: []string{"26 files"}},
+		"Watches": {history: run(uses(60, 20, 11, 11)), references: clean, change: limits, want: invariant.Broken,
+			says: []string{"11 watches"}},
+		"ComesBack": {history: run(uses(500, 90, 20, 5), uses(500, 90, 20, 10.5), uses(60, 20, 9, 11.5)),
+			references: clean, change: limits, want: invariant.Held},
+		"AfterTheRun": {history: run(uses(60, 20, 9, 11), uses(500, 90, 20, 13)), references: clean, change: limits,
+			want: invariant.Held},
+		"NoLimit": {history: run(uses(500, 90, 20, 11)), references: clean, want: invariant.Inconclusive},
+		"Young": {history: tell(probed(), lives(11, 0), changes(func(s *story) { s.now = second(10) }), rests("end"),
+			uses(500, 90, 20, 11.5)), references: clean, change: limits, want: invariant.Inconclusive},
+		"Ended": {history: tell(probed(), lives(1, 11), changes(func(s *story) { s.now = second(10) }), rests("end"),
+			uses(500, 90, 20, 10.5)), references: clean, change: limits, want: invariant.Inconclusive},
+		"OnlyTheLast": {history: tell(probed(), lives(1, 0), rests("first"), uses(500, 90, 20, 1),
+			changes(func(s *story) { s.now = second(10) }), rests("end"), uses(60, 20, 9, 11)), references: clean,
+			change: limits, want: invariant.Held},
+		"NoReference": {history: run(uses(60, 20, 9, 11)), change: limits, want: invariant.Inconclusive,
+			says: []string{"no clean run"}},
+		"Incomparable": {history: run(uses(60, 20, 9, 11)), references: []*history.History{run()}, change: limits,
+			want: invariant.Inconclusive, says: []string{"do not say how many goroutines"}},
+		"NobodyAsked": {history: tell(lives(1, 0), rests("end"), uses(500, 90, 20, 0.3)), references: clean, change: limits,
+			want: invariant.Inconclusive, says: []string{"[probes]"}},
+		"NoRest": {history: tell(probed(), lives(1, 0), uses(500, 90, 20, 2)), references: clean, change: limits,
+			want: invariant.Inconclusive, says: []string{"nothing happened"}},
 	})
 }
 
@@ -209,12 +263,17 @@ func TestMemory(t *testing.T) {
 	}
 	clean := []*history.History{run(uses(180, 3000, 11)), run(uses(200, 4000, 11))}
 	check(t, invariant.Resources, map[string]row{
-		"AsBefore":        {history: run(uses(200, 4000, 11)), references: clean, change: limits, want: invariant.Held, says: []string{"2 checked"}},
-		"AllThatMayBe":    {history: run(uses(400, 7000, 11)), references: clean, change: limits, want: invariant.Held},
-		"HeapTooLarge":    {history: run(uses(401, 7000, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"401 heap", "at most 200, and 200 more"}},
-		"ResidentTooMuch": {history: run(uses(400, 7001, 11)), references: clean, change: limits, want: invariant.Broken, says: []string{"7001 resident"}},
-		"IsGivenBack":     {history: run(uses(900, 9000, 10.5), uses(400, 7000, 11.5)), references: clean, change: limits, want: invariant.Held},
-		"NoLimit":         {history: run(uses(900, 9000, 11)), references: clean, want: invariant.Inconclusive},
-		"OneLimit":        {history: run(uses(900, 9000, 11)), references: clean, change: func(o *invariant.Operator) { o.Limits.Heap = resource.MustParse("600") }, want: invariant.Held},
+		"AsBefore": {history: run(uses(200, 4000, 11)), references: clean, change: limits, want: invariant.Held,
+			says: []string{"2 checked"}},
+		"AllThatMayBe": {history: run(uses(400, 7000, 11)), references: clean, change: limits, want: invariant.Held},
+		"HeapTooLarge": {history: run(uses(401, 7000, 11)), references: clean, change: limits, want: invariant.Broken,
+			says: []string{"401 heap", "at most 200, and 200 more"}},
+		"ResidentTooMuch": {history: run(uses(400, 7001, 11)), references: clean, change: limits, want: invariant.Broken,
+			says: []string{"7001 resident"}},
+		"IsGivenBack": {history: run(uses(900, 9000, 10.5), uses(400, 7000, 11.5)), references: clean, change: limits,
+			want: invariant.Held},
+		"NoLimit": {history: run(uses(900, 9000, 11)), references: clean, want: invariant.Inconclusive},
+		"OneLimit": {history: run(uses(900, 9000, 11)), references: clean,
+			change: func(o *invariant.Operator) { o.Limits.Heap = resource.MustParse("600") }, want: invariant.Held},
 	})
 }

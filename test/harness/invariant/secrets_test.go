@@ -19,7 +19,7 @@ func secret(name, uid string, hashes map[string]any) *unstructured.Unstructured 
 	})
 }
 
-// hidden tells a step whose request the audit log has at level Metadata: without UID, version and
+// hidden records a step whose request the audit log has at level Metadata: without UID, version and
 // body.
 func hidden(inner step) step {
 	return step{func(s *story) {
@@ -35,7 +35,7 @@ func hidden(inner step) step {
 	}}
 }
 
-// nameless tells the creation of a Secret whose name the API server chooses.
+// nameless records the creation of a Secret whose name the API server chooses.
 func nameless(name string) step {
 	return step{func(s *story) {
 		o := secret(name, "uid-"+name, map[string]any{"token": "h1"})
@@ -75,18 +75,28 @@ func TestSecrets_AreJudged(t *testing.T) {
 	for name, change := range map[string]func(*invariant.Operator){"Child": withSecrets, "Watched": watchSecrets} {
 		t.Run(name, func(t *testing.T) {
 			check(t, invariant.EndState, map[string]row{
-				"Same":         {history: written(one), references: steady, change: change, want: invariant.Held, says: []string{"2 checked"}},
-				"KeyIsLeft":    {history: written(both), references: steady, change: change, want: invariant.Broken, says: []string{`secrets ns/s (UID s1 at resourceVersion 103): data.ca is "h2", in clean runs absent`}},
-				"OtherValue":   {history: written(random("h9")), references: steady, change: change, want: invariant.Broken, says: []string{`data.token is "h9", in clean runs "h1"`}},
-				"Random":       {history: written(random("h9")), references: varying, change: change, want: invariant.Held},
-				"RandomIsGone": {history: written(map[string]any{}), references: varying, change: change, want: invariant.Broken, says: []string{"data.token is absent, in clean runs it has a value"}},
-				"NotThere":     {history: with(), references: steady, change: change, want: invariant.Broken, says: []string{"secrets ns/s is not there"}},
-				"Generated":    {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change, want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
+				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,
+					says: []string{"2 checked"}},
+				"KeyIsLeft": {history: written(both), references: steady, change: change, want: invariant.Broken,
+					says: []string{`secrets ns/s (UID s1 at resourceVersion 103): data.ca is "h2", in clean runs absent`}},
+				"OtherValue": {history: written(random("h9")), references: steady, change: change, want: invariant.Broken,
+					says: []string{`data.token is "h9", in clean runs "h1"`}},
+				"Random": {history: written(random("h9")), references: varying, change: change, want: invariant.Held},
+				"RandomIsGone": {history: written(map[string]any{}), references: varying, change: change, want: invariant.Broken,
+					says: []string{"data.token is absent, in clean runs it has a value"}},
+				"NotThere": {history: with(), references: steady, change: change, want: invariant.Broken,
+					says: []string{"secrets ns/s is not there"}},
+				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
+					want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
 			})
 			check(t, invariant.Lifecycle, map[string]row{
-				"Same":      {history: written(one), references: steady, change: change, want: invariant.Held, says: []string{"2 checked"}},
-				"MadeAnew":  {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))), hidden(writes("a", secret("s", "s2", one)))), references: steady, change: change, want: invariant.Broken, says: []string{"secrets ns/s was made 2 times, in clean runs 1 times"}},
-				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change, want: invariant.Broken, says: []string{"secrets ns/p-* was made 2 times"}},
+				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,
+					says: []string{"2 checked"}},
+				"MadeAnew": {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))),
+					hidden(writes("a", secret("s", "s2", one)))), references: steady, change: change, want: invariant.Broken,
+					says: []string{"secrets ns/s was made 2 times, in clean runs 1 times"}},
+				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
+					want: invariant.Broken, says: []string{"secrets ns/p-* was made 2 times"}},
 			})
 		})
 	}
@@ -107,11 +117,20 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 	}
 	clean := []*history.History{users(), users()}
 	check(t, invariant.Lifecycle, map[string]row{
-		"Users":             {history: users(), references: clean, change: watchSecrets, want: invariant.Held, says: []string{"2 checked"}},
-		"UsersIsDeleted":    {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean, change: watchSecrets, want: invariant.Broken, says: []string{"secrets ns/s was deleted 1 times, in clean runs 0 times"}},
-		"Clusters":          {history: cluster("x"), references: []*history.History{cluster("y"), cluster("z")}, change: watchSecrets, want: invariant.Held, says: []string{"1 checked"}},
-		"WriterIsNotKnown":  {history: tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"), without(history.Audit), changes(func(s *story) { s.Requests = nil })), references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
-		"NotWatchedNoChild": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean, want: invariant.Held},
-		"RefusedWrite":      {history: with(hidden(writes("system:x", secret("s", "s1", one))), hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409))), references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
+		"Users": {history: users(), references: clean, change: watchSecrets, want: invariant.Held,
+			says: []string{"2 checked"}},
+		"UsersIsDeleted": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean,
+			change: watchSecrets, want: invariant.Broken,
+			says: []string{"secrets ns/s was deleted 1 times, in clean runs 0 times"}},
+		"Clusters": {history: cluster("x"), references: []*history.History{cluster("y"), cluster("z")},
+			change: watchSecrets, want: invariant.Held, says: []string{"1 checked"}},
+		"WriterIsNotKnown": {history: tell(writes("alice", thing()), writes("a", secret("s", "s1", one)), rests("end"),
+			without(history.Audit), changes(func(s *story) { s.Requests = nil })),
+			references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
+		"NotWatchedNoChild": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean,
+			want: invariant.Held},
+		"RefusedWrite": {history: with(hidden(writes("system:x", secret("s", "s1", one))),
+			hidden(asks("a", "update", secret("s", "s1", one), history.Refused, 409))),
+			references: []*history.History{with(), with()}, change: watchSecrets, want: invariant.Held},
 	})
 }

@@ -52,7 +52,8 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 			continue
 		}
 		name := text(collapsed(life).String())
-		e := entry{key: life.Key, object: name, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange), revision: now.RevisionRange, fields: map[string]string{}}
+		e := entry{key: life.Key, object: name, where: fmt.Sprintf("UID %s at %s", life.UID, now.RevisionRange),
+			revision: now.RevisionRange, fields: map[string]string{}}
 		flatten(e.fields, "", now.Object.Object, text, now.Object.GetGeneration())
 		for path, value := range e.fields {
 			e.fields[path] = anonymous(value, h.Replicas)
@@ -85,7 +86,8 @@ func anonymous(value string, replicas []history.Replica) string {
 }
 
 // incidental are fields that differ from run to run without a meaning.
-var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metadata.generation", ".metadata.managedFields", ".metadata.creationTimestamp"}
+var incidental = []string{".metadata.uid", ".metadata.resourceVersion", ".metadata.generation",
+	".metadata.managedFields", ".metadata.creationTimestamp"}
 
 // flatten collects all fields by path. Elements of lists are identified by type or name, so their
 // order is ignored. Times compare as present or absent, and an observed generation as current or
@@ -166,7 +168,8 @@ func differences(got state, clean []state) []difference {
 		case !there && in == len(clean):
 			found = append(found, difference{name, like.object, like.owner, name + " is not there", nil})
 		case there && in == 0:
-			found = append(found, difference{name, have.object, have.owner, fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
+			found = append(found, difference{name, have.object, have.owner,
+				fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
 		case there && in == len(clean):
 			for _, line := range fieldsThatDiffer(name, have, clean) {
 				found = append(found, difference{name, have.object, have.owner, line, revisionOf(have.revision)})
@@ -196,10 +199,12 @@ func fieldsThatDiffer(name string, have entry, clean []state) []string {
 		value, ok := have.fields[path]
 		switch {
 		case steady && (value != want || ok != inFirst):
-			found = append(found, fmt.Sprintf("%s (%s): %s is %s, in clean runs %s", name, have.where, path[1:], orAbsent(value, ok), orAbsent(want, inFirst)))
+			found = append(found, fmt.Sprintf("%s (%s): %s is %s, in clean runs %s", name, have.where, path[1:],
+				orAbsent(value, ok), orAbsent(want, inFirst)))
 		case !ok && have.key.Resource == history.Secrets && strings.HasPrefix(path, ".data.") && inAll(path, name, clean):
 			// A random value differs in each run, but its key must be there.
-			found = append(found, fmt.Sprintf("%s (%s): %s is absent, in clean runs it has a value that differs", name, have.where, path[1:]))
+			found = append(found, fmt.Sprintf("%s (%s): %s is absent, in clean runs it has a value that differs", name,
+				have.where, path[1:]))
 		}
 	}
 	return found

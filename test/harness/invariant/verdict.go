@@ -95,7 +95,8 @@ type Invariant struct {
 // Judge judges a case. It does not change it.
 func (i Invariant) Judge(c Case) Verdict {
 	b := i.evaluate(c)
-	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations, Doubts: b.doubts}
+	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations,
+		Doubts: b.doubts}
 	if len(v.Violations) > 0 {
 		v.Violations, v.Known = i.separate(c, b.violations)
 	}

@@ -75,7 +75,8 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 	return all, nil
 }
 
-func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) (*Kind, error) {
+func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
+	samples []Sample) (*Kind, error) {
 	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Must: []string{"O5"}}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	for _, s := range samples {
@@ -103,7 +104,8 @@ func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiexten
 		o.SetGroupVersionKind(schema.GroupVersionKind{Group: d.Spec.Group, Version: version.Name, Kind: d.Spec.Names.Kind})
 		o.SetName(k.Word)
 		k.Objects = []*unstructured.Unstructured{o}
-		k.Guesses = append(k.Guesses, fmt.Sprintf("there is no sample of a %s: this is the smallest that its schema allows", d.Spec.Names.Kind))
+		k.Guesses = append(k.Guesses, fmt.Sprintf("there is no sample of a %s: this is the smallest that its schema allows",
+			d.Spec.Names.Kind))
 	}
 	for _, o := range k.Objects {
 		if err := k.complete(o, definitions); err != nil {
@@ -120,7 +122,9 @@ func isOf(o *unstructured.Unstructured, d *apiextensionsv1.CustomResourceDefinit
 	return kind.Group == d.Spec.Group && kind.Kind == d.Spec.Names.Kind
 }
 
-func storageVersion(d *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
+func storageVersion(
+	d *apiextensionsv1.CustomResourceDefinition,
+) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	for i, v := range d.Spec.Versions {
 		if v.Storage && v.Served {
 			return &d.Spec.Versions[i], nil
@@ -152,7 +156,8 @@ func (k *Kind) complete(o *unstructured.Unstructured, definitions []*apiextensio
 		return v.Name == o.GroupVersionKind().Version && v.Served
 	})
 	if j < 0 {
-		return fmt.Errorf("the sample %s %s has the version %s, which the definition %s does not serve", o.GetKind(), o.GetName(), o.GetAPIVersion(), d.Name)
+		return fmt.Errorf("the sample %s %s has the version %s, which the definition %s does not serve", o.GetKind(),
+			o.GetName(), o.GetAPIVersion(), d.Name)
 	}
 	if d.Spec.Versions[j].Schema == nil || d.Spec.Versions[j].Schema.OpenAPIV3Schema == nil {
 		return nil
@@ -185,7 +190,8 @@ func (k *Kind) place(o *unstructured.Unstructured, namespaced bool) {
 
 // clusterScoped are kinds of Kubernetes without a namespace that samples may contain.
 var clusterScoped = []string{
-	"Namespace", "ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass", "IngressClass", "Node",
+	"Namespace", "ClusterRole", "ClusterRoleBinding", "PersistentVolume", "StorageClass", "PriorityClass",
+	"IngressClass", "Node",
 }
 
 // rename gives the objects placeholders for names, wherever the file has those names.

@@ -35,8 +35,9 @@ var purposes = []purpose{
 	{names: []string{"leader-elect-renew-deadline", "leader-election-renew-deadline", "renew-deadline"}, value: "3s"},
 	{names: []string{"leader-elect-retry-period", "leader-election-retry-period", "retry-period"}, value: "500ms"},
 	{
-		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"}, value: "127.0.0.1:{probe}",
-		lack: "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready",
+		names: []string{"health-probe-bind-address", "health-addr", "health-probe-addr", "probe-addr", "healthz-addr"},
+		value: "127.0.0.1:{probe}",
+		lack:  "no known flag for the address of /readyz; add the argument with 127.0.0.1:{probe}, or the replicas never become ready",
 	},
 	{
 		names: []string{"metrics-bind-address", "metrics-addr", "metrics-listen-address"}, value: "127.0.0.1:{metrics}",

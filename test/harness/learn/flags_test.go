@@ -47,18 +47,23 @@ func TestArguments(t *testing.T) {
 	}{
 		"Scaffold": {goHelp, []string{"--leader-elect", "--health-probe-bind-address=:8081"}, []learn.Argument{
 			{Comment: lease},
-			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"}, {Text: "--metrics-secure=false"},
+			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
+			{Text: "--metrics-secure=false"},
 		}},
 		"ElectionIsOff": {goHelp, nil, []learn.Argument{
 			{Text: "--leader-elect=true"}, {Comment: lease},
-			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"}, {Text: "--metrics-secure=false"},
+			{Text: "--health-probe-bind-address=127.0.0.1:{probe}"}, {Text: "--metrics-bind-address=127.0.0.1:{metrics}"},
+			{Text: "--metrics-secure=false"},
 		}},
 		"OtherNames": {pflagHelp, []string{"--enable-leader-election"}, []learn.Argument{
 			{Text: "--leader-election-namespace={namespace}"},
-			{Text: "--leader-election-lease-duration=4s"}, {Text: "--leader-election-renew-deadline=3s"}, {Text: "--leader-election-retry-period=500ms"},
-			{Text: "--health-addr=127.0.0.1:{probe}"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"}, {Text: "--webhook-port={webhook}"},
+			{Text: "--leader-election-lease-duration=4s"}, {Text: "--leader-election-renew-deadline=3s"},
+			{Text: "--leader-election-retry-period=500ms"},
+			{Text: "--health-addr=127.0.0.1:{probe}"}, {Text: "--metrics-addr=127.0.0.1:{metrics}"},
+			{Text: "--webhook-port={webhook}"},
 		}},
-		"NoHelp": {"flag provided but not defined: -help", nil, []learn.Argument{{Comment: lease}, {Comment: probe}, {Comment: metrics}}},
+		"NoHelp": {"flag provided but not defined: -help", nil,
+			[]learn.Argument{{Comment: lease}, {Comment: probe}, {Comment: metrics}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, learn.Arguments(tc.help, tc.shipped)); diff != "" {

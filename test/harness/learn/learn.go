@@ -64,7 +64,8 @@ func (d *Draft) Require(promises invariant.Operator, histories [][]*history.Hist
 				}
 			}
 		}
-		d.Kinds[i].Must = slices.DeleteFunc(slices.Clone(judged), func(id string) bool { return could[id] < len(histories[i]) })
+		d.Kinds[i].Must = slices.DeleteFunc(slices.Clone(judged),
+			func(id string) bool { return could[id] < len(histories[i]) })
 	}
 }
 
@@ -113,10 +114,12 @@ func (r run) atRest() *unstructured.Unstructured {
 }
 
 // preferred are the conditions that report success, the most common first.
-var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled", "Programmed", "Accepted"}
+var preferred = []string{"Ready", "Available", "Succeeded", "Complete", "Completed", "Healthy", "Synced", "Reconciled",
+	"Programmed", "Accepted"}
 
 // abnormal are conditions that report anything but success when they are True.
-var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Failed", "Failure", "Error", "Terminating", "Deleting", "Paused"}
+var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Failed", "Failure", "Error",
+	"Terminating", "Deleting", "Paused"}
 
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
@@ -131,7 +134,8 @@ func (k *Kind) learnRest(runs []run) {
 	}
 	if k.Ready != "" {
 		k.Until = "condition: " + k.Ready
-		k.Notes = append(k.Notes, fmt.Sprintf("guess: of the conditions %q that were True at rest, %s reports success", conditions, k.Ready))
+		k.Notes = append(k.Notes, fmt.Sprintf("guess: of the conditions %q that were True at rest, %s reports success",
+			conditions, k.Ready))
 		return
 	}
 	for _, field := range []string{"phase", "state"} {

@@ -33,7 +33,8 @@ func definition(t *testing.T, text string) *apiextensionsv1.CustomResourceDefini
 // backups is the definition of the archiver, an operator as kubebuilder scaffolds it.
 func backups(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "testdata", "archiver", "config", "crd", "bases", "archive.example.com_backups.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "testdata", "archiver", "config", "crd", "bases",
+		"archive.example.com_backups.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,10 +79,12 @@ func (r *recording) write(user, resource string, o *unstructured.Unstructured, g
 	r.version++
 	r.now = r.now.Add(100 * time.Millisecond)
 	name, group, _ := strings.Cut(resource, ".")
-	key := history.Key{Resource: history.Resource{Group: group, Resource: name}, Namespace: o.GetNamespace(), Name: o.GetName()}
+	key := history.Key{Resource: history.Resource{Group: group, Resource: name}, Namespace: o.GetNamespace(),
+		Name: o.GetName()}
 	q := history.Request{
-		User: user, Verb: "update", Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version), Received: r.now, Answered: r.now,
-		Code: 200, Effect: history.Stored, Made: true, Body: true, NeedsVersion: "1", NeedsUID: o.GetUID(),
+		User: user, Verb: "update", Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version), Received: r.now,
+		Answered: r.now,
+		Code:     200, Effect: history.Stored, Made: true, Body: true, NeedsVersion: "1", NeedsUID: o.GetUID(),
 	}
 	for _, v := range r.Versions {
 		q.Made = q.Made && v.UID != o.GetUID()
@@ -90,11 +93,13 @@ func (r *recording) write(user, resource string, o *unstructured.Unstructured, g
 		q.Effect = history.Deleted
 	}
 	r.Requests = append(r.Requests, q)
-	r.Versions = append(r.Versions, history.Version{Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version), At: r.now, Gone: gone, Object: o.DeepCopy()})
+	r.Versions = append(r.Versions, history.Version{Key: key, UID: o.GetUID(), RevisionRange: history.At(r.version),
+		At: r.now, Gone: gone, Object: o.DeepCopy()})
 }
 
 func (r *recording) rest(name string) {
-	m := history.Checkpoint{Name: name, Converged: true, Began: r.now, Ended: r.now.Add(2 * time.Second), RevisionRange: history.RevisionRange{From: r.version, To: r.version + 1}}
+	m := history.Checkpoint{Name: name, Converged: true, Began: r.now, Ended: r.now.Add(2 * time.Second),
+		RevisionRange: history.RevisionRange{From: r.version, To: r.version + 1}}
 	r.now = m.Ended
 	r.Checkpoints = append(r.Checkpoints, m)
 }
@@ -113,7 +118,8 @@ func archive(t *testing.T, name string) *history.History {
 	job := object(t, `{apiVersion: batch/v1, kind: Job, metadata: {namespace: default}}`)
 	job.SetName(name + "-x7k2p")
 	job.SetUID(types.UID(name + "-job"))
-	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "archive.example.com/v1", Kind: "Backup", Name: name, UID: backup.GetUID(), Controller: new(true)}})
+	job.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "archive.example.com/v1", Kind: "Backup", Name: name,
+		UID: backup.GetUID(), Controller: new(true)}})
 	r.store(operator, "jobs.batch", job)
 	entry := object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: archiver-system}}`)
 	entry.SetName("default." + name)
@@ -124,7 +130,8 @@ func archive(t *testing.T, name string) *history.History {
 	note.SetUID(types.UID(name + "-note"))
 	r.store(operator, "secrets", note)
 	backup.Object["status"] = map[string]any{"observedGeneration": int64(0), "conditions": []any{
-		map[string]any{"type": "Scheduled", "status": "True"}, map[string]any{"type": "Ready", "status": "True"}, map[string]any{"type": "Stalled", "status": "False"},
+		map[string]any{"type": "Scheduled", "status": "True"}, map[string]any{"type": "Ready", "status": "True"},
+		map[string]any{"type": "Stalled", "status": "False"},
 	}}
 	r.store(operator, "backups.archive.example.com", backup)
 	r.rest("made")
@@ -180,7 +187,8 @@ spec:
   - name: v1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, required: [spec], properties: {spec: {type: object, properties: {secret: {type: string}}}}}}
+    schema: {openAPIV3Schema: {type: object, required: [spec],
+      properties: {spec: {type: object, properties: {secret: {type: string}}}}}}
 `
 
 func TestKinds_Samples(t *testing.T) {
@@ -222,7 +230,8 @@ func TestKinds_Samples(t *testing.T) {
 			for _, text := range tc.samples {
 				sample.Objects = append(sample.Objects, object(t, text))
 			}
-			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, []learn.Sample{sample})
+			kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)},
+				[]learn.Sample{sample})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,15 +262,18 @@ func yamlOf(t *testing.T, o *unstructured.Unstructured) string {
 }
 
 func TestKinds_Refuses(t *testing.T) {
-	old := []learn.Sample{{Objects: []*unstructured.Unstructured{object(t, "{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}}}
+	old := []learn.Sample{{Objects: []*unstructured.Unstructured{object(t,
+		"{apiVersion: webapp.example.com/v1alpha1, kind: Guestbook, metadata: {name: old}}")}}}
 	for name, tc := range map[string]struct {
 		definitions []*apiextensionsv1.CustomResourceDefinition
 		samples     []learn.Sample
 		says        string
 	}{
-		"NoKinds":    {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
-		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old, "Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
-		"NotServed":  {[]*apiextensionsv1.CustomResourceDefinition{definition(t, strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
+		"NoKinds": {nil, nil, "the manifests define no kinds; name a folder with the CustomResourceDefinitions"},
+		"OldVersion": {[]*apiextensionsv1.CustomResourceDefinition{definition(t, guestbooks)}, old,
+			"Guestbook old has the version webapp.example.com/v1alpha1, which the definition guestbooks.webapp.example.com does not serve"},
+		"NotServed": {[]*apiextensionsv1.CustomResourceDefinition{definition(t,
+			strings.Replace(guestbooks, "served: true", "served: false", 1))}, nil, "serves no version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := learn.Kinds(tc.definitions, tc.samples); err == nil || !strings.Contains(err.Error(), tc.says) {
@@ -274,16 +286,22 @@ func TestKinds_Refuses(t *testing.T) {
 // What an operator writes into a status decides what its scenario waits for.
 func TestLearn_Rest(t *testing.T) {
 	for name, tc := range map[string]struct{ first, second, want string }{
-		"Nothing":          {"{}", "{}", "exists: true"},
-		"OnlyCondition":    {"{conditions: [{type: Rolled, status: 'True'}]}", "{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
-		"Preferred":        {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}", "{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
-		"InOneRun":         {"{conditions: [{type: Ready, status: 'True'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"Phase":            {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
-		"Stalled":          {"{conditions: [{type: Stalled, status: 'True'}]}", "{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
-		"NotReady":         {"{conditions: [{type: Ready, status: 'False'}]}", "{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
-		"PhaseOfOneRun":    {"{phase: Running}", "{phase: Failed}", "current: true"},
-		"Generation":       {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
-		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
+		"Nothing": {"{}", "{}", "exists: true"},
+		"OnlyCondition": {"{conditions: [{type: Rolled, status: 'True'}]}",
+			"{conditions: [{type: Rolled, status: 'True'}]}", "condition: Rolled"},
+		"Preferred": {"{conditions: [{type: A, status: 'True'}, {type: Available, status: 'True'}]}",
+			"{conditions: [{type: Available, status: 'True'}, {type: A, status: 'True'}]}", "condition: Available"},
+		"InOneRun": {"{conditions: [{type: Ready, status: 'True'}]}",
+			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
+		"Phase": {"{phase: Running}", "{phase: Running}", `field: status.phase, value: "Running"`},
+		"Stalled": {"{conditions: [{type: Stalled, status: 'True'}]}",
+			"{conditions: [{type: Stalled, status: 'True'}]}", "exists: true"},
+		"NotReady": {"{conditions: [{type: Ready, status: 'False'}]}",
+			"{conditions: [{type: Ready, status: 'False'}]}", "exists: true"},
+		"PhaseOfOneRun": {"{phase: Running}", "{phase: Failed}", "current: true"},
+		"Generation":    {"{observedGeneration: 1}", "{observedGeneration: 1}", "current: true"},
+		"SeveralUnrelated": {"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}",
+			"{conditions: [{type: A, status: 'True'}, {type: B, status: 'True'}]}", "current: true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &learn.Draft{}
@@ -294,7 +312,8 @@ func TestLearn_Rest(t *testing.T) {
 			var histories []*history.History
 			for i, status := range []string{tc.first, tc.second} {
 				r := record("b" + string(rune('0'+i)))
-				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+"}")
+				o := object(t, "{apiVersion: archive.example.com/v1, kind: Backup, metadata: {namespace: default}, status: "+status+
+					"}")
 				o.SetName("b" + string(rune('0'+i)))
 				o.SetUID(types.UID(o.GetName()))
 				r.store("admin", "backups.archive.example.com", o)
@@ -315,7 +334,8 @@ func TestLearn_NeedsTheObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (&learn.Draft{}).Learn(&kinds[0], nil, &history.History{}); err == nil || !strings.Contains(err.Error(), "no version of backups.archive.example.com was recorded") {
+	if err := (&learn.Draft{}).Learn(&kinds[0], nil, &history.History{}); err == nil ||
+		!strings.Contains(err.Error(), "no version of backups.archive.example.com was recorded") {
 		t.Errorf("Learn() = %v", err)
 	}
 }

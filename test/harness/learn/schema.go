@@ -19,7 +19,8 @@ var candidates = []string{
 
 // formats are values of formats that the API server checks.
 var formats = map[string]string{
-	"date-time": "2030-01-01T00:00:00Z", "datetime": "2030-01-01T00:00:00Z", "date": "2030-01-01", "duration": "1m", "uri": "https://example.com",
+	"date-time": "2030-01-01T00:00:00Z", "datetime": "2030-01-01T00:00:00Z", "date": "2030-01-01", "duration": "1m",
+	"uri":   "https://example.com",
 	"email": "user@example.com", "hostname": "example.com", "ipv4": "10.0.0.1", "ipv6": "fd00::1", "cidr": "10.0.0.0/24",
 	"byte": "ZXhhbXBsZQ==", "uuid": "7c9e6679-7425-40de-944b-e07fc1f90ae7",
 }
@@ -107,7 +108,8 @@ func (c *completion) madeUp(schema *apiextensionsv1.JSONSchemaProps, path string
 		return made
 	case "array":
 		made := []any{}
-		for schema.MinItems != nil && int64(len(made)) < *schema.MinItems && schema.Items != nil && schema.Items.Schema != nil {
+		for schema.MinItems != nil && int64(len(made)) < *schema.MinItems && schema.Items != nil &&
+			schema.Items.Schema != nil {
 			made = append(made, c.madeUp(schema.Items.Schema, path+"[]"))
 		}
 		return guess(made)

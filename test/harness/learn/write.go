@@ -226,7 +226,8 @@ func (k *Kind) ref() string {
 	if o.GetNamespace() != "" {
 		namespace = fmt.Sprintf(", namespace: %s", quoted(o.GetNamespace()))
 	}
-	return fmt.Sprintf("{apiVersion: %s, kind: %s%s, name: %s}", o.GetAPIVersion(), o.GetKind(), namespace, quoted(o.GetName()))
+	return fmt.Sprintf("{apiVersion: %s, kind: %s%s, name: %s}", o.GetAPIVersion(), o.GetKind(), namespace,
+		quoted(o.GetName()))
 }
 
 // writer collects lines.
@@ -236,7 +237,8 @@ func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", 
 
 // quoted is a text in YAML, with quotes where it needs them.
 func quoted(s string) string {
-	if strings.ContainsAny(s, "{}[],#&*!|>'\"%@`: ") || strings.Trim(s, "0123456789.+-eE") == "" || s == "true" || s == "false" || s == "null" {
+	if strings.ContainsAny(s, "{}[],#&*!|>'\"%@`: ") || strings.Trim(s, "0123456789.+-eE") == "" || s == "true" ||
+		s == "false" || s == "null" {
 		return fmt.Sprintf("%q", s)
 	}
 	return s

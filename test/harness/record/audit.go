@@ -48,7 +48,8 @@ func ReadAuditLogFrom(path string, from Bookmark) (events []auditv1.Event, end B
 		return nil, from, fmt.Errorf("measuring the audit log: %w", err)
 	}
 	if size < int64(from) {
-		return nil, from, fmt.Errorf("audit log %s has %d bytes, fewer than at the bookmark %d: it was rotated or truncated", path, size, from)
+		return nil, from, fmt.Errorf("audit log %s has %d bytes, fewer than at the bookmark %d: it was rotated or truncated",
+			path, size, from)
 	}
 	if _, err := file.Seek(int64(from), io.SeekStart); err != nil {
 		return nil, from, fmt.Errorf("going to the bookmark in the audit log: %w", err)

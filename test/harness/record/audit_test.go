@@ -42,7 +42,8 @@ var handMade = []string{
 	line("review", "op", "create", done, "/apis/authentication.k8s.io/v1/tokenreviews", reviews, 201),
 	line("lease", "op", "update", done, "/apis/x", leases, 200),
 	line("other", "someone", "deletecollection", done, "/api/v1/x", configMaps, 200),
-	line("as-op", "root", "update", done, "/api/v1/x", configMaps, 200, `,"impersonatedUser":{"username":"op"},"userAgent":"kubectl"`),
+	line("as-op", "root", "update", done, "/api/v1/x", configMaps, 200,
+		`,"impersonatedUser":{"username":"op"},"userAgent":"kubectl"`),
 	line("op-as-other", "op", "update", done, "/api/v1/x", configMaps, 200, `,"impersonatedUser":{"username":"other"}`),
 	line("panic", "op", "update", "Panic", "/api/v1/x", configMaps, 500),
 }
@@ -91,18 +92,25 @@ func TestSelection(t *testing.T) {
 		got    []auditv1.Event
 		want   []string
 	}{
-		"Writes":       {"attempts count, dry runs and reviews do not, each request once", record.Writes(events, "op"), []string{"create", "patch", "refused", "lease", "as-op", "panic"}},
-		"WritesBut":    {"without the election", record.Writes(events, "op", record.Not(isLease)), []string{"create", "patch", "refused", "as-op", "panic"}},
-		"WritesDone":   {"only those that succeeded", record.Writes(events, "op", record.Succeeded), []string{"create", "patch", "lease", "as-op"}},
+		"Writes": {"attempts count, dry runs and reviews do not, each request once", record.Writes(events, "op"),
+			[]string{"create", "patch", "refused", "lease", "as-op", "panic"}},
+		"WritesBut": {"without the election", record.Writes(events, "op", record.Not(isLease)),
+			[]string{"create", "patch", "refused", "as-op", "panic"}},
+		"WritesDone": {"only those that succeeded", record.Writes(events, "op", record.Succeeded),
+			[]string{"create", "patch", "lease", "as-op"}},
 		"WritesOfNone": {"a user who did nothing", record.Writes(events, "nobody"), []string{}},
 		"Collection":   {"deleting a collection is a write", record.Writes(events, "someone"), []string{"other"}},
 		"Verb":         {"by verb", record.Select(events, record.Verb("get", "watch")), []string{"read", "watch"}},
 		"Resource":     {"by group and resource", record.Select(events, isLease), []string{"lease"}},
-		"CoreResource": {"the core group is not every group", record.Select(events, record.Resource("", "leases")), []string{}},
-		"Name":         {"by namespace and name", record.Select(events, record.InNamespace("ns"), record.Named("l")), []string{"lease"}},
-		"UserAgent":    {"by what the client calls itself", record.Select(events, record.UserAgent("kubectl")), []string{"as-op"}},
-		"Since":        {"from a time on, that time included", record.Select(events, record.Verb("get", "patch"), record.Since(second(5))), []string{"patch"}},
-		"All":          {"no condition at all", record.Select(events[:2]), []string{"read", "watch"}},
+		"CoreResource": {"the core group is not every group", record.Select(events, record.Resource("", "leases")),
+			[]string{}},
+		"Name": {"by namespace and name", record.Select(events, record.InNamespace("ns"), record.Named("l")),
+			[]string{"lease"}},
+		"UserAgent": {"by what the client calls itself", record.Select(events, record.UserAgent("kubectl")),
+			[]string{"as-op"}},
+		"Since": {"from a time on, that time included",
+			record.Select(events, record.Verb("get", "patch"), record.Since(second(5))), []string{"patch"}},
+		"All": {"no condition at all", record.Select(events[:2]), []string{"read", "watch"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +123,8 @@ func TestSelection(t *testing.T) {
 
 func TestConflicted(t *testing.T) {
 	answered := func(verb string, code int32, causes ...metav1.StatusCause) auditv1.Event {
-		return auditv1.Event{Verb: verb, ResponseStatus: &metav1.Status{Code: code, Details: &metav1.StatusDetails{Causes: causes}}}
+		return auditv1.Event{Verb: verb,
+			ResponseStatus: &metav1.Status{Code: code, Details: &metav1.StatusDetails{Causes: causes}}}
 	}
 	invalid := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "spec"}
 	for name, tc := range map[string]struct {
@@ -164,7 +173,8 @@ func TestReadingFromABookmark(t *testing.T) {
 	if err := os.Truncate(path, 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := record.ReadAuditLogFrom(path, bookmark); err == nil || !strings.Contains(err.Error(), "rotated or truncated") {
+	if _, _, err := record.ReadAuditLogFrom(path, bookmark); err == nil ||
+		!strings.Contains(err.Error(), "rotated or truncated") {
 		t.Errorf("reading a log that lost lines: %v, want an error that says so", err)
 	}
 }
@@ -187,7 +197,8 @@ func TestReadingGoesWrong(t *testing.T) {
 }
 
 func TestLongLines(t *testing.T) {
-	long := line("long", "op", "create", done, "/api/v1/x", configMaps, 201, `,"annotations":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
+	long := line("long", "op", "create", done, "/api/v1/x", configMaps, 201,
+		`,"annotations":{"a":"`+strings.Repeat("x", 1<<20)+`"}`)
 	events, err := record.ReadAuditLog(write(t, long+handMade[0]))
 	if err != nil {
 		t.Fatal(err)

@@ -317,8 +317,9 @@ func eventOf(r history.Request, object *unstructured.Unstructured) history.Event
 		return value
 	}
 	e := history.Event{
-		User: r.User, Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"), Reason: text("reason"),
-		Note: text("note"), First: r.Made, RevisionRange: r.RevisionRange, At: r.Answered,
+		User: r.User, Replica: r.Replica, Regarding: types.UID(text("regarding", "uid")), Type: text("type"),
+		Reason: text("reason"),
+		Note:   text("note"), First: r.Made, RevisionRange: r.RevisionRange, At: r.Answered,
 	}
 	if r.Group == "" {
 		e.Regarding, e.Note = types.UID(text("involvedObject", "uid")), text("message")

@@ -66,20 +66,23 @@ var audits = map[string]struct {
 }{
 	"Create": {
 		"what was made, and by an apply as well",
-		[]auditv1.Event{create(), asked("apply", 10, "patch", thing("u2", 12), code(201), query("fieldManager=m&force=true"), body(`{"apiVersion":"example.com/v1","metadata":{"resourceVersion":"1"}}`))},
+		[]auditv1.Event{create(), asked("apply", 10, "patch", thing("u2", 12), code(201), query("fieldManager=m&force=true"),
+			body(`{"apiVersion":"example.com/v1","metadata":{"resourceVersion":"1"}}`))},
 		[]string{"create stored @10 u1 made", "apply stored @12 u2 made body apply force needs /1"},
 		[]string{"u1@10", "u2@12"},
 	},
 	"Status": {
 		"a status write is a version of the object",
-		[]auditv1.Event{create(), asked("status", 10, "patch", thing("u1", 11), sub("status"), body(`{"metadata":{"resourceVersion":"10"}}`))},
+		[]auditv1.Event{create(), asked("status", 10, "patch", thing("u1", 11), sub("status"),
+			body(`{"metadata":{"resourceVersion":"10"}}`))},
 		[]string{"create stored @10 u1 made", "status stored @11 u1 body needs /10"},
 		[]string{"u1@10", "u1@11"},
 	},
 	"JSONPatch": {
 		"what a JSON patch compares is what it requires, and what it sets is not",
 		[]auditv1.Event{
-			asked("uid", 0, "patch", thing("u1", 11), body(`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/status","value":null}]`)),
+			asked("uid", 0, "patch", thing("u1", 11),
+				body(`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/status","value":null}]`)),
 			asked("both", 10, "patch", thing("u1", 12),
 				body(`[{"op":"test","path":"/metadata/uid","value":"u1"},{"op":"test","path":"/metadata/resourceVersion","value":"11"}]`)),
 			asked("neither", 20, "patch", thing("u1", 13), body(`[{"op":"add","path":"/metadata/uid","value":"u1"}]`)),
@@ -89,7 +92,8 @@ var audits = map[string]struct {
 	},
 	"Scale": {
 		"the answer of another subresource is not the object",
-		[]auditv1.Event{create(), asked("scale", 10, "update", strings.Replace(thing("", 11), "Thing", "Scale", 1), sub("scale"))},
+		[]auditv1.Event{create(), asked("scale", 10, "update", strings.Replace(thing("", 11), "Thing", "Scale", 1),
+			sub("scale"))},
 		[]string{"create stored @10 u1 made", "scale stored @11"},
 		[]string{"u1@10"},
 	},
@@ -107,7 +111,8 @@ var audits = map[string]struct {
 			asked("release", 20, "patch", thing("u1", 12, leaving)),
 			asked("anew", 30, "create", thing("u2", 15), code(201)),
 		},
-		[]string{"create stored @10 u1 made", "delete stored @12 u1 body needs u1/", "release deleted (12,15) u1", "anew stored @15 u2 made"},
+		[]string{"create stored @10 u1 made", "delete stored @12 u1 body needs u1/", "release deleted (12,15) u1",
+			"anew stored @15 u2 made"},
 		[]string{"u1@10", "u1@12", "u1 gone (12,15)", "u2@15"},
 	},
 	"OneFinalizerOfTwo": {
@@ -130,13 +135,16 @@ var audits = map[string]struct {
 	},
 	"DeleteByName": {
 		"a Status without a UID: the last object of that name",
-		[]auditv1.Event{create(), asked("delete", 10, "delete", success), asked("anew", 20, "create", thing("u2", 14), code(201)), asked("again", 30, "delete", success)},
-		[]string{"create stored @10 u1 made", "delete deleted (10,14) u1", "anew stored @14 u2 made", "again deleted (14,0) u2"},
+		[]auditv1.Event{create(), asked("delete", 10, "delete", success),
+			asked("anew", 20, "create", thing("u2", 14), code(201)), asked("again", 30, "delete", success)},
+		[]string{"create stored @10 u1 made", "delete deleted (10,14) u1", "anew stored @14 u2 made",
+			"again deleted (14,0) u2"},
 		[]string{"u1@10", "u1 gone (10,14)", "u2@14", "u2 gone (14,0)"},
 	},
 	"DeleteByUID": {
 		"a Status with the UID of an object that was not recorded before",
-		[]auditv1.Event{asked("delete", 10, "delete", `{"kind":"Status","metadata":{},"status":"Success","details":{"uid":"u9"}}`)},
+		[]auditv1.Event{asked("delete", 10, "delete",
+			`{"kind":"Status","metadata":{},"status":"Success","details":{"uid":"u9"}}`)},
 		[]string{"delete deleted (0,0) u9"},
 		[]string{"u9 gone (0,0)"},
 	},
@@ -148,29 +156,35 @@ var audits = map[string]struct {
 	},
 	"Collection": {
 		"who was deleted is not said, and the version of a list is no version of an object",
-		[]auditv1.Event{create(), asked("all", 10, "deletecollection", `{"kind":"ThingList","metadata":{"resourceVersion":"77"},"items":[]}`, func(e *auditv1.Event) { e.ObjectRef.Name = "" })},
+		[]auditv1.Event{create(), asked("all", 10, "deletecollection",
+			`{"kind":"ThingList","metadata":{"resourceVersion":"77"},"items":[]}`,
+			func(e *auditv1.Event) { e.ObjectRef.Name = "" })},
 		[]string{"create stored @10 u1 made", "all deleted (10,0)"},
 		[]string{"u1@10"},
 	},
 	"Refusals": {
 		"conflicts and denials change nothing, and an answer with 5xx may have",
-		[]auditv1.Event{create(), asked("conflict", 10, "update", `{"kind":"Status","metadata":{},"code":409}`, code(409)), asked("late", 20, "update", success, code(504)),
+		[]auditv1.Event{create(), asked("conflict", 10, "update", `{"kind":"Status","metadata":{},"code":409}`, code(409)),
+			asked("late", 20, "update", success, code(504)),
 			asked("denied", 30, "delete", success, code(403), func(e *auditv1.Event) {
 				e.Annotations = map[string]string{"authorization.k8s.io/decision": "forbid"}
 			})},
-		[]string{"create stored @10 u1 made", "conflict refused (10,0)", "late unknown (10,0)", "denied refused (10,0) forbidden"},
+		[]string{"create stored @10 u1 made", "conflict refused (10,0)", "late unknown (10,0)",
+			"denied refused (10,0) forbidden"},
 		[]string{"u1@10"},
 	},
 	"NeverStored": {
 		"dry runs and tokens",
-		[]auditv1.Event{create(), asked("check", 10, "update", thing("u1", 10), query("dryRun=All")), asked("token", 20, "create", `{"kind":"TokenRequest","metadata":{}}`, sub("token"))},
+		[]auditv1.Event{create(), asked("check", 10, "update", thing("u1", 10), query("dryRun=All")),
+			asked("token", 20, "create", `{"kind":"TokenRequest","metadata":{}}`, sub("token"))},
 		[]string{"create stored @10 u1 made", "check dry (10,0) u1", "token dry (10,0)"},
 		[]string{"u1@10"},
 	},
 	"Reads": {
 		"once each, those that are still open too",
 		[]auditv1.Event{create(), asked("list", 10, "list", ""), asked("open", 20, "watch", "", stage("ResponseStarted")),
-			asked("over", 30, "watch", "", stage("ResponseStarted")), asked("over", 30, "watch", ""), asked("early", 40, "get", "", stage("RequestReceived"))},
+			asked("over", 30, "watch", "", stage("ResponseStarted")), asked("over", 30, "watch", ""),
+			asked("early", 40, "get", "", stage("RequestReceived"))},
 		[]string{"create stored @10 u1 made", "list read (10,0)", "open read (10,0)", "over read (10,0)"},
 		[]string{"u1@10"},
 	},
@@ -189,23 +203,28 @@ var audits = map[string]struct {
 	"Namespace": {
 		"the log puts a namespace in itself; its own finalizers hold it",
 		[]auditv1.Event{
-			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
-			asked("end", 10, "update", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{}}`, about("namespaces", "n", "n"), sub("finalize")),
+			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+
+				`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
+			asked("end", 10, "update", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+
+				`},"spec":{}}`, about("namespaces", "n", "n"), sub("finalize")),
 		},
 		[]string{"ns stored @5 n1", "end deleted (5,0) n1"},
 		[]string{"n1@5", "n1 gone (5,0)"},
 	},
 	"OnlyMetadata": {
 		"who asks for metadata only gets a version whose object is not known",
-		[]auditv1.Event{create(), asked("gc", 10, "patch", strings.Replace(thing("u1", 12), `"Thing"`, `"PartialObjectMetadata"`, 1)), asked("next", 20, "patch", thing("u1", 14))},
+		[]auditv1.Event{create(), asked("gc", 10, "patch", strings.Replace(thing("u1", 12), `"Thing"`,
+			`"PartialObjectMetadata"`, 1)), asked("next", 20, "patch", thing("u1", 14))},
 		[]string{"create stored @10 u1 made", "gc stored @12 u1", "next stored @14 u1"},
 		[]string{"u1@10", "u1@14"},
 	},
 	"OnlyMetadataOfANamespace": {
 		"whether it is gone does not show there",
 		[]auditv1.Event{
-			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
-			asked("gc", 10, "patch", `{"kind":"PartialObjectMetadata","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+`}}`, about("namespaces", "n", "n")),
+			asked("ns", 0, "delete", `{"kind":"Namespace","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+leaving+
+				`},"spec":{"finalizers":["kubernetes"]}}`, about("namespaces", "n", "n")),
+			asked("gc", 10, "patch", `{"kind":"PartialObjectMetadata","metadata":{"name":"n","uid":"n1","resourceVersion":"5"`+
+				leaving+`}}`, about("namespaces", "n", "n")),
 		},
 		[]string{"ns stored @5 n1", "gc unchanged (5,0) n1"},
 		[]string{"n1@5"},
@@ -310,16 +329,19 @@ func TestFromAuditReadsEventsOfBothGroups(t *testing.T) {
 	h, err := record.FromAudit([]auditv1.Event{
 		event("new", "events.k8s.io", `{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"5"},"regarding":{"uid":"u1"},"type":"Normal","reason":"Made","note":"made it"}`),
 		event("old", "", `{"kind":"Event","metadata":{"name":"f","uid":"e2","resourceVersion":"6"},"involvedObject":{"uid":"u2"},"type":"Warning","reason":"Lost","message":"lost it"}`),
-		event("series", "events.k8s.io", `{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"7"},"regarding":{"uid":"u1"},"series":{"count":2,"lastObservedTime":"2030-01-01T00:00:01.5Z"}}`),
+		event("series", "events.k8s.io",
+			`{"kind":"Event","metadata":{"name":"e","uid":"e1","resourceVersion":"7"},"regarding":{"uid":"u1"},"series":{"count":2,"lastObservedTime":"2030-01-01T00:00:01.5Z"}}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, e := range h.Events {
-		got = append(got, fmt.Sprintf("%s %s %s %s %q %t %s", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First, e.Observed.Format(time.TimeOnly)))
+		got = append(got, fmt.Sprintf("%s %s %s %s %q %t %s", e.Replica, e.Regarding, e.Type, e.Reason, e.Note, e.First,
+			e.Observed.Format(time.TimeOnly)))
 	}
-	want := []string{`pod-a u1 Normal Made "made it" true 00:00:00`, `pod-a u2 Warning Lost "lost it" true 00:00:00`, `pod-a u1   "" true 00:00:01`}
+	want := []string{`pod-a u1 Normal Made "made it" true 00:00:00`, `pod-a u2 Warning Lost "lost it" true 00:00:00`,
+		`pod-a u1   "" true 00:00:01`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}

@@ -48,7 +48,8 @@ type Stray struct {
 
 // String describes the write, its sender and the leaders.
 func (s Stray) String() string {
-	return fmt.Sprintf("%s %s by Pod %q at %s under %q", s.Verb, s.RequestURI, s.Pod, s.StageTimestamp.UTC().Format(time.StampMicro), s.Leaders)
+	return fmt.Sprintf("%s %s by Pod %q at %s under %q", s.Verb, s.RequestURI, s.Pod,
+		s.StageTimestamp.UTC().Format(time.StampMicro), s.Leaders)
 }
 
 // Judge finds which of the writes, each of which has succeeded, did not come from
@@ -108,7 +109,8 @@ func terms(clock *versions, changes []auditv1.Event) ([]history.Term, error) {
 		if effect == history.Unchanged {
 			continue
 		}
-		version := history.Version{Key: keyOf(e), RevisionRange: span, At: e.StageTimestamp.Time, Gone: effect == history.Deleted}
+		version := history.Version{Key: keyOf(e), RevisionRange: span, At: e.StageTimestamp.Time,
+			Gone: effect == history.Deleted}
 		if !version.Gone {
 			object, err := objectOf(e)
 			if err != nil {

@@ -48,7 +48,8 @@ func holds(holder string, ms, version int) auditv1.Event {
 
 // unleases deletes the Lease; the answer is a Status.
 func unleases(ms int) auditv1.Event {
-	return ask("unlease", "", ms, ms+2, "delete", "coordination.k8s.io", "leases", `{"kind":"Status","metadata":{},"status":"Success"}`)
+	return ask("unlease", "", ms, ms+2, "delete", "coordination.k8s.io", "leases",
+		`{"kind":"Status","metadata":{},"status":"Success"}`)
 }
 
 // writes is a write to something else that took 2 ms; version 0 is an answer without one.
@@ -60,100 +61,113 @@ func writes(id, pod string, ms, version int) auditv1.Event {
 	return ask(id, pod, ms, ms+2, "patch", "example.com", "things", answer)
 }
 
+var judgements = map[string]struct {
+	reason            string
+	events            []auditv1.Event
+	terms             []string
+	judged            int
+	strays, undecided []string
+}{
+	"HandOver": {
+		reason: "each writes while it leads; a renewal changes nothing, and a restart of the same Pod begins a term of the same Pod",
+		events: []auditv1.Event{
+			holds("a_1", 0, 10), writes("w1", "a", 5, 11), holds("a_1", 10, 12), holds("a_2", 20, 13),
+			writes("w2", "a", 25, 14),
+			holds("", 30, 15), holds("b_1", 40, 16), writes("w3", "b", 45, 17),
+		},
+		terms: []string{"a@10", "a@13", "@15", "b@16"}, judged: 3,
+	},
+	"Late": {
+		reason: "stored after the other one took over, though asked for before",
+		events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 20, 12),
+			ask("late", "a", 15, 30, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"13"}}`)},
+		terms: []string{"a@10", "b@12"}, strays: []string{"late [b]"},
+	},
+	"JustInTime": {
+		reason: "answered after the other one took over, and stored before",
+		events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 20, 12),
+			ask("w", "a", 15, 30, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"11"}}`)},
+		terms: []string{"a@10", "b@12"}, judged: 1,
+	},
+	"Standby": {
+		reason: "neither a Pod that never led nor a user without a Pod may write",
+		events: []auditv1.Event{holds("a_1", 0, 10), writes("standby", "c", 5, 11), writes("nobody", "", 10, 12)},
+		terms:  []string{"a@10"}, strays: []string{"standby [a]", "nobody [a]"},
+	},
+	"Released": {
+		reason: "between release and acquisition no Pod leads, and a user without a Pod never does",
+		events: []auditv1.Event{holds("a_1", 0, 10), holds("", 10, 11), writes("w", "a", 15, 12),
+			writes("nobody", "", 16, 13), holds("b_1", 20, 14)},
+		terms: []string{"a@10", "@11", "b@14"}, strays: []string{"w []", "nobody []"},
+	},
+	"Unchanged": {
+		reason: "the answer to an apply of what is there has the version of a time when another led",
+		events: []auditv1.Event{holds("a_1", 0, 10), writes("w", "a", 5, 11), holds("b_1", 10, 12),
+			writes("same", "b", 20, 11)},
+		terms: []string{"a@10", "b@12"}, judged: 1,
+	},
+	"Deletion": {
+		reason: "a Status has no version; before and after it the same one led",
+		events: []auditv1.Event{holds("a_1", 0, 10), writes("delete", "a", 5, 0), holds("a_1", 10, 12),
+			holds("b_1", 20, 13)},
+		terms: []string{"a@10", "b@13"}, judged: 1,
+	},
+	"LateDeletion": {
+		reason: "nor did the writer lead at any version it can have been stored with",
+		events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 10, 12), writes("delete", "a", 20, 0),
+			holds("b_1", 30, 14)},
+		terms: []string{"a@10", "b@12"}, strays: []string{"delete [b]"},
+	},
+	"LastDeletion": {
+		reason: "no later version was recorded, and no other Pod has led since",
+		events: []auditv1.Event{holds("a_1", 0, 10), writes("delete", "a", 20, 0)},
+		terms:  []string{"a@10"}, judged: 1,
+	},
+	"DeletionMeanwhile": {
+		reason: "the leader changed while the deletion was under way",
+		events: []auditv1.Event{holds("a_1", 0, 10), ask("delete", "a", 5, 30, "delete", "example.com", "things", ""),
+			holds("b_1", 20, 12), holds("b_1", 40, 14)},
+		terms: []string{"a@10", "b@12"}, undecided: []string{"delete [a b]"},
+	},
+	"UnchangedIsNoBound": {
+		reason: "an old version in a later answer does not date the deletion before it",
+		events: []auditv1.Event{holds("a_1", 0, 10), writes("w", "b", 5, 9), holds("b_1", 10, 12),
+			writes("delete", "b", 20, 0), writes("same", "b", 25, 11), holds("b_1", 30, 14)},
+		terms: []string{"a@10", "b@12"}, judged: 1,
+	},
+	"LeaseDeleted": {
+		reason: "a term ends with its Lease; who makes it anew begins one",
+		events: []auditv1.Event{
+			holds("a_1", 0, 10), writes("w1", "a", 5, 11), unleases(10), writes("clear", "x", 20, 14),
+			writes("between", "a", 25, 15),
+			holds("b_1", 30, 16), writes("late", "a", 35, 17), writes("w2", "b", 40, 18),
+		},
+		terms: []string{"a@10", "@11-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
+	},
+	"RenewedMeanwhile": {
+		reason: "the renewal came before the deletion that was asked for earlier, or it would have been refused",
+		events: []auditv1.Event{
+			holds("a_1", 0, 10), ask("unlease", "", 5, 20, "delete", "coordination.k8s.io", "leases",
+				`{"kind":"Status","metadata":{},"status":"Success"}`),
+			holds("a_1", 8, 12), writes("w", "a", 25, 14),
+		},
+		terms: []string{"a@10", "@10-14"}, strays: []string{"w []"},
+	},
+	"AroundTheDeletion": {
+		reason: "before or after the Lease was deleted: the log does not show which",
+		events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things",
+			`{"metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
+		terms: []string{"a@10", "@10-16", "a@16"}, undecided: []string{"w [a ]"},
+	},
+	"BeforeTheLog": {
+		reason: "the log does not say who led before it begins",
+		events: []auditv1.Event{writes("w", "a", 0, 9), holds("a_1", 10, 10)},
+		terms:  []string{"a@10"}, strays: []string{"w []"},
+	},
+}
+
 func TestJudge(t *testing.T) {
-	cases := map[string]struct {
-		reason            string
-		events            []auditv1.Event
-		terms             []string
-		judged            int
-		strays, undecided []string
-	}{
-		"HandOver": {
-			reason: "each writes while it leads; a renewal changes nothing, and a restart of the same Pod begins a term of the same Pod",
-			events: []auditv1.Event{
-				holds("a_1", 0, 10), writes("w1", "a", 5, 11), holds("a_1", 10, 12), holds("a_2", 20, 13), writes("w2", "a", 25, 14),
-				holds("", 30, 15), holds("b_1", 40, 16), writes("w3", "b", 45, 17),
-			},
-			terms: []string{"a@10", "a@13", "@15", "b@16"}, judged: 3,
-		},
-		"Late": {
-			reason: "stored after the other one took over, though asked for before",
-			events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 20, 12), ask("late", "a", 15, 30, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"13"}}`)},
-			terms:  []string{"a@10", "b@12"}, strays: []string{"late [b]"},
-		},
-		"JustInTime": {
-			reason: "answered after the other one took over, and stored before",
-			events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 20, 12), ask("w", "a", 15, 30, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"11"}}`)},
-			terms:  []string{"a@10", "b@12"}, judged: 1,
-		},
-		"Standby": {
-			reason: "neither a Pod that never led nor a user without a Pod may write",
-			events: []auditv1.Event{holds("a_1", 0, 10), writes("standby", "c", 5, 11), writes("nobody", "", 10, 12)},
-			terms:  []string{"a@10"}, strays: []string{"standby [a]", "nobody [a]"},
-		},
-		"Released": {
-			reason: "between release and acquisition no Pod leads, and a user without a Pod never does",
-			events: []auditv1.Event{holds("a_1", 0, 10), holds("", 10, 11), writes("w", "a", 15, 12), writes("nobody", "", 16, 13), holds("b_1", 20, 14)},
-			terms:  []string{"a@10", "@11", "b@14"}, strays: []string{"w []", "nobody []"},
-		},
-		"Unchanged": {
-			reason: "the answer to an apply of what is there has the version of a time when another led",
-			events: []auditv1.Event{holds("a_1", 0, 10), writes("w", "a", 5, 11), holds("b_1", 10, 12), writes("same", "b", 20, 11)},
-			terms:  []string{"a@10", "b@12"}, judged: 1,
-		},
-		"Deletion": {
-			reason: "a Status has no version; before and after it the same one led",
-			events: []auditv1.Event{holds("a_1", 0, 10), writes("delete", "a", 5, 0), holds("a_1", 10, 12), holds("b_1", 20, 13)},
-			terms:  []string{"a@10", "b@13"}, judged: 1,
-		},
-		"LateDeletion": {
-			reason: "nor did the writer lead at any version it can have been stored with",
-			events: []auditv1.Event{holds("a_1", 0, 10), holds("b_1", 10, 12), writes("delete", "a", 20, 0), holds("b_1", 30, 14)},
-			terms:  []string{"a@10", "b@12"}, strays: []string{"delete [b]"},
-		},
-		"LastDeletion": {
-			reason: "no later version was recorded, and no other Pod has led since",
-			events: []auditv1.Event{holds("a_1", 0, 10), writes("delete", "a", 20, 0)},
-			terms:  []string{"a@10"}, judged: 1,
-		},
-		"DeletionMeanwhile": {
-			reason: "the leader changed while the deletion was under way",
-			events: []auditv1.Event{holds("a_1", 0, 10), ask("delete", "a", 5, 30, "delete", "example.com", "things", ""), holds("b_1", 20, 12), holds("b_1", 40, 14)},
-			terms:  []string{"a@10", "b@12"}, undecided: []string{"delete [a b]"},
-		},
-		"UnchangedIsNoBound": {
-			reason: "an old version in a later answer does not date the deletion before it",
-			events: []auditv1.Event{holds("a_1", 0, 10), writes("w", "b", 5, 9), holds("b_1", 10, 12), writes("delete", "b", 20, 0), writes("same", "b", 25, 11), holds("b_1", 30, 14)},
-			terms:  []string{"a@10", "b@12"}, judged: 1,
-		},
-		"LeaseDeleted": {
-			reason: "a term ends with its Lease; who makes it anew begins one",
-			events: []auditv1.Event{
-				holds("a_1", 0, 10), writes("w1", "a", 5, 11), unleases(10), writes("clear", "x", 20, 14), writes("between", "a", 25, 15),
-				holds("b_1", 30, 16), writes("late", "a", 35, 17), writes("w2", "b", 40, 18),
-			},
-			terms: []string{"a@10", "@11-14", "b@16"}, judged: 2, strays: []string{"clear []", "between []", "late [b]"},
-		},
-		"RenewedMeanwhile": {
-			reason: "the renewal came before the deletion that was asked for earlier, or it would have been refused",
-			events: []auditv1.Event{
-				holds("a_1", 0, 10), ask("unlease", "", 5, 20, "delete", "coordination.k8s.io", "leases", `{"kind":"Status","metadata":{},"status":"Success"}`),
-				holds("a_1", 8, 12), writes("w", "a", 25, 14),
-			},
-			terms: []string{"a@10", "@10-14"}, strays: []string{"w []"},
-		},
-		"AroundTheDeletion": {
-			reason: "before or after the Lease was deleted: the log does not show which",
-			events: []auditv1.Event{holds("a_1", 0, 10), unleases(10), ask("w", "a", 9, 13, "patch", "example.com", "things", `{"metadata":{"resourceVersion":"12"}}`), holds("a_1", 30, 16)},
-			terms:  []string{"a@10", "@10-16", "a@16"}, undecided: []string{"w [a ]"},
-		},
-		"BeforeTheLog": {
-			reason: "the log does not say who led before it begins",
-			events: []auditv1.Event{writes("w", "a", 0, 9), holds("a_1", 10, 10)},
-			terms:  []string{"a@10"}, strays: []string{"w []"},
-		},
-	}
-	for name, tc := range cases {
+	for name, tc := range judgements {
 		t.Run(name, func(t *testing.T) {
 			isLease := record.Resource("coordination.k8s.io", "leases")
 			shuffled := slices.Clone(tc.events)
@@ -192,7 +206,8 @@ func TestJudge_answersInTheOtherOrder(t *testing.T) {
 		t.Fatalf("terms (-want +got):\n%s", diff)
 	}
 	if !got.Terms[1].At.Equal(takeover.StageTimestamp.Time) {
-		t.Errorf("the Lease was released at %s, want no later than the takeover at %s", got.Terms[1].At, takeover.StageTimestamp)
+		t.Errorf("the Lease was released at %s, want no later than the takeover at %s", got.Terms[1].At,
+			takeover.StageTimestamp)
 	}
 }
 

@@ -48,7 +48,8 @@ type Figures struct {
 
 // ControllerRuntime are the names that controller-runtime gives to what it counts.
 var ControllerRuntime = Figures{
-	Queued: "workqueue_depth", Running: "controller_runtime_active_workers", Unfinished: "workqueue_unfinished_work_seconds",
+	Queued: "workqueue_depth", Running: "controller_runtime_active_workers",
+	Unfinished: "workqueue_unfinished_work_seconds",
 	Finished:   "controller_runtime_reconcile_total",
 	Goroutines: "go_goroutines", Files: "process_open_fds",
 	// The goal of the next collection follows from what the last one has left. The heap
@@ -84,7 +85,7 @@ type Prober struct {
 	process int
 }
 
-// Probe begins to ask a replica. The Prober has to be stopped; the end of ctx does not
+// Probe starts to probe a replica. The Prober has to be stopped; the end of ctx does not
 // end it.
 func Probe(ctx context.Context, c clock.Clock, t Target) *Prober {
 	if t.Figures == (Figures{}) {

@@ -29,7 +29,7 @@ type probed struct {
 	reads   int // of the metrics
 }
 
-// asked waits for so many more questions for metrics.
+// asked waits for so many more requests of metrics.
 func (p *probed) asked(more int) func() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +91,8 @@ func TestProber_KeepsChanges(t *testing.T) {
 	server := httptest.NewServer(process)
 	webhook := httptest.NewTLSServer(http.NotFoundHandler())
 	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{
-		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook), Watches: func() int { return 7 },
+		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook),
+		Watches: func() int { return 7 },
 	})
 	of := func(question history.ProbeRequest) func() []history.ProbeResult {
 		return func() []history.ProbeResult { return answers(p, question) }
@@ -107,7 +108,8 @@ func TestProber_KeepsChanges(t *testing.T) {
 	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 0) })
 	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle))
 	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
-	g.Eventually(of(history.Work), eventually).Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
+	g.Eventually(of(history.Work), eventually).
+		Should(HaveExactElements(history.Idle, history.Busy, history.Idle, history.Busy))
 	process.says(func() { process.metrics = "no metrics" })
 	g.Eventually(process.asked(3), eventually).Should(BeTrue())
 	process.says(func() { process.metrics = fmt.Sprintf(metrics, 0, 1) })
@@ -126,7 +128,8 @@ func TestProber_KeepsChanges(t *testing.T) {
 		case history.Work:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Finished: 7}))
 		case history.Resources:
-			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Goroutines: 42, history.Watches: 7}), "of files it says nothing")
+			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Goroutines: 42, history.Watches: 7}),
+				"of files it says nothing")
 		case history.Memory:
 			g.Expect(probe.Figures).To(Equal(map[string]float64{history.Heap: 1e6, history.Resident: 2e6}))
 		case history.Ready:
@@ -156,7 +159,8 @@ func TestProberForgets(t *testing.T) {
 	g.Expect(answers(p, history.Ready)).To(Equal([]history.ProbeResult{history.Yes}), "the last one goes on")
 	g.Expect(answers(p, history.Alive)).To(Equal([]history.ProbeResult{history.Yes}))
 	process.says(func() { process.codes["/readyz"] = 404 })
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.No))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
+		Should(HaveExactElements(history.Yes, history.No))
 }
 
 // An answer that the process before may have given is not the next one's.
@@ -180,7 +184,9 @@ func TestProber_SeparatesProcesses(t *testing.T) {
 	answer <- http.StatusInternalServerError
 	g.Eventually(asked, eventually).Should(Receive())
 	close(answer)
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
+		Should(HaveExactElements(history.Yes))
 	p.Restart()
-	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveExactElements(history.Yes, history.Yes))
+	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).
+		Should(HaveExactElements(history.Yes, history.Yes))
 }

@@ -29,7 +29,8 @@ func aSecret(version string, data any) *unstructured.Unstructured {
 		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": data,
 		"metadata": map[string]any{
 			"namespace": "ns", "name": "s", "uid": "u", "resourceVersion": version,
-			"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": `{"stringData":{"password":"` + password + `"}}`, "other": "stays"},
+			"annotations": map[string]any{"kubectl.kubernetes.io/last-applied-configuration": `{"stringData":{"password":"` +
+				password + `"}}`, "other": "stays"},
 		},
 	}}
 }
@@ -39,10 +40,13 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 // seen returns what a Watcher records of versions of a Secret.
 func seen(t *testing.T, hash record.Hash, versions ...*unstructured.Unstructured) *history.History {
 	t.Helper()
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
-	list, frames := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "SecretList"}}, watch.NewFake()
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{secrets: "SecretList"})
+	list, frames := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "SecretList"}},
+		watch.NewFake()
 	list.SetResourceVersion("1")
-	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
+	client.PrependReactor("list", "secrets",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, list, nil })
 	client.PrependWatchReactor("secrets", clienttesting.DefaultWatchReactor(frames, nil))
 	watcher, err := record.Watch(t.Context(), client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), hash, secrets)
 	if err != nil {
@@ -52,7 +56,8 @@ func seen(t *testing.T, hash record.Hash, versions ...*unstructured.Unstructured
 	for _, v := range versions {
 		frames.Modify(v)
 	}
-	NewWithT(t).Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).Should(Equal(len(versions)))
+	NewWithT(t).Eventually(func() int { return len(watcher.History().Versions) }, 30*time.Second).
+		Should(Equal(len(versions)))
 	return watcher.History()
 }
 
@@ -85,7 +90,8 @@ func TestSalt(t *testing.T) {
 	g := NewWithT(t)
 	one, other := record.NewSalt(), record.NewSalt()
 	first, second := strings.NewReplacer("db-1-abc", "{db}"), strings.NewReplacer("db-2-xyz", "{db}")
-	g.Expect(one.Hash(first)("url", "host=db-1-abc")).To(Equal(one.Hash(second)("url", "host=db-2-xyz")), "names of the run")
+	g.Expect(one.Hash(first)("url", "host=db-1-abc")).To(Equal(one.Hash(second)("url", "host=db-2-xyz")),
+		"names of the run")
 	g.Expect(one.Hash(first)("k", "v")).NotTo(Equal(other.Hash(first)("k", "v")), "no table of hashes fits two sweeps")
 	g.Expect(one.Hash(first)("ab", "c")).NotTo(Equal(one.Hash(first)("a", "bc")))
 	text, err := json.Marshal(struct{ Salt any }{one.Hash(first)("k", "v")})

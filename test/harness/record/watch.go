@@ -46,9 +46,11 @@ type Watcher struct {
 
 // Watch begins to watch. The client acts for an administrator; it is not the
 // subject's. The Watcher has to be stopped. Only Secrets need the hash.
-func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, hash Hash, resources ...schema.GroupVersionResource) (*Watcher, error) {
+func Watch(ctx context.Context, client dynamic.Interface, c clock.PassiveClock, hash Hash,
+	resources ...schema.GroupVersionResource) (*Watcher, error) {
 	ctx, end := context.WithCancel(ctx)
-	w := &Watcher{client: client, clock: c, hash: hash, end: end, resources: resources, older: map[types.UID]bool{}, newest: map[types.UID]history.Version{}}
+	w := &Watcher{client: client, clock: c, hash: hash, end: end, resources: resources, older: map[types.UID]bool{},
+		newest: map[types.UID]history.Version{}}
 	for _, r := range resources {
 		if err := w.follow(ctx, r); err != nil {
 			w.Stop()
@@ -71,7 +73,8 @@ func (w *Watcher) follow(ctx context.Context, r schema.GroupVersionResource) err
 		w.older[o.GetUID()] = true
 	}
 	w.mu.Unlock()
-	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), watchFunc(w.client.Resource(r).Watch))
+	stream, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(),
+		watchFunc(w.client.Resource(r).Watch))
 	if err != nil {
 		return err
 	}

@@ -33,16 +33,19 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{frames: watch.NewFake(), list: make(chan *unstructured.UnstructuredList, 9)}
-	w.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{things: "ThingList"})
-	w.client.PrependReactor("list", "things", func(clienttesting.Action) (bool, runtime.Object, error) { return true, <-w.list, nil })
+	w.client = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{things: "ThingList"})
+	w.client.PrependReactor("list", "things",
+		func(clienttesting.Action) (bool, runtime.Object, error) { return true, <-w.list, nil })
 	w.client.PrependWatchReactor("things", clienttesting.DefaultWatchReactor(w.frames, nil))
 	return w
 }
 
 func anObject(uid, version string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": map[string]any{
-		"namespace": "ns", "name": "t-" + uid, "uid": uid, "resourceVersion": version,
-	}}}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Thing",
+		"metadata": map[string]any{
+			"namespace": "ns", "name": "t-" + uid, "uid": uid, "resourceVersion": version,
+		}}}
 }
 
 func listed(version string, objects ...*unstructured.Unstructured) *unstructured.UnstructuredList {
@@ -119,7 +122,8 @@ func TestWatch_FailsAfterAGap(t *testing.T) {
 func TestWatch_NeedsAStartVersion(t *testing.T) {
 	w := newWorld()
 	w.list <- listed("")
-	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil, things); err == nil || !strings.Contains(err.Error(), "watching things") {
+	if _, err := record.Watch(t.Context(), w.client, testingclock.NewFakePassiveClock(time.Unix(9, 0)), nil,
+		things); err == nil || !strings.Contains(err.Error(), "watching things") {
 		t.Errorf("Watch() = %v, want an error", err)
 	}
 }

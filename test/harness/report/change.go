@@ -11,7 +11,8 @@ import (
 
 // bookkeeping are fields that the API server looks after.
 var bookkeeping = []string{
-	"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields", "metadata.creationTimestamp", "status.conditions",
+	"metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields",
+	"metadata.creationTimestamp", "status.conditions",
 }
 
 // changes describes the fields that differ between two versions: conditions first, then fields by

@@ -166,7 +166,8 @@ func (s *Sweep) listExceptions(w io.Writer) {
 				}
 			}
 		}
-		fmt.Fprintf(w, "- %s %s (%s): held in %d runs, broken in %d, inconclusive in %d\n", e.Invariant, nameOf(e.Invariant), e.Reason,
+		fmt.Fprintf(w, "- %s %s (%s): held in %d runs, broken in %d, inconclusive in %d\n", e.Invariant,
+			nameOf(e.Invariant), e.Reason,
 			counts[invariant.Held], counts[invariant.Broken], counts[invariant.Inconclusive])
 	}
 }

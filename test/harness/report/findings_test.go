@@ -18,7 +18,8 @@ func broke(name, plan, replay string, violations ...[2]string) Outcome {
 	f := invariant.Finding{Objects: []string{"jobs.batch ns/j-*"}}
 	for _, v := range violations {
 		message := fmt.Sprintf("%s in %s", v[1], name)
-		o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: v[0], Result: invariant.Broken, Violations: []invariant.Violation{{Message: message, Signature: v[1]}}})
+		o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: v[0], Result: invariant.Broken,
+			Violations: []invariant.Violation{{Message: message, Signature: v[1]}}})
 		f.Invariants = append(f.Invariants, v[0])
 		f.Violations = append(f.Violations, invariant.FoundViolation{Invariant: v[0], Message: message, Signature: v[1]})
 	}
@@ -28,14 +29,16 @@ func broke(name, plan, replay string, violations ...[2]string) Outcome {
 
 // knows adds a violation that a clean run reports.
 func knows(o Outcome, id, signature string) Outcome {
-	o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: id, Result: invariant.Held, Known: []invariant.Violation{{Message: "it", Signature: signature}}})
+	o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: id, Result: invariant.Held,
+		Known: []invariant.Violation{{Message: "it", Signature: signature}}})
 	return o
 }
 
 func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g := NewWithT(t)
 	s := &Sweep{
-		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=-clean", [2]string{"O14", "never ready"}), knows(outcome("clean-2", "", invariant.Held), "O14", "never ready")},
+		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=-clean", [2]string{"O14", "never ready"}),
+			knows(outcome("clean-2", "", invariant.Held), "O14", "never ready")},
 		Outcomes: []Outcome{
 			broke("1", "P3", "make prove PLAN=the-longer-one", [2]string{"O1", "one more"}, [2]string{"O2", "made twice"}),
 			broke("2", "P5", "make prove PLAN=z", [2]string{"O9", "none outside"}),
@@ -66,11 +69,13 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 func TestExceptions_AreReported(t *testing.T) {
 	g := NewWithT(t)
 	excepted := outcome("1", "P2", invariant.Held)
-	excepted.Verdicts = []invariant.Verdict{{Invariant: "O14", Result: invariant.Broken, Excepted: "no webhook", Violations: []invariant.Violation{{Message: "not ready"}}}}
+	excepted.Verdicts = []invariant.Verdict{{Invariant: "O14", Result: invariant.Broken, Excepted: "no webhook",
+		Violations: []invariant.Violation{{Message: "not ready"}}}}
 	s := &Sweep{Except: []invariant.Exception{{Invariant: "O14", Reason: "no webhook"}}, Outcomes: []Outcome{excepted}}
 	var said, junit bytes.Buffer
 	g.Expect(s.WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("- O14 honest readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
+	g.Expect(said.String()).To(ContainSubstring(
+		"- O14 honest readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
 	g.Expect(said.String()).To(ContainSubstring("findings: 0"))
 	g.Expect(s.WriteJUnit(&junit)).To(Succeed())
 	var got junitSuites

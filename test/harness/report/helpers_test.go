@@ -30,11 +30,13 @@ type teller struct {
 	ms      int
 }
 
-func (s *teller) request(who, verb string, key history.Key, effect history.Effect, object map[string]any) *history.Request {
+func (s *teller) request(who, verb string, key history.Key, effect history.Effect,
+	object map[string]any) *history.Request {
 	s.ms += 100
 	r := history.Request{
-		ID: fmt.Sprint(s.ms), User: who, Verb: verb, Key: key, Effect: effect, Code: 200, Body: true, NeedsUID: "u1", NeedsVersion: "1",
-		Received: at(s.ms), Answered: at(s.ms), RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1},
+		ID: fmt.Sprint(s.ms), User: who, Verb: verb, Key: key, Effect: effect, Code: 200, Body: true, NeedsUID: "u1",
+		NeedsVersion: "1",
+		Received:     at(s.ms), Answered: at(s.ms), RevisionRange: history.RevisionRange{From: s.version, To: s.version + 1},
 	}
 	if len(who) == len("op-0") {
 		r.User, r.Replica = "op", who
@@ -45,18 +47,21 @@ func (s *teller) request(who, verb string, key history.Key, effect history.Effec
 		o := &unstructured.Unstructured{Object: object}
 		o.SetName(key.Name)
 		o.SetUID(r.UID)
-		s.Versions = append(s.Versions, history.Version{Key: key, UID: r.UID, RevisionRange: r.RevisionRange, At: r.Answered, Object: o})
+		s.Versions = append(s.Versions,
+			history.Version{Key: key, UID: r.UID, RevisionRange: r.RevisionRange, At: r.Answered, Object: o})
 	}
 	s.Requests = append(s.Requests, r)
 	return &s.Requests[len(s.Requests)-1]
 }
 
 func (s *teller) holds(who string) {
-	s.request(who, "update", lease, history.Stored, map[string]any{"kind": "Lease", "spec": map[string]any{"holderIdentity": who + "_1"}})
+	s.request(who, "update", lease, history.Stored,
+		map[string]any{"kind": "Lease", "spec": map[string]any{"holderIdentity": who + "_1"}})
 }
 
 func (s *teller) rests(name string, converged bool) {
-	m := history.Checkpoint{Name: name, Converged: converged, Began: at(s.ms), RevisionRange: history.RevisionRange{From: s.version}}
+	m := history.Checkpoint{Name: name, Converged: converged, Began: at(s.ms),
+		RevisionRange: history.RevisionRange{From: s.version}}
 	s.holds("op-1")
 	s.ms += 1900
 	m.Ended, m.To = at(s.ms), s.version+1
@@ -87,8 +92,10 @@ func split(t *testing.T) *Run {
 	s.request("op-0", "patch", aThing, history.Stored, thing("<b>hostile</b>", ready("False")))
 	s.holds("op-0")
 	s.holds("op-0")
-	s.request("system:kube-controller-manager", "create", history.Key{Resource: history.Resource{Resource: "configmaps"}, Name: "ca"}, history.Stored, map[string]any{"kind": "ConfigMap"})
-	s.Faults = []history.Fault{{Name: "P1", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms), Ended: at(s.ms + 1)}}
+	s.request("system:kube-controller-manager", "create", history.Key{Resource: history.Resource{Resource: "configmaps"},
+		Name: "ca"}, history.Stored, map[string]any{"kind": "ConfigMap"})
+	s.Faults = []history.Fault{{Name: "P1", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms),
+		Ended: at(s.ms + 1)}}
 	s.ms += 500
 	s.holds("op-1")
 	s.request("op-0", "patch", aThing, history.Stored, thing("<b>hostile</b>", ready("True"))).Subresource = "status"
@@ -102,12 +109,16 @@ func split(t *testing.T) *Run {
 	}
 	r := &Run{
 		Outcome: Outcome{
-			Name: "001-split", Scenario: "life", Perturbation: "P1", Plan: "life:P1:PATCH:/things/{t}:1", Words: "a replica is killed",
-			Replay: "make prove SEED=7 PLAN='life:P1:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second, Must: []string{"O5"},
+			Name: "001-split", Scenario: "life", Perturbation: "P1", Plan: "life:P1:PATCH:/things/{t}:1",
+			Words:  "a replica is killed",
+			Replay: "make prove SEED=7 PLAN='life:P1:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second,
+			Must: []string{"O5"},
 		},
-		Seed:     7,
-		Operator: invariant.Operator{Users: []string{"op"}, Lease: lease, Kinds: []invariant.Kind{{Resource: things, Ready: "Ready"}}},
-		History:  &s.History, References: []*history.History{{Recorded: []history.Source{history.Watch}}}, AuditLog: []byte("{}\n"),
+		Seed: 7,
+		Operator: invariant.Operator{Users: []string{"op"}, Lease: lease,
+			Kinds: []invariant.Kind{{Resource: things, Ready: "Ready"}}},
+		History: &s.History, References: []*history.History{{Recorded: []history.Source{history.Watch}}},
+		AuditLog: []byte("{}\n"),
 	}
 	r.History.Sort()
 	r.Verdicts, r.Result = r.Judge()

@@ -62,7 +62,8 @@ func (s *Sweep) WriteJUnit(w io.Writer) error {
 		if !known {
 			i = len(all.Suites)
 			at[o.Scenario] = i
-			all.Suites = append(all.Suites, junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339), Properties: s.exceptions()})
+			all.Suites = append(all.Suites,
+				junitSuite{Name: o.Scenario, Timestamp: s.Began.UTC().Format(time.RFC3339), Properties: s.exceptions()})
 		}
 		suite, c := &all.Suites[i], junitCase{Name: name, Class: o.Scenario, Time: o.Took.Seconds()}
 		suite.Tests++

@@ -122,7 +122,8 @@ func (o *overview) lanes(s *timelineWriter) map[string]lane {
 	for _, l := range []struct{ class, name, title string }{
 		{laneOperator, "operator, replica unknown", "requests whose token names no replica"},
 		{laneExternal, "calls to the outside", "requests to systems outside the cluster"},
-		{laneCluster, "cluster's controllers", "the garbage collector, the namespace controller and others that Kubernetes has"},
+		{laneCluster, "cluster's controllers",
+			"the garbage collector, the namespace controller and others that Kubernetes has"},
 	} {
 		if used[l.class] {
 			add(l.class, l.name, l.title, laneHeight)
@@ -214,7 +215,8 @@ func (o *overview) addTick(s *timelineWriter, r *row, at scale, by map[string]la
 	if r.Kind == "gap" || !there {
 		return
 	}
-	t := tick{Class: strings.TrimSpace(l.Class + " " + r.Effect), Href: "#" + r.ID, X: at.x(r.At), Y: l.Y + 8, Y2: l.Y + 30, Sign: r.sign}
+	t := tick{Class: strings.TrimSpace(l.Class + " " + r.Effect), Href: "#" + r.ID, X: at.x(r.At), Y: l.Y + 8,
+		Y2: l.Y + 30, Sign: r.sign}
 	t.Title = fmt.Sprintf("%s  %s %s", s.since(r.At), r.Verb, r.Object)
 	if r.request != nil {
 		t.Title = fmt.Sprintf("%s  %s\n%s", s.since(r.At), r.request, strings.Join(r.Notes, "\n"))
@@ -248,9 +250,11 @@ func (o *overview) addFlag(p *violationSite, at scale) {
 	if len(p.Rows) == 0 {
 		return
 	}
-	f := flag{X: at.x(p.Rows[0].At), Y: headHeight - 6, Bottom: o.Height - padding, Number: p.Number, Href: "#" + p.At, Title: p.Invariant + " was broken: " + p.Violation.Message}
+	f := flag{X: at.x(p.Rows[0].At), Y: headHeight - 6, Bottom: o.Height - padding, Number: p.Number, Href: "#" + p.At,
+		Title: p.Invariant + " was broken: " + p.Violation.Message}
 	// Several at one time stand beside each other.
-	for slices.ContainsFunc(o.Flags, func(other flag) bool { return other.Y == f.Y && other.X > f.X-16 && other.X < f.X+16 }) {
+	for slices.ContainsFunc(o.Flags,
+		func(other flag) bool { return other.Y == f.Y && other.X > f.X-16 && other.X < f.X+16 }) {
 		f.Y -= 16
 		if f.Y < 8 {
 			return

@@ -13,9 +13,10 @@ import (
 
 func TestParticipants_ShortNamesDiffer(t *testing.T) {
 	for name, tc := range map[string]struct{ replicas, want []string }{
-		"Numbers":       {[]string{"op-manager-0", "op-manager-1"}, []string{"replica 0", "replica 1"}},
-		"Deployment":    {[]string{"op-7d9f8-abcde", "op-7d9f8-abxyz"}, []string{"replica abcde", "replica abxyz"}},
-		"OfTwoVersions": {[]string{"op-7d9f8-abcde", "op-66b4c-abxyz"}, []string{"replica 66b4c-abxyz", "replica 7d9f8-abcde"}},
+		"Numbers":    {[]string{"op-manager-0", "op-manager-1"}, []string{"replica 0", "replica 1"}},
+		"Deployment": {[]string{"op-7d9f8-abcde", "op-7d9f8-abxyz"}, []string{"replica abcde", "replica abxyz"}},
+		"OfTwoVersions": {[]string{"op-7d9f8-abcde", "op-66b4c-abxyz"},
+			[]string{"replica 66b4c-abxyz", "replica 7d9f8-abcde"}},
 		"One":           {[]string{"op-0"}, []string{"replica op-0"}},
 		"NothingCommon": {[]string{"a", "b"}, []string{"replica a", "replica b"}},
 	} {
@@ -37,7 +38,8 @@ func TestParticipants_ShortNamesDiffer(t *testing.T) {
 
 func TestParticipants_LaneOfRequests(t *testing.T) {
 	g := NewWithT(t)
-	c := participantsOf(&history.History{Replicas: []history.Replica{{Name: "op-0"}}}, invariant.Operator{Users: []string{"op"}})
+	c := participantsOf(&history.History{Replicas: []history.Replica{{Name: "op-0"}}},
+		invariant.Operator{Users: []string{"op"}})
 	for want, r := range map[string]history.Request{
 		"r0":         {User: "op", Replica: "op-0"},
 		laneOperator: {User: "op"},
@@ -131,10 +133,13 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
 	r.History.Calls = []history.Call{
-		{ID: "1", Replica: "op-0", Action: history.Create, Thing: "bucket", Owner: "t-uid", Outcome: history.Lost, Began: at(450), Ended: at(460), RevisionRange: history.RevisionRange{From: 103, To: 104}},
-		{ID: "2", Action: history.Look, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470), Ended: at(480), RevisionRange: history.RevisionRange{From: 103, To: 104}},
+		{ID: "1", Replica: "op-0", Action: history.Create, Thing: "bucket", Owner: "t-uid", Outcome: history.Lost,
+			Began: at(450), Ended: at(460), RevisionRange: history.RevisionRange{From: 103, To: 104}},
+		{ID: "2", Action: history.Look, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470),
+			Ended: at(480), RevisionRange: history.RevisionRange{From: 103, To: 104}},
 	}
-	p := &violationSite{Number: 1, Violation: invariant.Violation{References: []invariant.Reference{{Call: r.History.Calls[0].ID}}}}
+	p := &violationSite{Number: 1,
+		Violation: invariant.Violation{References: []invariant.Reference{{Call: r.History.Calls[0].ID}}}}
 	s := newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].call).To(Equal(&r.History.Calls[0]))
@@ -146,7 +151,8 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 		}
 	}
 	g.Expect(rows).To(HaveLen(2))
-	g.Expect([]string{s.laneName(rows[0].Lane), rows[0].Verb, rows[0].Object, rows[0].Effect}).To(Equal([]string{"replica 0", "create", "external bucket", "lost"}))
+	g.Expect([]string{s.laneName(rows[0].Lane), rows[0].Verb, rows[0].Object, rows[0].Effect}).
+		To(Equal([]string{"replica 0", "create", "external bucket", "lost"}))
 	g.Expect(s.laneName(rows[1].Lane)).To(Equal("outside"))
 	o := s.overview([]*violationSite{p})
 	g.Expect(o.Lanes).To(ContainElement(HaveField("Name", "calls to the outside")))

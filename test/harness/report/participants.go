@@ -95,6 +95,7 @@ func (c *participants) laneName(lane string) string {
 // owns reports whether the operator reconciles or creates objects of this resource.
 func (c *participants) owns(r history.Resource) bool {
 	return slices.ContainsFunc(c.operator.Kinds, func(k invariant.Kind) bool {
-		return k.Resource == r || slices.ContainsFunc(k.Children, func(child invariant.Child) bool { return child.Resource == r })
+		return k.Resource == r || slices.ContainsFunc(k.Children,
+			func(child invariant.Child) bool { return child.Resource == r })
 	})
 }

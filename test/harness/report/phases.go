@@ -31,7 +31,8 @@ func (s *Sweep) writePhases(w io.Writer) error {
 			for _, p := range medians {
 				names = append(names, p.Name)
 			}
-			fmt.Fprintf(aligned, "\n| median seconds\t| %s\t|\n|---\t%s|\n", strings.Join(names, "\t| "), strings.Repeat("|---\t", len(names)))
+			fmt.Fprintf(aligned, "\n| median seconds\t| %s\t|\n|---\t%s|\n", strings.Join(names, "\t| "),
+				strings.Repeat("|---\t", len(names)))
 		}
 		fmt.Fprintf(aligned, "| %s\t", row.name)
 		for _, p := range medians {

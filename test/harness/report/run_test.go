@@ -19,8 +19,10 @@ func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(page).To(Equal(filepath.Join(dir, "001-split", "timeline.html")))
 	for name, part := range map[string]string{
-		"timeline.html": "<!DOCTYPE html>", "audit.log": "{}\n", "replay.txt": r.Replay + "\n", "objects.yaml": "text: <b>hostile</b>",
-		"verdicts.txt": "seed: 7\nagain: make prove SEED=7", "case.json": `"seed": 7`, "history.json": `"format":1`, "clean-1.json": `"format":1`,
+		"timeline.html": "<!DOCTYPE html>", "audit.log": "{}\n", "replay.txt": r.Replay + "\n",
+		"objects.yaml": "text: <b>hostile</b>",
+		"verdicts.txt": "seed: 7\nagain: make prove SEED=7", "case.json": `"seed": 7`, "history.json": `"format":1`,
+		"clean-1.json": `"format":1`,
 	} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(page), name))
 		g.Expect(err).NotTo(HaveOccurred())
@@ -67,11 +69,18 @@ func TestLoadRefuses(t *testing.T) {
 		spoil func(dir string) error
 		want  string
 	}{
-		"NoCase":       {func(dir string) error { return os.Remove(filepath.Join(dir, "case.json")) }, "case.json"},
-		"NoHistory":    {func(dir string) error { return os.Remove(filepath.Join(dir, "history.json")) }, "history.json"},
-		"BadCase":      {func(dir string) error { return os.WriteFile(filepath.Join(dir, "case.json"), []byte("{"), 0o600) }, "unexpected end"},
-		"BadHistory":   {func(dir string) error { return os.WriteFile(filepath.Join(dir, "history.json"), []byte("{}"), 0o600) }, "format 0"},
-		"BadReference": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "clean-1.json"), []byte("{}"), 0o600) }, "format 0"},
+		"NoCase":    {func(dir string) error { return os.Remove(filepath.Join(dir, "case.json")) }, "case.json"},
+		"NoHistory": {func(dir string) error { return os.Remove(filepath.Join(dir, "history.json")) }, "history.json"},
+		"BadCase": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "case.json"), []byte("{"), 0o600) },
+			"unexpected end"},
+		"BadHistory": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "history.json"), []byte("{}"),
+				0o600)
+		}, "format 0"},
+		"BadReference": {func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "clean-1.json"), []byte("{}"),
+				0o600)
+		}, "format 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

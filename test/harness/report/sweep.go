@@ -126,7 +126,8 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	for _, r := range results {
 		parts = append(parts, fmt.Sprintf("%d %s", sum.Results[r], r))
 	}
-	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s; findings: %d\n", sum.Plans, sum.PlansPerHour, strings.Join(parts, ", "), len(sum.Findings))
+	_, err := fmt.Fprintf(w, "\n%d plans, %.0f an hour: %s; findings: %d\n", sum.Plans, sum.PlansPerHour,
+		strings.Join(parts, ", "), len(sum.Findings))
 	return err
 }
 
@@ -150,11 +151,13 @@ func (s *Sweep) listUnproven(w io.Writer) {
 				because = append(because, v.Invariant)
 			}
 		}
-		fmt.Fprintf(w, "- %s: [%s](%s/%s)\n", strings.TrimSpace(string(o.Result)+" "+strings.Join(because, " ")), cmp.Or(o.Plan, o.Name), o.Name, timelineFile)
+		fmt.Fprintf(w, "- %s: [%s](%s/%s)\n", strings.TrimSpace(string(o.Result)+" "+strings.Join(because, " ")),
+			cmp.Or(o.Plan, o.Name), o.Name, timelineFile)
 	}
 }
 
-func table(w io.Writer, title string, rows []string, counts map[string]map[invariant.Result]int, columns []invariant.Result) error {
+func table(w io.Writer, title string, rows []string, counts map[string]map[invariant.Result]int,
+	columns []invariant.Result) error {
 	if len(rows) == 0 {
 		return nil
 	}

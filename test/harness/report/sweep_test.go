@@ -18,14 +18,16 @@ import (
 func outcome(name, kind string, r invariant.Result) Outcome {
 	o := Outcome{
 		Name: name, Scenario: "life", Perturbation: kind, Result: r, Took: 2 * time.Second, Replay: "make prove",
-		Verdicts: []invariant.Verdict{{Invariant: "O5", Promise: "one writes", Result: r}, {Invariant: "O9", Result: invariant.Inconclusive}},
+		Verdicts: []invariant.Verdict{{Invariant: "O5", Promise: "one writes", Result: r},
+			{Invariant: "O9", Result: invariant.Inconclusive}},
 	}
 	if kind != "" {
 		o.Plan = "life:" + kind + ":PATCH:/<a>:1"
 	}
 	if r == invariant.Broken {
 		o.Verdicts[0].Violations = []invariant.Violation{{Message: "two wrote"}}
-		o.Findings = []invariant.Finding{{Invariants: []string{"O5"}, Objects: []string{"things t"}, Violations: []invariant.FoundViolation{{Invariant: "O5", Message: "two wrote", Signature: "two wrote"}}}}
+		o.Findings = []invariant.Finding{{Invariants: []string{"O5"}, Objects: []string{"things t"},
+			Violations: []invariant.FoundViolation{{Invariant: "O5", Message: "two wrote", Signature: "two wrote"}}}}
 	}
 	if r == invariant.Void {
 		o.Verdicts[0].Result = invariant.Inconclusive
@@ -36,8 +38,9 @@ func outcome(name, kind string, r invariant.Result) Outcome {
 func someRuns() *Sweep {
 	return &Sweep{
 		Seed: 7, Began: at(0), Took: time.Minute,
-		Clean:    []Outcome{outcome("life-clean-1", "", invariant.Held)},
-		Outcomes: []Outcome{outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Broken), outcome("3", "P14", invariant.Void), outcome("4", "", invariant.Held)},
+		Clean: []Outcome{outcome("life-clean-1", "", invariant.Held)},
+		Outcomes: []Outcome{outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Broken),
+			outcome("3", "P14", invariant.Void), outcome("4", "", invariant.Held)},
 	}
 }
 
@@ -88,7 +91,8 @@ func TestHeld(t *testing.T) {
 	held, void := outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Void)
 	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
 	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
-	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(), "what plans are compared with has to be sound")
+	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(),
+		"what plans are compared with has to be sound")
 }
 
 func TestSummaryIsSaved(t *testing.T) {
@@ -102,7 +106,8 @@ func TestSummaryIsSaved(t *testing.T) {
 		Sweep
 	}
 	g.Expect(json.Unmarshal(text, &got)).To(Succeed())
-	g.Expect(got.Summary).To(Equal(Summary{Plans: 4, PlansPerHour: 240, Results: map[invariant.Result]int{"held": 2, "broken": 1, "void": 1}, Findings: someRuns().Findings()}))
+	g.Expect(got.Summary).To(Equal(Summary{Plans: 4, PlansPerHour: 240,
+		Results: map[invariant.Result]int{"held": 2, "broken": 1, "void": 1}, Findings: someRuns().Findings()}))
 	g.Expect(got.Sweep).To(Equal(*someRuns()))
 	for _, name := range []string{"summary.md", "junit.xml"} {
 		g.Expect(filepath.Join(dir, name)).To(BeARegularFile())
@@ -127,7 +132,8 @@ func TestJUnit(t *testing.T) {
 	const p2, p24 = "life:P2:PATCH:/<a>:1", "life:P14:PATCH:/<a>:1"
 	g.Expect(names).To(Equal([]string{"life-clean-1", p2, p2, p24, "4"}))
 	failed, void := suite.Cases[2], suite.Cases[3]
-	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: O5: things t"), ContainSubstring("broken: two wrote"), ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
+	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: O5: things t"), ContainSubstring("broken: two wrote"),
+		ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
 	g.Expect(void.Error.Type).To(Equal("void"))
 	g.Expect(suite.Cases[1].Failure).To(BeNil())
 	g.Expect(suite.Cases[1].Error).To(BeNil())

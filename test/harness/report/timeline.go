@@ -70,7 +70,8 @@ type judged struct {
 func (r *Run) WriteTimeline(w io.Writer) error {
 	sites := violationSitesOf(r.Verdicts)
 	s := newTimelineWriter(r, sites)
-	p := page{Run: r, Title: r.Scenario, Overview: s.overview(sites), Rows: s.rows, writer: s, Condition: conditionOf(r.Result)}
+	p := page{Run: r, Title: r.Scenario, Overview: s.overview(sites), Rows: s.rows, writer: s,
+		Condition: conditionOf(r.Result)}
 	if r.Perturbation != "" {
 		p.Title += ", " + r.Perturbation
 	}

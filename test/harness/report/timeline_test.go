@@ -52,7 +52,8 @@ func TestTimeline_IsSelfContained(t *testing.T) {
 		}
 	}
 	g.Expect(links).To(BeNumerically(">", 10))
-	g.Expect(text).NotTo(Or(ContainSubstring("url("), ContainSubstring("@import"), ContainSubstring("<b>hostile"), ContainSubstring("ZgotmplZ")))
+	g.Expect(text).NotTo(Or(ContainSubstring("url("), ContainSubstring("@import"), ContainSubstring("<b>hostile"),
+		ContainSubstring("ZgotmplZ")))
 }
 
 // words are all that the page says, in order, with single spaces.
@@ -108,7 +109,8 @@ func TestTimeline_MarksTheViolation(t *testing.T) {
 	}
 	g.Expect(broken).To(HaveLen(1))
 	stray := broken[0]
-	g.Expect(words(stray)).To(ContainSubstring("replica 0 patch things.example.com ns/t (status) 200 stored Ready: False (IsFalse) → True (IsTrue)"))
+	g.Expect(words(stray)).To(ContainSubstring(
+		"replica 0 patch things.example.com ns/t (status) 200 stored Ready: False (IsFalse) → True (IsTrue)"))
 	why := stray.NextSibling
 	for why.Type != html.ElementNode {
 		why = why.NextSibling
@@ -155,7 +157,8 @@ func TestViolationSite_DistinguishesRequestsOfOneRevision(t *testing.T) {
 	other.ID, other.Replica = "other", "op-1"
 	r.History.Requests = append(r.History.Requests, other)
 	r.History.Sort()
-	p := &violationSite{Number: 1, Violation: invariant.Violation{References: []invariant.Reference{{Request: accused.ID}}}}
+	p := &violationSite{Number: 1,
+		Violation: invariant.Violation{References: []invariant.Reference{{Request: accused.ID}}}}
 	newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
@@ -204,7 +207,8 @@ func TestTimeline_ShowsReadsOfViolations(t *testing.T) {
 		return false
 	}
 	g.Expect(shown()).To(BeFalse())
-	g.Expect(shown(&violationSite{Violation: invariant.Violation{References: []invariant.Reference{{Request: read.ID}}}})).To(BeTrue())
+	g.Expect(shown(&violationSite{Violation: invariant.Violation{References: []invariant.Reference{{Request: read.ID}}}})).
+		To(BeTrue())
 }
 
 func TestTimeline_Lifelines(t *testing.T) {
@@ -222,7 +226,8 @@ func TestTimeline_Lifelines(t *testing.T) {
 		}
 	}
 	g.Expect(seen["400"]).To(Equal([]state{{true, true, true}, {true, false, false}}), "replica 0 writes and leads")
-	g.Expect(seen["replica 0 is killed (SIGKILL)"]).To(Equal([]state{{false, true, false}, {true, false, false}}), "it is gone, and the Lease is still its own")
+	g.Expect(seen["replica 0 is killed (SIGKILL)"]).To(Equal([]state{{false, true, false}, {true, false, false}}),
+		"it is gone, and the Lease is still its own")
 	g.Expect(seen["1300"]).To(Equal([]state{{true, false, false}, {true, true, true}}), "replica 1 has taken the Lease")
 	g.Expect(seen["1400"]).To(Equal([]state{{true, false, true}, {true, true, false}}), "replica 0 writes without leading")
 }

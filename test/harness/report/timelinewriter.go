@@ -93,7 +93,8 @@ func (s *timelineWriter) writeRows(sites []*violationSite) []*row {
 	n := 0
 	for i := range s.history.Requests {
 		r := &s.history.Requests[i]
-		isViolation := slices.ContainsFunc(sites, func(p *violationSite) bool { return p.refersTo(invariant.Reference{Request: r.ID}) })
+		isViolation := slices.ContainsFunc(sites,
+			func(p *violationSite) bool { return p.refersTo(invariant.Reference{Request: r.ID}) })
 		if !r.Write() && !isViolation {
 			continue
 		}
@@ -287,7 +288,8 @@ func (s *timelineWriter) addLifelines() {
 			}
 		}
 		for _, name := range s.replicas {
-			l := lifeline{Lane: s.laneOf(name), Replica: name, Leads: name == leader, Acts: row.Lane == s.laneOf(name) && row.Kind != "process"}
+			l := lifeline{Lane: s.laneOf(name), Replica: name, Leads: name == leader, Acts: row.Lane == s.laneOf(name) &&
+				row.Kind != "process"}
 			l.Alive = s.alive(name, row.At)
 			l.Title = s.short(name) + map[bool]string{true: " runs", false: " does not run"}[l.Alive]
 			if l.Leads {
@@ -340,7 +342,8 @@ func withGaps(rows []*row, c *participants) []*row {
 			parts = append(parts, counted(others, "request")+" of the cluster's own controllers about other objects")
 		}
 		first := rows[from]
-		all = append(all, &row{Kind: "gap", At: first.At, Object: strings.Join(parts, ", "), Lifelines: idle(first.Lifelines), Resting: first.Resting})
+		all = append(all, &row{Kind: "gap", At: first.At, Object: strings.Join(parts, ", "), Lifelines: idle(first.Lifelines),
+			Resting: first.Resting})
 		all = append(all, rows[from:i]...)
 	}
 	return all

@@ -23,7 +23,8 @@ func violationSitesOf(verdicts []invariant.Verdict) []*violationSite {
 	var sites []*violationSite
 	for _, v := range verdicts {
 		for _, violation := range v.Violations {
-			sites = append(sites, &violationSite{Number: len(sites) + 1, Verdict: v, Name: nameOf(v.Invariant), Violation: violation})
+			sites = append(sites, &violationSite{Number: len(sites) + 1, Verdict: v, Name: nameOf(v.Invariant),
+				Violation: violation})
 		}
 	}
 	return sites

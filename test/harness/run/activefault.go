@@ -79,14 +79,16 @@ type killedRequest struct {
 
 // inject sets a plan's fault up. Its name in the journals is the plan's ID with the number of the
 // run, which makes it unique.
-func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan, names map[string]string) (*activeFault, error) {
+func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan,
+	names map[string]string) (*activeFault, error) {
 	how, known := perturbations[plan.Perturbation]
 	if !known {
 		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
 	}
 	ctx, end := context.WithCancel(ctx)
 	a := &activeFault{
-		prover: p, plan: plan.First(), name: plan.First().ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout, rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
+		prover: p, plan: plan.First(), name: plan.First().ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout,
+		rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
 	}
 	for range s.Steps {
 		a.stepStarted = append(a.stepStarted, make(chan struct{}))
@@ -272,7 +274,8 @@ func (a *activeFault) result() history.Fault {
 		f.Touched = append(f.Touched, happened.Touched...)
 	}
 	if f.Happened == 0 && f.Detail == "" {
-		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path, a.plan.Target.Nth)
+		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path,
+			a.plan.Target.Nth)
 		if a.inRecovery {
 			f.Detail += " in the recovery"
 		}
@@ -296,7 +299,8 @@ func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
 		case a.inRecovery && !r.ranAt(request.Received):
 			f.Detail = fmt.Sprintf("%s met %s, of a process that had ended", a.name, request)
 		case evidence.happened(a, r, request):
-			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done, Detail: request.String()})
+			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done,
+				Detail: request.String()})
 		case f.Detail == "":
 			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.name, request, request.Status)
 		}
@@ -324,7 +328,8 @@ const startTimeout = 30 * time.Second
 
 // waitForRequest waits until a process that started after since has sent a request that the plan
 // matches, and returns the first for which wanted is true.
-func (a *activeFault) waitForRequest(ctx context.Context, r *replica, since time.Time, wanted func(fault.Request) bool) (found fault.Request, met bool) {
+func (a *activeFault) waitForRequest(ctx context.Context, r *replica, since time.Time,
+	wanted func(fault.Request) bool) (found fault.Request, met bool) {
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(context.Context) (bool, error) {

@@ -54,7 +54,8 @@ func TestCrash_KillsOneReplicaOnly(t *testing.T) {
 	for worker, want := range []int{0, http.StatusOK} {
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(want))
-		g.Eventually(func() []killedRequest { a.mu.Lock(); defer a.mu.Unlock(); return a.killed }, testTimeout).Should(HaveLen(1))
+		g.Eventually(func() []killedRequest { a.mu.Lock(); defer a.mu.Unlock(); return a.killed }, testTimeout).
+			Should(HaveLen(1))
 	}
 	_, kills := s.processes[1].counts()
 	g.Expect(kills).To(BeZero())
@@ -94,7 +95,8 @@ func TestActiveFault_IsVoidWithoutItsRequest(t *testing.T) {
 func TestInject_RejectsUnknownPlans(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	_, err := s.inject(t.Context(), scenario.Scenario{}, scenario.Plan{Perturbation: scenario.Refuse, Variant: "418"}, thing)
+	_, err := s.inject(t.Context(), scenario.Scenario{},
+		scenario.Plan{Perturbation: scenario.Refuse, Variant: "418"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
 	_, err = s.inject(t.Context(), scenario.Scenario{}, scenario.Plan{Perturbation: "P99"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring(`"P99"`)))

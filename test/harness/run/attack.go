@@ -48,7 +48,8 @@ func (t *execution) attack(ctx context.Context, step scenario.Step) error {
 	if err != nil {
 		return err
 	}
-	t.activeFault.cleanups = append(t.activeFault.cleanups, func() error { return t.cleanUpAttack(context.WithoutCancel(ctx), steps) })
+	t.activeFault.cleanups = append(t.activeFault.cleanups,
+		func() error { return t.cleanUpAttack(context.WithoutCancel(ctx), steps) })
 	c, err := t.clientOf(ctx, step)
 	if err != nil {
 		return err
@@ -116,7 +117,8 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 
 // runAttack performs the steps of an attack in order until the run ends. A refusal by the API
 // server is a defence that works, and no error.
-func (t *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step, touched []history.Key) {
+func (t *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
+	touched []history.Key) {
 	a := t.activeFault
 	began, accepted := a.now(), 0
 	var last error

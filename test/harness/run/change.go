@@ -88,7 +88,8 @@ func (p *Prover) plannedChanges() []scenario.Change {
 
 // apply changes the object and returns it. An unchanged version means that the change had no
 // effect.
-func (c Change) apply(ctx context.Context, o object, before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (c Change) apply(ctx context.Context, o object,
+	before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.Without == nil {
 		body, err := json.Marshal(c.Patch)
 		if err != nil {

@@ -15,11 +15,15 @@ func TestWithoutARight(t *testing.T) {
 	}
 	right := Right{Group: "apps", Resource: "deployments", Verbs: []string{"create", "patch"}}
 	for name, tc := range map[string]struct{ rules, want []rbacv1.PolicyRule }{
-		"Whole":         {[]rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"create", "patch"})}, nil},
-		"OtherVerbs":    {[]rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"get", "patch"})}, []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"get"})}},
-		"OtherResource": {[]rbacv1.PolicyRule{rule("apps", []string{"deployments", "replicasets"}, []string{"create"})}, []rbacv1.PolicyRule{rule("apps", []string{"replicasets"}, []string{"create"})}},
-		"Subresource":   {[]rbacv1.PolicyRule{rule("apps", []string{"deployments/status"}, []string{"patch"})}, []rbacv1.PolicyRule{rule("apps", []string{"deployments/status"}, []string{"patch"})}},
-		"OtherGroup":    {[]rbacv1.PolicyRule{rule("", []string{"deployments"}, []string{"create"})}, []rbacv1.PolicyRule{rule("", []string{"deployments"}, []string{"create"})}},
+		"Whole": {[]rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"create", "patch"})}, nil},
+		"OtherVerbs": {[]rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"get", "patch"})},
+			[]rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"get"})}},
+		"OtherResource": {[]rbacv1.PolicyRule{rule("apps", []string{"deployments", "replicasets"}, []string{"create"})},
+			[]rbacv1.PolicyRule{rule("apps", []string{"replicasets"}, []string{"create"})}},
+		"Subresource": {[]rbacv1.PolicyRule{rule("apps", []string{"deployments/status"}, []string{"patch"})},
+			[]rbacv1.PolicyRule{rule("apps", []string{"deployments/status"}, []string{"patch"})}},
+		"OtherGroup": {[]rbacv1.PolicyRule{rule("", []string{"deployments"}, []string{"create"})},
+			[]rbacv1.PolicyRule{rule("", []string{"deployments"}, []string{"create"})}},
 	} {
 		t.Run(name, func(t *testing.T) { NewWithT(t).Expect(without(tc.rules, right)).To(Equal(tc.want)) })
 	}
@@ -33,16 +37,18 @@ func TestValidateChange(t *testing.T) {
 		kind   string
 		says   string
 	}{
-		"Flag":       {Change{Name: "a", Flag: "--x"}, scenario.FlagChange, ""},
-		"Rule":       {Change{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}}, scenario.RuleChange, ""},
-		"Webhook":    {Change{Name: "a", Object: object, Patch: patch}, scenario.WebhookChange, ""},
-		"Definition": {Change{Name: "a", Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"}, Patch: patch}, scenario.DefinitionChange, ""},
-		"NoName":     {Change{Flag: "--x"}, "", "needs a name"},
-		"Colon":      {Change{Name: "a:b", Flag: "--x"}, "", "without a colon"},
-		"Both":       {Change{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
-		"Nothing":    {Change{Name: "a"}, "", "name a flag or an object"},
-		"NoPatch":    {Change{Name: "a", Object: object}, "", "either what right"},
-		"NoVerbs":    {Change{Name: "a", Object: object, Without: &Right{Resource: "pods"}}, "", "verbs on a resource"},
+		"Flag": {Change{Name: "a", Flag: "--x"}, scenario.FlagChange, ""},
+		"Rule": {Change{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}},
+			scenario.RuleChange, ""},
+		"Webhook": {Change{Name: "a", Object: object, Patch: patch}, scenario.WebhookChange, ""},
+		"Definition": {Change{Name: "a", Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
+			Patch: patch}, scenario.DefinitionChange, ""},
+		"NoName":  {Change{Flag: "--x"}, "", "needs a name"},
+		"Colon":   {Change{Name: "a:b", Flag: "--x"}, "", "without a colon"},
+		"Both":    {Change{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
+		"Nothing": {Change{Name: "a"}, "", "name a flag or an object"},
+		"NoPatch": {Change{Name: "a", Object: object}, "", "either what right"},
+		"NoVerbs": {Change{Name: "a", Object: object, Without: &Right{Resource: "pods"}}, "", "verbs on a resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

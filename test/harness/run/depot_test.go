@@ -92,7 +92,7 @@ func newExternalStore(t *testing.T, s *testbed, code int) *externalStore {
 	return d
 }
 
-// call asks the depot as one of the workers does; 0 is no answer.
+// call sends a request to the depot as one of the workers does; 0 is no answer.
 func (d *externalStore) call(t *testing.T, caller, method, path string) int {
 	t.Helper()
 	d.mu.Lock()

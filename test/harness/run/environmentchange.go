@@ -29,8 +29,8 @@ var administratorChanges = map[string]func(ctx context.Context, a *activeFault, 
 	scenario.Rival:       rival,
 }
 
-// environmentChange lets an administrator change an object of the operator's. It holds the answer to
-// the operator's write meanwhile, so the operator can do nothing before the change.
+// environmentChange lets an administrator change an object of the operator's. It holds the answer
+// to the operator's write meanwhile, so the operator can do nothing before the change.
 type environmentChange struct{}
 
 func (e environmentChange) inject(ctx context.Context, a *activeFault) error {
@@ -63,7 +63,8 @@ func (environmentChange) change(ctx context.Context, a *activeFault, r *replica,
 		var did string
 		did, err = administratorChanges[a.plan.Variant](ctx, a, o)
 		if err == nil && did != "" {
-			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did, Touched: []history.Key{o.key}})
+			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did,
+				Touched: []history.Key{o.key}})
 		}
 	}
 	if err != nil {
@@ -89,7 +90,8 @@ func strip(ctx context.Context, _ *activeFault, o object) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	after, err := o.Patch(ctx, o.key.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`), metav1.PatchOptions{})
+	after, err := o.Patch(ctx, o.key.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`),
+		metav1.PatchOptions{})
 	if err != nil || after.GetResourceVersion() == before.GetResourceVersion() {
 		return "", err
 	}
@@ -118,7 +120,8 @@ func rival(ctx context.Context, a *activeFault, o object) (string, error) {
 		case err != nil:
 			a.handleChangeError(ctx, fmt.Errorf("writing over %s: %w", o.key, err))
 		case won > 0:
-			a.record(history.Fault{Began: began, Ended: a.now(), Detail: fmt.Sprintf("a rival wrote over %s %d times", o.key, won), Touched: []history.Key{o.key}})
+			a.record(history.Fault{Began: began, Ended: a.now(),
+				Detail: fmt.Sprintf("a rival wrote over %s %d times", o.key, won), Touched: []history.Key{o.key}})
 		}
 	})
 	return "", nil
@@ -130,7 +133,8 @@ func contest(ctx context.Context, o object, first *unstructured.Unstructured) (w
 	defer cancel()
 	last := first.GetResourceVersion()
 	err = wait.PollUntilContextCancel(limited, rivalPeriod, true, func(ctx context.Context) (bool, error) {
-		after, err := o.Patch(ctx, o.key.Name, types.MergePatchType, []byte(`{"metadata":{"labels":null,"annotations":null}}`), metav1.PatchOptions{})
+		after, err := o.Patch(ctx, o.key.Name, types.MergePatchType,
+			[]byte(`{"metadata":{"labels":null,"annotations":null}}`), metav1.PatchOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil // the object was terminating
 		}

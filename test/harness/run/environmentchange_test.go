@@ -31,7 +31,8 @@ func newEnvironmentChange(t *testing.T, variant string, o ...runtime.Object) (*t
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
 	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, o...)
-	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: variant, Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
+	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: variant,
+		Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
 	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	return s, a
@@ -39,7 +40,8 @@ func newEnvironmentChange(t *testing.T, variant string, o ...runtime.Object) (*t
 
 func configMap(change ...func(*corev1.ConfigMap)) *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "settings", ResourceVersion: "7", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+		Namespace: "ns", Name: "settings", ResourceVersion: "7", Labels: map[string]string{"a": "b"},
+		Annotations: map[string]string{"c": "d"},
 	}}
 	for _, f := range change {
 		f(cm)
@@ -84,7 +86,8 @@ func TestEnvironmentChange_StripsLabelsBeforeTheAnswer(t *testing.T) {
 	g.Expect(o.GetLabels()).To(BeEmpty())
 	f := healAndGetFault(t, a)
 	g.Expect(f.Detail).To(Equal("labels and annotations of configmaps ns/settings were taken off"))
-	g.Expect(f.Touched).To(Equal([]history.Key{{Resource: history.Resource{Resource: "configmaps"}, Namespace: "ns", Name: "settings"}}))
+	g.Expect(f.Touched).To(Equal([]history.Key{{Resource: history.Resource{Resource: "configmaps"}, Namespace: "ns",
+		Name: "settings"}}))
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK), "once only")
 }
 
@@ -99,7 +102,8 @@ func TestEnvironmentChange_IsVoidWithoutLabels(t *testing.T) {
 func TestEnvironmentChange_IgnoresRefusedWrites(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusConflict)
-	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: scenario.RemoveChild, Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
+	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: scenario.RemoveChild,
+		Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
 	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusConflict))
@@ -129,10 +133,12 @@ func TestEnvironmentChange_IsVoidIfRefused(t *testing.T) {
 			s, a := newEnvironmentChange(t, scenario.RemoveChild, configMap())
 			fake, ok := s.dynamic.(*dynamicfake.FakeDynamicClient)
 			g.Expect(ok).To(BeTrue())
-			fake.PrependReactor("delete", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.says })
+			fake.PrependReactor("delete", "configmaps",
+				func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.says })
 			g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK), "the operator is not to suffer")
 			if tc.fails {
-				g.Expect(a.heal()).To(MatchError(And(ContainSubstring("changing the object of PATCH "+settings), ContainSubstring("refused"))))
+				g.Expect(a.heal()).To(MatchError(And(ContainSubstring("changing the object of PATCH "+settings),
+					ContainSubstring("refused"))))
 			} else {
 				g.Expect(a.heal()).To(Succeed())
 				g.Expect(a.result().Detail).To(ContainSubstring("a webhook"))

@@ -85,7 +85,8 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 }
 
 // execute runs the scenario, with or without a plan, and returns its history.
-func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenario.Plan) (_ *execution, _ *history.History, err error) {
+func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
+	plan *scenario.Plan) (_ *execution, _ *history.History, err error) {
 	t, err := p.beginExecution(ctx, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
@@ -117,7 +118,8 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario, plan *scenari
 	if err != nil {
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
-	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks, Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
+	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks,
+		Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
 	h.AliasGenerated(p.subject.Promises.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))

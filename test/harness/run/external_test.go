@@ -23,15 +23,18 @@ func TestExternal_SnapshotAndValues(t *testing.T) {
 	d.things = []history.ExternalThing{{Name: "old", Owner: "u0"}}
 	d.call(t, "one", http.MethodPut, "/before")
 	wants := func(text string) scenario.Scenario {
-		of, err := scenario.Parse([]byte("name: a\nsteps:\n- apply: {kind: " + text + "}\n- {name: end, quiesce: {for: 1s}}\n"))
+		of, err := scenario.Parse([]byte("name: a\nsteps:\n- apply: {kind: " + text +
+			"}\n- {name: end, quiesce: {for: 1s}}\n"))
 		g.Expect(err).NotTo(HaveOccurred())
 		return of
 	}
 	run := &execution{prover: s.Prover, names: map[string]string{"thing": "thing-1"}}
 	g.Expect(run.snapshotExternal(t.Context(), wants(`"{depot.gate}"`))).To(MatchError(ContainSubstring("{depot.gate}")))
 	g.Expect(run.snapshotExternal(t.Context(), wants(`"{depot.url}"`))).To(Succeed())
-	g.Expect(run.placeholders()).To(Equal(map[string]string{"thing": "thing-1", "depot.url": d.proxy.URL(), "depot.key": "k"}))
-	g.Expect(run.aliases()).To(Equal(map[string]string{"thing-1": "{thing}", d.proxy.URL(): "{depot.url}"}), "no secret is written down")
+	g.Expect(run.placeholders()).To(Equal(map[string]string{"thing": "thing-1", "depot.url": d.proxy.URL(),
+		"depot.key": "k"}))
+	g.Expect(run.aliases()).To(Equal(map[string]string{"thing-1": "{thing}", d.proxy.URL(): "{depot.url}"}),
+		"no secret is written down")
 
 	t.Log("what was there before is not the run's")
 	d.things = append(d.things, history.ExternalThing{Name: "thing-1", Owner: "u1"})
@@ -41,11 +44,14 @@ func TestExternal_SnapshotAndValues(t *testing.T) {
 	g.Expect(mark.Things).To(Equal([]history.ExternalThing{{Name: "thing-1", Owner: "u1"}}))
 
 	t.Log("others change it by steps")
-	g.Expect(run.tryStep(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).To(Succeed())
+	g.Expect(run.tryStep(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).
+		To(Succeed())
 	g.Expect(d.done).To(Equal([]string{"put x"}))
-	g.Expect(run.tryStep(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"paint": "x"}})).To(MatchError("no such change"))
+	g.Expect(run.tryStep(t.Context(), run.prover.client, scenario.Step{External: map[string]string{"paint": "x"}})).
+		To(MatchError("no such change"))
 	bare := &execution{prover: &Prover{clock: clock.RealClock{}}}
-	g.Expect(bare.tryStep(t.Context(), bare.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).To(MatchError(ContainSubstring("nothing outside")))
+	g.Expect(bare.tryStep(t.Context(), bare.prover.client, scenario.Step{External: map[string]string{"put": "x"}})).
+		To(MatchError(ContainSubstring("nothing outside")))
 	g.Expect(bare.recordExternal(t.Context(), &mark)).To(Succeed())
 	g.Expect(bare.externalCalls(&history.History{}).Recorded).To(BeEmpty())
 }

@@ -26,7 +26,8 @@ func (t *execution) observedCalls(h *history.History) []scenario.Call {
 		if path == pathOf(r) {
 			continue // it is about none of this run's things
 		}
-		all = append(all, scenario.Call{Method: r.Method, Path: path, Changed: r.Mutating() && r.Committed(), Answered: r.Status != 0})
+		all = append(all, scenario.Call{Method: r.Method, Path: path, Changed: r.Mutating() && r.Committed(),
+			Answered: r.Status != 0})
 	}
 	return all
 }

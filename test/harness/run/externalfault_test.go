@@ -55,12 +55,14 @@ func TestExternalFault_IsVoidWithoutEffect(t *testing.T) {
 		times           int
 		detail          string
 	}{
-		"NobodyCame":              {"lose", "PUT:/{thing}:2", http.StatusOK, "one", 1, "no PUT of /{thing} came for the 2. time"},
+		"NobodyCame": {"lose", "PUT:/{thing}:2", http.StatusOK, "one", 1,
+			"no PUT of /{thing} came for the 2. time"},
 		"AnotherQuery":            {"lose", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
 		"SenderUnknown":           {"die-after", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
 		"SenderUnknownAfterwards": {"die-before", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
 		"TheLostOneWasARefusal":   {"lose", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
-		"RefusedBeforeTheDeath":   {"die-after", "PUT:/{thing}:2", http.StatusConflict, "one", 2, "which was answered with 409"},
+		"RefusedBeforeTheDeath": {"die-after", "PUT:/{thing}:2", http.StatusConflict, "one", 2,
+			"which was answered with 409"},
 		"TheLateOneIsARefusalToo": {"slow", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,8 +27,8 @@ func (e falseEvidence) inject(ctx context.Context, a *activeFault) error {
 	return nil
 }
 
-// reportTerminated writes to the Pod's status that the leader's container terminated. The next start
-// of the process corrects the status.
+// reportTerminated writes to the Pod's status that the leader's container terminated. The next
+// start of the process corrects the status.
 func (e falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
 	held.Release()
@@ -53,9 +53,10 @@ func (e falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *
 	return nil
 }
 
-// deletePod deletes the leader's Pod by force. A standby must not take that, or the state of another
-// Pod of the same name, for the end of the process. The API server accepts the process's token for
-// some seconds more, so the process leads until then. Afterwards another replica takes its place.
+// deletePod deletes the leader's Pod by force. A standby must not take that, or the state of
+// another Pod of the same name, for the end of the process. The API server accepts the process's
+// token for some seconds more, so the process leads until then. Afterwards another replica takes
+// its place.
 func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
 	began := a.now()
 	held.Release()
@@ -84,7 +85,8 @@ func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica
 	}
 	a.record(history.Fault{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("%s, at %s, and replica %s led %s later", done, held.Request, next.process.Name(), next.since.Sub(began).Round(time.Millisecond)),
+		Detail: fmt.Sprintf("%s, at %s, and replica %s led %s later", done, held.Request, next.process.Name(),
+			next.since.Sub(began).Round(time.Millisecond)),
 	})
 	return nil
 }
@@ -92,7 +94,8 @@ func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica
 // leaderPod returns the identity with which a replica holds the Lease, and its Pod, which is in the
 // namespace of the Lease. It returns no Pod for a replica that does not lead. Both are read before
 // the fault, because a standby may take over at once.
-func (falseEvidence) leaderPod(ctx context.Context, a *activeFault, r *replica) (identity string, pod *corev1.Pod, err error) {
+func (falseEvidence) leaderPod(ctx context.Context, a *activeFault,
+	r *replica) (identity string, pod *corev1.Pod, err error) {
 	lease, err := a.prover.readLease(ctx)
 	if err != nil {
 		return "", nil, err
@@ -102,7 +105,8 @@ func (falseEvidence) leaderPod(ctx context.Context, a *activeFault, r *replica) 
 		a.setVoidReason("replica %s did not lead when it began: %q did", r.process.Name(), identity)
 		return identity, nil, nil
 	}
-	key, pod := client.ObjectKey{Namespace: a.prover.subject.Promises.Lease.Namespace, Name: r.process.Name()}, &corev1.Pod{}
+	key, pod := client.ObjectKey{Namespace: a.prover.subject.Promises.Lease.Namespace, Name: r.process.Name()},
+		&corev1.Pod{}
 	if err := a.prover.client.Get(ctx, key, pod); err != nil {
 		return "", nil, fmt.Errorf("reading the Pod of replica %s: %w", r.process.Name(), err)
 	}
@@ -130,7 +134,8 @@ func (falseEvidence) setTerminated(ctx context.Context, a *activeFault, pod *cor
 	for _, c := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image,
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", FinishedAt: finished}},
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error",
+				FinishedAt: finished}},
 		})
 	}
 	if err := a.prover.client.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {

@@ -18,13 +18,16 @@ import (
 
 // deletionScenario is a scenario of one step.
 func deletionScenario(name string) scenario.Scenario {
-	return scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "end", Delete: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}}}}
+	return scenario.Scenario{Name: "s",
+		Steps: []scenario.Step{{Name: "end",
+			Delete: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}}}}
 }
 
 func TestForeignFinalizer_OutlastsTheOperators(t *testing.T) {
 	const own = "example.com/own"
 	now := metav1.Now()
-	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: scenario.ForeignFinalizer, Target: scenario.Target{Method: scenario.StepTarget, Path: "end", Nth: 1}}
+	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: scenario.ForeignFinalizer,
+		Target: scenario.Target{Method: scenario.StepTarget, Path: "end", Nth: 1}}
 	for name, tc := range map[string]struct {
 		change  func(*corev1.ConfigMap)
 		happens int
@@ -51,7 +54,8 @@ func TestForeignFinalizer_OutlastsTheOperators(t *testing.T) {
 			if tc.happens > 0 {
 				g.Eventually(fake.HasWaiters, testTimeout).Should(BeTrue())
 				fake.Step(heldFor)
-				g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.occurrences) }, testTimeout).Should(Equal(1))
+				g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.occurrences) }, testTimeout).
+					Should(Equal(1))
 			}
 			err = a.heal()
 			o, getErr := s.getSettings(t)
@@ -62,6 +66,7 @@ func TestForeignFinalizer_OutlastsTheOperators(t *testing.T) {
 		})
 	}
 	g := NewWithT(t)
-	_, err := newTestbed(t, http.StatusOK).inject(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "end"}}}, plan, nil)
+	_, err := newTestbed(t, http.StatusOK).inject(t.Context(),
+		scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "end"}}}, plan, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("step 1 of scenario s deletes nothing")))
 }

@@ -31,7 +31,8 @@ func followedCollections(j fault.Journal, name string, since time.Time) []histor
 			continue
 		}
 		f := history.Following{
-			Replica: name, Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Path: r.Path, Asked: r.Received,
+			Replica: name, Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Path: r.Path,
+			Asked: r.Received,
 		}
 		switch {
 		case info.Verb == "watch" && r.Query.Get("sendInitialEvents") == "true":

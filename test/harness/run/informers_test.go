@@ -11,7 +11,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// What an informer asks for tells what it follows; what else is listed or watched
+// The requests of an informer show what it follows; what else is listed or watched
 // does not.
 func TestFollowedCollections(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -22,7 +22,8 @@ func TestFollowedCollections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fault.Request{ID: id, Method: method, Path: path, Query: values, Status: status, Received: second(at), Delivered: second(at + 1)}
+		return fault.Request{ID: id, Method: method, Path: path, Query: values, Status: status, Received: second(at),
+			Delivered: second(at + 1)}
 	}
 	j := fault.Journal{
 		Requests: []fault.Request{
@@ -40,9 +41,11 @@ func TestFollowedCollections(t *testing.T) {
 			asked(12, 12, "GET", "/healthz", "", 200),
 			asked(13, 13, "GET", "/api/v1/namespaces", "watch=true&resourceVersion=9", 200),                     // goes on
 			asked(14, 14, "GET", "/api/v1/namespaces/a/pods", "fieldSelector=metadata.name%3Dp&limit=500", 200), // one object
-			asked(15, 15, "GET", "/api/v1/namespaces/a/pods", "fieldSelector=metadata.name%3Dp&watch=true&resourceVersion=9", 200),
+			asked(15, 15, "GET", "/api/v1/namespaces/a/pods",
+				"fieldSelector=metadata.name%3Dp&watch=true&resourceVersion=9", 200),
 		},
-		Frames: []fault.Frame{{Request: 2, Delivered: second(2)}, {Request: 2, Synced: true, Delivered: second(3)}, {Request: 3, Delivered: second(4)}},
+		Frames: []fault.Frame{{Request: 2, Delivered: second(2)}, {Request: 2, Synced: true, Delivered: second(3)},
+			{Request: 3, Delivered: second(4)}},
 	}
 	of := func(group, resource, path string) history.Following {
 		return history.Following{Replica: "r", Resource: history.Resource{Group: group, Resource: resource}, Path: path}

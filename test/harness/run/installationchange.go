@@ -59,7 +59,8 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Chan
 		err = a.execution.recheckAccess(ctx, a.plan.ID())
 	}
 	// The next run needs the installation as it ships, however this one ended.
-	back := a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{}, func(r *replica) bool { return r.build == c.Flag })
+	back := a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{},
+		func(r *replica) bool { return r.build == c.Flag })
 	if err := errors.Join(err, back, a.prover.waitUntilReady(ctx)); err != nil {
 		return err
 	}

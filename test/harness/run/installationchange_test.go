@@ -29,10 +29,12 @@ func newInstallationChange(t *testing.T, c Change) (*testbed, *activeFault) {
 	if c.Object != nil {
 		s.client = clientfake.NewClientBuilder().WithRESTMapper(mapper).WithScheme(clientgoscheme.Scheme).Build()
 	}
-	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, configMap(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }))
+	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme,
+		configMap(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }))
 	s.subject.Changes = []Change{c}
 	steps := []scenario.Step{{Apply: applied("a")}, {Wait: &scenario.Wait{}}, {Apply: applied("b")}}
-	plan := scenario.Plan{Perturbation: scenario.InstallationChange, Variant: c.Kind(), Target: scenario.Target{Method: scenario.ChangeTarget, Path: c.Name, Nth: 2}}
+	plan := scenario.Plan{Perturbation: scenario.InstallationChange, Variant: c.Kind(),
+		Target: scenario.Target{Method: scenario.ChangeTarget, Path: c.Name, Nth: 2}}
 	a, err := s.inject(t.Context(), scenario.Scenario{Steps: steps}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
@@ -46,7 +48,8 @@ func TestInstallationChange_RestoresTheObject(t *testing.T) {
 			g := NewWithT(t)
 			s, a := newInstallationChange(t, Change{
 				Name: "less", Object: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "settings"},
-				Patch: []PatchOperation{{Op: "remove", Path: "/data"}, {Op: "replace", Path: "/metadata/resourceVersion", Value: "8"}},
+				Patch: []PatchOperation{{Op: "remove", Path: "/data"},
+					{Op: "replace", Path: "/metadata/resourceVersion", Value: "8"}},
 			})
 			stopped := s.useFakeClock()
 			g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())

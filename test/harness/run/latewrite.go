@@ -40,7 +40,8 @@ func (lateWrite) deliver(ctx context.Context, a *activeFault, r *replica, held *
 		a.record(history.Fault{
 			Replica: name, Began: late.Received, Ended: late.Done,
 			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
-				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status, http.StatusText(late.Status)),
+				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status,
+				http.StatusText(late.Status)),
 		})
 	}
 	cut.Heal()

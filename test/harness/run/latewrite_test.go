@@ -69,7 +69,8 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 }
 
 func TestLateWrite_IsVoidIfTheRunEnds(t *testing.T) {
-	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow", "P21-terminated", "P21-deleted"} {
+	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow",
+		"P21-terminated", "P21-deleted"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)

@@ -177,7 +177,8 @@ func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prov
 
 // recordStarvation waits out the Lease while a replica is cut off, and records the fault if it met
 // any requests.
-func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection, term time.Duration, f history.Fault) error {
+func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection, term time.Duration,
+	f history.Fault) error {
 	if err := a.waitOutLease(ctx, term); err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ func (leaseCut) fromLease(ctx context.Context, a *activeFault, r *replica, held 
 	return a.waitUntilStepsDown(ctx, r, life)
 }
 
-// fromRest drops all requests of the leader but those about the Lease, for longer than a lease term.
-// The replica leads all the time and can do nothing.
+// fromRest drops all requests of the leader but those about the Lease, for longer than a lease
+// term. The replica leads all the time and can do nothing.
 func (leaseCut) fromRest(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	rest := fault.Match{NotPath: a.prover.leasePath()}
 	term, err := a.leaseTerm(ctx)

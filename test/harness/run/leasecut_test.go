@@ -17,7 +17,8 @@ func TestLeaseCut_AffectsOnlyTheLease(t *testing.T) {
 	g.Expect(s.isUnreachable(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
 	g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeFalse())
 	s.setHolder(t)
-	g.Expect(healAndGetFault(t, a).Detail).To(Equal("cut off from the Lease at PATCH /things/thing-1, until replica two led"))
+	g.Expect(healAndGetFault(t, a).Detail).
+		To(Equal("cut off from the Lease at PATCH /things/thing-1, until replica two led"))
 	g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse(), "it is over")
 }
 

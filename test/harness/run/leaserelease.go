@@ -84,7 +84,8 @@ func (p *Prover) releaseLease(ctx context.Context) ([]history.LeaseRelease, erro
 		return nil, fmt.Errorf("releasing the Lease: %w", err)
 	}
 	return []history.LeaseRelease{{
-		Replica: holder.process.Name(), Identity: holderOf(lease), ResourceVersion: released.ResourceVersion, At: p.clock.Now(),
+		Replica: holder.process.Name(), Identity: holderOf(lease), ResourceVersion: released.ResourceVersion,
+		At: p.clock.Now(),
 	}}, nil
 }
 

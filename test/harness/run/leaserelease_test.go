@@ -29,7 +29,8 @@ func (s *testbed) killLeader(t *testing.T) {
 func (s *testbed) waitUntilDone(t *testing.T) {
 	t.Helper()
 	for _, r := range s.replicas {
-		NewWithT(t).Eventually(func() bool { return leftNothing(r.proxy.Journal(), time.Now()) }, testTimeout).Should(BeTrue())
+		NewWithT(t).Eventually(func() bool { return leftNothing(r.proxy.Journal(), time.Now()) }, testTimeout).
+			Should(BeTrue())
 	}
 }
 
@@ -39,7 +40,8 @@ func TestReleaseLease_OfAnEndedProcess(t *testing.T) {
 	s.killLeader(t)
 	releases, err := s.releaseLease(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"), HaveField("ResourceVersion", Not(BeEmpty())))))
+	g.Expect(releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"),
+		HaveField("ResourceVersion", Not(BeEmpty())))))
 	g.Expect(s.holder(t.Context())).To(BeEmpty())
 	g.Expect(s.releaseLease(t.Context())).To(BeEmpty(), "it has no holder")
 }
@@ -69,7 +71,8 @@ func TestReleaseLease_KeepsTheLeaseOtherwise(t *testing.T) {
 			s.killLeader(t)
 			stored, _ := s.client.(client.WithWatch)
 			s.client = interceptor.NewClient(stored, interceptor.Funcs{
-				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+					opts ...client.PatchOption) error {
 					s.renewLease(t, stored, 1)
 					err := c.Patch(ctx, o, p, opts...)
 					NewWithT(t).Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
@@ -101,13 +104,18 @@ func TestLeftNothing(t *testing.T) {
 		journal fault.Journal
 		want    bool
 	}{
-		"Nothing":      {fault.Journal{}, true},
-		"Answered":     {fault.Journal{Connections: closed, Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before, Answered: before, Done: after}}}, true},
+		"Nothing": {fault.Journal{}, true},
+		"Answered": {fault.Journal{Connections: closed,
+			Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before, Answered: before, Done: after}}},
+			true},
 		"NotForwarded": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: before, Done: after}}}, true},
-		"ARead":        {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before, Done: after}}}, true},
-		"OfTheNext":    {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: after, Forwarded: after}}}, true},
-		"OnItsWay":     {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before}}}, false},
-		"NoAnswer":     {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before, Done: after}}}, false},
+		"ARead": {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before,
+			Done: after}}}, true},
+		"OfTheNext": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: after, Forwarded: after}}}, true},
+		"OnItsWay": {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before}}},
+			false},
+		"NoAnswer": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before,
+			Done: after}}}, false},
 		"OpenAtTheEnd": {fault.Journal{Connections: append(closed, fault.Connection{Accepted: before})}, false},
 	} {
 		if got := leftNothing(tc.journal, ended); got != tc.want {
@@ -125,7 +133,8 @@ func TestCrash_ReleasesTheLeaseOnRequest(t *testing.T) {
 		a := s.injectKind(t, "P1")
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
-		g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).Should(BeTrue())
+		g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).
+			Should(BeTrue())
 		if wanted {
 			g.Eventually(a.leaseReleases, testTimeout).Should(HaveLen(1))
 		}

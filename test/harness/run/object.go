@@ -74,7 +74,8 @@ func (p *Prover) resourceAt(path string) (object, error) {
 	if err != nil {
 		return object{}, fmt.Errorf("reading the path %s: %w", path, err)
 	}
-	key := history.Key{Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource}, Namespace: info.Namespace, Name: info.Name}
+	key := history.Key{Resource: history.Resource{Group: info.APIGroup, Resource: info.Resource},
+		Namespace: info.Namespace, Name: info.Name}
 	gvr := schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}
 	if key.Resource == (history.Resource{Resource: namespaces.Resource}) {
 		key.Namespace = "" // a namespace's path has it as the namespace too

@@ -34,7 +34,8 @@ func (partition) leader(ctx context.Context, a *activeFault, r *replica, held *f
 	}
 	a.record(history.Fault{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request, severed, cut.Count(), next.process.Name()),
+		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request,
+			severed, cut.Count(), next.process.Name()),
 	})
 	cut.Heal()
 	return a.waitUntilStepsDown(ctx, r, life)
@@ -90,6 +91,7 @@ func (partition) atStart(ctx context.Context, a *activeFault, leader *replica, h
 	cut := a.inject(r, fault.Match{}, fault.Cut{})
 	defer cut.Heal()
 	return a.recordStarvation(ctx, cut, term, history.Fault{
-		Replica: r.process.Name(), Began: began, Detail: fmt.Sprintf("killed at %s and started again, cut off for", held.Request),
+		Replica: r.process.Name(), Began: began,
+		Detail: fmt.Sprintf("killed at %s and started again, cut off for", held.Request),
 	})
 }

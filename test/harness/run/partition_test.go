@@ -17,7 +17,8 @@ func TestPartition_Leader(t *testing.T) {
 	g.Expect(s.isUnreachable(t, 1, "/healthz")).To(BeFalse())
 	s.setHolder(t)
 	f := healAndGetFault(t, a)
-	g.Expect(f.Detail).To(MatchRegexp("^cut off at PATCH /things/thing-1, with .* under way and .* after, until replica two led$"))
+	g.Expect(f.Detail).To(MatchRegexp(
+		"^cut off at PATCH /things/thing-1, with .* under way and .* after, until replica two led$"))
 	g.Expect(s.isUnreachable(t, 0, "/healthz")).To(BeFalse())
 }
 
@@ -55,7 +56,8 @@ func TestPartition_StartingReplica(t *testing.T) {
 			a := s.injectKind(t, "P13-start")
 			g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
-			g.Eventually(func() int { starts, _ := s.processes[1].counts(); return starts }, testTimeout).Should(Equal(2), "it is not the leader")
+			g.Eventually(func() int { starts, _ := s.processes[1].counts(); return starts }, testTimeout).Should(Equal(2),
+				"it is not the leader")
 			if asks {
 				g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeTrue())
 			}

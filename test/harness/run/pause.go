@@ -38,8 +38,8 @@ func (p pausedLeader) reconnecting(ctx context.Context, a *activeFault, r *repli
 	})
 }
 
-// cutLeaseWatches makes all watches of the Lease begin again with a list, until stop is called. stop
-// returns how many did.
+// cutLeaseWatches makes all watches of the Lease begin again with a list, until stop is called.
+// stop returns how many did.
 func (a *activeFault) cutLeaseWatches(ctx context.Context) (stop func() int) {
 	ctx, cancel := context.WithCancel(ctx)
 	lists := make(chan int, 1)
@@ -79,7 +79,8 @@ func (p pausedLeader) inject(ctx context.Context, a *activeFault) error {
 // whilePaused calls do while the replica is stopped. The API server has carried out the replica's
 // request; the answer waits for the replica to run again. If do returns a detail, whilePaused
 // records the fault and waits until the replica steps down.
-func (pausedLeader) whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held, do func(began time.Time) (detail string, err error)) error {
+func (pausedLeader) whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held,
+	do func(began time.Time) (detail string, err error)) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	paused := func() (time.Time, string, error) {
 		if err := r.process.Pause(ctx); err != nil {

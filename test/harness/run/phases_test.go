@@ -38,7 +38,8 @@ func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 	for _, phase := range []struct {
 		name  string
 		until int
-	}{{phaseStart, 2}, {phaseSteps, 6}, {phaseStart, 10}, {phaseIdle, 13}, {phaseSteps, 16}, {phaseJudging, 17}, {phaseCleanup, 20}, {phaseJudging, 21}} {
+	}{{phaseStart, 2}, {phaseSteps, 6}, {phaseStart, 10}, {phaseIdle, 13}, {phaseSteps, 16}, {phaseJudging, 17},
+		{phaseCleanup, 20}, {phaseJudging, 21}} {
 		run.enter(phase.name)
 		run.enter(phase.name)
 		c.SetTime(at(phase.until))

@@ -46,7 +46,8 @@ func (t *execution) quiesce(ctx context.Context, name string, q scenario.Quiesce
 
 // observe waits for rest and observes one checkpoint. It reports whether another leader was elected
 // meanwhile.
-func (t *execution) observe(ctx context.Context, name string, q scenario.Quiesce) (_ history.Checkpoint, elected bool, err error) {
+func (t *execution) observe(ctx context.Context, name string,
+	q scenario.Quiesce) (_ history.Checkpoint, elected bool, err error) {
 	mark := history.Checkpoint{Name: name}
 	if len(t.actionTimes) > 0 {
 		mark.Acted = t.actionTimes[len(t.actionTimes)-1]
@@ -82,7 +83,8 @@ func (t *execution) observe(ctx context.Context, name string, q scenario.Quiesce
 
 // waitForRest waits for convergence, for the end of faults, and until the operator is idle. It
 // reports whether and when the operator converged in time.
-func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (converged bool, reached time.Time, err error) {
+func (t *execution) waitForRest(ctx context.Context,
+	q scenario.Quiesce) (converged bool, reached time.Time, err error) {
 	if t.activeFault == nil {
 		if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
@@ -121,7 +123,8 @@ func (t *execution) waitForRest(ctx context.Context, q scenario.Quiesce) (conver
 
 // waitForConvergence waits for the conditions of a checkpoint, and reports whether and when they
 // were met.
-func (t *execution) waitForConvergence(ctx context.Context, q scenario.Quiesce) (converged bool, at time.Time, err error) {
+func (t *execution) waitForConvergence(ctx context.Context,
+	q scenario.Quiesce) (converged bool, at time.Time, err error) {
 	t.enter(phaseSteps)
 	if converged, err = t.waitFor(ctx, within(q.Within), q.Until...); converged {
 		at = t.prover.clock.Now()
@@ -188,7 +191,8 @@ func (t *execution) isHostile(e auditv1.Event) bool {
 // isRenewal matches requests about the Lease.
 func (t *execution) isRenewal() record.Match {
 	lease := t.prover.subject.Promises.Lease
-	wanted := []record.Match{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace), record.Named(lease.Name)}
+	wanted := []record.Match{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
+		record.Named(lease.Name)}
 	return func(e auditv1.Event) bool {
 		return !slices.ContainsFunc(wanted, func(m record.Match) bool { return !m(e) })
 	}

@@ -49,8 +49,9 @@ func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
 			run := newExecution(t, interceptor.Funcs{})
 			now := time.Now()
 			event := auditv1.Event{
-				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(now), RequestReceivedTimestamp: metav1.NewMicroTime(now),
-				ObjectRef: &auditv1.ObjectReference{Resource: tc.resource, Namespace: "ns", Name: "lease"},
+				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(now),
+				RequestReceivedTimestamp: metav1.NewMicroTime(now),
+				ObjectRef:                &auditv1.ObjectReference{Resource: tc.resource, Namespace: "ns", Name: "lease"},
 			}
 			if tc.resource == "leases" {
 				event.ObjectRef.APIGroup = coordinationv1.GroupName
@@ -73,7 +74,8 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 	g := NewWithT(t)
 	run := newExecution(t, interceptor.Funcs{})
 	run.prover.auditLog = filepath.Join(t.TempDir(), "none")
-	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now())).To(MatchError(ContainSubstring("waiting for the operator to rest")))
+	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now())).
+		To(MatchError(ContainSubstring("waiting for the operator to rest")))
 	g.Expect(os.WriteFile(run.prover.auditLog, nil, 0o600)).To(Succeed())
 	g.Expect(run.waitForIdle(t.Context(), time.Now(), time.Now().Add(-time.Hour))).To(Succeed())
 }
@@ -89,7 +91,8 @@ func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.
 	g.Expect(ok).To(BeTrue())
 	var recovered sync.Once
 	s.client = interceptor.NewClient(renewed, interceptor.Funcs{
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			recovered.Do(func() { c.Step(d) })
 			return inner.Get(ctx, key, o, opts...)
 		},
@@ -161,7 +164,8 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 				}
 			}))
 			t.Cleanup(server.Close)
-			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
+				record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
 			t.Cleanup(r.prober.Stop)
 			run.prover.replicas = []*replica{r}
 			if tc.metrics != "" {
@@ -186,7 +190,8 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 		_, _ = io.WriteString(w, "controller_runtime_reconcile_total 3\n")
 	}))
 	t.Cleanup(server.Close)
-	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
+		record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
 	run.prover.replicas = []*replica{r}
 	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
 	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())
@@ -210,7 +215,8 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 			g.Expect(ok).To(BeTrue())
 			var leader, reads atomic.Int64
 			s.client = interceptor.NewClient(stored, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+					opts ...client.GetOption) error {
 					s.renewLease(t, c, int(leader.Load()))
 					return c.Get(ctx, key, o, opts...)
 				},
@@ -227,7 +233,8 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 				return true, list, nil
 			})
 			s.dynamic = fake
-			mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made", scenario.Quiesce{For: metav1.Duration{Duration: time.Millisecond}})
+			mark, err := (&execution{prover: s.Prover}).quiesce(t.Context(), "made",
+				scenario.Quiesce{For: metav1.Duration{Duration: time.Millisecond}})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(mark.From).To(BeEquivalentTo(2*tc.observations-1), "the last observation counts")
 			g.Expect(reads.Load()).To(BeEquivalentTo(2 * tc.observations))

@@ -39,7 +39,8 @@ func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	r := s.replicas[0]
-	prober := record.Probe(t.Context(), s.clock, record.Target{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://")})
+	prober := record.Probe(t.Context(), s.clock,
+		record.Target{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://")})
 	r.mu.Lock()
 	r.prober = prober
 	r.mu.Unlock()

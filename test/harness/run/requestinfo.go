@@ -10,7 +10,8 @@ import (
 )
 
 // requestInfoFactory parses the paths of requests.
-var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
+var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // requestInfoOf returns the resource of a request, or nil if it has none.
 func requestInfoOf(r fault.Request) *apirequest.RequestInfo {

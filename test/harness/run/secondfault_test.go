@@ -24,7 +24,8 @@ func (s *testbed) crashFirst(t *testing.T, a *activeFault) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
-	g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).Should(BeTrue())
+	g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).
+		Should(BeTrue())
 	g.Eventually(func() int { starts, _ := s.processes[0].counts(); return starts }, testTimeout).Should(Equal(2))
 	g.Eventually(func() bool { return s.replicas[0].ranAt(time.Now()) }, testTimeout).Should(BeTrue())
 }
@@ -60,7 +61,8 @@ func TestSecondFault_CountsFromTheFirst(t *testing.T) {
 			faults := a.results()
 			g.Expect(faults).To(HaveExactElements(
 				And(HaveField("Name", "s:P1:PATCH:/things/{thing}:1"), HaveField("Happened", 1), HaveField("Replica", "one")),
-				And(HaveField("Name", "s:P1:PATCH:/things/{thing}:1+"+tc.second+":PATCH:/things/{thing}:2"), HaveField("Happened", 1), HaveField("Replica", "two")),
+				And(HaveField("Name", "s:P1:PATCH:/things/{thing}:1+"+tc.second+":PATCH:/things/{thing}:2"),
+					HaveField("Happened", 1), HaveField("Replica", "two")),
 			))
 			g.Expect((&history.History{Faults: faults}).Void()).To(BeEmpty())
 			g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK), "it is over")
@@ -75,7 +77,8 @@ func TestSecondFault_VoidWithoutEitherFault(t *testing.T) {
 		ends     bool // the recovery, before the last request
 		void     []string
 	}{
-		"NoFirst":         {false, 2, false, []string{"no PATCH of /things/{thing} came for the 1. time", "no PATCH of /things/{thing} came for the 2. time in the recovery"}},
+		"NoFirst": {false, 2, false, []string{"no PATCH of /things/{thing} came for the 1. time",
+			"no PATCH of /things/{thing} came for the 2. time in the recovery"}},
 		"NoSecond":        {true, 1, false, []string{"no PATCH of /things/{thing} came for the 2. time in the recovery"}},
 		"AfterCheckpoint": {true, 2, true, []string{"no PATCH of /things/{thing} came for the 2. time in the recovery"}},
 	} {
@@ -132,18 +135,21 @@ func TestSecondFault_IgnoresEndedProcesses(t *testing.T) {
 	r.processes[0].Started = time.Now().Add(time.Hour)
 	r.mu.Unlock()
 	g.Expect(a.heal()).To(Succeed())
-	g.Expect((&history.History{Faults: a.results()}).Void()).To(HaveExactElements(HaveField("Detail", ContainSubstring("of a process that had ended"))))
+	g.Expect((&history.History{Faults: a.results()}).Void()).
+		To(HaveExactElements(HaveField("Detail", ContainSubstring("of a process that had ended"))))
 }
 
 func TestExecution_RecoveryWrites(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	a := s.injectPlan(t, scenario.Plan{Scenario: "s", Perturbation: scenario.DieAfterCommit, Target: scenario.Target{Method: http.MethodPatch, Path: "/things/{thing}", Nth: 1}})
+	a := s.injectPlan(t, scenario.Plan{Scenario: "s", Perturbation: scenario.DieAfterCommit,
+		Target: scenario.Target{Method: http.MethodPatch, Path: "/things/{thing}", Nth: 1}})
 	run := &execution{prover: s.Prover, journalOffsets: []int{0, 0}, activeFault: a}
 	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
 	send := func(worker int, method, path, id string, effect history.Effect) {
 		s.request(t, worker, method, path, id)
-		h.Requests = append(h.Requests, history.Request{ID: id, Key: history.Key{Resource: things, Name: "thing-1"}, Effect: effect})
+		h.Requests = append(h.Requests,
+			history.Request{ID: id, Key: history.Key{Resource: things, Name: "thing-1"}, Effect: effect})
 	}
 	send(1, http.MethodPost, "/things", "before", history.Stored)
 	s.crashFirst(t, a)

@@ -54,7 +54,8 @@ func TestSplitBrain_IsVoidWithoutWrites(t *testing.T) {
 	s.request(t, 2, http.MethodPut, leasePath, "")
 	s.request(t, 2, http.MethodPost, "/metrics", "")
 	s.request(t, 0, http.MethodPatch, "/apis/example.com/v1/things/thing-1", "")
-	g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("replica three, which was not elected, tried to change nothing"))
+	g.Expect(healAndGetVoidReason(t, a)).
+		To(ContainSubstring("replica three, which was not elected, tried to change nothing"))
 }
 
 func TestSplitBrain_NeedsUnelectedArguments(t *testing.T) {

@@ -84,7 +84,8 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 		// To a client that lists the newest version no old answer is legal.
 		found := fmt.Sprintf("listed %s at the newest version, and then received its events late", a.plan.Target.Path)
 		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.Request) bool {
-			return request.Rule == a.ruleName() && !request.Received.Before(killed) && request.Query.Get("resourceVersion") == anyVersion
+			return request.Rule == a.ruleName() && !request.Received.Before(killed) &&
+				request.Query.Get("resourceVersion") == anyVersion
 		}) {
 			found = fmt.Sprintf("found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth)
 		}
@@ -134,7 +135,8 @@ func (a *activeFault) listed(ctx context.Context, selected map[string]string) (l
 	if err != nil {
 		return listing{}, err
 	}
-	list, err := of.List(ctx, metav1.ListOptions{LabelSelector: selected["labelSelector"], FieldSelector: selected["fieldSelector"]})
+	list, err := of.List(ctx, metav1.ListOptions{LabelSelector: selected["labelSelector"],
+		FieldSelector: selected["fieldSelector"]})
 	if err != nil {
 		return listing{}, fmt.Errorf("listing %s: %w", a.plan.Target.Path, err)
 	}
@@ -142,5 +144,6 @@ func (a *activeFault) listed(ctx context.Context, selected map[string]string) (l
 	if err != nil {
 		return listing{}, fmt.Errorf("encoding the list of %s: %w", a.plan.Target.Path, err)
 	}
-	return listing{fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, selected}, nil
+	return listing{fault.Answer{Header: http.Header{"Content-Type": {"application/json"}}, Body: string(body)}, selected},
+		nil
 }

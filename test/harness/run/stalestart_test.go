@@ -36,7 +36,8 @@ func TestStaleStart_ReturnsOldLists(t *testing.T) {
 	g.Expect(code).To(Equal(http.StatusInternalServerError))
 	code, list := n.get(t, "?limit=500&resourceVersion=0")
 	g.Expect(code).To(Equal(http.StatusOK))
-	g.Expect(list).To(And(ContainSubstring(`"kind":"ThingList"`), ContainSubstring(`"before"`), Not(ContainSubstring(`"after"`))))
+	g.Expect(list).To(And(ContainSubstring(`"kind":"ThingList"`), ContainSubstring(`"before"`),
+		Not(ContainSubstring(`"after"`))))
 	_, list = n.get(t, "")
 	g.Expect(list).To(BeEmpty(), "who asks for what is now is told by the API server")
 	lines := n.watchAt(t, 0, collection, "")
@@ -54,14 +55,15 @@ func TestStaleStart_ReturnsOldLists(t *testing.T) {
 	code, list = n.get(t, "?limit=500&resourceVersion=0")
 	g.Expect(code).To(Equal(http.StatusOK))
 	g.Expect(list).To(BeEmpty(), "it is over")
-	g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).Should(HaveLen(1))
+	g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).
+		Should(HaveLen(1))
 	g.Expect(a.heal()).To(Succeed(), "though the other has not asked")
 	f := a.result()
 	g.Expect(f.Happened).To(Equal(1))
 	g.Expect(f.Replica).To(Equal("one"))
 }
 
-// Who asks for what has a label is not given the rest.
+// A list with a label selector does not get the other objects.
 func TestStaleStart_HeedsSelectors(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
@@ -87,7 +89,8 @@ func TestStaleStart_DelaysWatchesOfNewestLists(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
 	resource := thingKind.GroupVersion().WithResource("things")
-	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "ThingList"})
+	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{resource: "ThingList"})
 	a := n.injectID(t, "s:P9:START:"+collection+":2")
 	g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())
 	g.Eventually(n.clock.HasWaiters, testTimeout).Should(BeTrue())

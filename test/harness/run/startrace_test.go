@@ -14,7 +14,8 @@ import (
 )
 
 func TestStartRace(t *testing.T) {
-	for variant, want := range map[string]int{"stall": http.StatusOK, "403": http.StatusForbidden, "404": http.StatusNotFound} {
+	for variant, want := range map[string]int{"stall": http.StatusOK, "403": http.StatusForbidden,
+		"404": http.StatusNotFound} {
 		t.Run(variant, func(t *testing.T) {
 			g := NewWithT(t)
 			n := newWatchSource(t)
@@ -26,7 +27,8 @@ func TestStartRace(t *testing.T) {
 			}
 			answers := make(chan int, 1)
 			go func() {
-				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.replicas[0].proxy.URL()+"/things", strings.NewReader(""))
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.replicas[0].proxy.URL()+"/things",
+					strings.NewReader(""))
 				if err != nil {
 					return // no answer is told of
 				}
@@ -49,7 +51,8 @@ func TestStartRace(t *testing.T) {
 			if variant == scenario.NoAnswer {
 				g.Eventually(answers, testTimeout).Should(Receive(Equal(want)))
 			}
-			g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).Should(HaveLen(1))
+			g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).
+				Should(HaveLen(1))
 			g.Expect(n.request(t, 0, http.MethodGet, "/things", "")).To(Equal(http.StatusOK), "it is over")
 			g.Expect(a.heal()).To(Succeed(), "though the other has not asked")
 			f := a.result()

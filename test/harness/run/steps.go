@@ -99,8 +99,8 @@ func (t *execution) perform(ctx context.Context, step scenario.Step) error {
 	return t.retryStep(ctx, c, step)
 }
 
-// retryStep retries a step: while replicas die, admission webhooks may not answer. It returns the last
-// answer of the API server, if there was one.
+// retryStep retries a step: while replicas die, admission webhooks may not answer. It returns the
+// last answer of the API server, if there was one.
 func (t *execution) retryStep(ctx context.Context, c client.Client, step scenario.Step) error {
 	ctx, cancel := context.WithTimeout(ctx, defaultTimeout)
 	defer cancel()
@@ -135,7 +135,8 @@ func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.
 		return c.Patch(ctx, objectOf(step.Patch.Object), client.RawPatch(types.MergePatchType, body), user)
 	case step.Scale != nil:
 		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, *step.Scale.Replicas)
-		return c.SubResource("scale").Patch(ctx, objectOf(step.Scale.Object), client.RawPatch(types.MergePatchType, body), user)
+		return c.SubResource("scale").Patch(ctx, objectOf(step.Scale.Object),
+			client.RawPatch(types.MergePatchType, body), user)
 	case step.External != nil:
 		return t.changeExternal(ctx, step)
 	case step.Delete != nil:

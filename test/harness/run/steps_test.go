@@ -21,7 +21,8 @@ import (
 func TestRunSteps(t *testing.T) {
 	g := NewWithT(t)
 	failures := 2
-	run := newExecution(t, interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	run := newExecution(t, interceptor.Funcs{Apply: func(ctx context.Context, c client.WithWatch,
+		o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 		if failures--; failures >= 0 {
 			return errors.New("the webhook does not answer")
 		}
@@ -29,7 +30,8 @@ func TestRunSteps(t *testing.T) {
 	}})
 	ref := refTo("a")
 	gone := scenario.Wait{Object: ref, Gone: true}
-	apply := scenario.Step{Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "ns", "name": "a"}, "data": map[string]any{"x": "1"}}}
+	apply := scenario.Step{Apply: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "ns", "name": "a"}, "data": map[string]any{"x": "1"}}}
 	patch := scenario.Step{Patch: &scenario.Patch{Object: ref, Merge: map[string]any{"data": map[string]any{"y": "2"}}}}
 	marks, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{apply, patch}})
 	g.Expect(err).NotTo(HaveOccurred())
@@ -44,7 +46,8 @@ func TestRunSteps(t *testing.T) {
 	g.Expect(there).To(BeFalse())
 
 	t.Log("deleting twice is deleting, and what was made is cleared up")
-	_, err = run.runSteps(t.Context(), scenario.Scenario{Name: "s", Steps: []scenario.Step{{Delete: &ref}, {Delete: &ref}, {Wait: &gone}}})
+	_, err = run.runSteps(t.Context(),
+		scenario.Scenario{Name: "s", Steps: []scenario.Step{{Delete: &ref}, {Delete: &ref}, {Wait: &gone}}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(run.perform(t.Context(), apply)).To(Succeed())
 	g.Expect(run.cleanUp(t.Context())).To(Succeed())
@@ -63,7 +66,8 @@ func TestRunSteps_NamesTheFailedStep(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := run.runSteps(ctx, scenario.Scenario{Name: "s", Steps: []scenario.Step{{Name: "wrong", Apply: applied("a")}}})
-	g.Expect(err).To(MatchError(And(ContainSubstring("doing step 1 wrong of scenario s"), ContainSubstring("connection refused"))))
+	g.Expect(err).To(MatchError(And(ContainSubstring("doing step 1 wrong of scenario s"),
+		ContainSubstring("connection refused"))))
 }
 
 // denial is what the API server answers when a webhook denies a request with a code.
@@ -92,7 +96,8 @@ func TestRunSteps_RecordsRejections(t *testing.T) {
 			}})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(run.rejections).To(HaveExactElements(
-				And(HaveField("Step", "step 1 create"), HaveField("Object", "ConfigMap ns/a"), HaveField("Message", ContainSubstring("not today"))),
+				And(HaveField("Step", "step 1 create"), HaveField("Object", "ConfigMap ns/a"),
+					HaveField("Message", ContainSubstring("not today"))),
 				And(HaveField("Step", "step 2 change"), HaveField("Message", ContainSubstring("not found"))),
 			))
 			g.Expect(time.Since(began)).To(BeNumerically("<", defaultTimeout), "it was not tried again")
@@ -102,7 +107,8 @@ func TestRunSteps_RecordsRejections(t *testing.T) {
 
 func TestCleanUp_RecordsRejections(t *testing.T) {
 	g := NewWithT(t)
-	run := newExecution(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	run := newExecution(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
+		opts ...client.DeleteOption) error {
 		if o.GetName() == "b" {
 			return denial(403)
 		}
@@ -130,7 +136,8 @@ func TestUnmet(t *testing.T) {
 func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 	g := NewWithT(t)
 	var scaled, body string
-	run := newExecution(t, interceptor.Funcs{SubResourcePatch: func(_ context.Context, _ client.Client, sub string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+	run := newExecution(t, interceptor.Funcs{SubResourcePatch: func(_ context.Context, _ client.Client, sub string,
+		o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
 		data, err := p.Data(o)
 		scaled, body = o.GetName()+"/"+sub, string(data)
 		return err

@@ -102,7 +102,8 @@ func (termination) whileWaiting(ctx context.Context, a *activeFault, r *replica,
 	}
 	a.record(history.Fault{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
-		Detail: fmt.Sprintf("asked to stop while it waited for %s, which took %s and was answered %d", slow, took.Round(time.Millisecond), slow.Status),
+		Detail: fmt.Sprintf("asked to stop while it waited for %s, which took %s and was answered %d", slow,
+			took.Round(time.Millisecond), slow.Status),
 	})
 	return nil
 }

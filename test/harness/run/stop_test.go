@@ -8,7 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// requestCount are the processes of a replica that were asked to stop.
+// requestCount are the processes of a replica that got SIGTERM.
 func requestCount(s *testbed, worker int) int {
 	n := 0
 	for _, life := range s.replicas[worker].lifetimes() {
@@ -38,7 +38,8 @@ func TestTermination(t *testing.T) {
 			g.Expect(s.processes[tc.worker].recordedActions()).To(Equal([]string{"asked by terminated"}))
 			g.Expect(s.processes[1-tc.worker].recordedActions()).To(BeEmpty())
 			g.Expect(requestCount(s, tc.worker)).To(Equal(1))
-			g.Eventually(func() int { starts, _ := s.processes[tc.worker].counts(); return starts }, testTimeout).Should(Equal(2), "as a kubelet does")
+			g.Eventually(func() int { starts, _ := s.processes[tc.worker].counts(); return starts }, testTimeout).
+				Should(Equal(2), "as a kubelet does")
 		})
 	}
 }

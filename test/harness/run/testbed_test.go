@@ -69,7 +69,8 @@ func (s *testbed) renewInBackground(t *testing.T, worker int) {
 	stored, ok := s.client.(client.WithWatch)
 	NewWithT(t).Expect(ok).To(BeTrue())
 	s.client = interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			s.renewLease(t, c, worker)
 			return c.Get(ctx, key, o, opts...)
 		},

@@ -57,8 +57,10 @@ type upgrade struct{}
 func (u upgrade) inject(ctx context.Context, a *activeFault) error {
 	if a.prover.subject.Previous != "" {
 		// The next run needs this build, however this run ends.
-		a.cleanups = append(a.cleanups, func() error { return a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{}, isPrevious) })
-		if err := a.replaceReplicas(ctx, replicaOverrides{binary: a.prover.subject.Previous, build: previous}, anyBuild); err != nil {
+		a.cleanups = append(a.cleanups,
+			func() error { return a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{}, isPrevious) })
+		if err := a.replaceReplicas(ctx, replicaOverrides{binary: a.prover.subject.Previous, build: previous},
+			anyBuild); err != nil {
 			return err
 		}
 	}

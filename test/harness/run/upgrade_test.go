@@ -15,8 +15,9 @@ func TestUpgrade_ReplacesReplicasInTurn(t *testing.T) {
 		left     []string
 		detail   string
 	}{
-		"SameBuild":     {"", []string{"", ""}, []string{"three", "four"}, "of the same build"},
-		"PreviousBuild": {"old", []string{"old", "old", "", ""}, []string{"five", "six"}, "from the previous build to this one"},
+		"SameBuild": {"", []string{"", ""}, []string{"three", "four"}, "of the same build"},
+		"PreviousBuild": {"old", []string{"old", "old", "", ""}, []string{"five", "six"},
+			"from the previous build to this one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -42,7 +43,8 @@ func TestUpgrade_ReplacesReplicasInTurn(t *testing.T) {
 				g.Expect(life.Asked).NotTo(BeZero(), life.Name)
 				g.Expect(life.Ended).NotTo(BeZero(), life.Name)
 			}
-			g.Expect(s.lifetimeOf("three").Started).To(BeTemporally("<", s.lifetimeOf("one").Asked), "the new one is there before the old one goes")
+			g.Expect(s.lifetimeOf("three").Started).To(BeTemporally("<", s.lifetimeOf("one").Asked),
+				"the new one is there before the old one goes")
 		})
 	}
 }

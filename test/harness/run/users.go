@@ -86,7 +86,8 @@ func (t *execution) bind(ctx context.Context, u scenario.User) error {
 		return err
 	}
 	// All of Kubernetes' user-facing roles allow this.
-	reads := scenario.Access{User: u.Name, Groups: u.Groups, Verb: "get", Resource: "configmaps", Namespace: u.Namespace, Allowed: true}
+	reads := scenario.Access{User: u.Name, Groups: u.Groups, Verb: "get", Resource: "configmaps", Namespace: u.Namespace,
+		Allowed: true}
 	allowed, err := t.review(ctx, reads)
 	if err == nil && !allowed {
 		err = fmt.Errorf("the authorizer does not allow that %s", reads)
@@ -132,7 +133,8 @@ func (t *execution) recordDecision(ctx context.Context, step scenario.Step, duri
 		return err
 	}
 	t.decisions = append(t.decisions, history.Decision{
-		Step: step.Name, During: during, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed, At: t.prover.clock.Now(),
+		Step: step.Name, During: during, Action: step.May.String(), Want: step.May.Allowed, Allowed: allowed,
+		At: t.prover.clock.Now(),
 	})
 	return nil
 }
@@ -146,11 +148,12 @@ func (t *execution) recheckAccess(ctx context.Context, during string) error {
 	return errors.Join(errs...)
 }
 
-// isRefusal reports whether the API server refused a request for good. A webhook may deny it with any
-// code.
+// isRefusal reports whether the API server refused a request for good. A webhook may deny it with
+// any code.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
-		isAnswer(err) && strings.Contains(err.Error(), "admission webhook") && strings.Contains(err.Error(), "denied the request")
+		isAnswer(err) && strings.Contains(err.Error(), "admission webhook") &&
+			strings.Contains(err.Error(), "denied the request")
 }
 
 // isAnswer reports whether an error is an answer of the API server, and not the harness's own.
@@ -161,7 +164,8 @@ func isAnswer(err error) bool {
 
 // reject records a request that the API server did not accept.
 func (t *execution) reject(step, object string, err error) {
-	t.rejections = append(t.rejections, history.Rejection{Step: step, Object: object, Message: err.Error(), At: t.prover.clock.Now()})
+	t.rejections = append(t.rejections,
+		history.Rejection{Step: step, Object: object, Message: err.Error(), At: t.prover.clock.Now()})
 }
 
 // recordOutcome records whether a step that must be refused was, and a rejection that the scenario

@@ -24,7 +24,8 @@ import (
 // Users may not write objects called forbidden.
 func newHostileExecution(t *testing.T, allows func() bool) *execution {
 	t.Helper()
-	run := newExecution(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+	run := newExecution(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object,
+		opts ...client.CreateOption) error {
 		if review, is := o.(*authorizationv1.SubjectAccessReview); is {
 			review.Status.Allowed = review.Spec.ResourceAttributes.Verb == "get" || allows()
 			return nil
@@ -33,7 +34,8 @@ func newHostileExecution(t *testing.T, allows func() bool) *execution {
 	}})
 	run.prover.impersonate = func(scenario.User) (client.Client, error) {
 		return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{
-			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+				opts ...client.ApplyOption) error {
 				if named, is := o.(interface{ GetName() string }); is && named.GetName() == "forbidden" {
 					return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "forbidden", errors.New("no right"))
 				}
@@ -45,7 +47,8 @@ func newHostileExecution(t *testing.T, allows func() bool) *execution {
 }
 
 func applied(name string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "ns", "name": name}}
+	return map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"namespace": "ns", "name": name}}
 }
 
 var mallory = scenario.User{Name: "mallory", Namespace: "ns", Role: "edit"}
@@ -53,29 +56,35 @@ var mallory = scenario.User{Name: "mallory", Namespace: "ns", Role: "edit"}
 func TestUsers_StepsActAsUsers(t *testing.T) {
 	g := NewWithT(t)
 	run := newHostileExecution(t, func() bool { return true })
-	_, err := run.runSteps(t.Context(), scenario.Scenario{Name: "s", Users: []scenario.User{mallory}, Steps: []scenario.Step{
-		{Name: "accepted", As: "mallory", Apply: applied("a")},
-		{Name: "refused", As: "mallory", Apply: applied("forbidden"), Refused: scenario.MustRefuse},
-		{Name: "not refused", As: "mallory", Apply: applied("b"), Refused: scenario.MustRefuse},
-		{Name: "either", As: "mallory", Apply: applied("forbidden"), Refused: scenario.MayRefuse},
-	}})
+	_, err := run.runSteps(t.Context(),
+		scenario.Scenario{Name: "s", Users: []scenario.User{mallory}, Steps: []scenario.Step{
+			{Name: "accepted", As: "mallory", Apply: applied("a")},
+			{Name: "refused", As: "mallory", Apply: applied("forbidden"), Refused: scenario.MustRefuse},
+			{Name: "not refused", As: "mallory", Apply: applied("b"), Refused: scenario.MustRefuse},
+			{Name: "either", As: "mallory", Apply: applied("forbidden"), Refused: scenario.MayRefuse},
+		}})
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &corev1.ConfigMap{})).To(Succeed())
+	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "a"}, &corev1.ConfigMap{})).
+		To(Succeed())
 	var binding rbacv1.RoleBinding
-	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "scenario:edit:mallory"}, &binding)).To(Succeed())
+	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "scenario:edit:mallory"},
+		&binding)).To(Succeed())
 	g.Expect(binding.RoleRef.Name).To(Equal("edit"))
 	g.Expect(binding.Subjects).To(ConsistOf(HaveField("Name", "mallory")))
 	g.Expect(run.decisions).To(HaveExactElements(
-		And(HaveField("Step", "refused"), HaveField("Action", "mallory may apply ConfigMap ns/forbidden"), HaveField("Allowed", false), HaveField("Want", false)),
+		And(HaveField("Step", "refused"), HaveField("Action", "mallory may apply ConfigMap ns/forbidden"),
+			HaveField("Allowed", false), HaveField("Want", false)),
 		And(HaveField("Step", "not refused"), HaveField("Allowed", true), HaveField("Want", false)),
 	))
 
 	t.Log("a refusal that no step expects is recorded")
-	_, err = run.runSteps(t.Context(), scenario.Scenario{Users: []scenario.User{mallory}, Steps: []scenario.Step{{As: "mallory", Apply: applied("forbidden")}}})
+	_, err = run.runSteps(t.Context(), scenario.Scenario{Users: []scenario.User{mallory},
+		Steps: []scenario.Step{{As: "mallory", Apply: applied("forbidden")}}})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(run.rejections).To(HaveExactElements(HaveField("Message", ContainSubstring("no right"))))
 	g.Expect(run.cleanUp(t.Context())).To(Succeed())
-	g.Expect(apierrors.IsNotFound(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &binding))).To(BeTrue())
+	g.Expect(apierrors.IsNotFound(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(&binding), &binding))).
+		To(BeTrue())
 }
 
 func TestUsers_ExpectedAccess(t *testing.T) {
@@ -84,7 +93,8 @@ func TestUsers_ExpectedAccess(t *testing.T) {
 	run := newHostileExecution(t, func() bool { asked++; return asked > 2 })
 	may := func(allowed bool) scenario.Step {
 		return scenario.Step{Name: "look", May: &scenario.Access{
-			User: "alice", Verb: "create", Resource: "things.example.com", Allowed: allowed, Within: metav1.Duration{Duration: 300 * time.Millisecond},
+			User: "alice", Verb: "create", Resource: "things.example.com", Allowed: allowed,
+			Within: metav1.Duration{Duration: 300 * time.Millisecond},
 		}}
 	}
 	g.Expect(run.checkAccess(t.Context(), may(true))).To(Succeed(), "it comes after a moment")
@@ -92,7 +102,8 @@ func TestUsers_ExpectedAccess(t *testing.T) {
 	g.Expect(run.recheckAccess(t.Context(), "a fault")).To(Succeed())
 	g.Expect(run.decisions).To(HaveExactElements(
 		And(HaveField("Want", true), HaveField("Allowed", true), HaveField("During", "")),
-		And(HaveField("Want", false), HaveField("Allowed", true), HaveField("Action", ContainSubstring("alice may create things.example.com"))),
+		And(HaveField("Want", false), HaveField("Allowed", true),
+			HaveField("Action", ContainSubstring("alice may create things.example.com"))),
 		And(HaveField("Want", true), HaveField("Allowed", true), HaveField("During", "a fault")),
 		And(HaveField("Want", false), HaveField("Allowed", true)),
 	))

@@ -81,8 +81,8 @@ func (a *activeFault) waitForHealed(ctx context.Context, injection *fault.Inject
 	}
 }
 
-// describeWithheld describes the first few events that the API server sent to a replica from the target's
-// collection since a time.
+// describeWithheld describes the first few events that the API server sent to a replica from the
+// target's collection since a time.
 func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 	const few = 5
 	journal, collection := r.proxy.Journal(), a.collection()
@@ -101,8 +101,8 @@ func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 	return strings.Join(all, ", ")
 }
 
-// watchEvents returns the watch events about the run's own objects that came soon after a step. A later
-// event may come too late for a fault that begins with the step.
+// watchEvents returns the watch events about the run's own objects that came soon after a step. A
+// later event may come too late for a fault that begins with the step.
 func (t *execution) watchEvents(h *history.History) []scenario.WatchEvent {
 	normal := h.Normalizer()
 	var all []scenario.WatchEvent

@@ -55,7 +55,8 @@ func TestWatchFault_SkipsEvents(t *testing.T) {
 	a := n.injectID(t, "s:P7:WATCH:/things:1")
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	g.Eventually(lines, testTimeout).Should(BeClosed())
-	g.Expect(n.request(t, 0, http.MethodGet, "/things?watch=true&resourceVersion=5", "")).To(Equal(http.StatusTooManyRequests))
+	g.Expect(n.request(t, 0, http.MethodGet, "/things?watch=true&resourceVersion=5", "")).
+		To(Equal(http.StatusTooManyRequests))
 	n.clock.Step(silenceFor)
 	g.Eventually(func(g Gomega) {
 		g.Eventually(n.watch(t, 0), testTimeout).Should(Receive(ContainSubstring(`"code":410`)))
@@ -79,7 +80,7 @@ func TestWatchFault_IsVoidWithoutAWatch(t *testing.T) {
 	}
 }
 
-// Who does not ask again is not waited for without an end.
+// A client that does not watch again is waited for only up to the limit.
 func TestWatchFault_IsVoidWithoutANewWatch(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
@@ -129,5 +130,6 @@ func TestWatchEvents_AreOfTheRunAndSoonAfterAStep(t *testing.T) {
 	run.actionTimes = append(run.actionTimes, n.clock.Now())
 	n.clock.Step(silenceFor)
 	tell("thing-1-late")
-	g.Expect(run.watchEvents(h)).To(Equal([]scenario.WatchEvent{{Path: "/things", Action: 1}, {Path: "/things", Action: 3}}))
+	g.Expect(run.watchEvents(h)).To(Equal([]scenario.WatchEvent{{Path: "/things", Action: 1},
+		{Path: "/things", Action: 3}}))
 }

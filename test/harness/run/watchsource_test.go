@@ -25,7 +25,8 @@ var thingKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kin
 func (n *watchSource) get(t *testing.T, query string) (int, string) {
 	t.Helper()
 	g := NewWithT(t)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.replicas[0].proxy.URL()+collection+query, http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.replicas[0].proxy.URL()+collection+query,
+		http.NoBody)
 	g.Expect(err).NotTo(HaveOccurred())
 	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
 	if err != nil {
@@ -80,7 +81,8 @@ func newWatchSource(t *testing.T) *watchSource {
 	return n
 }
 
-// watch watches things as one of the workers, from version 5; lines are the events that it receives.
+// watch watches things as one of the workers, from version 5; lines are the events that it
+// receives.
 func (n *watchSource) watch(t *testing.T, worker int) (lines <-chan string) {
 	t.Helper()
 	return n.watchAt(t, worker, "/things", "")

@@ -95,7 +95,8 @@ func (m *mounter) mount(o openMount) error {
 		return err
 	}
 	// In a user namespace these may not be taken away. Their values are those of mount(2).
-	kept := uintptr(status.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME)
+	kept := uintptr(status.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC |
+		unix.MS_NOATIME | unix.MS_NODIRATIME)
 	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|kept, "")
 }
 

@@ -89,7 +89,8 @@ func (s *Sandbox) ReachBy(address string, dial func() (net.Conn, error)) error {
 }
 
 // relay returns the relay of that name, and starts it if there is none.
-func (s *Sandbox) relay(name string, listen func() (net.Listener, error), dial func() (net.Conn, error)) (*relay, error) {
+func (s *Sandbox) relay(name string, listen func() (net.Listener, error),
+	dial func() (net.Conn, error)) (*relay, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -51,7 +51,8 @@ func TestMain(m *testing.M) {
 
 // serve answers at an address with what the process sees, and ends with 7 after SIGTERM.
 func serve(address string) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM) //nolint:forbidigo // a program of its own, not a test
+	//nolint:forbidigo // a program of its own, not a test
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	mux := http.NewServeMux()
 	var dialed sync.Map
@@ -173,7 +174,8 @@ func TestNothingButWhatIsReachedIsReachable(t *testing.T) {
 	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(ContainSubstring("refused"))
 	g.Expect(s.ReachBy("127.1.0.1:81", dial)).To(Succeed())
 	g.Expect(ask(t, address, "/dial?address=127.1.0.1:81")).To(Equal("<nil>"))
-	g.Expect(s.ReachBy("127.1.0.1:80", dial)).To(MatchError(ContainSubstring("address already in use")), "a program has the port on all addresses")
+	g.Expect(s.ReachBy("127.1.0.1:80", dial)).To(MatchError(ContainSubstring("address already in use")),
+		"a program has the port on all addresses")
 }
 
 func TestPublish_ResetsWhileNothingListens(t *testing.T) {

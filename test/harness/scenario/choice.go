@@ -11,7 +11,8 @@ import (
 // does not depend on the others, so it is the same when a run leads to some plans more or fewer.
 func Order(seed uint64) func(a, b Plan) int {
 	return func(a, b Plan) int {
-		return cmp.Or(cmp.Compare(numbers(seed, "order", a).Uint64(), numbers(seed, "order", b).Uint64()), cmp.Compare(a.ID(), b.ID()))
+		return cmp.Or(cmp.Compare(numbers(seed, "order", a).Uint64(), numbers(seed, "order", b).Uint64()),
+			cmp.Compare(a.ID(), b.ID()))
 	}
 }
 

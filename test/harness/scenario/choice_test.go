@@ -19,7 +19,8 @@ func richRun() scenario.Observed {
 		Changes: []scenario.Change{{Name: "flag", Kind: scenario.FlagChange}, {Name: "rule", Kind: scenario.RuleChange}},
 	}
 	for i := range 6 {
-		run.Writes = append(run.Writes, scenario.Write{Method: "PATCH", Path: fmt.Sprintf("/%d", i), Effective: true, Made: i%2 == 0})
+		run.Writes = append(run.Writes,
+			scenario.Write{Method: "PATCH", Path: fmt.Sprintf("/%d", i), Effective: true, Made: i%2 == 0})
 		run.Calls = append(run.Calls,
 			scenario.Call{Method: "PUT", Path: fmt.Sprintf("/%d", i), Changed: true, Answered: true},
 			scenario.Call{Method: "GET", Path: fmt.Sprintf("/%d", i), Answered: true})

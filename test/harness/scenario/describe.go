@@ -66,7 +66,8 @@ var descriptions = map[form]string{
 func (p Plan) Describe() string {
 	said := describe(p.Perturbation, p.Variant, p.Target, "the run")
 	if p.HasSecond() {
-		said += "; in the recovery from that " + describe(p.Second.Perturbation, p.Second.Variant, p.Second.Target, "the recovery")
+		said += "; in the recovery from that " +
+			describe(p.Second.Perturbation, p.Second.Variant, p.Second.Target, "the recovery")
 	}
 	return said
 }

@@ -10,7 +10,8 @@ func TestDescribe_CoversEveryPerturbation(t *testing.T) {
 	for perturbation, of := range variants {
 		said := map[string]string{}
 		for _, variant := range of {
-			p := Plan{Scenario: "s", Perturbation: perturbation, Variant: variant, Target: Target{Method: "PATCH", Path: "/a/{b}", Nth: 2}}
+			p := Plan{Scenario: "s", Perturbation: perturbation, Variant: variant,
+				Target: Target{Method: "PATCH", Path: "/a/{b}", Nth: 2}}
 			got := p.Describe()
 			if got == "" || strings.Contains(got, "VARIANT") || strings.Contains(got, "TARGET") {
 				t.Errorf("the words of %s: %q", p.ID(), got)

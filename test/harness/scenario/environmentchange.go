@@ -31,7 +31,8 @@ const StepTarget = "STEP"
 // The path of a POST does not name the object, so it is no target.
 func environmentChanges(d *derivation) []Plan {
 	var plans []Plan
-	for _, t := range steady(d.runs, func(o Observed) []Write { return firsts(o.Writes, func(w Write) bool { return w.Made }) }) {
+	for _, t := range steady(d.runs,
+		func(o Observed) []Write { return firsts(o.Writes, func(w Write) bool { return w.Made }) }) {
 		if t.Method == http.MethodPost {
 			continue
 		}
@@ -41,7 +42,8 @@ func environmentChanges(d *derivation) []Plan {
 	}
 	for i, step := range d.scenario.Steps {
 		if step.Delete != nil {
-			plans = append(plans, d.plan(EnvironmentChange, ForeignFinalizer, Target{Method: StepTarget, Path: step.Name, Nth: i + 1}))
+			plans = append(plans, d.plan(EnvironmentChange, ForeignFinalizer,
+				Target{Method: StepTarget, Path: step.Name, Nth: i + 1}))
 		}
 	}
 	return plans

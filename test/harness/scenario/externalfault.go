@@ -44,7 +44,8 @@ type Call struct {
 func externalFaults(d *derivation) []Plan {
 	var plans []Plan
 	for _, p := range d.at(ExternalFails, "", d.calls(func(c Call) bool { return c.Changed })) {
-		for _, variant := range []string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow, draw(d.seed, p, texts(externalCodes))} {
+		for _, variant := range []string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow,
+			draw(d.seed, p, texts(externalCodes))} {
 			plans = append(plans, d.plan(ExternalFails, variant, p.Target))
 		}
 	}

@@ -85,7 +85,8 @@ steps:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([][]string{{"thing"}, {"store.accessKey", "store.endpoint"}}, [][]string{names, values}); diff != "" {
+	if diff := cmp.Diff([][]string{{"thing"}, {"store.accessKey", "store.endpoint"}},
+		[][]string{names, values}); diff != "" {
 		t.Errorf("names and values (-want +got):\n%s", diff)
 	}
 	filled, err := s.Fill(map[string]string{"thing": "thing-1", "store.endpoint": "http://127.0.0.1:1"})
@@ -95,11 +96,14 @@ steps:
 	if what, thing := filled.Steps[0].Change(); what != "put" || thing != "thing-1" {
 		t.Errorf("the change is %s of %s", what, thing)
 	}
-	if diff := cmp.Diff(map[string]any{"kind": "X", "endpoint": "http://127.0.0.1:1", "key": "{store.accessKey}", "name": "thing-1"}, filled.Steps[1].Apply); diff != "" {
+	if diff := cmp.Diff(map[string]any{"kind": "X", "endpoint": "http://127.0.0.1:1", "key": "{store.accessKey}",
+		"name": "thing-1"}, filled.Steps[1].Apply); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
-	for _, text := range []string{"external: {}", "external: {put: a, remove: b}", `external: {put: ""}`, "{external: {put: a}, delete: {apiVersion: v1, kind: X, name: x}}"} {
-		if _, err := scenario.Parse([]byte("name: a\nsteps:\n- " + text + "\n- {name: end, quiesce: {for: 1s}}\n")); err == nil {
+	for _, text := range []string{"external: {}", "external: {put: a, remove: b}", `external: {put: ""}`,
+		"{external: {put: a}, delete: {apiVersion: v1, kind: X, name: x}}"} {
+		if _, err := scenario.Parse([]byte("name: a\nsteps:\n- " + text +
+			"\n- {name: end, quiesce: {for: 1s}}\n")); err == nil {
 			t.Errorf("Parse() of a step %q wants an error", text)
 		}
 	}

@@ -48,7 +48,8 @@ func installationChanges(d *derivation) []Plan {
 		}
 		var possible []Plan
 		for _, nth := range steps {
-			possible = append(possible, d.plan(InstallationChange, change.Kind, Target{Method: ChangeTarget, Path: change.Name, Nth: nth}))
+			possible = append(possible, d.plan(InstallationChange, change.Kind,
+				Target{Method: ChangeTarget, Path: change.Name, Nth: nth}))
 		}
 		plans = append(plans, d.one(possible))
 	}

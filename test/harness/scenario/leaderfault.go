@@ -39,7 +39,8 @@ func lateWrites(d *derivation) []Plan {
 }
 
 // leaderFaults plans faults of whole processes. If the leader's work matters, they happen at the
-// first write, at the last, and at one between. The others happen at one write. The seed selects it.
+// first write, at the last, and at one between. The others happen at one write. The seed selects
+// it.
 func leaderFaults(d *derivation) []Plan {
 	writes := d.writes()
 	if len(writes) == 0 {

@@ -50,7 +50,8 @@ func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
 			}
 			between[at[1]] = true
 		}
-		for _, kind := range []string{"P12-rest", "P13-leader", "P13-all", "P13-start", "P14-standby", "P14-start", "P16-upgrade"} {
+		for _, kind := range []string{"P12-rest", "P13-leader", "P13-all", "P13-start", "P14-standby", "P14-start",
+			"P16-upgrade"} {
 			if at := plans[kind]; len(at) != 1 || at[0] < 0 || at[0] > 4 {
 				t.Fatalf("%s is at %v, want one write", kind, at)
 			}

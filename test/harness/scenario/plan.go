@@ -60,7 +60,8 @@ var variants = map[Perturbation][]string{
 	EnvironmentChange:  {StripLabels, RemoveChild, Rival, ForeignFinalizer},
 	InstallationChange: {FlagChange, RuleChange, WebhookChange, DefinitionChange},
 	Hostile:            {""},
-	ExternalFails:      append([]string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow}, texts(externalCodes)...),
+	ExternalFails: append([]string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow},
+		texts(externalCodes)...),
 }
 
 func texts(numbers []int) []string {

@@ -16,7 +16,8 @@ steps:
 - repeat:
     times: 2
     steps:
-    - {name: up, as: alice, scale: {object: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: web}, replicas: 3}}
+    - {name: up, as: alice,
+        scale: {object: {apiVersion: apps/v1, kind: Deployment, namespace: default, name: web}, replicas: 3}}
     - sleep: 2s
     - {name: rest, quiesce: {for: 1s}}
 - {name: end, quiesce: {for: 1s}}

@@ -144,7 +144,8 @@ func (s Scenario) Validate() error {
 		marks[step.Name] = true
 	}
 	if len(s.Steps) == 0 || s.Steps[len(s.Steps)-1].Quiesce == nil {
-		errs = append(errs, errors.New("the last step has to be a quiesce: without rest at the end there is nothing to judge"))
+		errs = append(errs, errors.New(
+			"the last step has to be a quiesce: without rest at the end there is nothing to judge"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("checking scenario %q: %w", s.Name, err)

@@ -21,7 +21,8 @@ steps:
     until: [{object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, condition: Ready}]
     for: 2s
 - patch: {object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, merge: {spec: {size: 3}}}
-- wait: {object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, condition: Ready, status: "False", within: 5s}
+- wait: {object: {apiVersion: example.com/v1, kind: Team, name: "{team}"},
+    condition: Ready, status: "False", within: 5s}
 - delete: {apiVersion: example.com/v1, kind: Team, namespace: ns, name: "{team}"}
 - name: gone
   quiesce:
@@ -52,7 +53,8 @@ func TestParseAndFill(t *testing.T) {
 	if diff := cmp.Diff(want, filled.Steps[0].Apply); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
-	if got := filled.Steps[5].Quiesce; got.For.Duration != 2*time.Second || got.Within.Duration != 30*time.Second || got.Until[0].String() != "Team team-1 to be gone" {
+	if got := filled.Steps[5].Quiesce; got.For.Duration != 2*time.Second || got.Within.Duration != 30*time.Second ||
+		got.Until[0].String() != "Team team-1 to be gone" {
 		t.Errorf("quiesce: %+v", got)
 	}
 	if got := filled.Steps[3].Wait.String(); got != "Team team-1 to have Ready=False" {
@@ -67,7 +69,8 @@ func TestParseAndFill(t *testing.T) {
 }
 
 func TestFillLeavesWhatIsNotAName(t *testing.T) {
-	if got := scenario.Fill(`{"a": "{team}-{unknown}"} {}`, map[string]string{"team": "t"}); got != `{"a": "t-{unknown}"} {}` {
+	if got := scenario.Fill(`{"a": "{team}-{unknown}"} {}`,
+		map[string]string{"team": "t"}); got != `{"a": "t-{unknown}"} {}` {
 		t.Errorf("Fill() = %s", got)
 	}
 }
@@ -75,39 +78,53 @@ func TestFillLeavesWhatIsNotAName(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	rest := "- {name: end, quiesce: {for: 1s}}\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"UnknownField":     {"name: a\nstep: []", `unknown field "step"`},
-		"NoName":           {"steps:\n" + rest, "the name"},
-		"NameWithColon":    {"name: a:b\nsteps:\n" + rest, "the name"},
-		"NoSteps":          {"name: a", "the last step has to be a quiesce"},
-		"NoRestAtEnd":      {"name: a\nsteps:\n" + rest + "- delete: {apiVersion: v1, kind: X, name: x}\n", "the last step"},
-		"NoAction":         {"name: a\nsteps:\n- name: x\n" + rest, "step 1 x: it has 0 actions"},
-		"TwoActions":       {"name: a\nsteps:\n- {apply: {}, delete: {apiVersion: v1, kind: X, name: x}}\n" + rest, "2 actions [apply delete]"},
-		"NobodyDeleted":    {"name: a\nsteps:\n- delete: {apiVersion: v1, kind: X, name: \"\"}\n" + rest, "names no object"},
-		"NobodyPatched":    {"name: a\nsteps:\n- patch: {object: {apiVersion: v1, kind: \"\", name: x}, merge: {}}\n" + rest, "names no object"},
-		"WaitForNone":      {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest, "either a condition or gone"},
-		"WaitForBoth":      {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, condition: R, gone: true}\n" + rest, "either a condition or gone"},
-		"CurrentAndGone":   {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, current: true, gone: true}\n" + rest, "one of them"},
-		"FieldNoValue":     {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: status.phase}\n" + rest, "field and value need each other"},
-		"ValueNoField":     {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, value: 1}\n" + rest, "field and value need each other"},
-		"NoPath":           {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: 'status.list[', value: 1}\n" + rest, "a path such as status.phase"},
-		"StatusOfNone":     {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, status: \"False\"}\n" + rest, "status is that of a condition"},
-		"ExistsNoName":     {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X}, exists: true}\n" + rest, "names no object"},
-		"SleepBackwards":   {"name: a\nsteps:\n- sleep: -1s\n" + rest, "cannot sleep for -1s"},
-		"SleepNever":       {"name: a\nsteps:\n- sleep: 0s\n" + rest, "0 actions"},
-		"SleepNoTime":      {"name: a\nsteps:\n- sleep: long\n" + rest, "invalid duration"},
-		"ScaleToNothing":   {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest, "needs replicas"},
-		"ScaleBelowZero":   {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}, replicas: -1}\n" + rest, "needs replicas"},
-		"NoNameScaled":     {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X}, replicas: 1}\n" + rest, "names no object"},
-		"RefusedSleep":     {"name: a\nsteps:\n- {sleep: 1s, refused: true}\n" + rest, "refused is for apply, patch, scale and delete"},
-		"SleepAsUser":      {"name: a\nusers: [{name: mallory}]\nsteps:\n- {sleep: 1s, as: mallory}\n" + rest, "as is for apply, patch, scale, delete and attack"},
-		"RepeatNever":      {"name: a\nsteps:\n- repeat: {times: 0, steps: [{sleep: 1s}]}\n" + rest, "step 1 : repeat needs steps, and times from 1 to 100"},
-		"RepeatNothing":    {"name: a\nsteps:\n- repeat: {times: 2}\n" + rest, "repeat needs steps"},
-		"RepeatWithAction": {"name: a\nsteps:\n- {sleep: 1s, repeat: {times: 2, steps: [{sleep: 1s}]}}\n" + rest, "no action, as or refused of its own"},
-		"RepeatInRepeat":   {"name: a\nsteps:\n- repeat: {times: 2, steps: [{repeat: {times: 2, steps: []}}]}\n" + rest, `unknown field "repeat"`},
-		"NoTime":           {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
-		"NamelessRest":     {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
-		"UnknownFault":     {"name: a\nperturbations: [P1, P99]\nsteps:\n" + rest, `no perturbation is called "P99"`},
-		"SameRestTwice":    {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
+		"UnknownField":  {"name: a\nstep: []", `unknown field "step"`},
+		"NoName":        {"steps:\n" + rest, "the name"},
+		"NameWithColon": {"name: a:b\nsteps:\n" + rest, "the name"},
+		"NoSteps":       {"name: a", "the last step has to be a quiesce"},
+		"NoRestAtEnd":   {"name: a\nsteps:\n" + rest + "- delete: {apiVersion: v1, kind: X, name: x}\n", "the last step"},
+		"NoAction":      {"name: a\nsteps:\n- name: x\n" + rest, "step 1 x: it has 0 actions"},
+		"TwoActions": {"name: a\nsteps:\n- {apply: {}, delete: {apiVersion: v1, kind: X, name: x}}\n" + rest,
+			"2 actions [apply delete]"},
+		"NobodyDeleted": {"name: a\nsteps:\n- delete: {apiVersion: v1, kind: X, name: \"\"}\n" + rest, "names no object"},
+		"NobodyPatched": {"name: a\nsteps:\n- patch: {object: {apiVersion: v1, kind: \"\", name: x}, merge: {}}\n" + rest,
+			"names no object"},
+		"WaitForNone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest,
+			"either a condition or gone"},
+		"WaitForBoth":    {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, condition: R, gone: true}\n" + rest, "either a condition or gone"},
+		"CurrentAndGone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, current: true, gone: true}\n" + rest, "one of them"},
+		"FieldNoValue": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: status.phase}\n" +
+			rest, "field and value need each other"},
+		"ValueNoField": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, value: 1}\n" +
+			rest, "field and value need each other"},
+		"NoPath":       {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, field: 'status.list[', value: 1}\n" + rest, "a path such as status.phase"},
+		"StatusOfNone": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X, name: x}, exists: true, status: \"False\"}\n" + rest, "status is that of a condition"},
+		"ExistsNoName": {"name: a\nsteps:\n- wait: {object: {apiVersion: v1, kind: X}, exists: true}\n" + rest,
+			"names no object"},
+		"SleepBackwards": {"name: a\nsteps:\n- sleep: -1s\n" + rest, "cannot sleep for -1s"},
+		"SleepNever":     {"name: a\nsteps:\n- sleep: 0s\n" + rest, "0 actions"},
+		"SleepNoTime":    {"name: a\nsteps:\n- sleep: long\n" + rest, "invalid duration"},
+		"ScaleToNothing": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}}\n" + rest,
+			"needs replicas"},
+		"ScaleBelowZero": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X, name: x}, replicas: -1}\n" + rest,
+			"needs replicas"},
+		"NoNameScaled": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X}, replicas: 1}\n" + rest,
+			"names no object"},
+		"RefusedSleep": {"name: a\nsteps:\n- {sleep: 1s, refused: true}\n" + rest,
+			"refused is for apply, patch, scale and delete"},
+		"SleepAsUser": {"name: a\nusers: [{name: mallory}]\nsteps:\n- {sleep: 1s, as: mallory}\n" + rest,
+			"as is for apply, patch, scale, delete and attack"},
+		"RepeatNever": {"name: a\nsteps:\n- repeat: {times: 0, steps: [{sleep: 1s}]}\n" + rest,
+			"step 1 : repeat needs steps, and times from 1 to 100"},
+		"RepeatNothing": {"name: a\nsteps:\n- repeat: {times: 2}\n" + rest, "repeat needs steps"},
+		"RepeatWithAction": {"name: a\nsteps:\n- {sleep: 1s, repeat: {times: 2, steps: [{sleep: 1s}]}}\n" + rest,
+			"no action, as or refused of its own"},
+		"RepeatInRepeat": {"name: a\nsteps:\n- repeat: {times: 2, steps: [{repeat: {times: 2, steps: []}}]}\n" + rest,
+			`unknown field "repeat"`},
+		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
+		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
+		"UnknownFault":  {"name: a\nperturbations: [P1, P99]\nsteps:\n" + rest, `no perturbation is called "P99"`},
+		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := scenario.Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -194,8 +211,9 @@ func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
 		steps []scenario.Step
 		want  []string
 	}{
-		"Deleting": {[]scenario.Step{{Name: "end", Delete: &ref}}, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room, "finalizer:STEP:end"}},
-		"Staying":  {nil, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room}},
+		"Deleting": {[]scenario.Step{{Name: "end", Delete: &ref}},
+			[]string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room, "finalizer:STEP:end"}},
+		"Staying": {nil, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room}},
 	} {
 		s := scenario.Scenario{Name: "s", Steps: tc.steps, Perturbations: []scenario.Perturbation{scenario.EnvironmentChange}}
 		var got []string

@@ -54,7 +54,8 @@ func (p Plan) Pairs(s Scenario, recovery []Write, seed uint64) []Plan {
 		nth[t]++
 		t.Nth = nth[Target{Method: w.Method, Path: w.Path}]
 		for _, kind := range inRecovery {
-			if !w.Effective && !slices.Contains(unanswered, kind) || len(s.Perturbations) > 0 && !slices.Contains(s.Perturbations, kind) {
+			if !w.Effective && !slices.Contains(unanswered, kind) || len(s.Perturbations) > 0 &&
+				!slices.Contains(s.Perturbations, kind) {
 				continue
 			}
 			pair := p

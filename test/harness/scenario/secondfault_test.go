@@ -89,7 +89,8 @@ func TestParsePlan_SecondFault(t *testing.T) {
 	const id = "s:P2:PATCH:/apis/rbac/v1/roles/a:b:2+P4-409:PUT:/x/{thing}/status:3"
 	want := scenario.Plan{
 		Scenario: "s", Perturbation: "P2", Target: scenario.Target{Method: "PATCH", Path: "/apis/rbac/v1/roles/a:b", Nth: 2},
-		Second: scenario.Second{Perturbation: "P4", Variant: "409", Target: scenario.Target{Method: "PUT", Path: "/x/{thing}/status", Nth: 3}},
+		Second: scenario.Second{Perturbation: "P4", Variant: "409",
+			Target: scenario.Target{Method: "PUT", Path: "/x/{thing}/status", Nth: 3}},
 	}
 	got := parse(t, id)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -99,13 +100,15 @@ func TestParsePlan_SecondFault(t *testing.T) {
 		t.Errorf("the first fault is %s", first)
 	}
 	said := got.Describe()
-	for _, part := range []string{"number 2 of its kind in the run", "; in the recovery from that ", "409 (Conflict)", "number 3 of its kind in the recovery"} {
+	for _, part := range []string{"number 2 of its kind in the run", "; in the recovery from that ", "409 (Conflict)",
+		"number 3 of its kind in the recovery"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("Describe() = %q, want %q in it", said, part)
 		}
 	}
 	for _, id := range []string{
-		"s:P1:PATCH:/a:1+", "s:P1:PATCH:/a:1+P2", "s:P1:PATCH:/a:1+P2:PUT:/b", "s:P1:PATCH:/a:1+P2:PUT:/b:x", "s:P1:PATCH:/a:1+P99:PUT:/b:1",
+		"s:P1:PATCH:/a:1+", "s:P1:PATCH:/a:1+P2", "s:P1:PATCH:/a:1+P2:PUT:/b", "s:P1:PATCH:/a:1+P2:PUT:/b:x",
+		"s:P1:PATCH:/a:1+P99:PUT:/b:1",
 		"s:P1:PATCH:/a:1+P4:PUT:/b:1",             // no code
 		"s:P3:PATCH:/a:1+P1:PUT:/b:1",             // nothing to recover from
 		"s:P1:PATCH:/a:1+P9:START:/b:1",           // no fault of a write

@@ -36,7 +36,8 @@ func TestUsersAndAttacks(t *testing.T) {
 	if diff := cmp.Diff([]string{"blackhole.1"}, values); err != nil || diff != "" {
 		t.Errorf("values (-want +got):\n%s%v", diff, err)
 	}
-	if u, known := filled.User("m-evil-1"); !known || u.Namespace != "evil-1" || u.Role != "edit" || !slices.Equal(u.Groups, []string{"team"}) {
+	if u, known := filled.User("m-evil-1"); !known || u.Namespace != "evil-1" || u.Role != "edit" ||
+		!slices.Equal(u.Groups, []string{"team"}) {
 		t.Errorf("the user is %+v", u)
 	}
 	if got := filled.Steps[1].Refused + " " + filled.Steps[2].Refused; got != "true may" {
@@ -65,7 +66,8 @@ func TestUsersAndAttacks(t *testing.T) {
 		"{name: a, attack: {name: storm, object: {kind: X}}}":                               "names no object",
 		"{name: a, attack: {name: storm, template: {kind: X}}, delete: {kind: X, name: x}}": "2 actions",
 	} {
-		_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step + "\n- {name: end, quiesce: {for: 1s}}\n"))
+		_, err := scenario.Parse([]byte("name: a\nusers: [{name: u}]\nsteps:\n- " + step +
+			"\n- {name: end, quiesce: {for: 1s}}\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse() of a step %s fails with %v, want %q", step, err, want)
 		}
@@ -81,7 +83,9 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := scenario.Observed{Changes: []scenario.Change{{Name: "other", Kind: scenario.FlagChange}, {Name: "no-right", Kind: scenario.RuleChange, Scenarios: []string{"hostile"}}, {Name: "elsewhere", Kind: scenario.RuleChange, Scenarios: []string{"other"}}}}
+	run := scenario.Observed{Changes: []scenario.Change{{Name: "other", Kind: scenario.FlagChange},
+		{Name: "no-right", Kind: scenario.RuleChange, Scenarios: []string{"hostile"}},
+		{Name: "elsewhere", Kind: scenario.RuleChange, Scenarios: []string{"other"}}}}
 	rules := map[string]bool{}
 	for seed := range uint64(50) {
 		var ids []string

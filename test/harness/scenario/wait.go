@@ -60,7 +60,8 @@ func (w Wait) validate() error {
 		}
 	}
 	if states != 1 {
-		return fmt.Errorf("waiting for %s needs either a condition or gone, or else exists, current or field: one of them", w.Object)
+		return fmt.Errorf("waiting for %s needs either a condition or gone, or else exists, current or field: one of them",
+			w.Object)
 	}
 	if w.Status != "" && w.Condition == "" {
 		return errors.New("status is that of a condition, which is not named")

@@ -17,7 +17,7 @@ const (
 	// them.
 	LostEvents Perturbation = "P8"
 	// StaleStart kills all replicas a while after the step has begun, and those that
-	// start find the collection as it was before. That is legal for clients that ask for
+	// start find the collection as it was before. That is legal for clients that request
 	// any version, as they do after an error.
 	StaleStart Perturbation = "P9"
 	// StartRace kills all replicas, and as they start again they do not get the

@@ -13,7 +13,8 @@ import (
 func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 	const teams, parts = "/apis/example.com/v1/teams", "/apis/example.com/v1/namespaces/{team}/parts"
 	runs := []scenario.Observed{
-		{WatchEvents: []scenario.WatchEvent{{Path: teams, Action: 1}, {Path: parts, Action: 1}, {Path: teams, Action: 2}, {Path: "/late", Action: 2}}},
+		{WatchEvents: []scenario.WatchEvent{{Path: teams, Action: 1}, {Path: parts, Action: 1}, {Path: teams, Action: 2},
+			{Path: "/late", Action: 2}}},
 		{WatchEvents: []scenario.WatchEvent{{Path: parts, Action: 1}, {Path: teams, Action: 1}, {Path: teams, Action: 2}}},
 	}
 	derive := func(seed uint64) []scenario.Plan {
@@ -45,7 +46,8 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 			t.Fatalf("late and missed news (-want +got):\n%s", diff)
 		}
 		if n := len(derive(seed)); n != len(want)+5 {
-			t.Fatalf("%d plans with seed %d, want one lost news and one start for each collection, and a stale start for one", n, seed)
+			t.Fatalf("%d plans with seed %d, want one lost news and one start for each collection, and a stale start for one", n,
+				seed)
 		}
 	}
 	want := []string{"s:P9:START:" + teams + ":2"}

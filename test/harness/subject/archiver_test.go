@@ -37,7 +37,8 @@ const archiver = "../testdata/archiver"
 // One plan for each of the archiver's flaws, and the promise that it breaks.
 var flaws = []struct{ plan, broken string }{
 	{"backup-life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.Lifecycle.ID},
-	{"backup-life:P4-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1", invariant.FinalizerOrder.ID},
+	{"backup-life:P4-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+		invariant.FinalizerOrder.ID},
 }
 
 // The same plans find the flaws where they are, and nothing where they are not.

@@ -77,14 +77,16 @@ func (f *File) companions(deployments []appsv1.Deployment) map[string]env.Compan
 }
 
 // choose returns the Deployment that is the subject, and notes about those that do not run.
-func (f *File) choose(deployments []appsv1.Deployment, objects []*unstructured.Unstructured) (appsv1.Deployment, []string, error) {
+func (f *File) choose(deployments []appsv1.Deployment,
+	objects []*unstructured.Unstructured) (appsv1.Deployment, []string, error) {
 	var names, notes []string
 	for _, d := range deployments {
 		names = append(names, d.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Companions)) {
 		if !slices.Contains(names, name) {
-			return appsv1.Deployment{}, nil, fmt.Errorf("companions[%s]: the manifests have no such Deployment; they have %s", name, strings.Join(names, ", "))
+			return appsv1.Deployment{}, nil,
+				fmt.Errorf("companions[%s]: the manifests have no such Deployment; they have %s", name, strings.Join(names, ", "))
 		}
 	}
 	candidates, err := f.candidates(deployments, objects)
@@ -92,12 +94,14 @@ func (f *File) choose(deployments []appsv1.Deployment, objects []*unstructured.U
 		return appsv1.Deployment{}, nil, err
 	}
 	if len(candidates) != 1 {
-		return appsv1.Deployment{}, nil, fmt.Errorf("deployment: the manifests have the Deployments %s: write here which one is the subject, "+
-			"and the programs of the others in companions", strings.Join(names, ", "))
+		return appsv1.Deployment{}, nil,
+			fmt.Errorf("deployment: the manifests have the Deployments %s: write here which one is the subject, "+
+				"and the programs of the others in companions", strings.Join(names, ", "))
 	}
 	for _, name := range names {
 		if _, runs := f.Companions[name]; !runs && name != candidates[0].Name {
-			notes = append(notes, fmt.Sprintf("the Deployment %s does not run: companions in the subject has no program for it", name))
+			notes = append(notes, fmt.Sprintf("the Deployment %s does not run: companions in the subject has no program for it",
+				name))
 		}
 	}
 	return candidates[0], notes, nil
@@ -105,7 +109,8 @@ func (f *File) choose(deployments []appsv1.Deployment, objects []*unstructured.U
 
 // candidates are the Deployments that may be the subject: the named one; or those that are no
 // companions, and if there are several, those of them whose ServiceAccounts may write the Lease.
-func (f *File) candidates(deployments []appsv1.Deployment, objects []*unstructured.Unstructured) ([]appsv1.Deployment, error) {
+func (f *File) candidates(deployments []appsv1.Deployment,
+	objects []*unstructured.Unstructured) ([]appsv1.Deployment, error) {
 	rest := slices.Clone(deployments)
 	if f.Deployment != "" {
 		return slices.DeleteFunc(rest, func(d appsv1.Deployment) bool { return d.Name != f.Deployment }), nil
@@ -186,7 +191,8 @@ func writes(rule rbacv1.PolicyRule, lease history.Key) bool {
 	if resource == (history.Resource{}) {
 		resource = history.Leases
 	}
-	return has(rule.APIGroups, resource.Group) && has(rule.Resources, resource.Resource) && has(rule.Verbs, "update", "patch") &&
+	return has(rule.APIGroups, resource.Group) && has(rule.Resources, resource.Resource) &&
+		has(rule.Verbs, "update", "patch") &&
 		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, lease.Name))
 }
 

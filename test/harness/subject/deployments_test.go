@@ -54,10 +54,12 @@ func TestLoad_ChoosesTheDeployment(t *testing.T) {
 		fields, want string
 		notes        []string
 	}{
-		"the one that is no companion":        {both, "manager", nil},
-		"of several the one that may lead":    {"", "manager", []string{idle("webhook"), idle("injector")}},
-		"the same beside one companion":       {"companions: {webhook: {binary: bin/other}}\n", "manager", []string{idle("injector")}},
-		"the one in the file":                 {"deployment: injector\n", "injector", []string{idle("manager"), idle("webhook")}},
+		"the one that is no companion":     {both, "manager", nil},
+		"of several the one that may lead": {"", "manager", []string{idle("webhook"), idle("injector")}},
+		"the same beside one companion": {"companions: {webhook: {binary: bin/other}}\n", "manager",
+			[]string{idle("injector")}},
+		"the one in the file": {"deployment: injector\n", "injector",
+			[]string{idle("manager"), idle("webhook")}},
 		"the one in the file with companions": {"deployment: injector\ncompanions: {manager: {binary: bin/other}, webhook: {binary: bin/other}}\n", "injector", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,13 +122,18 @@ companions:
 func TestLoad_ReportsErrorsOfDeployments(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ fields, says string }{
-		"UnknownDeployment": {"deployment: other\n", "deployment: the manifests have the Deployments injector, manager, webhook: write here which one is the subject, and the programs of the others in companions"},
-		"UnknownCompanion":  {"companions: {other: {binary: bin/other}}\n", "companions[other]: the manifests have no such Deployment; they have injector, manager, webhook"},
-		"NoBinary":          {"companions: {webhook: {}}\n", "companions[webhook].binary: name the program"},
-		"NoSuchBinary":      {"companions: {webhook: {binary: bin/none}}\n", "companions[webhook]: binary: stat"},
-		"NoPackage":         {"companions: {webhook: {binary: bin/other, build: {dir: x}}}\n", "companions[webhook].build.package: name the Go package"},
-		"UnknownPort":       {"companions: {webhook: {binary: bin/other, args: [\"{health}\"]}}\n", "nothing is known as {health} here"},
-		"TheSubject":        {"deployment: webhook\ncompanions: {webhook: {binary: bin/other}}\n", "companions[webhook]: it is the subject's"},
+		"UnknownDeployment": {"deployment: other\n",
+			"deployment: the manifests have the Deployments injector, manager, webhook: write here which one is the subject, and the programs of the others in companions"},
+		"UnknownCompanion": {"companions: {other: {binary: bin/other}}\n",
+			"companions[other]: the manifests have no such Deployment; they have injector, manager, webhook"},
+		"NoBinary":     {"companions: {webhook: {}}\n", "companions[webhook].binary: name the program"},
+		"NoSuchBinary": {"companions: {webhook: {binary: bin/none}}\n", "companions[webhook]: binary: stat"},
+		"NoPackage": {"companions: {webhook: {binary: bin/other, build: {dir: x}}}\n",
+			"companions[webhook].build.package: name the Go package"},
+		"UnknownPort": {"companions: {webhook: {binary: bin/other, args: [\"{health}\"]}}\n",
+			"nothing is known as {health} here"},
+		"TheSubject": {"deployment: webhook\ncompanions: {webhook: {binary: bin/other}}\n",
+			"companions[webhook]: it is the subject's"},
 		"NoneLeft": {
 			"companions: {manager: {binary: bin/other}, webhook: {binary: bin/other}, injector: {binary: bin/other}}\n",
 			"deployment: the manifests have the Deployments",

@@ -136,7 +136,8 @@ func (f *File) Validate() error {
 	need(f.Manifests != "", "manifests: name the kustomize folder, YAML files or chart that the operator is installed from, such as config/default")
 	errs = append(errs, f.checkManifests())
 	need(f.Replicas >= 0, "replicas: %d cannot run; leave it out for 2", f.Replicas)
-	need(f.Promises.Lease.Name != "", "promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
+	need(f.Promises.Lease.Name != "",
+		"promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
 	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")
 	need(len(f.Promises.Watched) == 0, "promises.watched: list the resources in watched, beside promises")
 	need(len(f.Promises.Except) == 0, "promises.except: list the exceptions in except, beside promises")
@@ -150,7 +151,8 @@ func (f *File) Validate() error {
 		}
 	}
 	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")
-	need(f.Node == nil || f.Isolated == nil || !*f.Isolated, "isolated: replicas that are isolated cannot reach the Pods of node")
+	need(f.Node == nil || f.Isolated == nil || !*f.Isolated,
+		"isolated: replicas that are isolated cannot reach the Pods of node")
 	if f.Node != nil {
 		for image, p := range f.Node.Images {
 			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
@@ -220,7 +222,8 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
 			}
 			if slices.ContainsFunc(all, func(o scenario.Scenario) bool { return o.Name == s.Name }) {
-				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both", file, s.Name)
+				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both",
+					file, s.Name)
 			}
 			if err := checkMust(s); err != nil {
 				return nil, fmt.Errorf("scenarios: %s: %w", file, err)

@@ -127,7 +127,8 @@ func (f *File) checkKinds(objects []*unstructured.Unstructured, scenarios []scen
 
 // isBuiltIn reports whether every API server has the group.
 func isBuiltIn(group string) bool {
-	return clientgoscheme.Scheme.IsGroupRegistered(group) || group == "apiextensions.k8s.io" || group == "apiregistration.k8s.io"
+	return clientgoscheme.Scheme.IsGroupRegistered(group) || group == "apiextensions.k8s.io" ||
+		group == "apiregistration.k8s.io"
 }
 
 // definedKinds are the kinds of the CustomResourceDefinitions among objects.

@@ -266,7 +266,8 @@ func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) 
 	var errs []error
 	for _, r := range f.Promises.Resources() {
 		if !clientgoscheme.Scheme.IsGroupRegistered(r.Group) && !slices.Contains(there, r.String()) {
-			errs = append(errs, fmt.Errorf("promises.kinds: %s: Kubernetes has no such group, and the manifests and crds define %q only", r, there))
+			errs = append(errs, fmt.Errorf(
+				"promises.kinds: %s: Kubernetes has no such group, and the manifests and crds define %q only", r, there))
 		}
 	}
 	return errors.Join(errs...)

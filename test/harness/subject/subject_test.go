@@ -111,11 +111,13 @@ func TestLoad_DefaultsComeFromTheManifests(t *testing.T) {
 
 func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
-	text := strings.ReplaceAll(small, "lease: {name: leader}", "lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
+	text := strings.ReplaceAll(small, "lease: {name: leader}",
+		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: O14, reason: it has no probe}]\ncrds: [others]\n" +
 		"releaseLease: true\nunelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
-	path := home(t, map[string]string{"subject.yaml": text, "others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
+	path := home(t, map[string]string{"subject.yaml": text,
+		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
 	here, err := os.Getwd()
 	g.Expect(err).NotTo(HaveOccurred())
 	program, err := filepath.Rel(here, os.Args[0])
@@ -140,7 +142,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 func TestLoadBuildsTheBinary(t *testing.T) {
 	g := NewWithT(t)
 	path := home(t, map[string]string{
-		"subject.yaml":  strings.Replace(small, "bin/manager", "bin/built", 1) + "build: {dir: source, package: ., flags: [-tags=yes]}\n",
+		"subject.yaml": strings.Replace(small, "bin/manager", "bin/built", 1) +
+			"build: {dir: source, package: ., flags: [-tags=yes]}\n",
 		"source/go.mod": "module example.com/small\n", "source/main.go": "//go:build yes\n\npackage main\n\nfunc main() {}\n",
 	})
 	_, err := Load(t.Context(), path, "")
@@ -175,43 +178,68 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		files map[string]string
 		says  string
 	}{
-		"UnknownField":    {with("manifests:", "manifest: x\nmanifests:"), `unknown field "manifest"`},
-		"FieldTwice":      {with("name: small", "name: small\nname: big"), `"name" already set`},
-		"NoDuration":      {with("quiet: 2s", "quiet: two"), `invalid duration "two"`},
-		"Empty":           {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
-		"EmptyTellsAll":   {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
-		"NoResource":      {with("resource: configmaps", "annotation: x"), "promises.kinds[0].children[0].resource: say which"},
-		"TwoMarks":        {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"), "promises.kinds[0].children[0].annotation and label: name one of them"},
-		"TooFew":          {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
-		"WatchedTwice":    {with("promises:", "promises:\n  watched: [{resource: secrets}]"), "promises.watched: list the resources in watched"},
-		"IsolatedNode":    {with("name: small", "name: small\nisolated: true\nnode: {}"), "isolated: replicas that are isolated cannot reach the Pods of node"},
-		"ExceptTwice":     {with("name: small", "name: small\nexcept: [{invariant: O6, reason: a}, {invariant: O6, reason: b}]"), "except[1]: there is another one for O6"},
-		"ExceptNoReason":  {with("name: small", "name: small\nexcept: [{invariant: O6}]"), "except[0].reason: say why O6 may be broken"},
-		"ExceptBlank":     {with("name: small", "name: small\nexcept: [{invariant: O6, reason: \" \"}]"), "except[0].reason: say why O6 may be broken"},
-		"ExceptUnknown":   {with("name: small", "name: small\nexcept: [{invariant: O99, reason: a}]"), `except[0].invariant: no invariant is called "O99"`},
-		"ExceptElsewhere": {with("promises:", "promises:\n  except: [{invariant: O6, reason: a}]"), "promises.except: list the exceptions in except"},
-		"NoPackage":       {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
-		"NoChange":        {with("name: small", "name: small\nchanges: [{name: a}]"), "changes[0]: change a: name a flag or an object"},
-		"ChangeTwice":     {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"), `changes[1]: there is another one called "a"`},
-		"UnknownPort":     {with("{probe}", "{health}"), `nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
-		"PortInEnv":       {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`), `nothing is known as {probe} here; known are ["namespace"]`},
-		"NoBinary":        {with("bin/manager", "bin/other"), "bin/other: no such file or directory; build it, or say in build how"},
-		"NoProgram":       {with("bin/manager", "config"), "is no program"},
-		"DoesNotBuild":    {with("name: small", "name: small\nbuild: {package: ./none}"), "building the subject small: running go"},
-		"NoManifests":     {with("manifests: config", "manifests: scenarios"), "life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
-		"NoDeployment":    {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"}, "there is no Deployment"},
-		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"), "manifests: https://example.org/install.yaml is remote"},
-		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"), "elsewhere: github.com/team/operator//config is remote"},
-		"RemoteCRDs":      {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"), "crds: https://example.org/crds.yaml is remote"},
-		"NoCRDs":          {with("manifests: config", "manifests: config\ncrds: [none]"), "crds: stat"},
-		"NoValues":        {with("manifests: config", "manifests: config\nhelm: {values: none.yaml}"), "helm.values: open"},
-		"WrongValues":     {with("manifests: config", "manifests: config\nhelm: {values: [1]}"), "helm.values: name a file, or write the values as a map"},
-		"UnknownHelm":     {with("manifests: config", "manifests: config\nhelm: {name: x}"), `unknown field "name"`},
-		"MisspelledKind":  {with("resource: things", "resource: thing"), `thing.example.com: Kubernetes has no such group, and the manifests and crds define ["things.example.com"] only`},
-		"NoScenario":      {with("[scenarios]", "[bin]"), "bin has no *.yaml"},
-		"WrongScenario":   {map[string]string{"scenarios/life.yaml": "name: life\n"}, "life.yaml: checking scenario"},
-		"ScenarioTwice":   {map[string]string{"scenarios/other.yaml": life}, `other.yaml: there is another scenario called "life"`},
-		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "O1", "O99", 1)}, `no invariant is called "O99"; there are ["O1"`},
+		"UnknownField":  {with("manifests:", "manifest: x\nmanifests:"), `unknown field "manifest"`},
+		"FieldTwice":    {with("name: small", "name: small\nname: big"), `"name" already set`},
+		"NoDuration":    {with("quiet: 2s", "quiet: two"), `invalid duration "two"`},
+		"Empty":         {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
+		"EmptyTellsAll": {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
+		"NoResource": {with("resource: configmaps", "annotation: x"),
+			"promises.kinds[0].children[0].resource: say which"},
+		"TwoMarks": {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"),
+			"promises.kinds[0].children[0].annotation and label: name one of them"},
+		"TooFew": {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
+		"WatchedTwice": {with("promises:", "promises:\n  watched: [{resource: secrets}]"),
+			"promises.watched: list the resources in watched"},
+		"IsolatedNode": {with("name: small", "name: small\nisolated: true\nnode: {}"),
+			"isolated: replicas that are isolated cannot reach the Pods of node"},
+		"ExceptTwice": {with("name: small",
+			"name: small\nexcept: [{invariant: O6, reason: a}, {invariant: O6, reason: b}]"),
+			"except[1]: there is another one for O6"},
+		"ExceptNoReason": {with("name: small", "name: small\nexcept: [{invariant: O6}]"),
+			"except[0].reason: say why O6 may be broken"},
+		"ExceptBlank": {with("name: small", "name: small\nexcept: [{invariant: O6, reason: \" \"}]"),
+			"except[0].reason: say why O6 may be broken"},
+		"ExceptUnknown": {with("name: small", "name: small\nexcept: [{invariant: O99, reason: a}]"),
+			`except[0].invariant: no invariant is called "O99"`},
+		"ExceptElsewhere": {with("promises:", "promises:\n  except: [{invariant: O6, reason: a}]"),
+			"promises.except: list the exceptions in except"},
+		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
+		"NoChange": {with("name: small", "name: small\nchanges: [{name: a}]"),
+			"changes[0]: change a: name a flag or an object"},
+		"ChangeTwice": {with("name: small", "name: small\nchanges: [{name: a, flag: --x}, {name: a, flag: --y}]"),
+			`changes[1]: there is another one called "a"`},
+		"UnknownPort": {with("{probe}", "{health}"),
+			`nothing is known as {health} here; known are ["namespace" "probe" "metrics" "webhook"]`},
+		"PortInEnv": {with(`WHERE: "{namespace}"`, `WHERE: "{probe}"`),
+			`nothing is known as {probe} here; known are ["namespace"]`},
+		"NoBinary": {with("bin/manager", "bin/other"),
+			"bin/other: no such file or directory; build it, or say in build how"},
+		"NoProgram": {with("bin/manager", "config"), "is no program"},
+		"DoesNotBuild": {with("name: small", "name: small\nbuild: {package: ./none}"),
+			"building the subject small: running go"},
+		"NoManifests": {with("manifests: config", "manifests: scenarios"),
+			"life.yaml: decoding the document at line 1: it has no apiVersion and kind"},
+		"NoDeployment": {map[string]string{"config/kustomization.yaml": "resources: [definition.yaml]"},
+			"there is no Deployment"},
+		"RemoteManifests": {with("manifests: config", "manifests: https://example.org/install.yaml"),
+			"manifests: https://example.org/install.yaml is remote"},
+		"RemoteElsewhere": {with("manifests: config", "manifests: config\nelsewhere: github.com/team/operator//config"),
+			"elsewhere: github.com/team/operator//config is remote"},
+		"RemoteCRDs": {with("manifests: config", "manifests: config\ncrds: [\"https://example.org/crds.yaml\"]"),
+			"crds: https://example.org/crds.yaml is remote"},
+		"NoCRDs":   {with("manifests: config", "manifests: config\ncrds: [none]"), "crds: stat"},
+		"NoValues": {with("manifests: config", "manifests: config\nhelm: {values: none.yaml}"), "helm.values: open"},
+		"WrongValues": {with("manifests: config", "manifests: config\nhelm: {values: [1]}"),
+			"helm.values: name a file, or write the values as a map"},
+		"UnknownHelm": {with("manifests: config", "manifests: config\nhelm: {name: x}"), `unknown field "name"`},
+		"MisspelledKind": {with("resource: things", "resource: thing"),
+			`thing.example.com: Kubernetes has no such group, and the manifests and crds define ["things.example.com"] only`},
+		"NoScenario":    {with("[scenarios]", "[bin]"), "bin has no *.yaml"},
+		"WrongScenario": {map[string]string{"scenarios/life.yaml": "name: life\n"}, "life.yaml: checking scenario"},
+		"ScenarioTwice": {map[string]string{"scenarios/other.yaml": life},
+			`other.yaml: there is another scenario called "life"`},
+		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "O1", "O99", 1)},
+			`no invariant is called "O99"; there are ["O1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -226,18 +254,21 @@ func TestLoad_ReportsErrors(t *testing.T) {
 func TestLoad_NamesAllKindsWithoutADefinition(t *testing.T) {
 	g := NewWithT(t)
 	files := map[string]string{
-		"subject.yaml":              small + "changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, patch: [{op: remove, path: /spec}]}]\n",
+		"subject.yaml": small +
+			"changes: [{name: no-monitor, object: {apiVersion: example.net/v1, kind: Alert, name: a}, patch: [{op: remove, path: /spec}]}]\n",
 		"config/kustomization.yaml": "resources: [deployment.yaml, definition.yaml, monitor.yaml]",
 		"config/monitor.yaml":       "apiVersion: example.net/v1\nkind: Monitor\nmetadata: {name: m, namespace: small-system}\n",
 		"scenarios/life.yaml": life + "- {delete: {apiVersion: example.org/v1, kind: Claim, name: \"{thing}\"}}\n" +
 			"- {name: end, quiesce: {for: 2s, until: [{object: {apiVersion: example.org/v2, kind: Claim, name: \"{thing}\"}, gone: true}]}}\n",
 	}
 	_, err := Load(t.Context(), home(t, files), "")
-	g.Expect(err).To(MatchError(ContainSubstring("crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
-		"Claim.example.org (scenario life), Alert.example.net (change no-monitor): name files or folders with their CustomResourceDefinitions in crds")))
+	g.Expect(err).To(MatchError(ContainSubstring(
+		"crds: neither the manifests nor crds define Monitor.example.net (manifests), " +
+			"Claim.example.org (scenario life), Alert.example.net (change no-monitor): name files or folders with their CustomResourceDefinitions in crds")))
 
 	other := func(group, kind string) string {
-		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").Replace(definition)
+		return strings.NewReplacer("example.com", group, "Thing", kind, "things", strings.ToLower(kind)+"s").
+			Replace(definition)
 	}
 	files["subject.yaml"] += "crds: [others, claim.yaml]\n"
 	files["others/monitor.yaml"] = other("example.net", "Monitor") + "---" + other("example.net", "Alert")
@@ -251,11 +282,13 @@ func TestLoad_Chart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			path := home(t, map[string]string{
-				"subject.yaml":               strings.Replace(small, "config", "chart\nelsewhere: chart\nhelm: {namespace: mine, values: "+values+"}", 1),
+				"subject.yaml": strings.Replace(small, "config",
+					"chart\nelsewhere: chart\nhelm: {namespace: mine, values: "+values+"}", 1),
 				"values.yaml":                "level: 7\n",
 				"chart/Chart.yaml":           "apiVersion: v2\nname: small\nversion: 0.1.0\n",
 				"chart/crds/definition.yaml": definition,
-				"chart/templates/all.yaml": strings.NewReplacer("namespace: small-system", "labels: {level: \"{{ .Values.level }}\"}",
+				"chart/templates/all.yaml": strings.NewReplacer("namespace: small-system",
+					"labels: {level: \"{{ .Values.level }}\"}",
 					"name: manager", "name: \"{{ .Release.Name }}\"").Replace(deployment),
 				"chart/templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late, annotations: {helm.sh/hook: post-install}}\n",
 			})

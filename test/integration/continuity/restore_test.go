@@ -70,7 +70,8 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 
 		By("handing buckets over by the documented commands, to their StorageBucket alone")
 		r.steal(ctx)
-		runDocumented(ctx, fresh, "operations.md", "while a StorageBucket with the former UID exists in the cluster:", r.backup)
+		runDocumented(ctx, fresh, "operations.md",
+			"while a StorageBucket with the former UID exists in the cluster:", r.backup)
 		Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
 		Expect(r.owner(ctx)).To(Equal(r.bucket.UID))
@@ -90,9 +91,10 @@ func (r *restoration) populate(ctx context.Context) {
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 	r.secret(ctx, namespace)
 	r.bucket = r.storageBucket(namespace, "data")
-	r.view = &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "handbook"}, Spec: v1beta1.MarkdownViewSpec{
-		Replicas: 1, Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "# Handbook\n"},
-	}}
+	r.view = &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "handbook"},
+		Spec: v1beta1.MarkdownViewSpec{
+			Replicas: 1, Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "# Handbook\n"},
+		}}
 	for _, o := range []client.Object{r.bucket, r.view} {
 		Expect(r.kube.Create(ctx, o)).To(Succeed())
 	}
@@ -103,7 +105,8 @@ func (r *restoration) populate(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(r.storage.Client().SetBucketTagging(ctx, bucketName, set)).To(Succeed())
 	Expect(r.owner(ctx)).To(Equal(r.former))
-	_, err = r.storage.Client().PutObject(ctx, bucketName, "precious", strings.NewReader("data"), 4, minio.PutObjectOptions{})
+	_, err = r.storage.Client().PutObject(ctx, bucketName, "precious", strings.NewReader("data"), 4,
+		minio.PutObjectOptions{})
 	Expect(err).NotTo(HaveOccurred())
 }
 
@@ -111,18 +114,21 @@ func (r *restoration) populate(ctx context.Context) {
 func (r *restoration) secret(ctx context.Context, in string) {
 	GinkgoHelper()
 	account := r.storage.Account()
-	Expect(r.kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "keys"}, StringData: map[string]string{
-		v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
-	}})).To(Succeed())
+	Expect(r.kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: "keys"},
+		StringData: map[string]string{
+			v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey,
+		}})).To(Succeed())
 }
 
-// storageBucket manages the one bucket, with keys that may do everything, and removes it when it is deleted.
+// storageBucket manages the one bucket, with keys that may do everything, and removes it when it is
+// deleted.
 func (r *restoration) storageBucket(in, name string) *v1beta1.StorageBucket {
-	return &v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name}, Spec: v1beta1.StorageBucketSpec{
-		BucketName: bucketName, Endpoint: r.storage.Endpoint(), CredentialsSecretRef: v1beta1.SecretReference{Name: "keys"},
-		ManagementPolicy: v1beta1.BucketManage, DeletionPolicy: v1beta1.BucketDelete,
-		Probe: v1beta1.ProbeSpec{PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 1},
-	}}
+	return &v1beta1.StorageBucket{ObjectMeta: metav1.ObjectMeta{Namespace: in, Name: name},
+		Spec: v1beta1.StorageBucketSpec{
+			BucketName: bucketName, Endpoint: r.storage.Endpoint(), CredentialsSecretRef: v1beta1.SecretReference{Name: "keys"},
+			ManagementPolicy: v1beta1.BucketManage, DeletionPolicy: v1beta1.BucketDelete,
+			Probe: v1beta1.ProbeSpec{PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 1},
+		}}
 }
 
 // owner is the UID on the bucket.
@@ -142,20 +148,25 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Expect(string(listed)).To(Equal(namespace + " data " + string(r.former) + "\n"))
 	Eventually(ctx, operator.Fetched(r.kube, r.tenant)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
-		HaveField("Status.Conditions", ContainElement(HaveField("Message", ContainSubstring("kubectl annotate namespace "+namespace))))))
+		HaveField("Status.Conditions",
+			ContainElement(HaveField("Message", ContainSubstring("kubectl annotate namespace "+namespace))))))
 	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Medium).Should(And(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict),
 		HaveField("Status.Conditions", ContainElement(HaveField("Message",
-			ContainSubstring("kubectl annotate namespace %s %s%s=data", namespace, v1beta1.AnnotationBucketHandoverPrefix, r.former))))))
+			ContainSubstring("kubectl annotate namespace %s %s%s=data", namespace, v1beta1.AnnotationBucketHandoverPrefix,
+				r.former))))))
 	Expect(r.bucket.UID).NotTo(Equal(r.former))
 	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
 	Expect(r.owner(ctx)).To(Equal(r.former))
 	// Its viewers cannot run here; its children are made anew without anything to hand over.
-	Eventually(ctx, operator.Reading(r.kube, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}})).Should(Succeed())
+	Eventually(ctx, operator.Reading(r.kube,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}})).
+		Should(Succeed())
 }
 
-// steal has another team name the same bucket, under the same name and with the same keys. It may not
-// hand the bucket over to itself, and its admins could not annotate the other team's namespace either.
+// steal has another team name the same bucket, under the same name and with the same keys. It may
+// not hand the bucket over to itself, and its admins could not annotate the other team's namespace
+// either.
 func (r *restoration) steal(ctx context.Context) {
 	GinkgoHelper()
 	other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "thief"}}
@@ -168,7 +179,8 @@ func (r *restoration) steal(ctx context.Context) {
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonBucketConflict))
 	admin := tenantName + "-admin"
 	Eventually(ctx, operator.Can(r.kube, admin, nil, authorizationv1.ResourceAttributes{
-		Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "storagebuckets", Namespace: namespace})).Should(BeTrue())
+		Verb: "create", Group: v1beta1.GroupVersion.Group, Resource: "storagebuckets", Namespace: namespace})).
+		Should(BeTrue())
 	for _, verb := range []string{"patch", "update"} {
 		Expect(operator.Can(r.kube, admin, nil, authorizationv1.ResourceAttributes{
 			Verb: verb, Resource: "namespaces", Namespace: namespace, Name: namespace})(ctx)).To(BeFalse(), verb)

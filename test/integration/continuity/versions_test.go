@@ -134,8 +134,8 @@ func spec(field string) func(*unstructured.Unstructured) string {
 	}
 }
 
-// roundTrips: both versions show one object. What the operator writes through v1beta1 keeps the field
-// that both versions have, and drops the one that v1beta1 does not know.
+// roundTrips: both versions show one object. What the operator writes through v1beta1 keeps the
+// field that both versions have, and drops the one that v1beta1 does not know.
 func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	before, err := s.read(c, "v1beta1")(ctx)
@@ -159,7 +159,8 @@ func (s sample) roundTrips(ctx context.Context, c client.Client) {
 	Eventually(ctx, s.read(c, "v1beta1")).WithTimeout(expect.Medium).Should(And(
 		haveReported(), WithTransform(spec(shared), Equal("hello"))))
 	// The report alone, a status in v1beta1, has dropped what v1beta1 does not know.
-	Expect(s.read(c, nextVersion)(ctx)).To(And(WithTransform(spec(shared), Equal("hello")), WithTransform(spec(note), BeEmpty())))
+	Expect(s.read(c, nextVersion)(ctx)).
+		To(And(WithTransform(spec(shared), Equal("hello")), WithTransform(spec(note), BeEmpty())))
 
 	former := s.in("v1beta1")
 	operator.Change(ctx, c, former, func(o *unstructured.Unstructured) {
@@ -174,20 +175,23 @@ func reconcilesMeanwhile(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	tenant := sample{kind: "Tenant", object: newTenant("meanwhile")}.in(nextVersion)
 	Expect(unstructured.SetNestedStringSlice(tenant.Object, []string{"dev"}, "spec", "namespaces")).To(Succeed())
-	Expect(unstructured.SetNestedSlice(tenant.Object, []any{map[string]any{"kind": "User", "name": "somebody"}}, "spec", "admins")).To(Succeed())
+	Expect(unstructured.SetNestedSlice(tenant.Object, []any{map[string]any{"kind": "User", "name": "somebody"}}, "spec",
+		"admins")).To(Succeed())
 	Expect(c.Create(ctx, tenant)).To(Succeed())
 	Expect(spec("namespacePrefix")(tenant)).To(Equal("meanwhile-"), "the defaulting webhook was called")
-	Eventually(ctx, operator.Fetched(c, &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}})).WithTimeout(expect.Medium).Should(
+	Eventually(ctx, operator.Fetched(c, &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile"}})).
+		WithTimeout(expect.Medium).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
 	Expect(operator.Reading(c, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "meanwhile-dev"}})(ctx)).To(Succeed())
 
 	taken := sample{kind: "Tenant", object: newTenant("taken")}.in(nextVersion)
-	taken.Object["spec"] = map[string]any{"namespaces": []any{"dev"}, "namespacePrefix": "meanwhile-", "admins": tenant.Object["spec"].(map[string]any)["admins"]}
+	taken.Object["spec"] = map[string]any{"namespaces": []any{"dev"}, "namespacePrefix": "meanwhile-",
+		"admins": tenant.Object["spec"].(map[string]any)["admins"]}
 	Expect(c.Create(ctx, taken)).To(MatchError(ContainSubstring("meanwhile")), "the validating webhook was called")
 }
 
-// needsNoFormerVersion: without v1beta1 in the definition the API server could not read an object that
-// is stored in it.
+// needsNoFormerVersion: without v1beta1 in the definition the API server could not read an object
+// that is stored in it.
 func (s sample) needsNoFormerVersion(ctx context.Context, c client.Client) {
 	GinkgoHelper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -195,9 +199,11 @@ func (s sample) needsNoFormerVersion(ctx context.Context, c client.Client) {
 	Expect(operator.Fetched(c, crd)(ctx)).To(HaveField("Status.StoredVersions", ConsistOf(nextVersion)))
 	former := crd.Spec.Versions[0]
 	remove := func(crd *apiextensionsv1.CustomResourceDefinition) {
-		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == former.Name })
+		crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions,
+			func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == former.Name })
 	}
 	operator.Change(ctx, c, crd, remove)
-	Eventually(ctx, operator.Reading(c, s.in(former.Name))).WithTimeout(expect.Medium).Should(Satisfy(apierrors.IsNotFound))
+	Eventually(ctx, operator.Reading(c, s.in(former.Name))).WithTimeout(expect.Medium).
+		Should(Satisfy(apierrors.IsNotFound))
 	Expect(s.read(c, nextVersion)(ctx)).To(WithTransform(spec(shared), Equal("again")))
 }

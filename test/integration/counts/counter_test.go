@@ -108,7 +108,8 @@ func (c *counter) requests(name string) string {
 	s := c.spans[slices.IndexFunc(c.spans, func(s span) bool { return s.name == name })]
 	for _, e := range c.events[s.from:s.to] {
 		if key, ok := keyOf(e); ok {
-			fmt.Fprintf(&text, "  %s %s %s/%s\n", e.RequestReceivedTimestamp.UTC().Format("15:04:05.000000"), key, e.ObjectRef.Namespace, e.ObjectRef.Name)
+			fmt.Fprintf(&text, "  %s %s %s/%s\n", e.RequestReceivedTimestamp.UTC().Format("15:04:05.000000"), key,
+				e.ObjectRef.Namespace, e.ObjectRef.Name)
 		}
 	}
 	return text.String()
@@ -157,7 +158,8 @@ func (c *counter) work(ctx context.Context) work {
 			one.reconciles[name] = sum(metrics, "controller_runtime_reconcile_total", "controller", name)
 			// The queue of a standby holds all objects.
 			if sum(metrics, "leader_election_master_status", "name", "manager.leasehold.dev") == 1 {
-				one.queued += sum(metrics, "workqueue_depth", "name", name) + sum(metrics, "controller_runtime_active_workers", "controller", name)
+				one.queued += sum(metrics, "workqueue_depth", "name", name) + sum(metrics, "controller_runtime_active_workers",
+					"controller", name)
 			}
 		}
 		all[r.Name()] = one

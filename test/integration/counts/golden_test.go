@@ -137,7 +137,9 @@ func TestWriteGolden(t *testing.T) {
 	g := NewWithT(t)
 	RegisterTestingT(t)
 	old := map[string]cost{"a": {AtMost: map[string]int{"r": 3, "s": 1, "t": 20, "gone": 1}}, "gone": {}}
-	text := writeGolden(old, []phaseCost{{"a", cost{Why: "w", Counts: map[string]int{"x": 1}, AtMost: map[string]int{"r": 2, "s": 2, "t": 1}}}})
+	text := writeGolden(old, []phaseCost{{"a",
+		cost{Why: "w", Counts: map[string]int{"x": 1}, AtMost: map[string]int{"r": 2, "s": 2, "t": 1}}}})
 	g.Expect(strings.HasPrefix(string(text), header)).To(BeTrue())
-	g.Expect(readGolden(text)).To(Equal(map[string]cost{"a": {Why: "w", Counts: map[string]int{"x": 1}, AtMost: map[string]int{"r": 3, "s": 6, "t": 4}}}))
+	g.Expect(readGolden(text)).To(Equal(map[string]cost{"a": {Why: "w", Counts: map[string]int{"x": 1},
+		AtMost: map[string]int{"r": 3, "s": 6, "t": 4}}}))
 }

@@ -21,7 +21,8 @@ func named(namespace, name string) metav1.ObjectMeta {
 // create tries again while the webhooks do not answer: nothing is stored then.
 func create(o client.Object) step {
 	return func(ctx context.Context) {
-		Eventually(func() error { return k8s.Create(ctx, o) }).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed(), o.GetName())
+		Eventually(func() error { return k8s.Create(ctx, o) }).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed(),
+			o.GetName())
 	}
 }
 
@@ -59,7 +60,8 @@ func await(o client.Object, enough func([]metav1.Condition) bool) step {
 			}
 			generation, conditions := status(o)
 			if generation != o.GetGeneration() || !enough(conditions) {
-				return fmt.Errorf("%s has generation %d, its status generation %d and conditions %v", o.GetName(), o.GetGeneration(), generation, conditions)
+				return fmt.Errorf("%s has generation %d, its status generation %d and conditions %v", o.GetName(),
+					o.GetGeneration(), generation, conditions)
 			}
 			return nil
 		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())

@@ -156,7 +156,8 @@ func TestKeyOf(t *testing.T) {
 		"write patch tenants/status": {answered("patch", ours, "tenants", 200, status)},
 		"refused 404 patch tenants":  {answered("patch", ours, "tenants", 404)},
 		"refused 403 patch tenants":  {answered("patch", ours, "tenants", 403)},
-		"read get secrets":           {answered("get", "", "secrets", 200, in("team")), answered("get", "", "secrets", 404, in("team"))},
+		"read get secrets": {answered("get", "", "secrets", 200, in("team")),
+			answered("get", "", "secrets", 404, in("team"))},
 		"read list pods":             {answered("list", "", "pods", 200, in("team"))},
 		"watch tenants":              {answered("watch", ours, "tenants", 200, begun)},
 		"event Tenant Updated":       {answered("create", events, "events", 201, about("Tenant", "Updated"))},
@@ -192,6 +193,7 @@ func TestTally(t *testing.T) {
 		answered("patch", "leasehold.dev", "tenants", 409), answered("patch", "leasehold.dev", "tenants", 422), {Verb: "get"},
 		answered("get", "", "services", 404), answered("get", "", "namespaces", 404),
 	}, map[string]history.Effect{string(idle.AuditID): history.Unchanged})
-	g.Expect(exact).To(Equal(map[string]int{"write create namespaces": 2, "write patch namespaces": 1, "no-op patch namespaces": 1, "read get namespaces": 1}))
+	g.Expect(exact).To(Equal(map[string]int{"write create namespaces": 2, "write patch namespaces": 1,
+		"no-op patch namespaces": 1, "read get namespaces": 1}))
 	g.Expect(timed).To(Equal(map[string]int{"conflict patch tenants": 2, "read get services": 1}))
 }

@@ -23,7 +23,8 @@ const (
 // s3 is the server of this suite, there once countBuckets runs.
 var s3 *env.S3Server
 
-func newBucket(name string, policy v1beta1.BucketManagementPolicy, deletion v1beta1.BucketDeletionPolicy) *v1beta1.StorageBucket {
+func newBucket(name string, policy v1beta1.BucketManagementPolicy,
+	deletion v1beta1.BucketDeletionPolicy) *v1beta1.StorageBucket {
 	return &v1beta1.StorageBucket{ObjectMeta: named(team, name), Spec: v1beta1.StorageBucketSpec{
 		BucketName: "counts-" + name, Endpoint: s3.Endpoint(), ManagementPolicy: policy, DeletionPolicy: deletion,
 		CredentialsSecretRef: v1beta1.SecretReference{Name: credentials},
@@ -44,7 +45,8 @@ func (c *counter) countBuckets(ctx context.Context) {
 	}})(ctx)
 	// With the first probe the operator reads which addresses it may not dial.
 	first := newBucket("first", v1beta1.BucketObserve, v1beta1.BucketRetain)
-	for _, step := range []step{makeBucket("first"), create(first), ready(first), remove(first), gone(first), c.rest, makeBucket("observed")} {
+	for _, step := range []step{makeBucket("first"), create(first), ready(first), remove(first), gone(first), c.rest,
+		makeBucket("observed")} {
 		step(ctx)
 	}
 
@@ -56,21 +58,25 @@ func (c *counter) countBuckets(ctx context.Context) {
 	}
 	const made = "the finalizer; 2 statuses: the intent before the bucket is created (0017), and the result; the Secret (0022)"
 	c.count(ctx,
-		phase{"storagebucket.create.observe", "the status; the Secret, past the cache for each probe (0022)", []step{then(create(observed), ready(observed))}},
+		phase{"storagebucket.create.observe", "the status; the Secret, past the cache for each probe (0022)",
+			[]step{then(create(observed), ready(observed))}},
 		phase{"storagebucket.create.manage", made, []step{then(create(managed), ready(managed))}},
 		phase{"storagebucket.create.retain", made, []step{then(create(retained), ready(retained))}},
-		phase{"storagebucket.update", "the status", []step{edit(managed, func(s *v1beta1.ProbeSpec) { s.TimeoutSeconds = 9 })}},
+		phase{"storagebucket.update", "the status",
+			[]step{edit(managed, func(s *v1beta1.ProbeSpec) { s.TimeoutSeconds = 9 })}},
 		phase{"storagebucket.update.label", "nothing",
 			[]step{change(managed, func(b *v1beta1.StorageBucket) { b.Labels = map[string]string{"example.com/a": "b"} })}},
 		phase{"storagebucket.drift", "the status, for the generation that was observed; the object, before its bucket is created again",
 			[]step{loseBucket("managed"), edit(managed, func(s *v1beta1.ProbeSpec) { s.TimeoutSeconds = 8 })}},
 		phase{"storagebucket.delete.retain", "the finalizer", []step{then(remove(retained), gone(retained))}},
 		phase{"storagebucket.delete", "the finalizer", []step{then(remove(managed), gone(managed))}},
-		phase{"storagebucket.update.period", "the status", []step{edit(observed, func(s *v1beta1.ProbeSpec) { s.PeriodSeconds = 10 })}},
+		phase{"storagebucket.update.period", "the status",
+			[]step{edit(observed, func(s *v1beta1.ProbeSpec) { s.PeriodSeconds = 10 })}},
 		phase{"storagebucket.probe", "the Secret; the status does not change", []step{func(ctx context.Context) {
 			c.awaitReconciles(ctx, 1, c.work(ctx), "storagebucket")
 		}}},
-		phase{"storagebucket.delete.observe", "nothing: there is no finalizer (0018)", []step{then(remove(observed), gone(observed))}},
+		phase{"storagebucket.delete.observe", "nothing: there is no finalizer (0018)",
+			[]step{then(remove(observed), gone(observed))}},
 	)
 }
 

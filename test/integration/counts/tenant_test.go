@@ -49,7 +49,8 @@ func (c *counter) countTenants(ctx context.Context) {
 			edit(func(s *v1beta1.TenantSpec) { s.Namespaces = suffixes{"a", "b", "c"} }),
 			empty("acme-d"), then(finalize("acme-d"), ready(t)),
 		}},
-		phase{"tenant.drift.binding", "the role binding", []step{change(binding, func(b *rbacv1.RoleBinding) { b.Subjects = nil })}},
+		phase{"tenant.drift.binding", "the role binding",
+			[]step{change(binding, func(b *rbacv1.RoleBinding) { b.Subjects = nil })}},
 		phase{"tenant.drift.deleted", "the role binding", []step{remove(binding)}},
 		phase{"tenant.drift.labels", "the namespace",
 			[]step{change(namespace, func(n *corev1.Namespace) { n.Labels, n.OwnerReferences = nil, nil })}},
@@ -60,7 +61,8 @@ func (c *counter) countTenants(ctx context.Context) {
 		}},
 		phase{"tenant.create.retain", created, []step{then(create(retained), ready(retained))}},
 		phase{"tenant.delete.retain", "3 role bindings, each read before; the ownership labels of 3 namespaces; the reader's cluster " +
-			"role and binding; a list for false owner references (0046); the finalizer", []step{then(remove(retained), gone(retained))}},
+			"role and binding; a list for false owner references (0046); the finalizer",
+			[]step{then(remove(retained), gone(retained))}},
 	)
 }
 

@@ -69,10 +69,13 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 
 	It("answers each check by its name, on the leader and on the standby", func(ctx SpecContext) {
 		for _, r := range []*env.Replica{leader, standby} {
-			for _, check := range []string{"readyz", "readyz/caches", "readyz/webhook", "readyz/tenant-admin-role", "healthz", "healthz/ping", "healthz/workers"} {
-				Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/%s", r.Ports().Probe, check))).To(Equal(http.StatusOK), r.Name()+" "+check)
+			for _, check := range []string{"readyz", "readyz/caches", "readyz/webhook", "readyz/tenant-admin-role", "healthz",
+				"healthz/ping", "healthz/workers"} {
+				Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/%s", r.Ports().Probe, check))).To(Equal(http.StatusOK),
+					r.Name()+" "+check)
 			}
-			Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/no-such-check", r.Ports().Probe))).To(Equal(http.StatusNotFound))
+			Expect(status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/no-such-check", r.Ports().Probe))).
+				To(Equal(http.StatusNotFound))
 		}
 	}, SpecTimeout(expect.Long))
 
@@ -80,28 +83,29 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))
 
-	It("shows its metrics and its debug page, on leader and standby, each only to those who may read it", func(ctx SpecContext) {
-		stranger, _ := tokenOfNewAccount(ctx)
-		readers := map[string]string{
-			"/metrics":         tokenOfReader(ctx, "leasehold-metrics-reader", "/metrics"),
-			"/debug/leasehold": tokenOfReader(ctx, "leasehold-debug-reader", "/debug/leasehold"),
-		}
-		for _, r := range []*env.Replica{leader, standby} {
-			for path := range readers {
-				url := fmt.Sprintf("https://127.0.0.1:%d%s", r.Ports().Metrics, path)
-				// Readiness does not wait for it: it makes itself a key first.
-				Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
-				Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
-				for readable, token := range readers {
-					want := http.StatusForbidden
-					if readable == path {
-						want = http.StatusOK
+	It("shows its metrics and its debug page, on leader and standby, each only to those who may read it",
+		func(ctx SpecContext) {
+			stranger, _ := tokenOfNewAccount(ctx)
+			readers := map[string]string{
+				"/metrics":         tokenOfReader(ctx, "leasehold-metrics-reader", "/metrics"),
+				"/debug/leasehold": tokenOfReader(ctx, "leasehold-debug-reader", "/debug/leasehold"),
+			}
+			for _, r := range []*env.Replica{leader, standby} {
+				for path := range readers {
+					url := fmt.Sprintf("https://127.0.0.1:%d%s", r.Ports().Metrics, path)
+					// Readiness does not wait for it: it makes itself a key first.
+					Eventually(status).WithContext(ctx).WithArguments(url).Should(Equal(http.StatusUnauthorized))
+					Expect(statusWith(ctx, url, stranger)).To(Equal(http.StatusForbidden))
+					for readable, token := range readers {
+						want := http.StatusForbidden
+						if readable == path {
+							want = http.StatusOK
+						}
+						Expect(statusWith(ctx, url, token)).To(Equal(want), "%s by a reader of %s", path, readable)
 					}
-					Expect(statusWith(ctx, url, token)).To(Equal(want), "%s by a reader of %s", path, readable)
 				}
 			}
-		}
-	}, SpecTimeout(expect.Long))
+		}, SpecTimeout(expect.Long))
 
 	It("keeps the queues of its standby filled, and works on its leader only", func(ctx SpecContext) {
 		tenant := &unstructured.Unstructured{Object: map[string]any{
@@ -115,47 +119,52 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		token := tokenOfReader(ctx, "leasehold-debug-reader", "/debug/leasehold")
 		Eventually(func(g Gomega) {
 			leads, waits := debugPage(ctx, g, leader, token), debugPage(ctx, g, standby, token)
-			g.Expect(leads).To(And(HaveField("Leader", BeTrue()), HaveField("Replica", leader.Name()), HaveField("Controllers", ContainElement(
-				And(HaveField("Name", "tenant"), HaveField("Working", BeTrue()), HaveField("Started", BeNumerically(">", 0)))))))
-			g.Expect(waits).To(And(HaveField("Leader", BeFalse()), HaveField("Replica", standby.Name()), HaveField("Controllers", ContainElement(
-				And(HaveField("Name", "tenant"), HaveField("Working", BeFalse()), HaveField("Started", BeZero()), HaveField("Queued", BeNumerically(">", 0)))))))
+			g.Expect(leads).To(And(HaveField("Leader", BeTrue()), HaveField("Replica", leader.Name()),
+				HaveField("Controllers", ContainElement(
+					And(HaveField("Name", "tenant"), HaveField("Working", BeTrue()), HaveField("Started", BeNumerically(">", 0)))))))
+			g.Expect(waits).To(And(HaveField("Leader", BeFalse()), HaveField("Replica", standby.Name()),
+				HaveField("Controllers", ContainElement(
+					And(HaveField("Name", "tenant"), HaveField("Working", BeFalse()), HaveField("Started", BeZero()),
+						HaveField("Queued", BeNumerically(">", 0)))))))
 		}).WithContext(ctx).Should(Succeed())
 	}, SpecTimeout(expect.Long))
 
-	It("keeps a replica that may not bind the admins' role from being ready, says why, and recovers without a restart", func(ctx SpecContext) {
-		wrong, err := installation.Start(ctx, func(o *env.ReplicaOptions) {
-			shipped := o.Args
-			o.Args = func(p env.ReplicaPorts) []string { return append(shipped(p), "--tenant-admin-cluster-role=view") }
-		})
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			_, err := wrong.Stop(ctx)
+	It("keeps a replica that may not bind the admins' role from being ready, says why, and recovers without a restart",
+		func(ctx SpecContext) {
+			wrong, err := installation.Start(ctx, func(o *env.ReplicaOptions) {
+				shipped := o.Args
+				o.Args = func(p env.ReplicaPorts) []string { return append(shipped(p), "--tenant-admin-cluster-role=view") }
+			})
 			Expect(err).NotTo(HaveOccurred())
-		})
-		check := func(name string) (int, error) {
-			return status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/%s", wrong.Ports().Probe, name))
-		}
-		Eventually(wrong.LogTail).WithArguments(100).WithTimeout(expect.Medium).Should(ContainSubstring("not ready until the right is granted"))
-		for _, other := range []string{"caches", "webhook"} {
-			Eventually(check).WithArguments(other).WithTimeout(expect.Medium).Should(Equal(http.StatusOK))
-		}
-		Consistently(func(g Gomega) {
-			g.Expect(wrong.Ready(ctx)).To(MatchError(ContainSubstring("[-]tenant-admin-role failed")))
-			g.Expect(wrong.Running()).To(BeTrue())
-		}).Should(Succeed())
-		Expect(bodyOf(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/tenant-admin-role", wrong.Ports().Probe))).To(And(
-			ContainSubstring(`the operator may not bind clusterroles.rbac.authorization.k8s.io "view"`),
-			ContainSubstring(`add "view" to the resourceNames beside bind in config/rbac/manager_role.yaml`),
-			ContainSubstring("or change --tenant-admin-cluster-role")))
+			DeferCleanup(func(ctx SpecContext) {
+				_, err := wrong.Stop(ctx)
+				Expect(err).NotTo(HaveOccurred())
+			})
+			check := func(name string) (int, error) {
+				return status(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/%s", wrong.Ports().Probe, name))
+			}
+			Eventually(wrong.LogTail).WithArguments(100).WithTimeout(expect.Medium).
+				Should(ContainSubstring("not ready until the right is granted"))
+			for _, other := range []string{"caches", "webhook"} {
+				Eventually(check).WithArguments(other).WithTimeout(expect.Medium).Should(Equal(http.StatusOK))
+			}
+			Consistently(func(g Gomega) {
+				g.Expect(wrong.Ready(ctx)).To(MatchError(ContainSubstring("[-]tenant-admin-role failed")))
+				g.Expect(wrong.Running()).To(BeTrue())
+			}).Should(Succeed())
+			Expect(bodyOf(ctx, fmt.Sprintf("http://127.0.0.1:%d/readyz/tenant-admin-role", wrong.Ports().Probe))).To(And(
+				ContainSubstring(`the operator may not bind clusterroles.rbac.authorization.k8s.io "view"`),
+				ContainSubstring(`add "view" to the resourceNames beside bind in config/rbac/manager_role.yaml`),
+				ContainSubstring("or change --tenant-admin-cluster-role")))
 
-		grantBind(ctx, "view")
-		Eventually(wrong.Ready).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
-		log, err := os.ReadFile(wrong.LogPath())
-		Expect(err).NotTo(HaveOccurred())
-		Expect(strings.Count(string(log), "not ready until the right is granted")).To(Equal(1), "reported once")
-		Expect(string(log)).To(ContainSubstring("the right is granted"))
-		Expect(leader.Ready(ctx)).To(Succeed(), "the replicas with the shipped flag stay ready")
-	}, SpecTimeout(2*expect.Long))
+			grantBind(ctx, "view")
+			Eventually(wrong.Ready).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
+			log, err := os.ReadFile(wrong.LogPath())
+			Expect(err).NotTo(HaveOccurred())
+			Expect(strings.Count(string(log), "not ready until the right is granted")).To(Equal(1), "reported once")
+			Expect(string(log)).To(ContainSubstring("the right is granted"))
+			Expect(leader.Ready(ctx)).To(Succeed(), "the replicas with the shipped flag stay ready")
+		}, SpecTimeout(2*expect.Long))
 
 	It("has all the rights it needs, and its standby wrote nothing", func() {
 		for _, r := range []*env.Replica{leader, standby} {
@@ -252,7 +261,8 @@ func grantBind(ctx context.Context, role string) {
 	grant := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "bind-"},
 		Rules: []rbacv1.PolicyRule{{
-			APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"}, ResourceNames: []string{role},
+			APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"},
+			ResourceNames: []string{role},
 		}},
 	}
 	Expect(kube.Create(ctx, grant)).To(Succeed())

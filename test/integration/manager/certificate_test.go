@@ -91,11 +91,14 @@ func newHooks(ctx context.Context) (namespace string) {
 	GinkgoHelper()
 	namespace = newNamespace(ctx)
 	key := secretIn(namespace)
-	Expect(kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
-	config := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "hooks"}}
+	Expect(kube.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).
+		To(Succeed())
+	config := admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: "hooks"}}
 	rules := []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{"none.test"}, APIVersions: []string{"v1"}, Resources: []string{"nothings"}},
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{"none.test"}, APIVersions: []string{"v1"},
+			Resources: []string{"nothings"}},
 	}}
 	for _, o := range []client.Object{
 		&admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -176,7 +179,8 @@ var _ = Describe("The webhooks' certificate", func() {
 
 		holder.stop()
 		Eventually(waiting.Elected()).Should(BeClosed())
-		Eventually(func() error { return ready(nil) }).WithTimeout(expect.Medium).Should(Succeed(), "it was alive and waited for the lead")
+		Eventually(func() error { return ready(nil) }).WithTimeout(expect.Medium).Should(Succeed(),
+			"it was alive and waited for the lead")
 	}, SpecTimeout(expect.Long))
 
 	It("stops the leader with a clear error when the Secret does not exist", func(ctx SpecContext) {

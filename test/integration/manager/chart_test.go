@@ -62,14 +62,17 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 		Expect(warned.texts).To(BeEmpty())
 
 		By("refusing what only the API server knows to be wrong")
-		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only", "templates/generated/deployment.yaml")
+		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only",
+			"templates/generated/deployment.yaml")
 		Expect(err).NotTo(HaveOccurred())
-		Expect(dryRun(ctx, judge, objectsOf(rendered)[0])).To(MatchError(ContainSubstring("quantities must match the regular expression")))
+		Expect(dryRun(ctx, judge, objectsOf(rendered)[0])).
+			To(MatchError(ContainSubstring("quantities must match the regular expression")))
 	})
 })
 
 func dryRun(ctx context.Context, judge client.Client, o *unstructured.Unstructured) error {
-	return judge.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.ForceOwnership, client.FieldOwner("helm"))
+	return judge.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.DryRunAll, client.ForceOwnership,
+		client.FieldOwner("helm"))
 }
 
 // warnings are those that the API server sends.

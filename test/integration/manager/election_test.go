@@ -159,18 +159,20 @@ var _ = Describe("Two managers with one Lease", func() {
 		Expect(p.lease.transitions()).To(Equal(before + 1))
 	}, SpecTimeout(expect.Long))
 
-	It("hand the lead over by expiry when the leader cannot renew, and the old leader ends with an error", func(ctx SpecContext) {
-		p := newPair(ctx, hasty)
-		before := p.lease.transitions()
+	It("hand the lead over by expiry when the leader cannot renew, and the old leader ends with an error",
+		func(ctx SpecContext) {
+			p := newPair(ctx, hasty)
+			before := p.lease.transitions()
 
-		p.leader.gate.cut("/leases/")
-		Eventually(p.leader.done).WithTimeout(expect.Medium).Should(BeClosed())
-		Expect(p.leader.err).To(MatchError(ContainSubstring("leader election lost")))
-		Eventually(p.standby.Elected()).WithTimeout(expect.Medium).Should(BeClosed())
-		expectBeating(p.standbyOnly)
-		Eventually(p.lease.history).Should(HaveExactElements(HavePrefix("first_"), HavePrefix("second_")), "the Lease was not given back")
-		Expect(p.lease.transitions()).To(Equal(before + 1))
-	}, SpecTimeout(expect.Long))
+			p.leader.gate.cut("/leases/")
+			Eventually(p.leader.done).WithTimeout(expect.Medium).Should(BeClosed())
+			Expect(p.leader.err).To(MatchError(ContainSubstring("leader election lost")))
+			Eventually(p.standby.Elected()).WithTimeout(expect.Medium).Should(BeClosed())
+			expectBeating(p.standbyOnly)
+			Eventually(p.lease.history).Should(HaveExactElements(HavePrefix("first_"), HavePrefix("second_")),
+				"the Lease was not given back")
+			Expect(p.lease.transitions()).To(Equal(before + 1))
+		}, SpecTimeout(expect.Long))
 
 	It("tell by events beside the Lease who leads", func(ctx SpecContext) {
 		p := newPair(ctx, patient)
@@ -180,8 +182,10 @@ var _ = Describe("Two managers with one Lease", func() {
 			var events eventsv1.EventList
 			g.Expect(kube.List(ctx, &events, client.InNamespace(p.namespace))).To(Succeed())
 			g.Expect(events).To(And(
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^first_.* became leader: there was no Lease$"}),
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection", Note: "^second_.* became leader: released$"})))
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection",
+					Note: "^first_.* became leader: there was no Lease$"}),
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: "LeaderElection",
+					Note: "^second_.* became leader: released$"})))
 			for _, e := range events.Items {
 				g.Expect(e.Regarding.Kind).To(Equal("Lease"))
 				g.Expect(e.ReportingController).To(Equal("election"), "written through events.k8s.io")

@@ -69,48 +69,51 @@ type everywhereFunc struct{ manager.RunnableFunc }
 func (everywhereFunc) NeedLeaderElection() bool { return false }
 
 var _ = Describe("A field index", func() {
-	It("by controller owner lists the children of one owner, by UID, and follows a change of owner", func(ctx SpecContext) {
-		const byController = "metadata.controller"
-		namespace := newNamespace(ctx)
-		r := newReplica("indexed", namespace)
-		Expect(r.GetFieldIndexer().IndexField(ctx, &corev1.ConfigMap{}, byController, func(o client.Object) []string {
-			if c := metav1.GetControllerOfNoCopy(o); c != nil {
-				return []string{string(c.UID)}
-			}
-			return nil
-		})).To(Succeed())
-		r.start(ctx)
+	It("by controller owner lists the children of one owner, by UID, and follows a change of owner",
+		func(ctx SpecContext) {
+			const byController = "metadata.controller"
+			namespace := newNamespace(ctx)
+			r := newReplica("indexed", namespace)
+			Expect(r.GetFieldIndexer().IndexField(ctx, &corev1.ConfigMap{}, byController, func(o client.Object) []string {
+				if c := metav1.GetControllerOfNoCopy(o); c != nil {
+					return []string{string(c.UID)}
+				}
+				return nil
+			})).To(Succeed())
+			r.start(ctx)
 
-		a, b := newConfigMap(ctx, namespace, "a"), newConfigMap(ctx, namespace, "b")
-		child := func(name string, controller *corev1.ConfigMap, owners ...*corev1.ConfigMap) *corev1.ConfigMap {
-			GinkgoHelper()
-			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-			Expect(controllerutil.SetControllerReference(controller, cm, r.GetScheme())).To(Succeed())
-			for _, owner := range owners {
-				Expect(controllerutil.SetOwnerReference(owner, cm, r.GetScheme())).To(Succeed())
+			a, b := newConfigMap(ctx, namespace, "a"), newConfigMap(ctx, namespace, "b")
+			child := func(name string, controller *corev1.ConfigMap, owners ...*corev1.ConfigMap) *corev1.ConfigMap {
+				GinkgoHelper()
+				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+				Expect(controllerutil.SetControllerReference(controller, cm, r.GetScheme())).To(Succeed())
+				for _, owner := range owners {
+					Expect(controllerutil.SetOwnerReference(owner, cm, r.GetScheme())).To(Succeed())
+				}
+				Expect(kube.Create(ctx, cm)).To(Succeed())
+				return cm
 			}
-			Expect(kube.Create(ctx, cm)).To(Succeed())
-			return cm
-		}
-		child("of-a", a)
-		shared := child("of-b", b, a)
-		children := func(uid types.UID) (names []string, err error) {
-			var list corev1.ConfigMapList
-			err = r.GetClient().List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{byController: string(uid)})
-			for _, cm := range list.Items {
-				names = append(names, cm.Name)
+			child("of-a", a)
+			shared := child("of-b", b, a)
+			children := func(uid types.UID) (names []string, err error) {
+				var list corev1.ConfigMapList
+				err = r.GetClient().List(ctx, &list, client.InNamespace(namespace),
+					client.MatchingFields{byController: string(uid)})
+				for _, cm := range list.Items {
+					names = append(names, cm.Name)
+				}
+				slices.Sort(names)
+				return names, err
 			}
-			slices.Sort(names)
-			return names, err
-		}
-		Eventually(children).WithArguments(a.UID).Should(HaveExactElements("of-a"))
-		Eventually(children).WithArguments(b.UID).Should(HaveExactElements("of-b"), "an owner that is no controller has no child in the index")
+			Eventually(children).WithArguments(a.UID).Should(HaveExactElements("of-a"))
+			Eventually(children).WithArguments(b.UID).Should(HaveExactElements("of-b"),
+				"an owner that is no controller has no child in the index")
 
-		shared.OwnerReferences = nil
-		Expect(controllerutil.SetControllerReference(a, shared, r.GetScheme())).To(Succeed())
-		Expect(kube.Update(ctx, shared)).To(Succeed())
-		Eventually(children).WithArguments(a.UID).Should(HaveExactElements("of-a", "of-b"))
-		Expect(children(b.UID)).To(BeEmpty())
-		Expect(children("a")).To(BeEmpty(), "a name is no UID")
-	}, SpecTimeout(expect.Long))
+			shared.OwnerReferences = nil
+			Expect(controllerutil.SetControllerReference(a, shared, r.GetScheme())).To(Succeed())
+			Expect(kube.Update(ctx, shared)).To(Succeed())
+			Eventually(children).WithArguments(a.UID).Should(HaveExactElements("of-a", "of-b"))
+			Expect(children(b.UID)).To(BeEmpty())
+			Expect(children("a")).To(BeEmpty(), "a name is no UID")
+		}, SpecTimeout(expect.Long))
 })

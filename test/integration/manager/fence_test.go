@@ -52,7 +52,8 @@ var _ = Describe("The fence", Ordered, func() {
 			Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%s: %v", what, err)
 			Expect(err).To(MatchError(And(
 				ContainSubstring("ValidatingAdmissionPolicy 'leasehold-fence.leasehold.dev'"),
-				MatchRegexp("Pod %s does not hold the Lease leasehold-system/manager.leasehold.dev, %s_.* does", standby.Name(), leader.Name()))), what)
+				MatchRegexp("Pod %s does not hold the Lease leasehold-system/manager.leasehold.dev, %s_.* does", standby.Name(),
+					leader.Name()))), what)
 		}
 	}, SpecTimeout(expect.Long))
 
@@ -121,7 +122,8 @@ var _ = Describe("The fence", Ordered, func() {
 			Expect(write(f.as(leader))).To(Succeed(), what)
 		}
 		f.hold(ctx, "missing", new(leader.Name()+"_x"))
-		Eventually(f.tries(standby)).WithContext(ctx).Should(MatchError(ContainSubstring("does not hold the Lease")), "it is closed as soon as there is one")
+		Eventually(f.tries(standby)).WithContext(ctx).Should(MatchError(ContainSubstring("does not hold the Lease")),
+			"it is closed as soon as there is one")
 		f.aim(ctx, "manager.leasehold.dev")
 	}, SpecTimeout(expect.Long))
 
@@ -132,10 +134,12 @@ var _ = Describe("The fence", Ordered, func() {
 		Eventually(f.tries(leader)).WithContext(ctx).Should(MatchError(ContainSubstring("nobody does")))
 		began, before := f.position(), logOf(leader)
 		t := f.tenant(ctx, "patient", "dev")
-		Eventually(func() int { return len(f.writesOf(leader, began, record.Not(record.Succeeded))) }).WithContext(ctx).Should(
+		Eventually(func() int { return len(f.writesOf(leader, began, record.Not(record.Succeeded))) }).
+			WithContext(ctx).Should(
 			BeNumerically(">", 2), "it goes on trying")
 		Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		Expect(t.Status).To(Equal(v1beta1.TenantStatus{ObservedGeneration: -1}), "what is denied leaves the status of the creation")
+		Expect(t.Status).To(Equal(v1beta1.TenantStatus{ObservedGeneration: -1}),
+			"what is denied leaves the status of the creation")
 		f.aim(ctx, "manager.leasehold.dev")
 		f.ready(ctx, t)
 		Expect(f.eventsAbout(ctx, t)).NotTo(ContainElement(HaveField("Type", corev1.EventTypeWarning)))

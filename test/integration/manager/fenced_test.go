@@ -72,7 +72,8 @@ func newFenced(ctx context.Context) *fenced {
 	for range 2 {
 		r, err := f.installation.Start(lasting)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(r.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed(), func() string { return r.LogTail(20) })
+		Eventually(r.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed(),
+			func() string { return r.LogTail(20) })
 	}
 	Expect(f.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "target"}})).To(Succeed())
 	f.ready(ctx, f.tenant(ctx, "target", "dev"))
@@ -107,7 +108,8 @@ func (f *fenced) unbound(ctx context.Context, namespace, name string) client.Cli
 // stranger is a client of a ServiceAccount that may do all, and is not ours.
 func (f *fenced) stranger(ctx context.Context) client.Client {
 	GinkgoHelper()
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "leasehold-controller-manager"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+		Name: "leasehold-controller-manager"}}
 	Expect(f.client.Create(ctx, account)).To(Succeed())
 	Expect(f.client.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "stranger"},
@@ -137,11 +139,13 @@ func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) erro
 	ready := client.RawPatch(types.MergePatchType, []byte(`{"status":{"observedGeneration":7}}`))
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "target"}}
 	return map[string]func(client.Client) error{
-		"create a ConfigMap":   create(&corev1.ConfigMap{ObjectMeta: meta}),
-		"create a namespace":   create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}),
-		"create a Service":     create(&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
+		"create a ConfigMap": create(&corev1.ConfigMap{ObjectMeta: meta}),
+		"create a namespace": create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}),
+		"create a Service": create(&corev1.Service{ObjectMeta: meta,
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}),
 		"create a ClusterRole": create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "tried"}}),
-		"create a RoleBinding": create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}}),
+		"create a RoleBinding": create(&rbacv1.RoleBinding{ObjectMeta: meta,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}}),
 		"create a Deployment": create(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec},
@@ -157,7 +161,8 @@ func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) erro
 		},
 		"update the Secret": func(c client.Client) error {
 			secret := &corev1.Secret{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: "leasehold-webhook-server-cert"}, secret); err != nil {
+			if err := c.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: "leasehold-webhook-server-cert"},
+				secret); err != nil {
 				return err
 			}
 			return c.Update(ctx, secret, client.DryRunAll)
@@ -169,7 +174,8 @@ func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) erro
 func (f *fenced) tries(r *env.Replica) func(context.Context) error {
 	c := f.as(r)
 	return func(ctx context.Context) error {
-		return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "tried"}}, client.DryRunAll)
+		return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "target", Name: "tried"}},
+			client.DryRunAll)
 	}
 }
 
@@ -274,7 +280,8 @@ func (f *fenced) ready(ctx context.Context, t *v1beta1.Tenant) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		g.Expect(f.client.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
-		g.Expect(t).To(And(expect.HaveObservedGeneration(), expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
+		g.Expect(t).To(And(expect.HaveObservedGeneration(),
+			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue)))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 }
 
@@ -309,7 +316,8 @@ func byPod(r *env.Replica) record.Match {
 func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
 	GinkgoHelper()
 	return f.allWritesOf(r, since, append(matches,
-		record.Not(record.Resource("coordination.k8s.io", "leases")), record.Not(record.Resource("events.k8s.io", "events")))...)
+		record.Not(record.Resource("coordination.k8s.io", "leases")),
+		record.Not(record.Resource("events.k8s.io", "events")))...)
 }
 
 // eventsOf is the events that a replica has recorded. Those of its successor may come at any time.

@@ -223,7 +223,7 @@ func newConfigMap(ctx context.Context, namespace, name string) *corev1.ConfigMap
 	return cm
 }
 
-// touch changes an object so that its watchers hear of it.
+// touch changes an object so that its watchers get an event.
 func touch(ctx context.Context, o client.Object) {
 	GinkgoHelper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{"touched":"%d"}}}`, time.Now().UnixNano())

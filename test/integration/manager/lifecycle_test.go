@@ -139,7 +139,8 @@ var _ = Describe("A manager", func() {
 		Eventually(j.read).Should(ContainElements("start everywhere", "start leading"))
 		started := len(j.read())
 		r.stop()
-		Expect(j.read()[started:]).To(HaveExactElements("end everywhere", "end leading", "end cache", "end webhooks", "end http"))
+		Expect(j.read()[started:]).To(HaveExactElements("end everywhere", "end leading", "end cache", "end webhooks",
+			"end http"))
 	}, SpecTimeout(expect.Long))
 
 	for _, warm := range []bool{false, true} {
@@ -184,61 +185,64 @@ var _ = Describe("A manager", func() {
 		}, SpecTimeout(expect.Long))
 	}
 
-	It("ends the context of a running reconcile when it stops, and keeps the caches going until the reconcile is done", func(ctx SpecContext) {
-		namespace := newNamespace(ctx)
-		r := newReplica("drained", namespace)
-		running, cancelled, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		var returned atomic.Bool
-		r.reconciles("drained-"+namespace, func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-			if req.Name != "slow" {
-				return reconcile.Result{}, nil
-			}
-			close(running)
-			<-ctx.Done()
-			close(cancelled)
-			<-finish
-			returned.Store(true)
-			return reconcile.Result{}, nil
-		})
-		r.start(ctx)
-		newConfigMap(ctx, namespace, "slow")
-		Eventually(running).Should(BeClosed())
-		Consistently(cancelled).WithTimeout(200 * time.Millisecond).ShouldNot(BeClosed())
-
-		r.cancel()
-		Eventually(cancelled).Should(BeClosed())
-		late := newConfigMap(ctx, namespace, "late")
-		Eventually(func() error {
-			return r.GetCache().Get(ctx, client.ObjectKeyFromObject(late), &corev1.ConfigMap{})
-		}).Should(Succeed(), "the cache must follow the world while a reconcile drains")
-		Expect(r.done).NotTo(BeClosed())
-
-		close(finish)
-		r.stop()
-		Expect(returned.Load()).To(BeTrue(), "Start returned before the reconcile did")
-	}, SpecTimeout(expect.Long))
-
-	It("gives up on a reconcile that does not end, after the graceful shutdown timeout, and says so", func(ctx SpecContext) {
-		namespace := newNamespace(ctx)
-		r := newReplica("hung", namespace, func(_ *replica, o *ctrl.Options) {
-			o.GracefulShutdownTimeout = new(200 * time.Millisecond)
-		})
-		running, finish := make(chan struct{}), make(chan struct{})
-		DeferCleanup(func() { close(finish) })
-		r.reconciles("hung-"+namespace, func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
-			if req.Name == "slow" {
+	It("ends the context of a running reconcile when it stops, and keeps the caches going until the reconcile is done",
+		func(ctx SpecContext) {
+			namespace := newNamespace(ctx)
+			r := newReplica("drained", namespace)
+			running, cancelled, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			var returned atomic.Bool
+			r.reconciles("drained-"+namespace, func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+				if req.Name != "slow" {
+					return reconcile.Result{}, nil
+				}
 				close(running)
+				<-ctx.Done()
+				close(cancelled)
 				<-finish
-			}
-			return reconcile.Result{}, nil
-		})
-		r.start(ctx)
-		newConfigMap(ctx, namespace, "slow")
-		Eventually(running).Should(BeClosed())
-		r.cancel()
-		Eventually(r.done).Should(BeClosed())
-		Expect(r.err).To(MatchError(ContainSubstring("failed waiting for all runnables to end within grace period of 200ms")))
-	}, SpecTimeout(expect.Long))
+				returned.Store(true)
+				return reconcile.Result{}, nil
+			})
+			r.start(ctx)
+			newConfigMap(ctx, namespace, "slow")
+			Eventually(running).Should(BeClosed())
+			Consistently(cancelled).WithTimeout(200 * time.Millisecond).ShouldNot(BeClosed())
+
+			r.cancel()
+			Eventually(cancelled).Should(BeClosed())
+			late := newConfigMap(ctx, namespace, "late")
+			Eventually(func() error {
+				return r.GetCache().Get(ctx, client.ObjectKeyFromObject(late), &corev1.ConfigMap{})
+			}).Should(Succeed(), "the cache must follow the world while a reconcile drains")
+			Expect(r.done).NotTo(BeClosed())
+
+			close(finish)
+			r.stop()
+			Expect(returned.Load()).To(BeTrue(), "Start returned before the reconcile did")
+		}, SpecTimeout(expect.Long))
+
+	It("gives up on a reconcile that does not end, after the graceful shutdown timeout, and says so",
+		func(ctx SpecContext) {
+			namespace := newNamespace(ctx)
+			r := newReplica("hung", namespace, func(_ *replica, o *ctrl.Options) {
+				o.GracefulShutdownTimeout = new(200 * time.Millisecond)
+			})
+			running, finish := make(chan struct{}), make(chan struct{})
+			DeferCleanup(func() { close(finish) })
+			r.reconciles("hung-"+namespace, func(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+				if req.Name == "slow" {
+					close(running)
+					<-finish
+				}
+				return reconcile.Result{}, nil
+			})
+			r.start(ctx)
+			newConfigMap(ctx, namespace, "slow")
+			Eventually(running).Should(BeClosed())
+			r.cancel()
+			Eventually(r.done).Should(BeClosed())
+			Expect(r.err).To(MatchError(ContainSubstring(
+				"failed waiting for all runnables to end within grace period of 200ms")))
+		}, SpecTimeout(expect.Long))
 
 	It("cannot be started twice", func(ctx SpecContext) {
 		r := newReplica("twice", newNamespace(ctx)).start(ctx)

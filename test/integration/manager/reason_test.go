@@ -49,7 +49,8 @@ var _ = Describe("A replica that takes over", Ordered, func() {
 			return time.Since(f.lease(ctx, "manager.leasehold.dev").Spec.AcquireTime.Time)
 		}).WithContext(ctx).Should(BeNumerically(">", time.Second))
 		leader.Kill()
-		f.expectReason(ctx, standby, "^evidence: container manager of Pod "+leader.Name()+" terminated at .* with exit code 137$")
+		f.expectReason(ctx, standby, "^evidence: container manager of Pod "+leader.Name()+
+			" terminated at .* with exit code 137$")
 		Expect(leader.Restart()).To(Succeed())
 	}, SpecTimeout(expect.Long))
 
@@ -62,8 +63,8 @@ var _ = Describe("A replica that takes over", Ordered, func() {
 		code, err := leader.Wait(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(code).To(Equal(1))
-		// Three parts of the process race to notice: the timer of the term, a read of the Lease, and
-		// the elector with its renew deadline.
+		// Three parts of the process race to notice: the timer of the term, a read of the Lease,
+		// and the elector with its renew deadline.
 		Expect(leader.LogTail(5)).To(Or(
 			MatchRegexp("leader election lost: (the term ended without a renewal|.* holds the Lease)"),
 			MatchRegexp(`(?s)"Failed to renew lease".*"running the manager: leader election lost"`)))
@@ -81,7 +82,8 @@ func (f *fenced) expectReason(ctx context.Context, r *env.Replica, reason string
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(HavePrefix(r.Name() + "_"))
 	Eventually(func(g Gomega) {
 		g.Expect(takeoversIn(logOf(r))).To(ContainElement(And(
-			HaveField("Replica", identity), HaveField("Reason", MatchRegexp(reason)), HaveField("Lock", "leasehold-system/manager.leasehold.dev"))))
+			HaveField("Replica", identity), HaveField("Reason", MatchRegexp(reason)),
+			HaveField("Lock", "leasehold-system/manager.leasehold.dev"))))
 		var events eventsv1.EventList
 		g.Expect(f.client.List(ctx, &events, client.InNamespace(operatorNamespace))).To(Succeed())
 		g.Expect(events).To(expect.ContainEvent(expect.Event{

@@ -39,7 +39,8 @@ func TestManager(t *testing.T) {
 var _ = SynchronizedBeforeSuite(func(ctx SpecContext) []byte {
 	var err error
 	// The suite's own context ends with this node; the control plane must not.
-	controlPlane, err = env.Start(context.WithoutCancel(ctx), env.Options{AuditGroups: []string{"", "admissionregistration.k8s.io"}})
+	controlPlane, err = env.Start(context.WithoutCancel(ctx),
+		env.Options{AuditGroups: []string{"", "admissionregistration.k8s.io"}})
 	Expect(err).NotTo(HaveOccurred())
 	data, err := json.Marshal(plane{controlPlane.Kubeconfig(), controlPlane.AuditLog()})
 	Expect(err).NotTo(HaveOccurred())

@@ -78,13 +78,15 @@ func newCandidate(ctx context.Context, namespace, name string, t timing) *candid
 	own.Wrap(c.count)
 	var err error
 	c.lock, err = election.NewLock(own, election.Options{
-		Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: name, PodUID: c.pod.UID, Container: "manager",
+		Lease: types.NamespacedName{Namespace: namespace, Name: "lease"}, PodName: name, PodUID: c.pod.UID,
+		Container:     "manager",
 		RenewDeadline: t.renew, RetryPeriod: t.retry, Clock: clock.RealClock{}, Evidence: true,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: c.lock, LeaseDuration: t.lease, RenewDeadline: t.renew, RetryPeriod: t.retry, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { c.led.Store(true) }, OnStoppedLeading: func() {}},
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { c.led.Store(true) },
+			OnStoppedLeading: func() {}},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	ctx, c.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -59,7 +59,8 @@ var _ = Describe("Admission of a MarkdownView", func() {
 			}
 			err := k8s.Create(ctx, typed(name, s))
 			Expect(err).To(HaveOccurred())
-			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "a mistake of the user's must be told as one: %v", err)
+			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(),
+				"a mistake of the user's must be told as one: %v", err)
 			Expect(err.Error()).To(ContainSubstring(want))
 			Expect(reading(typed(name, nil))(ctx)).To(expect.BeGone())
 		},
@@ -67,7 +68,8 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("no markdowns", "", spec{}, "spec.markdowns: Required value"),
 		Entry("empty markdowns", "", spec{"markdowns": map[string]any{}}, "should have at least 1 properties"),
 		Entry("no SUMMARY.md", "", spec{"markdowns": map[string]any{"a.md": "x"}}, "markdowns must have SUMMARY.md."),
-		Entry("SUMMARY.md in other letters", "", spec{"markdowns": map[string]any{"Summary.md": "x"}}, "markdowns must have SUMMARY.md."),
+		Entry("SUMMARY.md in other letters", "", spec{"markdowns": map[string]any{"Summary.md": "x"}},
+			"markdowns must have SUMMARY.md."),
 		Entry("129 files", "", good(spec{"markdowns": func() map[string]any {
 			m := map[string]any{"SUMMARY.md": "x"}
 			for i := range 128 {
@@ -98,16 +100,19 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Entry("an image of no name", "", good(spec{"viewerImage": ":v1"}), "the name of an image must be like"),
 		Entry("an image with a space", "", good(spec{"viewerImage": "a b"}), "the name of an image must be like"),
 		Entry("an image in capitals", "", good(spec{"viewerImage": "Viewer:v1"}), "the name of an image must be like"),
-		Entry("an image with half a digest", "", good(spec{"viewerImage": "viewer@sha256:abc"}), "the name of an image must be like"),
+		Entry("an image with half a digest", "", good(spec{"viewerImage": "viewer@sha256:abc"}),
+			"the name of an image must be like"),
 		Entry("an image of 513 letters", "", good(spec{"viewerImage": strings.Repeat("a", 513)}), "may not be more than 512"),
 		Entry("33 arguments", "", good(spec{"viewerArgs": slices.Repeat([]any{"x"}, 33)}), "must have at most 32 items"),
 		Entry("a name of 57 letters", strings.Repeat("a", 57), good(nil), "metadata.name must be at most 56 characters long"),
-		Entry("a name with a dot", "a.b", good(nil), "metadata.name must be at most 56 characters long, consist of lower case letters, digits and '-'"),
+		Entry("a name with a dot", "a.b", good(nil),
+			"metadata.name must be at most 56 characters long, consist of lower case letters, digits and '-'"),
 	)
 
 	It("tells all that is wrong at once", func(ctx SpecContext) {
 		// The schema comes first, then its rules, then the webhook; each reports all errors.
-		err := k8s.Create(ctx, typed(unique("all"), good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))
+		err := k8s.Create(ctx, typed(unique("all"),
+			good(spec{"replicas": int64(9), "viewerImage": strings.Repeat("a", 513)})))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.replicas"), ContainSubstring("spec.viewerImage"))))
 		err = k8s.Create(ctx, typed("a.b", beside("a/b.md", "x")))
 		Expect(err).To(MatchError(And(ContainSubstring("spec.markdowns"), ContainSubstring("metadata.name must be"))))
@@ -142,29 +147,32 @@ var _ = Describe("Admission of a MarkdownView", func() {
 		Expect(size).To(Equal(900 << 10))
 
 		err := k8s.Create(ctx, build(unique("over"), showing(ofSize(v1beta1.MaxMarkdownBytes+1))))
-		Expect(err).To(MatchError(ContainSubstring("all file names and contents together must be at most 921600 bytes (900 KiB)")))
+		Expect(err).To(MatchError(ContainSubstring(
+			"all file names and contents together must be at most 921600 bytes (900 KiB)")))
 		By("counting bytes, not letters")
 		err = k8s.Create(ctx, build(unique("over"), showing(files{
-			"SUMMARY.md": "x", "a.md": v1beta1.MarkdownText(strings.Repeat("é", 262144)), "b.md": v1beta1.MarkdownText(strings.Repeat("é", 262144))})))
+			"SUMMARY.md": "x", "a.md": v1beta1.MarkdownText(strings.Repeat("é", 262144)),
+			"b.md": v1beta1.MarkdownText(strings.Repeat("é", 262144))})))
 		Expect(err).To(MatchError(ContainSubstring("at most 921600 bytes")))
 	})
 
-	It("stores no image where none is named, on creation and on update, and the viewer is the default", func(ctx SpecContext) {
-		v := given(ctx, build(unique("default")))
-		runs := func(stored, run string) {
-			GinkgoHelper()
-			Expect(fetched(v)(ctx)).To(HaveField("Spec.ViewerImage", stored))
-			Eventually(ctx, fetched(deploymentOf(v))).WithTimeout(expect.Medium).Should(
-				HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", run))))
-		}
-		eventuallyObserved(ctx, v)
-		Expect(v.Spec.Replicas).To(BeEquivalentTo(1))
-		runs("", "leasehold-viewer:dev")
-		change(ctx, v, image("example.com/own:v1"))
-		runs("example.com/own:v1", "example.com/own:v1")
-		change(ctx, v, image(""))
-		runs("", "leasehold-viewer:dev")
-	})
+	It("stores no image where none is named, on creation and on update, and the viewer is the default",
+		func(ctx SpecContext) {
+			v := given(ctx, build(unique("default")))
+			runs := func(stored, run string) {
+				GinkgoHelper()
+				Expect(fetched(v)(ctx)).To(HaveField("Spec.ViewerImage", stored))
+				Eventually(ctx, fetched(deploymentOf(v))).WithTimeout(expect.Medium).Should(
+					HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", run))))
+			}
+			eventuallyObserved(ctx, v)
+			Expect(v.Spec.Replicas).To(BeEquivalentTo(1))
+			runs("", "leasehold-viewer:dev")
+			change(ctx, v, image("example.com/own:v1"))
+			runs("example.com/own:v1", "example.com/own:v1")
+			change(ctx, v, image(""))
+			runs("", "leasehold-viewer:dev")
+		})
 
 	DescribeTable("warns of what is probably not meant",
 		func(ctx SpecContext, v func() *v1beta1.MarkdownView, want ...any) {

@@ -50,12 +50,14 @@ var _ = Describe("When something is taken away", Serial, func() {
 			}
 			// The request under way at the kill may be recorded with an error though it
 			// was carried out. But what exists and was never deleted was created once.
-			for _, what := range [][3]string{{"", "configmaps", "markdowns-"}, {"apps", "deployments", "viewer-"}, {"", "services", "viewer-"}} {
+			for _, what := range [][3]string{{"", "configmaps", "markdowns-"}, {"apps", "deployments", "viewer-"},
+				{"", "services", "viewer-"}} {
 				created, deleted := suite.LifeOf(what[0], what[1], what[2]+v.Name)
 				Expect(created).To(BeNumerically("<=", 1))
 				Expect(deleted).To(BeZero(), "the operator deletes nothing")
 			}
-			Expect(eventsAbout(v)(ctx)).NotTo(expect.ContainEvent(expect.Event{Type: "Normal", Reason: v1beta1.EventDriftCorrected}))
+			Expect(eventsAbout(v)(ctx)).NotTo(expect.ContainEvent(expect.Event{Type: "Normal",
+				Reason: v1beta1.EventDriftCorrected}))
 		}
 		Expect(suite.Leader(ctx).Name()).NotTo(Equal(leader.Name()))
 	})
@@ -63,8 +65,10 @@ var _ = Describe("When something is taken away", Serial, func() {
 	It("its webhooks: the schema refuses what it can, and the operator the rest", func(ctx SpecContext) {
 		held := givenReady(ctx, build(unique("held")))
 		withoutWebhooks(ctx)
-		for _, wrong := range []spec{beside("a/b.md", "x"), good(spec{"replicas": int64(9)}), {"markdowns": map[string]any{}}} {
-			Expect(k8s.Create(ctx, typed(unique("wrong"), wrong))).To(MatchError(ContainSubstring("is invalid")), "the schema's own rules need no operator")
+		for _, wrong := range []spec{beside("a/b.md", "x"), good(spec{"replicas": int64(9)}),
+			{"markdowns": map[string]any{}}} {
+			Expect(k8s.Create(ctx, typed(unique("wrong"), wrong))).To(MatchError(ContainSubstring("is invalid")),
+				"the schema's own rules need no operator")
 		}
 
 		By("refusing a new view, and saying all that is wrong with it")
@@ -100,7 +104,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 		plain := given(ctx, build(unique("plain")))
 		Expect(plain.Spec.ViewerImage).To(BeEmpty())
 		eventuallyReady(ctx, plain)
-		Expect(fetched(deploymentOf(plain))(ctx)).To(HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", "leasehold-viewer:dev"))))
+		Expect(fetched(deploymentOf(plain))(ctx)).
+			To(HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", "leasehold-viewer:dev"))))
 		change(ctx, held, showing(files{"SUMMARY.md": "x"}))
 		eventuallyReady(ctx, held)
 	})
@@ -145,7 +150,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 		eventuallyObserved(ctx, v)
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonInvalidSpec))
 		v.Spec.Markdowns["a/c.md"] = "y"
-		Expect(k8s.Update(ctx, v)).To(MatchError(ContainSubstring("each name in markdowns must be")), "what is changed must be right")
+		Expect(k8s.Update(ctx, v)).To(MatchError(ContainSubstring("each name in markdowns must be")),
+			"what is changed must be right")
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(v), v)).To(Succeed())
 		change(ctx, v, showing(files{"SUMMARY.md": "x"}))
 		eventuallyReady(ctx, v)
@@ -185,7 +191,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 // spec, or until what it returns is called.
 func withoutWebhooks(ctx context.Context) (restore func(context.Context)) {
 	GinkgoHelper()
-	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "leasehold-validating-webhook-configuration"}}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "leasehold-validating-webhook-configuration"}}
 	Expect(k8s.Get(ctx, client.ObjectKeyFromObject(validating), validating)).To(Succeed())
 	validators := validating.Webhooks
 	restore = func(ctx context.Context) {
@@ -223,7 +230,8 @@ func review(ctx context.Context, replica *env.Replica, size int) *admissionv1.Ad
 	body, err := json.Marshal(sent)
 	Expect(err).NotTo(HaveOccurred())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		fmt.Sprintf("https://127.0.0.1:%d/validate-leasehold-dev-v1beta1-markdownview", replica.Ports().Webhook), bytes.NewReader(body))
+		fmt.Sprintf("https://127.0.0.1:%d/validate-leasehold-dev-v1beta1-markdownview", replica.Ports().Webhook),
+		bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
 	// The certificate is for the Service's name; the API server checks that.

@@ -73,7 +73,8 @@ var _ = Describe("Drift", func() {
 
 	DescribeTable("is put right and told",
 		func(ctx SpecContext, childOf childOf, spoil func(client.Object)) {
-			v := givenReady(ctx, build(unique("drift"), func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a", "b"} }))
+			v := givenReady(ctx, build(unique("drift"),
+				func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a", "b"} }))
 			child := childOf(v)
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(child), child)).To(Succeed())
 			want := essence(child)
@@ -86,12 +87,14 @@ var _ = Describe("Drift", func() {
 			Eventually(ctx, eventsAbout(v)).Should(expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected, Note: child.GetName()}))
 			eventuallyReady(ctx, v)
-			Expect(eventsAbout(v)(ctx)).NotTo(expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventContentUpdated}))
+			Expect(eventsAbout(v)(ctx)).NotTo(expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal,
+				Reason: v1beta1.EventContentUpdated}))
 		},
 		Entry("content changed", configMap, content(func(c *corev1.ConfigMap) { c.Data["one.md"] = "defaced" })),
 		Entry("a file removed", configMap, content(func(c *corev1.ConfigMap) { delete(c.Data, "one.md") })),
 		Entry("a file added", configMap, content(func(c *corev1.ConfigMap) { c.Data["stray.md"] = "x" })),
-		Entry("a binary file added", configMap, content(func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"stray.bin": {1}} })),
+		Entry("a binary file added", configMap,
+			content(func(c *corev1.ConfigMap) { c.BinaryData = map[string][]byte{"stray.bin": {1}} })),
 		Entry("a file changed, one removed and one added", configMap, content(func(c *corev1.ConfigMap) {
 			c.Data = map[string]string{"one.md": "defaced", "stray.md": "x"}
 		})),
@@ -105,7 +108,10 @@ var _ = Describe("Drift", func() {
 		Entry("the Deployment's owner reference changed", deployment, unblocking),
 		Entry("the Service's owner reference changed", service, unblocking),
 		Entry("replicas", deployment, func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32(7)) }),
-		Entry("history", deployment, func(o client.Object) { o.(*appsv1.Deployment).Spec.RevisionHistoryLimit = new(int32(9)) }),
+		Entry("history", deployment, func(o client.Object) {
+			o.(*appsv1.Deployment).
+				Spec.RevisionHistoryLimit = new(int32(9))
+		}),
 		Entry("strategy", deployment, func(o client.Object) {
 			o.(*appsv1.Deployment).Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 		}),
@@ -122,7 +128,8 @@ var _ = Describe("Drift", func() {
 		Entry("another user", deployment, podSpec(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(1)) })),
 		Entry("seccomp", deployment, podSpec(func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil })),
 		Entry("spread", deployment, podSpec(func(p *corev1.PodSpec) { p.TopologySpreadConstraints = nil })),
-		Entry("other content mounted", deployment, podSpec(func(p *corev1.PodSpec) { p.Volumes[0].ConfigMap.Name = "another" })),
+		Entry("other content mounted", deployment,
+			podSpec(func(p *corev1.PodSpec) { p.Volumes[0].ConfigMap.Name = "another" })),
 		Entry("scratch", deployment, podSpec(func(p *corev1.PodSpec) { p.Volumes[1].EmptyDir.SizeLimit = nil })),
 		Entry("image", deployment, container(func(c *corev1.Container) { c.Image = "example.com/mallory:v1" })),
 		Entry("arguments changed", deployment, container(func(c *corev1.Container) { c.Args = []string{"b", "a"} })),
@@ -130,16 +137,24 @@ var _ = Describe("Drift", func() {
 		Entry("port", deployment, container(func(c *corev1.Container) { c.Ports[0].Name = "other" })),
 		Entry("readiness", deployment, container(func(c *corev1.Container) { c.ReadinessProbe = nil })),
 		Entry("liveness", deployment, container(func(c *corev1.Container) { c.LivenessProbe.HTTPGet.Path = "/other" })),
-		Entry("request", deployment, container(func(c *corev1.Container) { delete(c.Resources.Requests, corev1.ResourceCPU) })),
-		Entry("limit", deployment, container(func(c *corev1.Container) { c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1Gi") })),
+		Entry("request", deployment, container(func(c *corev1.Container) {
+			delete(c.Resources.Requests,
+				corev1.ResourceCPU)
+		})),
+		Entry("limit", deployment, container(
+			func(c *corev1.Container) { c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("1Gi") })),
 		Entry("capabilities", deployment, container(func(c *corev1.Container) { c.SecurityContext.Capabilities = nil })),
-		Entry("escalation", deployment, container(func(c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = nil })),
-		Entry("a root file system to write to", deployment, container(func(c *corev1.Container) { c.SecurityContext.ReadOnlyRootFilesystem = new(false) })),
+		Entry("escalation", deployment,
+			container(func(c *corev1.Container) { c.SecurityContext.AllowPrivilegeEscalation = nil })),
+		Entry("a root file system to write to", deployment,
+			container(func(c *corev1.Container) { c.SecurityContext.ReadOnlyRootFilesystem = new(false) })),
 		Entry("a mount to write to", deployment, container(func(c *corev1.Container) { c.VolumeMounts[0].ReadOnly = false })),
 		Entry("type", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort })),
-		Entry("selector changed", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "mallory"} })),
+		Entry("selector changed", service,
+			serviceSpec(func(s *corev1.ServiceSpec) { s.Selector = map[string]string{"app": "mallory"} })),
 		Entry("selector narrowed", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Selector["app"] = "none" })),
-		Entry("target port", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort = intstr.FromInt32(1) })),
+		Entry("target port", service, serviceSpec(
+			func(s *corev1.ServiceSpec) { s.Ports[0].TargetPort = intstr.FromInt32(1) })),
 		Entry("a container beside the viewer", deployment, podSpec(func(p *corev1.PodSpec) {
 			p.Containers = append(p.Containers, corev1.Container{Name: "miner", Image: "example.com/miner:v1"})
 		})),
@@ -154,7 +169,8 @@ var _ = Describe("Drift", func() {
 		Entry("a volume beside", deployment, podSpec(func(p *corev1.PodSpec) {
 			p.Volumes = append(p.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{
 				HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
-			p.Containers[0].VolumeMounts = append(p.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "host", MountPath: "/host"})
+			p.Containers[0].VolumeMounts = append(p.Containers[0].VolumeMounts,
+				corev1.VolumeMount{Name: "host", MountPath: "/host"})
 		})),
 		Entry("the mount moved", deployment, container(func(c *corev1.Container) { c.VolumeMounts[0].MountPath = "/other" })),
 		Entry("a port beside that of the Service", service, serviceSpec(func(s *corev1.ServiceSpec) {
@@ -197,7 +213,8 @@ var _ = Describe("Drift", func() {
 		})
 		version := deployment.ResourceVersion
 		change(ctx, configMapOf(v), func(c *corev1.ConfigMap) { c.Data["one.md"] = "defaced" })
-		Eventually(ctx, fetched(configMapOf(v))).Should(HaveField("Data", HaveKeyWithValue("one.md", "# One\n"))) // it was alive
+		// it was alive
+		Eventually(ctx, fetched(configMapOf(v))).Should(HaveField("Data", HaveKeyWithValue("one.md", "# One\n")))
 		Expect(fetched(deployment)(ctx)).To(HaveField("ResourceVersion", version))
 		Expect(v).To(expect.HaveCondition(v1beta1.ConditionDegraded, "False"))
 	})

@@ -80,7 +80,8 @@ var _ = Describe("A user who updates many views without a pause", func() {
 		position, began := suite.AuditPosition(), time.Now()
 		quiet := given(ctx, build(unique("quiet")))
 		children := func() []string {
-			return slices.DeleteFunc(suite.Writes(position), func(w string) bool { return !strings.Contains(w, " configmaps/ ") })
+			return slices.DeleteFunc(suite.Writes(position),
+				func(w string) bool { return !strings.Contains(w, " configmaps/ ") })
 		}
 		isQuiet := func(w string) bool { return strings.HasSuffix(w, " markdowns-"+quiet.Name) }
 		Eventually(func() bool { return slices.ContainsFunc(children(), isQuiet) }).WithTimeout(expect.Long).Should(BeTrue())
@@ -92,6 +93,7 @@ var _ = Describe("A user who updates many views without a pause", func() {
 		Expect(before).To(BeNumerically("<", backlog/2), "views that were served first")
 		By("seeing that the others were worked on all the time")
 		from := len(children())
-		Eventually(func() int { return len(children()) }).WithTimeout(expect.Medium).Should(BeNumerically(">", from+backlog/2))
+		Eventually(func() int { return len(children()) }).WithTimeout(expect.Medium).
+			Should(BeNumerically(">", from+backlog/2))
 	}, SpecTimeout(5*time.Minute))
 })

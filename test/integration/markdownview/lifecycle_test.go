@@ -41,13 +41,16 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(fetched(configMap)(ctx)).To(HaveField("Data", Equal(map[string]string{
 			"SUMMARY.md": "- [One](one.md)\n", "one.md": "# One\n"})))
 		Expect(fetched(service)(ctx)).To(And(
-			HaveField("Spec.Ports", ConsistOf(And(HaveField("Port", BeEquivalentTo(80)), HaveField("TargetPort", intstr.FromString("http"))))),
+			HaveField("Spec.Ports", ConsistOf(And(HaveField("Port", BeEquivalentTo(80)),
+				HaveField("TargetPort", intstr.FromString("http"))))),
 			HaveField("Spec.Type", corev1.ServiceTypeClusterIP)))
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(deployment), deployment)).To(Succeed())
 		Expect(deployment.Spec.Replicas).To(HaveValue(BeEquivalentTo(2)))
 		Expect(deployment.Spec.Template.Labels).To(And(
-			HaveKeyWithValue("app.kubernetes.io/instance", v.Name), HaveKeyWithValue("app.kubernetes.io/name", "markdownview-viewer")))
-		Expect(service.Spec.Selector).To(Equal(deployment.Spec.Selector.MatchLabels), "the Service must lead to these viewers and to no others")
+			HaveKeyWithValue("app.kubernetes.io/instance", v.Name),
+			HaveKeyWithValue("app.kubernetes.io/name", "markdownview-viewer")))
+		Expect(service.Spec.Selector).To(Equal(deployment.Spec.Selector.MatchLabels),
+			"the Service must lead to these viewers and to no others")
 		Expect(deployment.Spec.Template.Annotations).To(HaveKeyWithValue(v1beta1.AnnotationContentHash, v.Status.ContentHash))
 
 		By("being Ready when its viewers are")
@@ -75,7 +78,8 @@ var _ = Describe("A MarkdownView", func() {
 		waited := make(chan error, 1)
 		go func() {
 			defer GinkgoRecover()
-			_, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "markdownview/"+v.Name, "-n", v.Namespace, "--timeout=30s")
+			_, err := suite.Kubectl(ctx, "wait", "--for=condition=Ready", "markdownview/"+v.Name, "-n", v.Namespace,
+				"--timeout=30s")
 			waited <- err
 		}()
 		eventuallyReady(ctx, v)
@@ -171,7 +175,8 @@ var _ = Describe("A MarkdownView", func() {
 		Expect(unmarshal(raw, &scale)).To(Succeed())
 		Expect(scale.Spec.Replicas).To(BeEquivalentTo(3))
 		Expect(scale.Status.Replicas).To(BeEquivalentTo(3))
-		Expect(scale.Status.Selector).To(Equal("app.kubernetes.io/instance=" + v.Name + ",app.kubernetes.io/name=markdownview-viewer"))
+		Expect(scale.Status.Selector).
+			To(Equal("app.kubernetes.io/instance=" + v.Name + ",app.kubernetes.io/name=markdownview-viewer"))
 	})
 
 	It("says when its viewers do not come up, and when they have gone", func(ctx SpecContext) {
@@ -184,7 +189,10 @@ var _ = Describe("A MarkdownView", func() {
 			HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled))))))
 
 		By("giving up on a rollout")
-		deploymentSays(ctx, v, func(d *appsv1.Deployment) { progressing(d, corev1.ConditionFalse, "ProgressDeadlineExceeded") })
+		deploymentSays(ctx, v, func(d *appsv1.Deployment) {
+			progressing(d, corev1.ConditionFalse,
+				"ProgressDeadlineExceeded")
+		})
 		Eventually(ctx, fetched(v)).Should(And(
 			expect.HaveCondition(v1beta1.ConditionDegraded, metav1.ConditionTrue, v1beta1.ReasonRolloutStalled),
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonRolloutStalled),
@@ -202,7 +210,8 @@ var _ = Describe("A MarkdownView", func() {
 		v := givenReady(ctx, build(unique("late")))
 		change(ctx, v, replicas(4))
 		eventuallyObserved(ctx, v)
-		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)), "the change has not been observed yet")
+		Expect(fetched(deploymentOf(v))(ctx)).To(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)),
+			"the change has not been observed yet")
 		Consistently(ctx, fetched(v)).WithTimeout(2 * time.Second).Should(And(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonProgressing),
 			expect.HaveCondition(v1beta1.ConditionAvailable, metav1.ConditionTrue)))

@@ -64,8 +64,10 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 			given(ctx, v)
 			Eventually(ctx, fetched(v)).WithTimeout(expect.Medium).Should(inConflict())
 			Eventually(ctx, eventsAbout(v)).Should(And(
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict, Note: stranger.GetName()}),
-				expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded, Note: stranger.GetName()})))
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict,
+					Note: stranger.GetName()}),
+				expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventDegraded,
+					Note: stranger.GetName()})))
 
 			By("seeing to the others, but never showing a stranger's content")
 			for _, child := range childrenOf(v) {
@@ -78,7 +80,8 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 				}
 			}
 			Expect(fetched(stranger)(ctx)).To(And(
-				HaveField("GetUID()", uid), HaveField("GetResourceVersion()", version), HaveField("GetOwnerReferences()", BeEmpty())))
+				HaveField("GetUID()", uid), HaveField("GetResourceVersion()", version),
+				HaveField("GetOwnerReferences()", BeEmpty())))
 
 			By("going on by itself once it is gone")
 			Expect(k8s.Delete(ctx, stranger)).To(Succeed())
@@ -90,7 +93,8 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 			eventuallyReady(ctx, v)
 			Expect(v.Status.Conditions).NotTo(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))
 			Expect(eventsAbout(v)(ctx)).NotTo(expect.ContainEvent(
-				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected}), "making what was missing is no correction")
+				expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventDriftCorrected}),
+				"making what was missing is no correction")
 		},
 		Entry("ConfigMap", "ConfigMap", false),
 		Entry("Deployment", "Deployment", false),
@@ -120,7 +124,8 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 		Expect(k8s.Update(ctx, configMap)).To(Succeed())
 		Eventually(ctx, fetched(configMap)).Should(HaveField("Data", Equal(map[string]string{"SUMMARY.md": "other"})))
 		other := givenReady(ctx, build(unique("other")))
-		Expect(controllerutil.SetControllerReference(other, configMap, k8s.Scheme())).NotTo(Succeed(), "there is one controller at most")
+		Expect(controllerutil.SetControllerReference(other, configMap, k8s.Scheme())).NotTo(Succeed(),
+			"there is one controller at most")
 	})
 
 	It("is another's, even if that is a MarkdownView", func(ctx SpecContext) {
@@ -145,7 +150,8 @@ var _ = Describe("What does not belong to a MarkdownView", func() {
 		elsewhere.OwnerReferences = configMapOwners(ctx, v)
 		elsewhere.Labels = map[string]string{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}
 		Expect(k8s.Create(ctx, elsewhere)).To(Succeed())
-		Eventually(ctx, reading(elsewhere)).WithTimeout(expect.Long).Should(expect.BeGone(), "its owner is not in its namespace")
+		Eventually(ctx, reading(elsewhere)).WithTimeout(expect.Long).Should(expect.BeGone(),
+			"its owner is not in its namespace")
 		Expect(fetched(v)(ctx)).To(expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue))
 		for _, child := range childrenOf(v) {
 			Expect(fetched(child)(ctx)).To(And(expect.BeControlledBy(v), HaveField("GetNamespace()", v.Namespace)))
@@ -206,12 +212,14 @@ var _ = Describe("When a MarkdownView is deleted", func() {
 		}).WithContext(ctx).WithTimeout(expect.Long).Should(Succeed())
 		eventuallyReady(ctx, second)
 		Expect(eventsAbout(second)(ctx)).NotTo(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict}), "an object that is being deleted is no conflict")
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventChildConflict}),
+			"an object that is being deleted is no conflict")
 
 		By("surviving a delete that was meant for the first")
 		for _, o := range append(childrenOf(second), second) {
 			uid := first.UID
-			Expect(k8s.Delete(ctx, o, client.Preconditions{UID: &uid})).To(MatchError(ContainSubstring("the UID in the precondition")))
+			Expect(k8s.Delete(ctx, o, client.Preconditions{UID: &uid})).
+				To(MatchError(ContainSubstring("the UID in the precondition")))
 			Expect(fetched(o)(ctx)).NotTo(expect.BeTerminating())
 		}
 	})

@@ -23,8 +23,9 @@ var _ = Describe("The viewers' Pods", func() {
 			d := deploymentOf(v)
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(d), d)).To(Succeed())
 			return &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: unique("pod"), Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations},
-				Spec:       d.Spec.Template.Spec,
+				ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: unique("pod"), Labels: d.Spec.Template.Labels,
+					Annotations: d.Spec.Template.Annotations},
+				Spec: d.Spec.Template.Spec,
 			}
 		}
 		Eventually(ctx, func(ctx context.Context) error { return k8s.Create(ctx, template(), client.DryRunAll) }).
@@ -36,10 +37,12 @@ var _ = Describe("The viewers' Pods", func() {
 
 		By("being refused otherwise, so that the check is known to check")
 		for reason, spoil := range map[string]func(*corev1.PodSpec){
-			"runAsNonRoot":             func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil },
-			"seccompProfile":           func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil },
-			"capabilities":             func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Capabilities = nil },
-			"allowPrivilegeEscalation": func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil },
+			"runAsNonRoot":   func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil },
+			"seccompProfile": func(p *corev1.PodSpec) { p.SecurityContext.SeccompProfile = nil },
+			"capabilities":   func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.Capabilities = nil },
+			"allowPrivilegeEscalation": func(p *corev1.PodSpec) {
+				p.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil
+			},
 		} {
 			bad := template()
 			spoil(&bad.Spec)

@@ -67,7 +67,8 @@ var _ = Describe("A steady state", Serial, func() {
 		Expect(k8s.Delete(ctx, v)).To(Succeed())
 		Eventually(ctx, suite.HasMetric).WithArguments(series).Should(BeFalse())
 		alive := given(ctx, build(unique("gauge")))
-		Eventually(ctx, suite.HasMetric).WithArguments(fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`, alive.Name, alive.Namespace)).Should(BeTrue())
+		Eventually(ctx, suite.HasMetric).WithArguments(fmt.Sprintf(`leasehold_markdownview_available{name=%q,namespace=%q}`,
+			alive.Name, alive.Namespace)).Should(BeTrue())
 	})
 
 	It("is looked at from time to time, though nothing changes", func(ctx SpecContext) {

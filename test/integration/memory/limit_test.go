@@ -79,7 +79,8 @@ func update(ctx context.Context, of *v1beta1.MarkdownView, i int) error {
 	v.ResourceVersion = of.ResourceVersion
 	v.Spec.Markdowns["extra.md"] = v1beta1.MarkdownText(strconv.Itoa(i))
 	err := k8s.Update(ctx, v)
-	if apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
+	if apierrors.IsConflict(err) || apierrors.IsInternalError(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServerTimeout(err) {
 		return nil
 	}
 	return err
@@ -112,7 +113,8 @@ func (g cgroup) confine(o *env.ReplicaOptions) {
 	GinkgoHelper()
 	// Beside the binary, as the replica is started once more after the spec.
 	start := filepath.Join(filepath.Dir(o.Binary), filepath.Base(g.dir))
-	script := fmt.Sprintf("#!/bin/sh\n[ ! -d %[1]s ] || echo $$ > %[1]s/cgroup.procs\nexec %[2]s \"$@\"\n", g.dir, o.Binary)
+	script := fmt.Sprintf("#!/bin/sh\n[ ! -d %[1]s ] || echo $$ > %[1]s/cgroup.procs\nexec %[2]s \"$@\"\n",
+		g.dir, o.Binary)
 	Expect(os.WriteFile(start, []byte(script), 0o700)).To(Succeed())
 	o.Binary = start
 }

@@ -146,7 +146,8 @@ func heldAtMost(ctx context.Context, before map[string]int, bytes int) {
 	GinkgoHelper()
 	Eventually(func(g Gomega) {
 		for name, held := range live(ctx) {
-			g.Expect(held-before[name]).To(BeNumerically("<", bytes), "%s holds %d MiB, and held %d MiB before", name, held>>20, before[name]>>20)
+			g.Expect(held-before[name]).To(BeNumerically("<", bytes), "%s holds %d MiB, and held %d MiB before", name, held>>20,
+				before[name]>>20)
 		}
 	}).WithContext(ctx).WithTimeout(collected).WithPolling(time.Second).Should(Succeed())
 }
@@ -164,12 +165,15 @@ func startsWithin(ctx context.Context, started map[string]int64, bytes int64) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(standby.Restart()).To(Succeed())
 	Eventually(ctx, standby.Ready).WithTimeout(expect.Long).Should(Succeed())
-	listing := suite.StartReplica(ctx, func(o *env.ReplicaOptions) { o.Env = append(o.Env, "KUBE_FEATURE_WatchListClient=false") })
+	listing := suite.StartReplica(ctx,
+		func(o *env.ReplicaOptions) { o.Env = append(o.Env, "KUBE_FEATURE_WatchListClient=false") })
 	empty := started[standby.Name()]
 	for how, r := range map[string]*env.Replica{"streaming": standby, "listing": listing} {
 		peak := status(r, "VmHWM")
-		AddReportEntry(fmt.Sprintf("%s at its start, %s: most %d MiB, without the objects %d MiB", r.Name(), how, peak>>20, empty>>20))
-		Expect(peak-empty).To(BeNumerically("<", bytes), "%s, %s, took %d MiB to start, and %d MiB without the objects", r.Name(), how, peak>>20, empty>>20)
+		AddReportEntry(fmt.Sprintf("%s at its start, %s: most %d MiB, without the objects %d MiB", r.Name(), how, peak>>20,
+			empty>>20))
+		Expect(peak-empty).To(BeNumerically("<", bytes), "%s, %s, took %d MiB to start, and %d MiB without the objects",
+			r.Name(), how, peak>>20, empty>>20)
 	}
 }
 

@@ -37,7 +37,8 @@ var _ = Describe("The quota of config/samples", func() {
 		By("waiting for the quota controller to know the kinds")
 		Eventually(ctx, operator.Fetched(k8s, &quota)).WithTimeout(expect.Long).Should(
 			HaveField("Status.Used", And(
-				HaveKey(corev1.ResourceName("count/markdownviews.leasehold.dev")), HaveKey(corev1.ResourceName("count/storagebuckets.leasehold.dev")))))
+				HaveKey(corev1.ResourceName("count/markdownviews.leasehold.dev")),
+				HaveKey(corev1.ResourceName("count/storagebuckets.leasehold.dev")))))
 
 		makeViews := func() error {
 			v := view(operator.Unique("quota"), 1)

@@ -24,8 +24,10 @@ var (
 		Name: "memory",
 		// 1,000 views have 1 GB of contents, stored again with each version of them.
 		EtcdArgs: map[string][]string{"quota-backend-bytes": {strconv.Itoa(20 << 30)}},
-		// As they ship: thousands of large requests keep an API server from renewing a shorter Lease in time.
-		Args:        []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s", "--leader-elect-retry-period=2s"},
+		// As they ship: thousands of large requests keep an API server from renewing a shorter
+		// Lease in time.
+		Args: []string{"--leader-elect-lease-duration=15s", "--leader-elect-renew-deadline=10s",
+			"--leader-elect-retry-period=2s"},
 		Controllers: append(slices.Clone(env.DefaultControllers), "resourcequota-controller"),
 		Answers:     func() client.Object { return view("answers", 1) },
 	})

@@ -81,7 +81,8 @@ var _ = Describe("The cadence of probes", func() {
 		proxy, namespace, name := through(fault.Options{}), place(ctx), bucketOnServer(ctx)
 		b := given(ctx, build(namespace, proxy.URL(), name))
 		eventuallyReady(ctx, b)
-		leader, well := suite.Leader(ctx), fmt.Sprintf(`leasehold_storagebucket_probes_total{result=%q}`, v1beta1.ReasonProbeSucceeded)
+		leader, well := suite.Leader(ctx),
+			fmt.Sprintf(`leasehold_storagebucket_probes_total{result=%q}`, v1beta1.ReasonProbeSucceeded)
 		for _, r := range suite.Replicas() {
 			if r != leader {
 				Expect(r.Ready(ctx)).To(Succeed(), "the standby is at work")

@@ -83,7 +83,8 @@ var _ = Describe("Black holes in one namespace, each with an endpoint of its own
 		for _, name := range names {
 			worst = max(worst, slices.Max(gaps(probes(proxy, name))))
 		}
-		AddReportEntry("figures", fmt.Sprintf("%d black holes: a new bucket after %s, probes of others every %s at most, %d connections",
+		AddReportEntry("figures", fmt.Sprintf(
+			"%d black holes: a new bucket after %s, probes of others every %s at most, %d connections",
 			n, created.Status.LastProbeTime.Sub(began).Round(time.Millisecond), worst.Round(time.Millisecond), accepted.Load()))
 		Expect(worst).To(BeNumerically("<=", 2*period), "between two probes")
 		By("seeing that the black holes were probed meanwhile")

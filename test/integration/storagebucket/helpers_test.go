@@ -109,7 +109,8 @@ func given(ctx context.Context, b *v1beta1.StorageBucket) *v1beta1.StorageBucket
 	Expect(k8s.Create(ctx, b)).To(Succeed())
 	DeferCleanup(func(ctx context.Context) {
 		retain := []byte(`{"spec":{"deletionPolicy":"Retain"}}`)
-		Expect(client.IgnoreNotFound(k8s.Patch(ctx, b.DeepCopy(), client.RawPatch("application/merge-patch+json", retain)))).To(Succeed())
+		Expect(client.IgnoreNotFound(k8s.Patch(ctx, b.DeepCopy(), client.RawPatch("application/merge-patch+json", retain)))).
+			To(Succeed())
 		Expect(client.IgnoreNotFound(k8s.Delete(ctx, b))).To(Succeed())
 	})
 	return b

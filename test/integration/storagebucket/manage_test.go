@@ -40,26 +40,27 @@ func put(ctx context.Context, bucket, object string) {
 }
 
 var _ = Describe("A managed bucket", func() {
-	It("is created with the mark of its StorageBucket in one request, after the intent was recorded", func(ctx SpecContext) {
-		proxy, name := through(fault.Options{}), operator.Unique("managed")
-		gate := fault.NewGate(fault.BeforeForward)
-		injection := proxy.Inject(fault.Rule{Match: creation, Fault: gate})
-		DeferCleanup(gate.Open)
-		b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketRetain)))
-		held, err := gate.Wait(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(operator.Fetched(k8s, b)(ctx)).To(And(
-			expect.HaveFinalizer(v1beta1.StorageBucketFinalizer),
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonCreating),
-			HaveField("Status.Provisioning", v1beta1.BucketIntended)), "before the first request that changes something")
-		held.Release()
-		injection.Heal()
-		eventuallyReady(ctx, b)
-		Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
-		Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
-		Eventually(ctx, reasonsOf(b)).Should(ConsistOf("Normal BucketCreated", "Normal BucketHealthy"))
-		Expect(proxy.Journal().Mutating()).To(HaveLen(1))
-	}, SpecTimeout(time.Minute))
+	It("is created with the mark of its StorageBucket in one request, after the intent was recorded",
+		func(ctx SpecContext) {
+			proxy, name := through(fault.Options{}), operator.Unique("managed")
+			gate := fault.NewGate(fault.BeforeForward)
+			injection := proxy.Inject(fault.Rule{Match: creation, Fault: gate})
+			DeferCleanup(gate.Open)
+			b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketRetain)))
+			held, err := gate.Wait(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(operator.Fetched(k8s, b)(ctx)).To(And(
+				expect.HaveFinalizer(v1beta1.StorageBucketFinalizer),
+				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionUnknown, v1beta1.ReasonCreating),
+				HaveField("Status.Provisioning", v1beta1.BucketIntended)), "before the first request that changes something")
+			held.Release()
+			injection.Heal()
+			eventuallyReady(ctx, b)
+			Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
+			Expect(ownerOf(ctx, name)).To(BeEquivalentTo(b.UID))
+			Eventually(ctx, reasonsOf(b)).Should(ConsistOf("Normal BucketCreated", "Normal BucketHealthy"))
+			Expect(proxy.Journal().Mutating()).To(HaveLen(1))
+		}, SpecTimeout(time.Minute))
 
 	It("is not taken over where one exists, tagged or not, and survives the end of who wanted it", func(ctx SpecContext) {
 		proxy, namespace := through(fault.Options{}), place(ctx)
@@ -85,9 +86,10 @@ var _ = Describe("A managed bucket", func() {
 		stranger, err := storage.AddAccount(ctx, env.S3RoleUserPlus)
 		Expect(err).NotTo(HaveOccurred())
 		keys(ctx, namespace, "stranger", stranger)
-		b := given(ctx, build(namespace, storage.Endpoint(), name, managed(v1beta1.BucketDelete), func(b *v1beta1.StorageBucket) {
-			b.Spec.CredentialsSecretRef.Name = "stranger"
-		}))
+		b := given(ctx, build(namespace, storage.Endpoint(), name, managed(v1beta1.BucketDelete),
+			func(b *v1beta1.StorageBucket) {
+				b.Spec.CredentialsSecretRef.Name = "stranger"
+			}))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonAccessDenied)
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		Eventually(ctx, operator.Reading(k8s, b)).Should(expect.BeGone())
@@ -152,7 +154,8 @@ var _ = Describe("A managed bucket", func() {
 		Expect(storage.Client().RemoveBucketTagging(ctx, name)).To(Succeed())
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketConflict)
 		By("handing it back by the tag that the message names")
-		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring(v1beta1.BucketTagOwner+"="+string(b.UID)))))
+		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
+			ContainSubstring(v1beta1.BucketTagOwner+"="+string(b.UID)))))
 		tag(ctx, name, map[string]string{v1beta1.BucketTagOwner: string(b.UID)})
 		eventuallyReady(ctx, b)
 	}, SpecTimeout(2*time.Minute))
@@ -160,7 +163,8 @@ var _ = Describe("A managed bucket", func() {
 	It("works where the server does not know tags in the request that creates", func(ctx SpecContext) {
 		proxy, name := through(fault.Options{}), operator.Unique("managed")
 		injection := proxy.Inject(fault.Rule{
-			Match: fault.Match{Methods: []string{http.MethodPut}, To: 1}, Fault: fault.S3Error(http.StatusBadRequest, "MalformedXML"),
+			Match: fault.Match{Methods: []string{http.MethodPut}, To: 1},
+			Fault: fault.S3Error(http.StatusBadRequest, "MalformedXML"),
 		})
 		b := given(ctx, build(place(ctx), proxy.URL(), name, managed(v1beta1.BucketRetain)))
 		eventuallyReady(ctx, b)
@@ -173,9 +177,10 @@ var _ = Describe("A managed bucket", func() {
 		weak, err := storage.AddAccount(ctx, env.S3RoleUser)
 		Expect(err).NotTo(HaveOccurred())
 		secret := keys(ctx, namespace, "weak", weak)
-		b := given(ctx, build(namespace, storage.Endpoint(), name, managed(v1beta1.BucketDelete), func(b *v1beta1.StorageBucket) {
-			b.Spec.CredentialsSecretRef.Name = "weak"
-		}))
+		b := given(ctx, build(namespace, storage.Endpoint(), name, managed(v1beta1.BucketDelete),
+			func(b *v1beta1.StorageBucket) {
+				b.Spec.CredentialsSecretRef.Name = "weak"
+			}))
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonAccessDenied)
 		Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketIntended))
 		operator.Change(ctx, k8s, secret, func(s *corev1.Secret) {
@@ -219,8 +224,10 @@ var _ = Describe("A managed bucket", func() {
 		Expect(exists(name)).To(BeFalse())
 	},
 		Entry("the request to create, which is lost", Serial, SpecTimeout(2*time.Minute), fault.BeforeForward, false),
-		Entry("the request to create, which arrives after its successor's", Serial, SpecTimeout(2*time.Minute), fault.BeforeForward, true),
-		Entry("the answer, with the bucket there and no word of it in the status", Serial, SpecTimeout(2*time.Minute), fault.AfterAnswer, false),
+		Entry("the request to create, which arrives after its successor's", Serial, SpecTimeout(2*time.Minute),
+			fault.BeforeForward, true),
+		Entry("the answer, with the bucket there and no word of it in the status", Serial, SpecTimeout(2*time.Minute),
+			fault.AfterAnswer, false),
 	)
 })
 
@@ -260,12 +267,15 @@ var _ = Describe("The end of a managed bucket", func() {
 		put(ctx, name, "precious")
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
-		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message", ContainSubstring("set spec.deletionPolicy to Retain"))))
+		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
+			ContainSubstring("set spec.deletionPolicy to Retain"))))
 		looks := func() []fault.Request {
-			return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodGet}, Query: map[string]string{"list-type": ""}})
+			return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodGet},
+				Query: map[string]string{"list-type": ""}})
 		}
 		Eventually(func() int { return len(looks()) }).WithTimeout(expect.Medium).Should(BeNumerically(">=", 2))
-		Expect(proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodDelete}})).To(BeEmpty(), "some servers would empty it")
+		Expect(proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodDelete}})).To(BeEmpty(),
+			"some servers would empty it")
 		Expect(storage.Objects(name)).To(Equal([]string{"precious"}))
 		Eventually(ctx, reasonsOf(b)).Should(ContainElement("Warning BucketNotEmpty"))
 		Expect(storage.Client().RemoveObject(ctx, name, "precious", minio.RemoveObjectOptions{})).To(Succeed())
@@ -369,9 +379,10 @@ var _ = Describe("Writes of a managed bucket", func() {
 		eventuallyReady(ctx, b)
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		Eventually(ctx, operator.Reading(k8s, b)).Should(expect.BeGone())
-		Eventually(func() []string { return suite.Writes(position, record.InNamespace(b.Namespace), record.Succeeded) }).Should(Equal([]string{
-			"patch storagebuckets/ " + b.Name, "patch storagebuckets/status " + b.Name,
-			"patch storagebuckets/status " + b.Name, "patch storagebuckets/ " + b.Name,
-		}))
+		Eventually(func() []string { return suite.Writes(position, record.InNamespace(b.Namespace), record.Succeeded) }).
+			Should(Equal([]string{
+				"patch storagebuckets/ " + b.Name, "patch storagebuckets/status " + b.Name,
+				"patch storagebuckets/status " + b.Name, "patch storagebuckets/ " + b.Name,
+			}))
 	}, SpecTimeout(time.Minute))
 })

@@ -33,7 +33,8 @@ var _ = Describe("The operator", func() {
 		// One object of each kind, and a probe that went well and one that did not.
 		namespace := place(ctx)
 		eventuallyReady(ctx, given(ctx, build(namespace, storage.Endpoint(), bucketOnServer(ctx))))
-		eventually(ctx, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("nowhere"))), "False", v1beta1.ReasonBucketNotFound)
+		eventually(ctx, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("nowhere"))), "False",
+			v1beta1.ReasonBucketNotFound)
 		view := &v1beta1.MarkdownView{ObjectMeta: named(namespace, operator.Unique("view")), Spec: v1beta1.MarkdownViewSpec{
 			Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "- [One](one.md)\n", "one.md": "# One\n"},
 		}}
@@ -60,7 +61,8 @@ var _ = Describe("The operator", func() {
 			}
 			for _, family := range exposed {
 				known := slices.ContainsFunc(listed, func(l operator.Family) bool { return l.Name == family.Name })
-				g.Expect(known || !strings.HasPrefix(family.Name, "leasehold_")).To(BeTrue(), "%+v is exposed and not listed", family)
+				g.Expect(known || !strings.HasPrefix(family.Name, "leasehold_")).To(BeTrue(),
+					"%+v is exposed and not listed", family)
 			}
 		}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	}, SpecTimeout(expect.Long))
@@ -77,7 +79,8 @@ func writeMetricsList(ctx context.Context) {
 			HaveField("Name", "leasehold_markdownview_available"),
 			HaveField("Name", "leasehold_tenant_namespaces"),
 			HaveField("Name", "leasehold_storagebucket_up"),
-			And(HaveField("Name", "controller_runtime_webhook_latency_seconds"), HaveField("Values", HaveKeyWithValue("webhook", HaveLen(3)))),
+			And(HaveField("Name", "controller_runtime_webhook_latency_seconds"),
+				HaveField("Values", HaveKeyWithValue("webhook", HaveLen(3)))),
 		))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	list, err := yaml.Marshal(families)

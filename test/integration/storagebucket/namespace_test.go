@@ -52,7 +52,8 @@ func removedWithNamespace(ctx context.Context, namespace string, n int) []*v1bet
 	GinkgoHelper()
 	var all []*v1beta1.StorageBucket
 	for range n {
-		all = append(all, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete))))
+		all = append(all, given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"),
+			managed(v1beta1.BucketDelete))))
 	}
 	return all
 }
@@ -109,7 +110,8 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		for _, namespace := range namespaces {
 			Eventually(ctx, operator.Reading(k8s, namespaceOf(namespace))).WithTimeout(expect.Long).Should(expect.BeGone())
 		}
-		AddReportEntry("4 namespaces with 5 managed buckets each were gone after", time.Since(began).Round(100*time.Millisecond))
+		AddReportEntry("4 namespaces with 5 managed buckets each were gone after",
+			time.Since(began).Round(100*time.Millisecond))
 		Expect(leftBehind(all)).To(BeEmpty())
 		for _, b := range all {
 			Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Normal BucketDeleted"}))
@@ -167,9 +169,10 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		dead := given(ctx, build(namespace, proxy.URL(), operator.Unique("dead"), managed(v1beta1.BucketDelete)))
 		full := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("full"), managed(v1beta1.BucketDelete)))
 		keys(ctx, namespace, "other", storage.Account())
-		locked := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("locked"), managed(v1beta1.BucketDelete), func(b *v1beta1.StorageBucket) {
-			b.Spec.CredentialsSecretRef.Name = "other"
-		}))
+		locked := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("locked"), managed(v1beta1.BucketDelete),
+			func(b *v1beta1.StorageBucket) {
+				b.Spec.CredentialsSecretRef.Name = "other"
+			}))
 		all := []*v1beta1.StorageBucket{dead, full, locked}
 		for _, b := range all {
 			eventuallyReady(ctx, b)
@@ -190,7 +193,8 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		for _, b := range all {
 			Eventually(ctx, eventsInDefault(b)).Should(Equal([]string{"Warning BucketRetained"}))
 		}
-		for _, reason := range []string{v1beta1.ReasonProbeTimeout, v1beta1.ReasonBucketNotEmpty, v1beta1.ReasonInvalidCredentials} {
+		for _, reason := range []string{v1beta1.ReasonProbeTimeout, v1beta1.ReasonBucketNotEmpty,
+			v1beta1.ReasonInvalidCredentials} {
 			Eventually(ctx, retainedBuckets(replica, reason)).Should(BeEquivalentTo(1), reason)
 		}
 	}, SpecTimeout(5*time.Minute))
@@ -201,7 +205,8 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 		b := removedWithNamespace(ctx, namespace, 1)[0]
 		eventuallyReady(ctx, b)
 		eventuallyProtected(ctx, secretOf(namespace))
-		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named("", "leasehold-credentials.leasehold.dev")}
+		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named("",
+			"leasehold-credentials.leasehold.dev")}
 		operator.Change(ctx, k8s, binding, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 			b.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit}
 		})
@@ -223,9 +228,10 @@ var _ = Describe("The credentials of a managed bucket", operator.OldestKubernete
 		Expect(k8s.Create(ctx, ca)).To(Succeed())
 		other, spare := keys(ctx, namespace, "other", storage.Account()), keys(ctx, namespace, "spare", storage.Account())
 		b := given(ctx, build(namespace, storage.Endpoint(), operator.Unique("managed"), managed(v1beta1.BucketDelete)))
-		given(ctx, build(namespace, "https://s3.example.com", operator.Unique("managed"), managed(v1beta1.BucketDelete), func(b *v1beta1.StorageBucket) {
-			b.Spec.CABundleRef, b.Spec.CredentialsSecretRef.Name = &v1beta1.ConfigMapKeyReference{Name: ca.Name}, "of-nobody"
-		}))
+		given(ctx, build(namespace, "https://s3.example.com", operator.Unique("managed"), managed(v1beta1.BucketDelete),
+			func(b *v1beta1.StorageBucket) {
+				b.Spec.CABundleRef, b.Spec.CredentialsSecretRef.Name = &v1beta1.ConfigMapKeyReference{Name: ca.Name}, "of-nobody"
+			}))
 		for _, with := range []func(*v1beta1.StorageBucket){managed(v1beta1.BucketRetain), func(*v1beta1.StorageBucket) {}} {
 			given(ctx, build(namespace, storage.Endpoint(), operator.Unique("spared"), with, func(b *v1beta1.StorageBucket) {
 				b.Spec.CredentialsSecretRef.Name = other.Name
@@ -234,8 +240,10 @@ var _ = Describe("The credentials of a managed bucket", operator.OldestKubernete
 		eventuallyReady(ctx, b)
 		eventuallyProtected(ctx, secretOf(namespace))
 		Expect(deleting(ca)(ctx)).To(MatchError(ContainSubstring(denial)))
-		Expect(deleting(secretOf(namespace))(ctx)).To(MatchError(ContainSubstring("StorageBucket " + b.Name + " needs this object")))
-		Expect(k8s.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(namespace), client.MatchingFields{"metadata.name": credentials}, client.DryRunAll)).
+		Expect(deleting(secretOf(namespace))(ctx)).
+			To(MatchError(ContainSubstring("StorageBucket " + b.Name + " needs this object")))
+		Expect(k8s.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(namespace),
+			client.MatchingFields{"metadata.name": credentials}, client.DryRunAll)).
 			To(MatchError(ContainSubstring(denial)))
 
 		By("trying what is close to that, and none of its business")

@@ -31,13 +31,15 @@ func ownInstallation(ctx context.Context, o env.Options, args ...string) *env.Re
 	plane, err := leasehold.StartControlPlane(lasting, config, o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { Expect(plane.Stop()).To(Succeed()) })
-	args = append([]string{"--metrics-secure=false", "--endpoint-allow-cidr=127.0.0.1/32", "--probe-tick-interval=200ms"}, args...)
+	args = append([]string{"--metrics-secure=false", "--endpoint-allow-cidr=127.0.0.1/32", "--probe-tick-interval=200ms"},
+		args...)
 	installation, err := plane.Install(lasting, leasehold.Subject(config, operator.Manager(), args...))
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
 	replica, err := installation.Start(lasting)
 	Expect(err).NotTo(HaveOccurred())
-	Eventually(ctx, replica.Ready).WithTimeout(expect.Medium).Should(Succeed(), func() string { return replica.LogTail(20) })
+	Eventually(ctx, replica.Ready).WithTimeout(expect.Medium).Should(Succeed(),
+		func() string { return replica.LogTail(20) })
 	shared := k8s
 	k8s, err = client.New(plane.Config(), client.Options{Scheme: shared.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
@@ -48,7 +50,8 @@ func ownInstallation(ctx context.Context, o env.Options, args ...string) *env.Re
 // retainedBuckets is how many buckets a replica has counted as kept for a reason.
 func retainedBuckets(replica *env.Replica, reason string) func(context.Context) float64 {
 	return func(ctx context.Context) float64 {
-		value, _ := operator.SeriesOf(ctx, replica, fmt.Sprintf("leasehold_storagebucket_retained_buckets_total{reason=%q}", reason))
+		value, _ := operator.SeriesOf(ctx, replica,
+			fmt.Sprintf("leasehold_storagebucket_retained_buckets_total{reason=%q}", reason))
 		return value
 	}
 }

@@ -109,9 +109,11 @@ var _ = Describe("References of a bucket", func() {
 			`"credentialsSecretRef":{"name":"x","namespace":"other"}`,
 			`"caBundleRef":{"name":"x","namespace":"other"},"credentialsSecretRef":{"name":"x"}`,
 		} {
-			Expect(raw.UnmarshalJSON(fmt.Appendf(nil, `{"apiVersion":"leasehold.dev/v1beta1","kind":"StorageBucket","metadata":{"name":"x","namespace":%q},
+			Expect(raw.UnmarshalJSON(fmt.Appendf(nil,
+				`{"apiVersion":"leasehold.dev/v1beta1","kind":"StorageBucket","metadata":{"name":"x","namespace":%q},
 				"spec":{"bucketName":"data","endpoint":"https://s3.example.com",%s}}`, namespace, field))).To(Succeed())
-			Expect(k8s.Create(ctx, raw, client.FieldValidation(metav1.FieldValidationStrict))).To(MatchError(ContainSubstring(`.namespace"`)))
+			Expect(k8s.Create(ctx, raw, client.FieldValidation(metav1.FieldValidationStrict))).
+				To(MatchError(ContainSubstring(`.namespace"`)))
 		}
 	}, SpecTimeout(time.Minute))
 })
@@ -173,10 +175,12 @@ var _ = Describe("Requests to a bucket", func() {
 				_, _ = io.WriteString(w, "<Error><Code>InvalidAccessKeyId</Code></Error>")
 			}
 		})
-		none := given(ctx, build(namespace, stub.URL, "some-bucket", func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "missing" }))
+		none := given(ctx, build(namespace, stub.URL, "some-bucket",
+			func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "missing" }))
 		eventually(ctx, none, metav1.ConditionFalse, v1beta1.ReasonCredentialsNotFound)
 		Expect(stub.got()).To(BeEmpty())
-		own := given(ctx, build(namespace, stub.URL, "some-bucket", func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "own" }))
+		own := given(ctx, build(namespace, stub.URL, "some-bucket",
+			func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "own" }))
 		eventually(ctx, own, metav1.ConditionFalse, v1beta1.ReasonInvalidCredentials)
 		Expect(stub.got()).NotTo(BeEmpty())
 		for _, header := range stub.got() {
@@ -202,7 +206,8 @@ var _ = Describe("Requests to a bucket", func() {
 		// A server that repeats the request in its error, as some do with a wrong signature.
 		chatty := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
-			_, _ = fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s %s %v</Message></Error>", secret, token, r.Header)
+			_, _ = fmt.Fprintf(w, "<Error><Code>SignatureDoesNotMatch</Code><Message>%s %s %v</Message></Error>", secret,
+				token, r.Header)
 		})
 		odd := newS3Stub(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Minio-Error-Desc", secret)
@@ -213,7 +218,8 @@ var _ = Describe("Requests to a bucket", func() {
 		cut.Inject(fault.Rule{Fault: fault.Cut{At: fault.BeforeForward}})
 		var all []*v1beta1.StorageBucket
 		for endpoint, reason := range map[string]string{
-			chatty.URL: v1beta1.ReasonInvalidCredentials, odd.URL: v1beta1.ReasonServerError, cut.URL(): v1beta1.ReasonEndpointUnreachable,
+			chatty.URL: v1beta1.ReasonInvalidCredentials, odd.URL: v1beta1.ReasonServerError,
+			cut.URL():          v1beta1.ReasonEndpointUnreachable,
 			storage.Endpoint(): v1beta1.ReasonInvalidCredentials, "http://169.254.169.254": v1beta1.ReasonEndpointForbidden,
 		} {
 			for _, with := range []func(*v1beta1.StorageBucket){func(*v1beta1.StorageBucket) {}, managed(v1beta1.BucketDelete)} {
@@ -230,12 +236,14 @@ var _ = Describe("Requests to a bucket", func() {
 			Expect(err).NotTo(HaveOccurred())
 			Expect(json.Marshal(list)).NotTo(ContainSubstring("SENTINEL"))
 		}
-		Expect(operator.MetricsOf(ctx, suite.Leader(ctx))).To(And(ContainSubstring("leasehold_storagebucket_up"), Not(ContainSubstring("SENTINEL"))))
+		Expect(operator.MetricsOf(ctx, suite.Leader(ctx))).
+			To(And(ContainSubstring("leasehold_storagebucket_up"), Not(ContainSubstring("SENTINEL"))))
 		for _, r := range suite.Replicas() {
 			log, err := os.ReadFile(r.LogPath())
 			Expect(err).NotTo(HaveOccurred())
 			Expect(log).NotTo(BeEmpty())
-			Expect(string(log)).NotTo(Or(ContainSubstring("SENTINEL"), ContainSubstring(storage.Account().SecretKey), ContainSubstring(ambientSecret)))
+			Expect(string(log)).NotTo(Or(ContainSubstring("SENTINEL"), ContainSubstring(storage.Account().SecretKey),
+				ContainSubstring(ambientSecret)))
 		}
 	}, SpecTimeout(2*time.Minute))
 })

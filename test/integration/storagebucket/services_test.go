@@ -27,7 +27,8 @@ func unknownServices(ctx SpecContext, args ...string) *env.Replica {
 	replica := ownInstallation(ctx, env.Options{}, args...)
 	role := &rbacv1.ClusterRole{ObjectMeta: named("", "leasehold-manager-role")}
 	operator.Change(ctx, k8s, role, func(r *rbacv1.ClusterRole) {
-		r.Rules = slices.DeleteFunc(r.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "servicecidrs") })
+		r.Rules = slices.DeleteFunc(r.Rules,
+			func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "servicecidrs") })
 	})
 	Eventually(ctx, operator.Can(k8s, operator.User, nil, authorizationv1.ResourceAttributes{
 		Verb: "list", Group: "networking.k8s.io", Resource: "servicecidrs",
@@ -36,7 +37,8 @@ func unknownServices(ctx SpecContext, args ...string) *env.Replica {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(code).To(BeZero())
 	Expect(replica.Restart()).To(Succeed())
-	Eventually(ctx, replica.Ready).WithTimeout(expect.Medium).Should(Succeed(), func() string { return replica.LogTail(20) })
+	Eventually(ctx, replica.Ready).WithTimeout(expect.Medium).Should(Succeed(),
+		func() string { return replica.LogTail(20) })
 	return replica
 }
 
@@ -54,7 +56,8 @@ func dialled(ctx SpecContext, namespace, address string) {
 	GinkgoHelper()
 	b := given(ctx, build(namespace, "http://"+address+":9000", "some-bucket", probing(10, 1, 1)))
 	Eventually(ctx, operator.Fetched(k8s, b)).Should(HaveField("Status.Conditions", ContainElement(And(
-		HaveField("Type", v1beta1.ConditionReady), HaveField("Status", metav1.ConditionFalse), HaveField("Reason", Not(Equal(v1beta1.ReasonEndpointForbidden)))))))
+		HaveField("Type", v1beta1.ConditionReady), HaveField("Status", metav1.ConditionFalse),
+		HaveField("Reason", Not(Equal(v1beta1.ReasonEndpointForbidden)))))))
 }
 
 var _ = Describe("Where the Service ranges are not known, the guard", operator.OldestKubernetes, func() {
@@ -67,7 +70,8 @@ var _ = Describe("Where the Service ranges are not known, the guard", operator.O
 	It("refuses every address that could be a Service's, and nothing else", func(ctx SpecContext) {
 		replica := unknownServices(ctx)
 		namespace := place(ctx)
-		for _, address := range []string{"10.96.0.10", "10.0.0.10", "172.20.0.10", "192.168.255.1", "[fd00:10:96::a]", "[::ffff:10.96.0.10]"} {
+		for _, address := range []string{"10.96.0.10", "10.0.0.10", "172.20.0.10", "192.168.255.1", "[fd00:10:96::a]",
+			"[::ffff:10.96.0.10]"} {
 			forbidden(ctx, namespace, address, "--service-cidr")
 		}
 		Expect(logOf(replica)()).To(ContainSubstring("the API server does not list the Service ranges"))

@@ -50,14 +50,16 @@ var _ = Describe("Admission of a Tenant", func() {
 			}
 			err := k8s.Create(ctx, typed(name, s))
 			Expect(err).To(HaveOccurred())
-			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(), "a mistake of the user's must be told as one: %v", err)
+			Expect(apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)).To(BeTrue(),
+				"a mistake of the user's must be told as one: %v", err)
 			Expect(err.Error()).To(ContainSubstring(want))
 			Expect(reading(typed(name, nil))(ctx)).To(expect.BeGone())
 		},
 		Entry("no spec", "", nil, "spec"),
 		Entry("no namespaces", "", spec{"admins": []any{user("ann")}}, "spec.namespaces: Required value"),
 		Entry("empty namespaces", "", good(spec{"namespaces": []any{}}), "should have at least 1 items"),
-		Entry("65 namespaces", "", good(spec{"namespaces": many(65, func(i int) any { return fmt.Sprintf("n%d", i) })}), "must have at most 64 items"),
+		Entry("65 namespaces", "", good(spec{"namespaces": many(65, func(i int) any { return fmt.Sprintf("n%d", i) })}),
+			"must have at most 64 items"),
 		Entry("the same name twice", "", good(spec{"namespaces": []any{"dev", "dev"}}), "Duplicate value"),
 		Entry("an empty name", "", good(spec{"namespaces": []any{""}}), "spec.namespaces[0]"),
 		Entry("upper case", "", good(spec{"namespaces": []any{"Dev"}}), "should match"),
@@ -68,28 +70,44 @@ var _ = Describe("Admission of a Tenant", func() {
 		Entry("a trailing hyphen", "", good(spec{"namespaces": []any{"dev-"}}), "should match"),
 		Entry("a number", "", good(spec{"namespaces": []any{int64(7)}}), "cannot unmarshal number"),
 		Entry("namespaces that are no list", "", good(spec{"namespaces": "dev"}), "cannot unmarshal string"),
-		Entry("a name of 64 letters", "", good(spec{"namespaces": []any{strings.Repeat("a", 64)}}), "may not be more than 63"),
-		Entry("prefix and name of 64 letters together", "", good(spec{"namespacePrefix": "team-", "namespaces": []any{strings.Repeat("a", 59)}}), "together must be at most 63 characters"),
-		Entry("a prefix of 53 letters", "", good(spec{"namespacePrefix": strings.Repeat("a", 53)}), "may not be more than 52"),
+		Entry("a name of 64 letters", "", good(spec{"namespaces": []any{strings.Repeat("a", 64)}}),
+			"may not be more than 63"),
+		Entry("prefix and name of 64 letters together", "",
+			good(spec{"namespacePrefix": "team-", "namespaces": []any{strings.Repeat("a", 59)}}),
+			"together must be at most 63 characters"),
+		Entry("a prefix of 53 letters", "", good(spec{"namespacePrefix": strings.Repeat("a", 53)}),
+			"may not be more than 52"),
 		Entry("a prefix that starts with a hyphen", "", good(spec{"namespacePrefix": "-a"}), "should match"),
 		Entry("a huge prefix", "", good(spec{"namespacePrefix": strings.Repeat("a", 100_000)}), "may not be more than 52"),
-		Entry("kube- by concatenation", "", good(spec{"namespacePrefix": "kube-", "namespaces": []any{"system"}}), "reserved"),
+		Entry("kube- by concatenation", "", good(spec{"namespacePrefix": "kube-", "namespaces": []any{"system"}}),
+			"reserved"),
 		Entry("kube- across the seam", "", good(spec{"namespacePrefix": "kub", "namespaces": []any{"e-x"}}), "reserved"),
 		Entry("openshift-", "", good(spec{"namespacePrefix": "openshift-"}), "reserved"),
 		Entry("default", "", good(spec{"namespacePrefix": "def", "namespaces": []any{"ault"}}), "reserved"),
-		Entry("the operator's own namespace", "", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}), "the operator's own"),
+		Entry("the operator's own namespace", "", good(spec{"namespacePrefix": "leasehold-", "namespaces": []any{"system"}}),
+			"the operator's own"),
 		Entry("no admins", "", spec{"namespaces": []any{"dev"}}, "spec.admins: Required value"),
 		Entry("empty admins", "", good(spec{"admins": []any{}}), "should have at least 1 items"),
-		Entry("33 admins", "", good(spec{"admins": many(33, func(i int) any { return user(fmt.Sprint(i)) })}), "must have at most 32 items"),
+		Entry("33 admins", "", good(spec{"admins": many(33, func(i int) any { return user(fmt.Sprint(i)) })}),
+			"must have at most 32 items"),
 		Entry("an admin of no kind", "", good(spec{"admins": []any{spec{"name": "ann"}}}), "kind: Required value"),
-		Entry("an admin of a strange kind", "", good(spec{"admins": []any{spec{"kind": "Robot", "name": "ann"}}}), "Unsupported value"),
+		Entry("an admin of a strange kind", "", good(spec{"admins": []any{spec{"kind": "Robot", "name": "ann"}}}),
+			"Unsupported value"),
 		Entry("an admin without a name", "", good(spec{"admins": []any{spec{"kind": "User", "name": ""}}}), "name"),
-		Entry("a group of the system", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}), "must not start with 'system:'"),
-		Entry("everybody", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:authenticated"}}}), "must not start with 'system:'"),
-		Entry("a service account by its user name", "", good(spec{"admins": []any{user("system:serviceaccount:kube-system:default")}}), "must not start with 'system:'"),
-		Entry("a ServiceAccount without a namespace", "", good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "x"}}}), "namespace must be set for kind ServiceAccount"),
-		Entry("a User with a namespace", "", good(spec{"admins": []any{spec{"kind": "User", "name": "x", "namespace": "y"}}}), "must not be set for kinds User and Group"),
-		Entry("a ServiceAccount with a strange name", "", good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "A:b", "namespace": "y"}}}), "must consist of lower case letters"),
+		Entry("a group of the system", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:masters"}}}),
+			"must not start with 'system:'"),
+		Entry("everybody", "", good(spec{"admins": []any{spec{"kind": "Group", "name": "system:authenticated"}}}),
+			"must not start with 'system:'"),
+		Entry("a service account by its user name", "",
+			good(spec{"admins": []any{user("system:serviceaccount:kube-system:default")}}), "must not start with 'system:'"),
+		Entry("a ServiceAccount without a namespace", "",
+			good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "x"}}}),
+			"namespace must be set for kind ServiceAccount"),
+		Entry("a User with a namespace", "", good(spec{"admins": []any{spec{"kind": "User", "name": "x", "namespace": "y"}}}),
+			"must not be set for kinds User and Group"),
+		Entry("a ServiceAccount with a strange name", "",
+			good(spec{"admins": []any{spec{"kind": "ServiceAccount", "name": "A:b", "namespace": "y"}}}),
+			"must consist of lower case letters"),
 		Entry("a strange policy", "", good(spec{"namespaceDeletionPolicy": "Maybe"}), "Unsupported value"),
 		Entry("a name with a dot", "a.b", good(nil), "metadata.name must be"),
 		Entry("a name of 51 letters", strings.Repeat("a", 51), good(nil), "metadata.name must be"),
@@ -126,7 +144,8 @@ var _ = Describe("Admission of a Tenant", func() {
 		change(ctx, t, withPrefix(""))
 		eventuallyReady(ctx, t)
 		By("but not when it had been another")
-		other := givenReady(ctx, build(unique("omit"), suffixes("dev"), func(x *v1beta1.Tenant) { x.Spec.NamespacePrefix = x.Name + "-own-" }))
+		other := givenReady(ctx, build(unique("omit"), suffixes("dev"),
+			func(x *v1beta1.Tenant) { x.Spec.NamespacePrefix = x.Name + "-own-" }))
 		other.Spec.NamespacePrefix = ""
 		Expect(k8s.Update(ctx, other)).To(MatchError(ContainSubstring("should not be changed")))
 	})
@@ -161,7 +180,8 @@ var _ = Describe("Admission of a Tenant", func() {
 		name := unique("held")
 		holder := givenReady(ctx, build(name+"-a", suffixes("x")))
 		err := k8s.Create(ctx, build(name, withPrefix(name+"-"), suffixes("a-x")))
-		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is in use by Tenant %s", name, holder.Name))))
+		Expect(err).To(MatchError(ContainSubstring(fmt.Sprintf("namespace %s-a-x is in use by Tenant %s", name,
+			holder.Name))))
 	})
 
 	It("lets exactly one of two Tenants win that race for a name, 50 times", func(ctx SpecContext) {

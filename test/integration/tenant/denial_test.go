@@ -29,19 +29,23 @@ var _ = Describe("A Tenant reports what refused a write", func() {
 		policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: name + ".example.com"},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-				MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					ResourceNames: []string{name + "-dev"},
-					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-						Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"namespaces"}}},
-				}}},
-				Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no such namespace", Reason: new(metav1.StatusReasonForbidden)}},
+				MatchConstraints: &admissionregistrationv1.MatchResources{
+					ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+						ResourceNames: []string{name + "-dev"},
+						RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+							Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+							Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+								Resources: []string{"namespaces"}}},
+					}}},
+				Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no such namespace",
+					Reason: new(metav1.StatusReasonForbidden)}},
 			},
 		}
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+				PolicyName:        policy.Name,
+				ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
 		}
 		for _, o := range []client.Object{policy, binding} {
 			Expect(k8s.Create(ctx, o)).To(Succeed())
@@ -70,7 +74,8 @@ var _ = Describe("A Tenant reports what refused a write", func() {
 		}
 		Expect(k8s.Create(ctx, quota)).To(Succeed())
 		By("counting in place of the quota controller, which the control plane does not run")
-		quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: corev1.ResourceList{bindings: resource.MustParse("0")}}
+		quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard,
+			Used: corev1.ResourceList{bindings: resource.MustParse("0")}}
 		Expect(k8s.Status().Update(ctx, quota)).To(Succeed())
 		Eventually(func(g Gomega) {
 			other := bindingIn(namespace)

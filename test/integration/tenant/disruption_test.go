@@ -83,33 +83,35 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Expect(reading(bindingIn(ns.Name))(ctx)).To(expect.BeGone())
 	})
 
-	It("a rule of the schema: what was stored meanwhile can still be changed when the rule is back", func(ctx SpecContext) {
-		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "tenants.leasehold.dev"}}
-		adminRules := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.ValidationRules {
-			return &c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["admins"].Items.Schema.XValidations
-		}
-		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
-		rules := *adminRules(crd)
-		Expect(rules).NotTo(BeEmpty())
-		restore := func(ctx context.Context) {
-			change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = rules })
-			Eventually(ctx, func(ctx context.Context) error {
-				return k8s.Create(ctx, build(unique("strict"), admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:new"})), client.DryRunAll)
-			}).Should(MatchError(ContainSubstring("must not start with 'system:'")))
-		}
-		change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = nil })
-		DeferCleanup(restore)
-		old := build(unique("old"), suffixes("dev"), admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:old"}))
-		Eventually(ctx, func(ctx context.Context) error { return k8s.Create(ctx, old) }).Should(Succeed())
-		DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, old))).To(Succeed()) })
-		eventuallyReady(ctx, old)
-		restore(ctx)
+	It("a rule of the schema: what was stored meanwhile can still be changed when the rule is back",
+		func(ctx SpecContext) {
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "tenants.leasehold.dev"}}
+			adminRules := func(c *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.ValidationRules {
+				return &c.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["admins"].Items.Schema.XValidations
+			}
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+			rules := *adminRules(crd)
+			Expect(rules).NotTo(BeEmpty())
+			restore := func(ctx context.Context) {
+				change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = rules })
+				Eventually(ctx, func(ctx context.Context) error {
+					return k8s.Create(ctx, build(unique("strict"),
+						admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:new"})), client.DryRunAll)
+				}).Should(MatchError(ContainSubstring("must not start with 'system:'")))
+			}
+			change(ctx, crd, func(c *apiextensionsv1.CustomResourceDefinition) { *adminRules(c) = nil })
+			DeferCleanup(restore)
+			old := build(unique("old"), suffixes("dev"), admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "system:old"}))
+			Eventually(ctx, func(ctx context.Context) error { return k8s.Create(ctx, old) }).Should(Succeed())
+			DeferCleanup(func(ctx context.Context) { Expect(client.IgnoreNotFound(k8s.Delete(ctx, old))).To(Succeed()) })
+			eventuallyReady(ctx, old)
+			restore(ctx)
 
-		change(ctx, old, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/team": "x"} })
-		change(ctx, old, suffixes("dev", "test"))
-		eventuallyReady(ctx, old)
-		Expect(old.Status.Namespaces).To(HaveLen(2), "the operator must be able to work on it too")
-	})
+			change(ctx, old, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/team": "x"} })
+			change(ctx, old, suffixes("dev", "test"))
+			eventuallyReady(ctx, old)
+			Expect(old.Status.Namespaces).To(HaveLen(2), "the operator must be able to work on it too")
+		})
 
 	It("the admins' role: it is missed, and found again", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("role"), suffixes("dev")))
@@ -151,7 +153,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 			HaveField("Status.Namespaces", ContainElement(HaveField("Reason", v1beta1.ReasonRBACForbidden)))))
 		Expect(fetched(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeControlledBy(t))
 		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventFailed, Note: "^failed to reconcile: .*forbidden", Times: 1}))
+			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventFailed, Note: "^failed to reconcile: .*forbidden",
+				Times: 1}))
 
 		change(ctx, role, func(r *rbacv1.ClusterRole) { r.Rules = rules })
 		eventuallyReady(ctx, t)
@@ -184,7 +187,8 @@ var _ = Describe("When something is taken away", Serial, func() {
 		rules := role.Rules
 		change(ctx, role, func(r *rbacv1.ClusterRole) {
 			r.Rules = append(r.Rules, rbacv1.PolicyRule{
-				APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{"view"}, Verbs: []string{"bind"}})
+				APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, ResourceNames: []string{"view"},
+				Verbs: []string{"bind"}})
 		})
 		DeferCleanup(func(ctx context.Context) { change(ctx, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
 		Eventually(ctx, fetched(binding)).WithTimeout(expect.Medium).Should(HaveField("RoleRef.Name", "view"))
@@ -192,20 +196,22 @@ var _ = Describe("When something is taken away", Serial, func() {
 		Eventually(ctx, userCan(alice, "get", "deployments", namespace, "")).Should(BeTrue())
 	})
 
-	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted", func(ctx SpecContext) {
-		held := givenReady(ctx, build(unique("down"), suffixes("dev")))
-		suite.StopReplicas(ctx)
-		DeferCleanup(suite.StartReplicas)
+	It("the whole operator: what is wrong in itself is still refused, and what is there can be deleted",
+		func(ctx SpecContext) {
+			held := givenReady(ctx, build(unique("down"), suffixes("dev")))
+			suite.StopReplicas(ctx)
+			DeferCleanup(suite.StartReplicas)
 
-		wrong := held.DeepCopy()
-		wrong.Spec.Admins[0].Name = "system:admin"
-		Expect(k8s.Update(ctx, wrong)).To(MatchError(ContainSubstring("must not start with 'system:'")), "the schema's own rules need no operator")
-		err := k8s.Create(ctx, build(unique("down")))
-		Expect(err).To(MatchError(ContainSubstring("failed calling webhook")), "nothing unchecked may come in")
+			wrong := held.DeepCopy()
+			wrong.Spec.Admins[0].Name = "system:admin"
+			Expect(k8s.Update(ctx, wrong)).To(MatchError(ContainSubstring("must not start with 'system:'")),
+				"the schema's own rules need no operator")
+			err := k8s.Create(ctx, build(unique("down")))
+			Expect(err).To(MatchError(ContainSubstring("failed calling webhook")), "nothing unchecked may come in")
 
-		Expect(k8s.Delete(ctx, held)).To(Succeed(), "a dead operator must not keep anything from being deleted")
-		Expect(fetched(held)(ctx)).To(expect.BeTerminating())
-		suite.StartReplicas(ctx)
-		Eventually(ctx, reading(held)).WithTimeout(expect.Long).Should(expect.BeGone())
-	})
+			Expect(k8s.Delete(ctx, held)).To(Succeed(), "a dead operator must not keep anything from being deleted")
+			Expect(fetched(held)(ctx)).To(expect.BeTerminating())
+			suite.StartReplicas(ctx)
+			Eventually(ctx, reading(held)).WithTimeout(expect.Long).Should(expect.BeGone())
+		})
 })

@@ -40,7 +40,8 @@ var _ = Describe("An admin who spoils their RoleBindings without a pause", func(
 		position := suite.AuditPosition()
 		for range 3 {
 			began := time.Now()
-			quiet := givenReady(ctx, build(unique("quiet"), func(t *v1beta1.Tenant) { t.Spec.Namespaces = []v1beta1.NamespaceSuffix{"dev"} }))
+			quiet := givenReady(ctx, build(unique("quiet"),
+				func(t *v1beta1.Tenant) { t.Spec.Namespaces = []v1beta1.NamespaceSuffix{"dev"} }))
 			Expect(time.Since(began)).To(BeNumerically("<=", 10*time.Second), "until %s was Ready", quiet.Name)
 		}
 		By("seeing that the noisy Tenant was worked on all the time")

@@ -109,7 +109,8 @@ func bindingIn(namespace string) *rbacv1.RoleBinding {
 }
 
 // can queries the API server's authorizer.
-func can(user string, groups []string, verb, resource, subresource, namespace, name string) func(context.Context) (bool, error) {
+func can(user string, groups []string, verb, resource, subresource, namespace,
+	name string) func(context.Context) (bool, error) {
 	group := ""
 	switch resource {
 	case "tenants":

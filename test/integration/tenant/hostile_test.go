@@ -64,17 +64,20 @@ var _ = Describe("An admin who is removed", func() {
 			forge(ctx, mallory, namespace, forged(ctx, mallory, namespace))
 
 			change(ctx, t, users(alice))
-			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(expect.Medium).Should(BeFalse())
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(expect.Medium).
+				Should(BeFalse())
 			eventuallyReady(ctx, t)
 			Expect(userCan(alice, "create", "deployments", namespace, "")(ctx)).To(BeTrue())
 		},
-		Entry("as a Tenant's that does not exist", func(context.Context, string, string) func(*rbacv1.RoleBinding) { return forgedMark }),
+		Entry("as a Tenant's that does not exist",
+			func(context.Context, string, string) func(*rbacv1.RoleBinding) { return forgedMark }),
 		Entry("as an object's of their own", func(ctx context.Context, mallory, namespace string) func(*rbacv1.RoleBinding) {
 			owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "owner"}}
 			Expect(as(mallory).Create(ctx, owner)).To(Succeed())
 			return func(b *rbacv1.RoleBinding) {
 				b.Annotations = nil
-				b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+				b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+					corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 			}
 		}),
 	)
@@ -148,7 +151,8 @@ var _ = Describe("After a restore with new UIDs", func() {
 
 		t := given(ctx, build(name, suffixes("dev"), retain))
 		DeferCleanup(func(ctx SpecContext) { Expect(k8s.Delete(ctx, namespaceOf(ns.Name))).To(Succeed()) })
-		handover := []string{"annotate", "namespace", ns.Name, "--overwrite", v1beta1.AnnotationTenantUID + "=" + string(t.UID)}
+		handover := []string{"annotate", "namespace", ns.Name, "--overwrite",
+			v1beta1.AnnotationTenantUID + "=" + string(t.UID)}
 		command := "kubectl annotate namespace " + ns.Name + " --overwrite " + handover[4]
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),

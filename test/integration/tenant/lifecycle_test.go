@@ -44,7 +44,8 @@ var _ = Describe("A Tenant", func() {
 			Expect(fetched(bindingIn(full))(ctx)).To(And(
 				expect.BeControlledBy(t),
 				HaveField("RoleRef", Equal(rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"})),
-				HaveField("Subjects", ConsistOf(rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: "admin-of-" + name}))))
+				HaveField("Subjects", ConsistOf(rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User",
+					Name: "admin-of-" + name}))))
 		}
 
 		By("listing the namespaces with their UIDs in the status")
@@ -66,9 +67,12 @@ var _ = Describe("A Tenant", func() {
 
 		By("recording what happened, once, in namespace default")
 		Eventually(ctx, eventsAbout(t)).Should(And(
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventUpdated, Note: "^the tenant was updated$"}),
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-dev"}),
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated, Note: name + "-prod"})))
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventUpdated,
+				Note: "^the tenant was updated$"}),
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated,
+				Note: name + "-dev"}),
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceCreated,
+				Note: name + "-prod"})))
 		Expect(eventsAbout(t)(ctx)).To(HaveLen(3))
 	})
 
@@ -97,13 +101,15 @@ var _ = Describe("A Tenant", func() {
 		Expect(t.Status.Namespaces).To(ConsistOf(HaveField("Name", t.Name+"-dev"), HaveField("Name", t.Name+"-test")))
 		Expect(fetched(namespaceOf(t.Name + "-test"))(ctx)).To(expect.BeControlledBy(t))
 		Eventually(ctx, eventsAbout(t)).Should(
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceDeleted, Note: old.Name}))
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceDeleted,
+				Note: old.Name}))
 	})
 
 	It("lets go of a name under Retain and keeps the namespace, unbound and unmarked", func(ctx SpecContext) {
 		t := givenReady(ctx, build(unique("keep"), retain))
 		old := namespaceOf(t.Name + "-prod")
-		Expect(fetched(old)(ctx)).To(HaveField("OwnerReferences", BeEmpty()), "Retain must give the garbage collector nothing to go by")
+		Expect(fetched(old)(ctx)).To(HaveField("OwnerReferences", BeEmpty()),
+			"Retain must give the garbage collector nothing to go by")
 		uid := old.UID
 
 		change(ctx, t, suffixes("dev"))
@@ -117,7 +123,8 @@ var _ = Describe("A Tenant", func() {
 			HaveField("Labels", HaveKey("pod-security.kubernetes.io/enforce"))))
 		Expect(userCan("admin-of-"+t.Name, "create", "deployments", old.Name, "")(ctx)).To(BeFalse())
 		Eventually(ctx, eventsAbout(t)).Should(
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained, Note: old.Name}))
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeNormal, Reason: v1beta1.EventNamespaceRetained,
+				Note: old.Name}))
 		Expect(eventsAbout(t)(ctx)).NotTo(
 			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace}))
 		DeferCleanup(func(ctx context.Context) { Expect(k8s.Delete(ctx, namespaceOf(old.Name))).To(Succeed()) })
@@ -148,8 +155,10 @@ var _ = Describe("A Tenant", func() {
 		change(ctx, blocker, func(c *corev1.ConfigMap) { c.Finalizers = nil })
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
 		Expect(reading(namespaceOf(t.Name + "-dev"))(ctx)).To(expect.BeGone())
-		Expect(reading(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}})(ctx)).To(expect.BeGone())
-		Expect(reading(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}})(ctx)).To(expect.BeGone())
+		Expect(reading(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}})(ctx)).
+			To(expect.BeGone())
+		Expect(reading(&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" +
+			t.Name}})(ctx)).To(expect.BeGone())
 	})
 
 	DescribeTable("leaves its namespaces, unmarked and unbound, when it is deleted",

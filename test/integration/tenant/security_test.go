@@ -31,7 +31,8 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		})
 
 		Eventually(ctx, eventsAbout(t)).WithTimeout(expect.Short).Should(
-			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace, Note: victim.Name}))
+			expect.ContainEvent(expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventForeignNamespace,
+				Note: victim.Name}))
 		By("taking the false owner reference off, so that the garbage collector has nothing to go by")
 		Eventually(ctx, fetched(victim)).Should(HaveField("OwnerReferences", BeEmpty()))
 		Expect(reading(bindingIn(victim.Name))(ctx)).To(expect.BeGone())
@@ -44,32 +45,33 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(fetched(victim)(ctx)).To(And(HaveField("UID", uid), HaveField("DeletionTimestamp", BeNil())))
 	})
 
-	It("keeps its namespace when that was there before, also when the Tenant in conflict is deleted", func(ctx SpecContext) {
-		suite.NeedsControllers()
-		name := unique("clash")
-		victim := stranger(ctx, name+"-dev")
-		t := given(ctx, build(name))
-		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
-			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
-			expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonNamespaceConflict)))
-		By("still seeing to the other namespace")
-		Expect(fetched(namespaceOf(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
-		Expect(fetched(bindingIn(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
+	It("keeps its namespace when that was there before, also when the Tenant in conflict is deleted",
+		func(ctx SpecContext) {
+			suite.NeedsControllers()
+			name := unique("clash")
+			victim := stranger(ctx, name+"-dev")
+			t := given(ctx, build(name))
+			Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
+				expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict),
+				expect.HaveCondition(v1beta1.ConditionStalled, metav1.ConditionTrue, v1beta1.ReasonNamespaceConflict)))
+			By("still seeing to the other namespace")
+			Expect(fetched(namespaceOf(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
+			Expect(fetched(bindingIn(name + "-prod"))(ctx)).To(expect.BeControlledBy(t))
 
-		By("putting nothing into the other's namespace")
-		var bindings rbacv1.RoleBindingList
-		Expect(k8s.List(ctx, &bindings, client.InNamespace(victim.Name))).To(Succeed())
-		Expect(bindings.Items).To(BeEmpty())
-		before := victim.ResourceVersion
-		Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
-		Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
-			expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Note: victim.Name}))
+			By("putting nothing into the other's namespace")
+			var bindings rbacv1.RoleBindingList
+			Expect(k8s.List(ctx, &bindings, client.InNamespace(victim.Name))).To(Succeed())
+			Expect(bindings.Items).To(BeEmpty())
+			before := victim.ResourceVersion
+			Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
+			Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
+				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventNamespaceConflict, Note: victim.Name}))
 
-		By("leaving it when the Tenant is deleted")
-		Expect(k8s.Delete(ctx, t)).To(Succeed())
-		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
-		Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
-	})
+			By("leaving it when the Tenant is deleted")
+			Expect(k8s.Delete(ctx, t)).To(Succeed())
+			Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+			Expect(fetched(victim)(ctx)).To(HaveField("ResourceVersion", before))
+		})
 
 	It("gives way once it is gone", func(ctx SpecContext) {
 		suite.NeedsControllers()
@@ -81,7 +83,8 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(k8s.Delete(ctx, victim)).To(Succeed())
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Long).Should(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonReconciled))
-		Expect(fetched(t)(ctx)).To(HaveField("Status.Conditions", Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))))
+		Expect(fetched(t)(ctx)).To(HaveField("Status.Conditions",
+			Not(ContainElement(HaveField("Type", v1beta1.ConditionStalled)))))
 	})
 
 	It("is not taken by a Tenant that is made anew under the same name", func(ctx SpecContext) {
@@ -121,11 +124,13 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		Expect(k8s.Create(ctx, owner)).To(Succeed())
 		change(ctx, binding, func(b *rbacv1.RoleBinding) {
 			b.Annotations = nil
-			b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
+			b.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner,
+				corev1.SchemeGroupVersion.WithKind("ConfigMap"))}
 			b.Subjects = nil
 		})
 		Eventually(ctx, fetched(binding)).WithTimeout(expect.Short).Should(And(
-			expect.BeControlledBy(t), HaveField("OwnerReferences", HaveLen(1)), HaveField("Subjects", HaveLen(1)), HaveField("UID", uid)))
+			expect.BeControlledBy(t), HaveField("OwnerReferences", HaveLen(1)), HaveField("Subjects", HaveLen(1)),
+			HaveField("UID", uid)))
 	})
 })
 
@@ -156,38 +161,45 @@ var _ = Describe("Drift", func() {
 
 	DescribeTable("of the admins' right to read their Tenant is put back",
 		func(ctx SpecContext, spoil func(context.Context, *rbacv1.ClusterRole, *rbacv1.ClusterRoleBinding)) {
-			t := givenReady(ctx, build(unique("read"), suffixes("dev"), admins(v1beta1.Subject{Kind: v1beta1.SubjectUser, Name: "reader"})))
+			t := givenReady(ctx, build(unique("read"), suffixes("dev"),
+				admins(v1beta1.Subject{Kind: v1beta1.SubjectUser, Name: "reader"})))
 			meta := metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + t.Name}
 			role, binding := &rbacv1.ClusterRole{ObjectMeta: meta}, &rbacv1.ClusterRoleBinding{ObjectMeta: meta}
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
 			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
 			rules, subjects := role.Rules, binding.Subjects
 			spoil(ctx, role, binding)
-			restored := And(expect.BeControlledBy(t), HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(t.UID))))
-			Eventually(ctx, fetched(&rbacv1.ClusterRole{ObjectMeta: meta})).WithTimeout(expect.Short).Should(And(restored, HaveField("Rules", Equal(rules))))
+			restored := And(expect.BeControlledBy(t),
+				HaveField("Annotations", HaveKeyWithValue(v1beta1.AnnotationTenantUID, string(t.UID))))
+			Eventually(ctx, fetched(&rbacv1.ClusterRole{ObjectMeta: meta})).WithTimeout(expect.Short).
+				Should(And(restored, HaveField("Rules", Equal(rules))))
 			Eventually(ctx, fetched(&rbacv1.ClusterRoleBinding{ObjectMeta: meta})).WithTimeout(expect.Short).Should(
 				And(restored, HaveField("Subjects", Equal(subjects)), HaveField("RoleRef.Name", meta.Name)))
 		},
 		Entry("when the role is deleted", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
 			Expect(k8s.Delete(ctx, r)).To(Succeed())
 		}),
-		Entry("when the role gives other rights", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
-			change(ctx, r, func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get", "delete"} })
-		}),
-		Entry("when the role has lost its marks", func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
-			change(ctx, r, func(r *rbacv1.ClusterRole) { r.Annotations, r.Labels = nil, nil })
-		}),
+		Entry("when the role gives other rights",
+			func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
+				change(ctx, r, func(r *rbacv1.ClusterRole) { r.Rules[0].Verbs = []string{"get", "delete"} })
+			}),
+		Entry("when the role has lost its marks",
+			func(ctx context.Context, r *rbacv1.ClusterRole, _ *rbacv1.ClusterRoleBinding) {
+				change(ctx, r, func(r *rbacv1.ClusterRole) { r.Annotations, r.Labels = nil, nil })
+			}),
 		Entry("when the binding is deleted", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
 			Expect(k8s.Delete(ctx, b)).To(Succeed())
 		}),
-		Entry("when the binding has other subjects", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
-			change(ctx, b, func(b *rbacv1.ClusterRoleBinding) {
-				b.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}
-			})
-		}),
-		Entry("when the binding has lost its marks", func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
-			change(ctx, b, func(b *rbacv1.ClusterRoleBinding) { b.Annotations, b.Labels = nil, nil })
-		}),
+		Entry("when the binding has other subjects",
+			func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
+				change(ctx, b, func(b *rbacv1.ClusterRoleBinding) {
+					b.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "mallory"}}
+				})
+			}),
+		Entry("when the binding has lost its marks",
+			func(ctx context.Context, _ *rbacv1.ClusterRole, b *rbacv1.ClusterRoleBinding) {
+				change(ctx, b, func(b *rbacv1.ClusterRoleBinding) { b.Annotations, b.Labels = nil, nil })
+			}),
 	)
 
 	DescribeTable("of the admins' binding is put back and told",
@@ -206,24 +218,29 @@ var _ = Describe("Drift", func() {
 			Eventually(ctx, eventsAbout(t)).Should(expect.ContainEvent(
 				expect.Event{Type: corev1.EventTypeWarning, Reason: v1beta1.EventAdminBindingRepaired, Note: binding.Namespace}))
 		},
-		Entry("when it is deleted", func(ctx SpecContext, b *rbacv1.RoleBinding) { Expect(k8s.Delete(ctx, b)).To(Succeed()) }),
+		Entry("when it is deleted", func(ctx SpecContext,
+			b *rbacv1.RoleBinding) {
+			Expect(k8s.Delete(ctx, b)).To(Succeed())
+		}),
 		Entry("when its subjects are changed", func(ctx SpecContext, b *rbacv1.RoleBinding) {
 			change(ctx, b, func(b *rbacv1.RoleBinding) {
 				b.Subjects = []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "mallory"}}
 			})
 		}),
-		Entry("when its marks are stripped, so that a right could not be hidden", func(ctx SpecContext, b *rbacv1.RoleBinding) {
-			change(ctx, b, func(b *rbacv1.RoleBinding) { b.OwnerReferences, b.Annotations, b.Labels = nil, nil, nil })
-		}),
-		Entry("when it is replaced by one to another role (roleRef is immutable)", func(ctx SpecContext, b *rbacv1.RoleBinding) {
-			other := bindingIn(b.Namespace)
-			other.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
-			other.Subjects = b.Subjects
-			Eventually(func(g Gomega) { // the operator races to put the right one back
-				g.Expect(client.IgnoreNotFound(k8s.Delete(ctx, b))).To(Succeed())
-				g.Expect(k8s.Create(ctx, other.DeepCopy())).To(Succeed())
-			}).WithTimeout(expect.Short).Should(Succeed())
-		}),
+		Entry("when its marks are stripped, so that a right could not be hidden",
+			func(ctx SpecContext, b *rbacv1.RoleBinding) {
+				change(ctx, b, func(b *rbacv1.RoleBinding) { b.OwnerReferences, b.Annotations, b.Labels = nil, nil, nil })
+			}),
+		Entry("when it is replaced by one to another role (roleRef is immutable)",
+			func(ctx SpecContext, b *rbacv1.RoleBinding) {
+				other := bindingIn(b.Namespace)
+				other.RoleRef = rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}
+				other.Subjects = b.Subjects
+				Eventually(func(g Gomega) { // the operator races to put the right one back
+					g.Expect(client.IgnoreNotFound(k8s.Delete(ctx, b))).To(Succeed())
+					g.Expect(k8s.Create(ctx, other.DeepCopy())).To(Succeed())
+				}).WithTimeout(expect.Short).Should(Succeed())
+			}),
 	)
 })
 
@@ -266,7 +283,8 @@ var _ = Describe("The rights of admins", func() {
 		Eventually(ctx, can("ann", []string{"team"}, "get", "namespaces", "", name, name)).Should(BeTrue())
 		for _, verb := range []string{"update", "patch", "delete"} {
 			for _, sub := range []string{"", "status", "finalize"} {
-				Expect(can("ann", []string{"team"}, verb, "namespaces", sub, name, name)(ctx)).To(BeFalse(), "%s namespaces/%s", verb, sub)
+				Expect(can("ann", []string{"team"}, verb, "namespaces", sub, name, name)(ctx)).To(BeFalse(),
+					"%s namespaces/%s", verb, sub)
 			}
 		}
 		By("trying it for real, as an admin")
@@ -300,7 +318,8 @@ var _ = Describe("A namespace on its way out", func() {
 		Expect(k8s.Delete(ctx, dev)).To(Succeed())
 		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(
 			expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceTerminating),
-			HaveField("Status.Namespaces", ContainElement(And(HaveField("Name", dev.Name), HaveField("Reason", v1beta1.ReasonNamespaceTerminating))))))
+			HaveField("Status.Namespaces",
+				ContainElement(And(HaveField("Name", dev.Name), HaveField("Reason", v1beta1.ReasonNamespaceTerminating))))))
 
 		By("seeing to the other one meanwhile")
 		Expect(k8s.Delete(ctx, bindingIn(prod.Name))).To(Succeed())

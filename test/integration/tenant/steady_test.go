@@ -70,7 +70,8 @@ var _ = Describe("Server-side apply", func() {
 
 		err := try("second")
 		Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-		Expect(fetched(ns)(ctx)).To(And(HaveField("ResourceVersion", before), HaveField("Labels", HaveKeyWithValue("l", "first"))))
+		Expect(fetched(ns)(ctx)).To(And(HaveField("ResourceVersion", before),
+			HaveField("Labels", HaveKeyWithValue("l", "first"))))
 	})
 })
 
@@ -81,7 +82,8 @@ var _ = Describe("A report", func() {
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(t), t)).To(Succeed())
 		// The API server compares strings as they are encoded, so its encoding has to be Go's.
 		t.Status.Conditions = append(t.Status.Conditions, metav1.Condition{
-			Type: "example.com/Noted", Status: metav1.ConditionTrue, Reason: "Noted", LastTransitionTime: metav1.Now(), Message: "<a> & \"b\"\t\u00e9\u2028\u0001",
+			Type: "example.com/Noted", Status: metav1.ConditionTrue, Reason: "Noted", LastTransitionTime: metav1.Now(),
+			Message: "<a> & \"b\"\t\u00e9\u2028\u0001",
 		})
 		Expect(k8s.Status().Update(ctx, t)).To(Succeed())
 		judged := t.DeepCopy()
@@ -102,29 +104,33 @@ var _ = Describe("A report", func() {
 
 		old := judged.Status.DeepCopy()
 		old.ObservedGeneration = 77
-		for _, err := range []error{try("another", judged.Status), try(judged.UID, old), try(judged.UID, nil), try(judged.UID, map[string]any{})} {
+		for _, err := range []error{try("another", judged.Status), try(judged.UID, old), try(judged.UID, nil),
+			try(judged.UID, map[string]any{})} {
 			// Which comparison has failed is not in the answer, nor that it was one.
 			Expect(err).To(MatchError("the server rejected our request due to an error in our request"))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 		}
 	})
 
-	It("is written at the version that was judged where our types do not show all of the stored status", Serial, func(ctx SpecContext) {
-		suite.NeedsProcesses()
-		name := unique("newer")
-		stranger(ctx, name+"-dev")
-		t := given(ctx, build(name, suffixes("dev")))
-		inConflict := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict)
-		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(inConflict)
-		// Our types omit an empty UID, just as they omit a field of a newer release.
-		explicit := fmt.Sprintf(`{"status":{"namespaces":[{"name":%q,"reason":%q,"uid":""}]}}`, name+"-dev", v1beta1.ReasonNamespaceConflict)
-		Expect(k8s.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(explicit)))).To(Succeed())
+	It("is written at the version that was judged where our types do not show all of the stored status", Serial,
+		func(ctx SpecContext) {
+			suite.NeedsProcesses()
+			name := unique("newer")
+			stranger(ctx, name+"-dev")
+			t := given(ctx, build(name, suffixes("dev")))
+			inConflict := expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonNamespaceConflict)
+			Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(inConflict)
+			// Our types omit an empty UID, just as they omit a field of a newer release.
+			explicit := fmt.Sprintf(`{"status":{"namespaces":[{"name":%q,"reason":%q,"uid":""}]}}`, name+"-dev",
+				v1beta1.ReasonNamespaceConflict)
+			Expect(k8s.Status().Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(explicit)))).To(Succeed())
 
-		since := suite.AuditPosition()
-		change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.Admins[0].Name = "another" })
-		Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(expect.HaveObservedGeneration(), inConflict))
-		status := "patch tenants/status " + t.Name
-		Eventually(suite.Writes).WithArguments(since, record.Named(t.Name), record.Match(record.Succeeded)).Should(ContainElement(status))
-		Expect(suite.Writes(since, record.Named(t.Name), record.Not(record.Succeeded))).To(ContainElement(status))
-	})
+			since := suite.AuditPosition()
+			change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.Admins[0].Name = "another" })
+			Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(expect.HaveObservedGeneration(), inConflict))
+			status := "patch tenants/status " + t.Name
+			Eventually(suite.Writes).WithArguments(since, record.Named(t.Name), record.Match(record.Succeeded)).
+				Should(ContainElement(status))
+			Expect(suite.Writes(since, record.Named(t.Name), record.Not(record.Succeeded))).To(ContainElement(status))
+		})
 })

@@ -52,7 +52,8 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 			Equal([]string{"Welcome", "Run a release", "Roll back", "Review the year", "When it breaks", "On call"}))
 		Expect(told[[]string](t, `[...document.querySelectorAll("main table, main pre, main input[type=checkbox], main blockquote")].map(e => e.localName)`)).To(
 			Equal([]string{"table", "input", "input", "input", "pre", "blockquote"}))
-		Expect(told[bool](t, `document.querySelector(".menu").checkVisibility()`)).To(BeFalse(), "the menu is for narrow windows")
+		Expect(told[bool](t, `document.querySelector(".menu").checkVisibility()`)).To(BeFalse(),
+			"the menu is for narrow windows")
 		t.screenshot("viewer-light.png")
 	})
 
@@ -146,7 +147,7 @@ var _ = Describe("The viewer in a browser", Ordered, func() {
 		Expect(told[string](t, `document.activeElement.localName`)).To(Equal("main"))
 	})
 
-	// The control for all of the above: this browser runs scripts, and what it asks
+	// The control for all of the above: this browser runs scripts, and what it requests
 	// for and complains of is seen.
 	It("is judged by a browser that runs what it is given", func(ctx SpecContext) {
 		other := httptest.NewServer(http.NotFoundHandler())
@@ -210,7 +211,8 @@ The end.
 const contrast = `
 function rgb(color) { return color.match(/[\d.]+/g).map(Number) }
 function luminance(color) {
-	const [r, g, b] = rgb(color).slice(0, 3).map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+	const [r, g, b] = rgb(color).slice(0, 3).map(v => v / 255)
+		.map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
 	return 0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 function paper(element) {

@@ -58,7 +58,8 @@ func buildViewer() {
 // of the spec: it would wait for the connections that a browser opens in advance.
 func serve(ctx SpecContext, dir string) string {
 	GinkgoHelper()
-	session, err := gexec.Start(exec.Command(viewer, "--dir="+dir, "--bind-address=127.0.0.1:0"), GinkgoWriter, GinkgoWriter)
+	session, err := gexec.Start(exec.Command(viewer, "--dir="+dir, "--bind-address=127.0.0.1:0"), GinkgoWriter,
+		GinkgoWriter)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		Eventually(ctx, session.Kill()).Should(gexec.Exit())

@@ -98,7 +98,7 @@ func ask[T any](t *tab, expression string) (T, error) {
 	return chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 }
 
-// told is ask that fails the spec on an error.
+// told is ask, but fails the spec on an error.
 func told[T any](t *tab, expression string) T {
 	GinkgoHelper()
 	value, err := ask[T](t, expression)
@@ -128,7 +128,8 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 
 // phone emulates a phone of this width.
 func phone(width int64) chromedp.Action[chromedp.Void] {
-	return chromedp.EmulateViewport(width, 844, chromedp.EmulatePortrait, chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulateScale(2))
+	return chromedp.EmulateViewport(width, 844, chromedp.EmulatePortrait, chromedp.EmulateMobile, chromedp.EmulateTouch,
+		chromedp.EmulateScale(2))
 }
 
 func (t *tab) screenshot(name string) {

@@ -16,12 +16,13 @@ func TestExitCode(t *testing.T) {
 		err  error
 		want int
 	}{
-		"Held":         {nil, 0},
-		"AllDone":      {Undone(nil), 0},
-		"Help":         {flag.ErrHelp, 0},
-		"Found":        {errFound, 1},
-		"Undone":       {undone, 2},
-		"FoundSoFar":   {errors.Join(undone, errFound), 2}, // what was found does not excuse the rest, and what was not tried has not held
+		"Held":    {nil, 0},
+		"AllDone": {Undone(nil), 0},
+		"Help":    {flag.ErrHelp, 0},
+		"Found":   {errFound, 1},
+		"Undone":  {undone, 2},
+		// what was found does not excuse the rest, and what was not tried has not held
+		"FoundSoFar":   {errors.Join(undone, errFound), 2},
 		"NoSuchFlag":   {errors.New("a flag that there is not"), 2},
 		"FoundAndMore": {errors.Join(errFound, errors.New("more of it")), 1},
 	} {

@@ -58,7 +58,8 @@ func Patch(ctx context.Context, dir, file string, flags ...string) error {
 		return fmt.Errorf("finding a patch: %w", err)
 	}
 	// #nosec G204 -- the patches are this repository's own.
-	git := exec.CommandContext(ctx, "git", slices.Concat([]string{"apply", "--whitespace=nowarn"}, flags, []string{file})...)
+	git := exec.CommandContext(ctx, "git",
+		slices.Concat([]string{"apply", "--whitespace=nowarn"}, flags, []string{file})...)
 	git.Dir = dir
 	// In a repository around the copy git would silently ignore files outside that
 	// repository.

@@ -164,7 +164,7 @@ func within(ctx context.Context, what string, ask func(context.Context) error) e
 	return Await(ctx, poll, patience, what, ask)
 }
 
-// Await calls ask periodically until it returns no error, for at most the limit. The error names
+// Await calls `ask` periodically until it returns no error, for at most the limit. The error names
 // what was waited for and has the last error.
 func Await(ctx context.Context, every, limit time.Duration, what string, ask func(context.Context) error) error {
 	var last error

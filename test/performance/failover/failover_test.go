@@ -24,7 +24,8 @@ func TestMeasure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
-			section, err := measure(t.Context(), environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
+			section, err := measure(t.Context(),
+				environment.Parameters{Checkout: checkout, Seed: 1, Quick: true, Clock: clock.RealClock{}, Say: t.Logf})
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(section.Figures).NotTo(BeEmpty())
 			for _, f := range section.Figures {

@@ -82,8 +82,10 @@ func (g *group) killed() figures.Figure {
 }
 
 func (g *group) expired(w way, with setting) figures.Figure {
-	return g.figure("F1."+string(w), "from the loss by "+string(w)+" to the next leader's first write, over the Lease's duration", "",
-		g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() / with.lease.Seconds() }), figures.AtMost(expiry),
+	return g.figure("F1."+string(w),
+		"from the loss by "+string(w)+" to the next leader's first write, over the Lease's duration", "",
+		g.of(w, func(h handover) float64 { return h.first.Sub(h.at).Seconds() / with.lease.Seconds() }),
+		figures.AtMost(expiry),
 		"there is no evidence, so the Lease has to expire; the last renewal is up to a retry period before the loss")
 }
 
@@ -98,9 +100,12 @@ func (g *group) stopped() []figures.Figure {
 	}
 	return append(all,
 		g.figure("F2.median", title, "ms", runs, figures.MedianAtMost(50), "the same trials"),
-		g.figure("F2.leave", "of that, from the last write to the return of the Lease", "ms", g.between(stop, last, released), nil, ""),
-		g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms", g.between(stop, released, acquired), nil, ""),
-		g.figure("F2.begin", "of that, from the election of the next leader to its first write", "ms", g.between(stop, acquired, first), nil, ""),
+		g.figure("F2.leave", "of that, from the last write to the return of the Lease", "ms",
+			g.between(stop, last, released), nil, ""),
+		g.figure("F2.release", "of that, from the return of the Lease to its next holder", "ms",
+			g.between(stop, released, acquired), nil, ""),
+		g.figure("F2.begin", "of that, from the election of the next leader to its first write", "ms",
+			g.between(stop, acquired, first), nil, ""),
 	)
 }
 
@@ -117,7 +122,8 @@ func (g *group) zombies(w way) figures.Figure {
 func (g *group) gaveUpLease(with setting) figures.Figure {
 	longest := (with.renew + with.retry + answering).Seconds() / with.lease.Seconds()
 	return g.figure("F4.cut", "from the last renewal of a leader that is cut off to the end of its process, over the Lease's duration", "",
-		g.of(cut, func(h handover) float64 { return h.ended.Sub(h.renewed).Seconds() / with.lease.Seconds() }), figures.AtMost(longest),
+		g.of(cut, func(h handover) float64 { return h.ended.Sub(h.renewed).Seconds() / with.lease.Seconds() }),
+		figures.AtMost(longest),
 		"it ends one renew deadline after a retry period; at 1 the next one may lead")
 }
 
@@ -132,8 +138,10 @@ func (g *group) requests() []figures.Figure {
 		leader, standby = append(leader, r.leader), append(standby, r.standby)
 	}
 	return []figures.Figure{
-		g.figure("F6.leader", "requests by the election of the leader in a retry period", "", leader, figures.AtMost(1.05), "without other work"),
-		g.figure("F6.standby", "requests by the election of the standby in a retry period", "", standby, figures.Exactly(0), "it watches the Lease"),
+		g.figure("F6.leader", "requests by the election of the leader in a retry period", "", leader, figures.AtMost(1.05),
+			"without other work"),
+		g.figure("F6.standby", "requests by the election of the standby in a retry period", "", standby, figures.Exactly(0),
+			"it watches the Lease"),
 	}
 }
 
@@ -142,7 +150,8 @@ func (g *group) gaveUp() figures.Figure {
 	for _, p := range g.pairs {
 		runs = append(runs, float64(p.gaveUp))
 	}
-	return g.figure("F7", "replicas that ended though nothing was done to them, on each control plane", "", runs, figures.Exactly(0),
+	return g.figure("F7", "replicas that ended though nothing was done to them, on each control plane", "", runs,
+		figures.Exactly(0),
 		"in the whole measurement; the trial is begun again then")
 }
 
@@ -150,14 +159,15 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 func (m *measurement) text() string {
 	with := m.plan.setting
-	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants; Lease %s, renew deadline
-%s, retry period %s. Every %s another client takes the subjects out of a binding that the operator has made, every %s while a leader is
-asked to stop; who leads puts them back with one write. The leader is lost %d times in each way, in an order of chance, in rounds of one
-trial on each of %d control planes, ours and the peer's; what was lost is started again between the rounds. **kill** is
-SIGKILL, **stop** SIGTERM, **pause** SIGSTOP until another one has written and then SIGCONT, **cut** a proxy that answers nothing any more.
-The moment of the loss is this program's, all others are of the API server's audit log, on the same machine by the same clock. Who led at a
-write is judged by the versions at which the write and the Lease were stored. The peer is the same operator with what controller-runtime
-does by itself: client-go's lock alone, no release at the stop, no warm-up, and no fence. Its readiness and its webhooks read the
-caches, so those are filled too before it leads; its queues are not.`,
+	return fmt.Sprintf(`Two replicas as processes on a control plane of their own, each behind a proxy, with %d Tenants;
+Lease %s, renew deadline %s, retry period %s. Every %s another client takes the subjects out of a binding that the
+operator has made, every %s while a leader is sent SIGTERM; the new leader puts them back with one write. The leader
+is lost %d times in each way, in an order of chance, in rounds of one trial on each of %d control planes, ours and the
+peer's; what was lost is started again between the rounds. **kill** is SIGKILL, **stop** SIGTERM, **pause** SIGSTOP
+until another one has written and then SIGCONT, **cut** a proxy that no longer answers. The moment of the loss is this
+program's, all others are of the API server's audit log, on the same machine by the same clock. Who led at a write is
+judged by the versions at which the write and the Lease were stored. The peer is the same operator with what
+controller-runtime does by itself: client-go's lock alone, no release at the stop, no warm-up, and no fence. Its
+readiness and its webhooks read the caches, so those are filled too before it leads; its queues are not.`,
 		m.plan.tenants, with.lease, with.renew, with.retry, pace, hurry, m.plan.trials, 2*m.plan.pairs)
 }

@@ -24,10 +24,14 @@ func TestLossesAreAllWaysAsOften(t *testing.T) {
 // What the figures say of two hand-overs, in the units that they have.
 func TestFigures(t *testing.T) {
 	t.Parallel()
-	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(60), first: at(75)}
-	late := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10), acquired: at(300), first: at(311)}
-	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(2160), first: at(2170)}
-	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990), first: at(15000), strays: 3}
+	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10),
+		acquired: at(60), first: at(75)}
+	late := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10),
+		acquired: at(300), first: at(311)}
+	stopped := handover{loss: loss{at: at(0), ended: at(2200)}, last: at(2100), released: at(2150), acquired: at(2160),
+		first: at(2170)}
+	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990),
+		first: at(15000), strays: 3}
 	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
 	ours := &group{subject: subject{name: "ours"}, rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
 		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped}, pause: {paused}, cut: {severed}}}

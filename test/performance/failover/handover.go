@@ -41,7 +41,7 @@ type handover struct {
 	// first is when it had accepted the first write of the new leader.
 	first time.Time
 	// strays are how many writes it accepted from who did not lead then, and undecided
-	// how many of which that cannot be told.
+	// how many of which that is unknown.
 	strays, undecided int
 }
 
@@ -54,7 +54,8 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	h := handover{loss: l}
 	writes := record.Writes(events, leasehold.User, record.Not(aboutLease), record.Not(isEvent))
 	accepted := record.Select(writes, record.Succeeded)
-	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), leasehold.Namespace, leasehold.Lease)
+	leadership, err := record.Judge(events, record.Select(accepted, record.Since(l.at)), leasehold.Namespace,
+		leasehold.Lease)
 	if err != nil {
 		return h, fmt.Errorf("judging who led: %w", err)
 	}
@@ -141,7 +142,8 @@ type electionRates struct{ leader, standby float64 }
 // ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
 func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
 	count := func(who record.Match) float64 {
-		asked := record.Select(events, record.User(leasehold.User), aboutLease, record.Named(leasehold.Lease), record.Since(from), who,
+		asked := record.Select(events, record.User(leasehold.User), aboutLease, record.Named(leasehold.Lease),
+			record.Since(from), who,
 			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })
 		return float64(len(asked)) * retry.Seconds() / to.Sub(from).Seconds()
 	}

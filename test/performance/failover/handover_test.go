@@ -26,7 +26,8 @@ func at(ms int) time.Time {
 func request(pod string, ms int, verb, group, resource string, code, version int, spec string) auditv1.Event {
 	e := auditv1.Event{
 		Stage: auditv1.StageResponseComplete, Verb: verb, RequestURI: "/" + resource,
-		User:                     authenticationv1.UserInfo{Username: leasehold.User, Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
+		User: authenticationv1.UserInfo{Username: leasehold.User,
+			Extra: map[string]authenticationv1.ExtraValue{"authentication.kubernetes.io/pod-name": {pod}}},
 		ObjectRef:                &auditv1.ObjectReference{APIGroup: group, Resource: resource, Name: "x"},
 		ResponseStatus:           &metav1.Status{Code: int32(code)},
 		RequestReceivedTimestamp: metav1.NewMicroTime(at(ms)), StageTimestamp: metav1.NewMicroTime(at(ms + 2)),
@@ -35,14 +36,16 @@ func request(pod string, ms int, verb, group, resource string, code, version int
 		e.ObjectRef.Namespace, e.ObjectRef.Name = leasehold.Namespace, leasehold.Lease
 	}
 	if version > 0 {
-		e.ResponseObject = &runtime.Unknown{Raw: fmt.Appendf(nil, `{"kind":"X","metadata":{"resourceVersion":"%d"},"spec":%s}`, version, spec)}
+		e.ResponseObject = &runtime.Unknown{Raw: fmt.Appendf(nil,
+			`{"kind":"X","metadata":{"resourceVersion":"%d"},"spec":%s}`, version, spec)}
 	}
 	return e
 }
 
 // renews is a write to the Lease that leaves it to the holder.
 func renews(pod, holder string, ms, version int) auditv1.Event {
-	return request(pod, ms, "update", "coordination.k8s.io", "leases", http.StatusOK, version, fmt.Sprintf(`{"holderIdentity":%q}`, holder))
+	return request(pod, ms, "update", "coordination.k8s.io", "leases", http.StatusOK, version,
+		fmt.Sprintf(`{"holderIdentity":%q}`, holder))
 }
 
 // works is a write to what the operator manages.
@@ -50,7 +53,7 @@ func works(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "patch", "rbac.authorization.k8s.io", "clusterrolebindings", http.StatusOK, version, "{}")
 }
 
-// tells is an event, which anybody may write.
+// tells is an event, which any client may write.
 func tells(pod string, ms, version int) auditv1.Event {
 	return request(pod, ms, "create", "events.k8s.io", "events", http.StatusCreated, version, "{}")
 }
@@ -64,7 +67,8 @@ func reports(pod string, ms, version int) auditv1.Event {
 
 func TestObserve(t *testing.T) {
 	t.Parallel()
-	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12), works("a", 150, 13)}
+	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12),
+		works("a", 150, 13)}
 	lost := loss{leader: "a", at: at(200), ended: at(210)}
 	cases := map[string]struct {
 		reason string
@@ -76,21 +80,24 @@ func TestObserve(t *testing.T) {
 		"Killed": {
 			reason: "nothing of it comes any more, and the next one begins when it leads",
 			after: []auditv1.Event{
-				reports("a", 220, 14), tells("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18), works("b", 320, 19),
+				reports("a", 220, 14), tells("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18),
+				works("b", 320, 19),
 			},
 			want: handover{renewed: at(100), last: at(152), reported: at(222), acquired: at(302), first: at(312)},
 		},
 		"Stopped": {
 			reason: "it works on until it gives the Lease back, which is no renewal",
 			after: []auditv1.Event{
-				renews("a", "a_1", 210, 14), works("a", 220, 15), renews("a", "", 230, 16), renews("b", "b_1", 300, 17), works("b", 305, 18),
+				renews("a", "a_1", 210, 14), works("a", 220, 15), renews("a", "", 230, 16), renews("b", "b_1", 300, 17),
+				works("b", 305, 18),
 			},
 			want: handover{renewed: at(210), last: at(222), released: at(232), acquired: at(302), first: at(307)},
 		},
 		"Zombie": {
 			reason: "it was paused, and two writes come under the next leader; an event may",
 			after: []auditv1.Event{
-				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), works("b", 330, 17), works("a", 340, 18), tells("a", 350, 19),
+				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), works("b", 330, 17), works("a", 340, 18),
+				tells("a", 350, 19),
 			},
 			want: handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), strays: 2},
 		},
@@ -99,10 +106,14 @@ func TestObserve(t *testing.T) {
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
 			want:   handover{renewed: at(100), last: at(301), acquired: at(302), first: at(312)},
 		},
-		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)}, fails: errNoSuccessor.Error()},
-		"Itself":    {reason: "it was started again", after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNoSuccessor.Error()},
-		"Idle":      {reason: "the next one does nothing", after: []auditv1.Event{renews("b", "b_1", 300, 14)}, fails: "the new leader b has written nothing"},
-		"NotLeader": {reason: "another one was lost than led", lost: loss{leader: "b", at: at(200)}, fails: `b was to be lost as the leader, and "a" led`},
+		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)},
+			fails: errNoSuccessor.Error()},
+		"Itself": {reason: "it was started again",
+			after: []auditv1.Event{renews("a", "a_2", 300, 14), works("a", 310, 15)}, fails: errNoSuccessor.Error()},
+		"Idle": {reason: "the next one does nothing", after: []auditv1.Event{renews("b", "b_1", 300, 14)},
+			fails: "the new leader b has written nothing"},
+		"NotLeader": {reason: "another one was lost than led", lost: loss{leader: "b", at: at(200)},
+			fails: `b was to be lost as the leader, and "a" led`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -132,8 +143,10 @@ func TestRatesOf(t *testing.T) {
 	other := look("a", 1500)
 	other.ObjectRef.Name = "another"
 	events := []auditv1.Event{
-		renews("a", "a_1", 900, 10), look("b", 1000), renews("a", "a_1", 2000, 11), works("a", 2100, 12), other, look("b", 2900), renews("a", "a_1", 3000, 13),
+		renews("a", "a_1", 900, 10), look("b", 1000), renews("a", "a_1", 2000, 11), works("a", 2100, 12), other,
+		look("b", 2900), renews("a", "a_1", 3000, 13),
 	}
 	// One and two in two seconds.
-	g.Expect(ratesOf(events, "a", at(1000), at(3000), 500*time.Millisecond)).To(Equal(electionRates{leader: 0.25, standby: 0.5}))
+	g.Expect(ratesOf(events, "a", at(1000), at(3000), 500*time.Millisecond)).
+		To(Equal(electionRates{leader: 0.25, standby: 0.5}))
 }

@@ -45,7 +45,8 @@ func (l *load) run(ctx context.Context, every time.Duration) error {
 			return nil
 		case <-ticker.C():
 		}
-		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" + l.tenants[l.next]}}
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "leasehold:tenant-reader:" +
+			l.tenants[l.next]}}
 		l.next = (l.next + 1) % len(l.tenants)
 		if err := l.client.Patch(ctx, binding, broken); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("breaking what the operator has made: %w", err)

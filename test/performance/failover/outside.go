@@ -54,7 +54,8 @@ func (p *pair) startOutside(ctx context.Context, _ plan) (err error) {
 	account := o.server.Account()
 	keys := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secretName},
-		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: account.AccessKey, v1beta1.SecretKeySecretAccessKey: account.SecretKey},
+		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: account.AccessKey,
+			v1beta1.SecretKeySecretAccessKey: account.SecretKey},
 	}
 	if err := p.environment.Client.Create(ctx, keys); err != nil {
 		return fmt.Errorf("creating Secret %s: %w", secretName, err)

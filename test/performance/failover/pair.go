@@ -27,7 +27,7 @@ const (
 	poll     = 50 * time.Millisecond
 	// writers is how many Tenants are made at once.
 	writers = 4
-	// logLines is how much of its log is told of a replica with which something went wrong.
+	// logLines is how many lines of the log of a failed replica are reported.
 	logLines = 15
 )
 
@@ -48,7 +48,8 @@ type pair struct {
 }
 
 // startPair starts a control plane with two replicas that are ready. It has to be stopped.
-func startPair(ctx context.Context, s subject, with setting, c clock.WithTicker, random *rand.Rand) (_ *pair, err error) {
+func startPair(ctx context.Context, s subject, with setting, c clock.WithTicker,
+	random *rand.Rand) (_ *pair, err error) {
 	p := &pair{subject: s, setting: with, clock: c, random: random}
 	defer func() {
 		if err != nil {
@@ -121,7 +122,7 @@ func (p *pair) populate(ctx context.Context, with plan) error {
 	})
 }
 
-// rest counts what the election asks of the API server while nothing happens.
+// rest counts the requests of the election while nothing happens.
 func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRates, err error) {
 	leader, err := p.settle(ctx)
 	if err != nil {
@@ -151,33 +152,34 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRa
 // is renewed, and returns who leads.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	before := ""
-	err = environment.Await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
-		for _, r := range p.environment.Installation.Replicas() {
-			if err := p.revive(r); err != nil {
+	err = environment.Await(ctx, poll, patience, "two replicas and a Lease that is renewed",
+		func(ctx context.Context) error {
+			for _, r := range p.environment.Installation.Replicas() {
+				if err := p.revive(r); err != nil {
+					return err
+				}
+				if err := r.Ready(ctx); err != nil {
+					return err
+				}
+			}
+			now, err := p.environment.Leader(ctx)
+			if err != nil {
 				return err
 			}
-			if err := r.Ready(ctx); err != nil {
+			lease, err := leasehold.ElectionLease(ctx, p.environment.Client)
+			switch {
+			case err != nil:
 				return err
+			case now == nil:
+				return errors.New("no replica leads")
+			case now != leader:
+				leader, before = now, lease.ResourceVersion
 			}
-		}
-		now, err := p.environment.Leader(ctx)
-		if err != nil {
-			return err
-		}
-		lease, err := leasehold.ElectionLease(ctx, p.environment.Client)
-		switch {
-		case err != nil:
-			return err
-		case now == nil:
-			return errors.New("no replica leads")
-		case now != leader:
-			leader, before = now, lease.ResourceVersion
-		}
-		if lease.ResourceVersion == before {
-			return errors.New("the Lease is as it was")
-		}
-		return nil
-	})
+			if lease.ResourceVersion == before {
+				return errors.New("the Lease is as it was")
+			}
+			return nil
+		})
 	return leader, err
 }
 

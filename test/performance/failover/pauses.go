@@ -120,7 +120,8 @@ func (p *pair) pauseOnce(ctx context.Context) (one pauseResult, err error) {
 
 // awaitExpiry waits until another replica than the leader, which is paused, holds the Lease.
 // The leader's term ended one lease duration after the last renewal that it had sent.
-func (p *pair) awaitExpiry(ctx context.Context, leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
+func (p *pair) awaitExpiry(ctx context.Context,
+	leader *env.Replica) (end time.Time, successor *env.Replica, err error) {
 	err = environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "another leader", func(ctx context.Context) error {
 		lease, err := leasehold.ElectionLease(ctx, p.environment.Client)
 		if err != nil {
@@ -172,7 +173,8 @@ func (g *group) pauseFigures() []figures.Figure {
 	}
 }
 
-var pausesText = fmt.Sprintf(`Two replicas as processes, with %d StorageBuckets that are probed every %d s at an S3 server whose answers take %s.
-The leader gets SIGSTOP while at least %d requests are under way, and SIGCONT when another replica holds the Lease. A proxy before the S3
-server records the time of each request and which process sent it. The term ended one Lease after the last renewal that the API server accepted.
-The peer, with the election of controller-runtime, has no guard.`, observed, probePeriod, latency, busy)
+var pausesText = fmt.Sprintf(`Two replicas as processes, with %d StorageBuckets that are probed every %d s at an S3
+server whose answers take %s. The leader gets SIGSTOP while at least %d requests are under way, and SIGCONT when
+another replica holds the Lease. A proxy before the S3 server records the time of each request and which process sent
+it. The term ended one Lease after the last renewal that the API server accepted. The peer, with the election of
+controller-runtime, has no guard.`, observed, probePeriod, latency, busy)

@@ -19,7 +19,7 @@ import (
 
 const (
 	// pace is how often the operator has something to do, and hurry likewise while a
-	// leader is asked to go: between its last write and the next one's first is nothing
+	// leader gets SIGTERM: between its last write and the next one's first is nothing
 	// shorter than that.
 	pace  = 200 * time.Millisecond
 	hurry = 20 * time.Millisecond
@@ -115,9 +115,10 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, recording *
 			return nil
 		}
 	}
-	err := environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "a write of another leader", func(context.Context) error {
-		return recording.wrote(l.leader)
-	})
+	err := environment.Await(ctx, poll, 2*p.setting.lease+patience/4, "a write of another leader",
+		func(context.Context) error {
+			return recording.wrote(l.leader)
+		})
 	if err := errors.Join(err, healed()); err != nil {
 		return l, err
 	}
@@ -141,7 +142,7 @@ func awaitEnd(ctx context.Context, over <-chan time.Time, leader *env.Replica, l
 	}
 }
 
-// ending tells when a replica's process has ended.
+// ending returns when a replica's process ended.
 func (p *pair) ending(ctx context.Context, r *env.Replica) <-chan time.Time {
 	over, done := make(chan time.Time, 1), r.Done()
 	go func() {
@@ -188,7 +189,8 @@ func (t *recording) wrote(leader string) error {
 	}
 	fresh := t.events[t.looked:]
 	t.looked = len(t.events)
-	if len(record.Writes(fresh, leasehold.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease), record.Not(isEvent))) == 0 {
+	if len(record.Writes(fresh, leasehold.User, record.Succeeded, record.Not(by(leader)), record.Not(aboutLease),
+		record.Not(isEvent))) == 0 {
 		return errNoSuccessor
 	}
 	return nil

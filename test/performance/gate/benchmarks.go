@@ -124,7 +124,8 @@ type compiled struct{ pkg, dir, path string }
 // A package that is new has no program of the base.
 func compileBoth(ctx context.Context, both *trees.Trees, pkg, work string) (base, head compiled, err error) {
 	at := func(tree, side string) compiled {
-		return compiled{pkg, filepath.Join(tree, benchmarked, filepath.FromSlash(pkg)), filepath.Join(work, side+"-"+strings.ReplaceAll(pkg, "/", "-"))}
+		return compiled{pkg, filepath.Join(tree, benchmarked, filepath.FromSlash(pkg)),
+			filepath.Join(work, side+"-"+strings.ReplaceAll(pkg, "/", "-"))}
 	}
 	base, head = at(both.Base, "base"), at(both.Head, "head")
 	if output, err := head.compile(ctx); err != nil {
@@ -155,7 +156,8 @@ func compileBoth(ctx context.Context, both *trees.Trees, pkg, work string) (base
 }
 
 func (c compiled) compile(ctx context.Context, flags ...string) (output []byte, err error) {
-	command := exec.CommandContext(ctx, "go", append(append([]string{"test", "-c", "-o", c.path}, flags...), ".")...) // #nosec G204 -- our arguments
+	// #nosec G204 -- our arguments
+	command := exec.CommandContext(ctx, "go", append(append([]string{"test", "-c", "-o", c.path}, flags...), ".")...)
 	command.Dir = c.dir
 	return command.CombinedOutput()
 }

@@ -110,7 +110,8 @@ func testsOf(tree, pkg string, files []string) (string, error) {
 }
 
 // repeat runs a command until it fails, has passed often enough or the time is up.
-func repeat(ctx context.Context, dir string, args []string, limit time.Duration) (head string, v verdict, reason string, err error) {
+func repeat(ctx context.Context, dir string, args []string,
+	limit time.Duration) (head string, v verdict, reason string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for n := range repeats {
@@ -130,7 +131,8 @@ func repeat(ctx context.Context, dir string, args []string, limit time.Duration)
 			return fmt.Sprintf("%d passed within %s", n, limit), same, "", nil
 		case errors.As(err, &exit):
 			progress("run %d failed:\n%s", n+1, output)
-			return fmt.Sprintf("%d passed, then 1 failed", n), isWorse, "it does not pass each time: `" + strings.Join(args, " ") + "`", nil
+			return fmt.Sprintf("%d passed, then 1 failed", n), isWorse,
+				"it does not pass each time: `" + strings.Join(args, " ") + "`", nil
 		case err != nil:
 			return "", "", "", fmt.Errorf("running %s: %w", args[0], err)
 		}

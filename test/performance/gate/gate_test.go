@@ -28,7 +28,8 @@ func exact(value float64) (all []float64) {
 }
 
 func TestCompareSamples(t *testing.T) {
-	allocs, size, seconds := measurement{"tenant.Decide", "allocs/op"}, measurement{"tenant.Decide", "B/op"}, measurement{"tenant.Decide/n=9", "sec/op"}
+	allocs, size, seconds := measurement{"tenant.Decide", "allocs/op"}, measurement{"tenant.Decide", "B/op"},
+		measurement{"tenant.Decide/n=9", "sec/op"}
 	base := samples{allocs: exact(4), size: exact(1000), seconds: values(1e-6)}
 	for name, tc := range map[string]struct {
 		of   measurement
@@ -72,7 +73,8 @@ func TestReadBenchmarks(t *testing.T) {
 	g.Expect(s[measurement{"tenant.Decide/n=4", "sec/op"}]).To(HaveExactElements(BeNumerically("~", 30.5e-9)))
 	g.Expect(s[measurement{"tenant.Decide/n=4", "allocs/op"}]).To(Equal([]float64{2}))
 	g.Expect(s).To(HaveLen(3))
-	g.Expect(s.read("tenant", []byte("BenchmarkX 	 100	 30.5 ns/op\n"), []string{"B/op"})).To(MatchError(ContainSubstring("b.ReportAllocs")))
+	g.Expect(s.read("tenant", []byte("BenchmarkX 	 100	 30.5 ns/op\n"), []string{"B/op"})).
+		To(MatchError(ContainSubstring("b.ReportAllocs")))
 	g.Expect(s.read("tenant", []byte("BenchmarkX 	 many	 30.5 ns/op\n"), nil)).To(HaveOccurred())
 }
 
@@ -92,14 +94,17 @@ func TestLeastRounds(t *testing.T) {
 
 func TestAllow(t *testing.T) {
 	g := NewWithT(t)
-	found := []finding{{id: "benchmarks/a sec/op", verdict: isWorse}, {id: "benchmarks/b sec/op", verdict: isWorse}, {id: "flakes/c", verdict: same}}
+	found := []finding{{id: "benchmarks/a sec/op", verdict: isWorse}, {id: "benchmarks/b sec/op", verdict: isWorse},
+		{id: "flakes/c", verdict: same}}
 	notices := allow(found, []string{"benchmarks/a: it does more", "flakes/c: why not", "benchmarks/b", ": no ID"})
 	g.Expect(found[0]).To(Equal(finding{id: "benchmarks/a sec/op", verdict: allowed, reason: "it does more"}))
 	g.Expect(worse(found)).To(Equal([]finding{{id: "benchmarks/b sec/op", verdict: isWorse}}))
 	g.Expect(notices).To(HaveExactElements(
-		ContainSubstring("`Gate-Allow: flakes/c` was not needed"), ContainSubstring("has no effect"), ContainSubstring("has no effect")))
+		ContainSubstring("`Gate-Allow: flakes/c` was not needed"), ContainSubstring("has no effect"),
+		ContainSubstring("has no effect")))
 	text := render("0123456789abcdef", found, notices)
-	g.Expect(text).To(And(ContainSubstring("# Compared with 0123456789ab\n"), ContainSubstring("1 worse, 1 allowed, 0 better, 0 new, 1 the same"),
+	g.Expect(text).To(And(ContainSubstring("# Compared with 0123456789ab\n"),
+		ContainSubstring("1 worse, 1 allowed, 0 better, 0 new, 1 the same"),
 		MatchRegexp(`(?s)\| worse \| benchmarks/b.*\| allowed \| benchmarks/a`), Not(ContainSubstring("| flakes/c |"))))
 	g.Expect(render("0", []finding{{id: "x", verdict: same}}, nil)).NotTo(ContainSubstring("|"))
 }
@@ -137,7 +142,8 @@ func TestRepetition(t *testing.T) {
 	}
 	g.Expect(of("p", "a_test.go")).To(Equal([]string{"go", "test", "-count=1", "-run", "^(TestA|TestB)$", "./p"}))
 	g.Expect(of("p", "a_test.go", "helpers_test.go")).To(ContainElement("."))
-	g.Expect(of("test/integration/tenant", "a_test.go")).To(ContainElements(`--focus-file=/a_test\.go$`, "./test/integration/tenant"))
+	g.Expect(of("test/integration/tenant", "a_test.go")).
+		To(ContainElements(`--focus-file=/a_test\.go$`, "./test/integration/tenant"))
 	g.Expect(of("test/e2e", "a_test.go")).To(BeNil())
 	g.Expect(of("hack/x/y", "z_test.go")).To(BeNil())
 	_, _, err := repetition(dir, "p", []string{"missing_test.go"})

@@ -49,7 +49,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.SetOutput(output)
 	flags.StringVar(&o.root, "root", ".", "Folder of the repository.")
 	flags.StringVar(&o.base, "base", "", "Commit to compare with, from where the head branched off.")
-	flags.StringVar(&o.head, "head", "", "Folder or commit to judge; empty is the repository with its uncommitted changes.")
+	flags.StringVar(&o.head, "head", "",
+		"Folder or commit to judge; empty is the repository with its uncommitted changes.")
 	flags.StringVar(&o.dir, "dir", "artifacts/gate", "Folder for the report.")
 	flags.IntVar(&o.rounds, "rounds", 6, "How often the benchmarks of each tree are run, in turns.")
 	var known []string
@@ -64,7 +65,8 @@ func parse(args []string, output io.Writer) (o options, err error) {
 		return o, errors.New("reading -base: it is missing: make gate BASE=origin/main compares with that branch")
 	}
 	if o.rounds < leastRounds {
-		return o, fmt.Errorf("reading -rounds: want at least %d, because fewer samples cannot differ significantly", leastRounds)
+		return o, fmt.Errorf("reading -rounds: want at least %d, because fewer samples cannot differ significantly",
+			leastRounds)
 	}
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
 		return o, fmt.Errorf("finding folder %s: %w", o.dir, err)

@@ -37,7 +37,8 @@ func allow(found []finding, trailers []string) (notices []string) {
 	for _, value := range trailers {
 		id, reason, _ := strings.Cut(value, ": ")
 		if id = strings.TrimSpace(id); id == "" || strings.TrimSpace(reason) == "" {
-			notices = append(notices, fmt.Sprintf("`%s: %s` has no effect: write `%s: <beginning of an ID>: <reason>`.", allowTrailer, value, allowTrailer))
+			notices = append(notices, fmt.Sprintf("`%s: %s` has no effect: write `%s: <beginning of an ID>: <reason>`.",
+				allowTrailer, value, allowTrailer))
 			continue
 		}
 		used := false
@@ -68,7 +69,8 @@ func render(base string, found []finding, notices []string) string {
 	for _, v := range []verdict{isWorse, allowed, better, added} {
 		for _, f := range found {
 			if f.verdict == v {
-				fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", f.verdict, f.id, f.base, f.head, strings.ReplaceAll(f.reason, "|", `\|`))
+				fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", f.verdict, f.id, f.base, f.head,
+					strings.ReplaceAll(f.reason, "|", `\|`))
 			}
 		}
 	}

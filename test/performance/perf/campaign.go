@@ -47,7 +47,8 @@ func (c *campaign) run(ctx context.Context, chosen []measurement, checkout envir
 	}
 	fmt.Fprintln(c.output)
 	errs = append(errs, c.report.WriteTable(c.output))
-	fmt.Fprintf(c.output, "\nthe report is in %s, for machines in %s beside it\n", filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
+	fmt.Fprintf(c.output, "\nthe report is in %s, for machines in %s beside it\n",
+		filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
 	return errors.Join(program.Undone(errors.Join(append(errs, broken(c.report))...)), c.missed())
 }
 
@@ -74,7 +75,7 @@ func (c *campaign) say(format string, args ...any) {
 	fmt.Fprintf(c.output, "[%6s] %s\n", c.clock.Since(c.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// broken is nil if all that was asked for was measured.
+// broken is nil if all selected figures were measured.
 func broken(r figures.Report) error {
 	if failed := r.Failed(); len(failed) > 0 {
 		return fmt.Errorf("%d of %d measurements broke off", len(failed), len(r.Sections))

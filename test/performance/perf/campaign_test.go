@@ -24,7 +24,8 @@ func finds(id string, clock *testclock.FakeClock, run float64) measurement {
 	return measurement{id, "1s", func(_ context.Context, b environment.Parameters) (figures.Section, error) {
 		b.Say("run %d", 1)
 		clock.Step(time.Second)
-		return figures.Section{Title: "What " + id + " finds", Figures: []figures.Figure{{ID: id, Runs: []float64{run}, Goal: figures.AtMost(2)}}}, nil
+		return figures.Section{Title: "What " + id + " finds",
+			Figures: []figures.Figure{{ID: id, Runs: []float64{run}, Goal: figures.AtMost(2)}}}, nil
 	}}
 }
 
@@ -78,14 +79,16 @@ func TestOneThatBreaksOffDoesNotKeepTheOthers(t *testing.T) {
 	var said bytes.Buffer
 	c := newCampaign(t, &said)
 	clock := c.clock.(*testclock.FakeClock)
-	g.Expect(c.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")), finds("third", clock, 3)}, environment.Checkout{})).NotTo(Succeed())
+	g.Expect(c.run(t.Context(), []measurement{finds("first", clock, 1), fails("second", errors.New("no room")),
+		finds("third", clock, 3)}, environment.Checkout{})).NotTo(Succeed())
 
 	report := written(t, c.dir)
 	g.Expect(report.Seed).To(BeEquivalentTo(7))
 	g.Expect(report.Took).To(Equal(2 * time.Second))
 	g.Expect(report.Sections).To(HaveLen(3))
 	g.Expect(report.Sections[0]).To(HaveField("Took", time.Second))
-	g.Expect(report.Sections[1]).To(And(HaveField("ID", "second"), HaveField("Failure", "no room"), HaveField("Figures", HaveLen(1))))
+	g.Expect(report.Sections[1]).To(And(HaveField("ID", "second"), HaveField("Failure", "no room"),
+		HaveField("Figures", HaveLen(1))))
 	g.Expect(report.Sections[2].ID).To(Equal("third"))
 	g.Expect(said.String()).To(And(
 		ContainSubstring("[    0s] first: run 1\n"), ContainSubstring("[    1s] third: run 1\n"),

@@ -56,8 +56,10 @@ func parse(args []string, output io.Writer) (o options, err error) {
 	flags.SetOutput(output)
 	flags.StringVar(&o.root, "root", ".", "Folder of the repository.")
 	flags.StringVar(&o.dir, "dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
-	flags.BoolVar(&o.quick, "quick", false, "Measure as little as shows that the measurements work; the figures say nothing.")
-	flags.BoolVar(&o.report, "report", false, "End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
+	flags.BoolVar(&o.quick, "quick", false,
+		"Measure as little as shows that the measurements work; the figures say nothing.")
+	flags.BoolVar(&o.report, "report", false,
+		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
 	only := flags.String("only", "", "Measure only these, with commas between: "+ids(measurements)+".")
 	if o.seed, err = program.Parse(flags, args); err != nil {
 		return o, err

@@ -28,7 +28,8 @@ type contention struct {
 }
 
 // measureContention has several clients edit the same Tenants.
-func measureContention(ctx context.Context, b environment.Parameters, n int, lasts time.Duration) (r contention, err error) {
+func measureContention(ctx context.Context, b environment.Parameters, n int,
+	lasts time.Duration) (r contention, err error) {
 	b.Say("%d editors of %d Tenants: starting a control plane", editors, n)
 	f, err := open(ctx, b)
 	if err != nil {
@@ -101,6 +102,7 @@ func (f *findings) contentionFigures() []figures.Figure {
 	return []figures.Figure{{
 		ID: "W5", Title: "writes refused as Conflict or AlreadyExists, of 1000", Goal: figures.AtMost(1),
 		Runs: []float64{1000 * float64(c.spent.conflicts) / float64(c.spent.writes)},
-		Note: fmt.Sprintf("%d of %d writes, with events, while %d clients made %d changes", c.spent.conflicts, c.spent.writes, editors, c.edits),
+		Note: fmt.Sprintf("%d of %d writes, with events, while %d clients made %d changes", c.spent.conflicts, c.spent.writes,
+			editors, c.edits),
 	}}
 }

@@ -99,12 +99,13 @@ func (f *testbed) converge(ctx context.Context, r *fleet) error {
 // awaitTenants returns when nothing happens any more, with at least n Tenants, all Ready. Events
 // are sent beside all other work and may be late.
 func (f *testbed) awaitTenants(ctx context.Context, n int) error {
-	err := environment.Await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
-		if err := f.settle(ctx, calm); err != nil {
-			return err
-		}
-		return f.TenantsReady(ctx, n)
-	})
+	err := environment.Await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready",
+		func(ctx context.Context) error {
+			if err := f.settle(ctx, calm); err != nil {
+				return err
+			}
+			return f.TenantsReady(ctx, n)
+		})
 	if err != nil {
 		return err
 	}

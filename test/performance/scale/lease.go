@@ -16,8 +16,8 @@ import (
 // noProcess ends the identity of a holder that is no process.
 const noProcess = "_no-process"
 
-// rest restarts the replica as a standby. Its caches fill and its webhooks answer. A client with its
-// token passes the fence, because the Lease names its Pod.
+// rest restarts the replica as a standby. Its caches fill and its webhooks answer. A client with
+// its token passes the fence, because the Lease names its Pod.
 func (f *testbed) rest(ctx context.Context, r *env.Replica) error {
 	if _, err := r.Stop(ctx); err != nil {
 		return fmt.Errorf("stopping the leader: %w", err)
@@ -34,7 +34,8 @@ func (f *testbed) rest(ctx context.Context, r *env.Replica) error {
 // lead lets the replica lead. It returns at once.
 func (f *testbed) lead(ctx context.Context) error { return f.hand(ctx, "") }
 
-// hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
+// hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires
+// it.
 func (f *testbed) hand(ctx context.Context, holder string) error {
 	lease, err := leasehold.ElectionLease(ctx, f.Client)
 	if err != nil {

@@ -21,10 +21,11 @@ const (
 )
 
 // text is what the reader has to know of how it was measured.
-const text = `Each Tenant has three namespaces and one admin. All of a fleet are there when the only replica begins to lead, so that nothing but the
-operator writes while it is measured, with the limit of its client out of the way. How long the API server takes for each write is in the audit log;
-the rest of the workers' time is the operator's, and that of the network. kube-controller-manager runs next to nothing, or its answers to new
-namespaces would be measured as well. The control plane and the operator share the cores. Memory is what the operator's own garbage collection
+const text = `Each Tenant has three namespaces and one admin. All of a fleet are there when the only replica begins to
+lead, so that nothing but the operator writes while it is measured, with the limit of its client out of the way. How
+long the API server takes for each write is in the audit log; the rest of the workers' time is the operator's, and
+that of the network. kube-controller-manager runs next to nothing, or its answers to new namespaces would be measured
+as well. The control plane and the operator share the cores. Memory is what the operator's own garbage collection
 found in use.`
 
 func (f *findings) section() figures.Section {
@@ -71,7 +72,8 @@ func (f *findings) fleetFigures() []figures.Figure {
 				Runs: of(same, func(r fleet) float64 { return r.took.Seconds() }),
 			},
 			figures.Figure{
-				ID: fmt.Sprintf("F5.%d", n), Title: fmt.Sprintf("from the election to the first write, %d Tenants in the caches", n), Unit: "ms",
+				ID: fmt.Sprintf("F5.%d", n), Title: fmt.Sprintf("from the election to the first write, %d Tenants in the caches",
+					n), Unit: "ms",
 				Runs: of(same, func(r fleet) float64 { return r.first.Seconds() * 1000 }), Goal: figures.MedianAtMost(prompt),
 				Note: "from when the replica asks for the Lease to when the API server receives the write",
 			},
@@ -94,7 +96,8 @@ func (f *findings) limitFigures() []figures.Figure {
 		return nil
 	}
 	return []figures.Figure{{
-		ID: "W4.limited", Title: fmt.Sprintf("from the first of %d creations to the last Ready, at the limits that ship", f.limited.n), Unit: "s",
+		ID: "W4.limited", Title: fmt.Sprintf("from the first of %d creations to the last Ready, at the limits that ship",
+			f.limited.n), Unit: "s",
 		Runs: []float64{f.limited.took.Seconds()},
 	}}
 }
@@ -104,12 +107,14 @@ func (f *findings) memoryFigures() []figures.Figure {
 		return nil
 	}
 	list := []figures.Figure{{
-		ID: "M1.heap", Title: "heap for each Tenant", Unit: "B", Runs: of(f.fleets, fleet.heapEach), Goal: figures.MedianAtMost(heavy),
+		ID: "M1.heap", Title: "heap for each Tenant", Unit: "B", Runs: of(f.fleets, fleet.heapEach),
+		Goal: figures.MedianAtMost(heavy),
 		Note: "of a leader that found all Tenants made; what garbage collection found in use, less what it was without Tenants",
 	}}
 	for _, same := range f.bySize() {
 		list = append(list, figures.Figure{
-			ID: fmt.Sprintf("M1.resident.%d", same[0].n), Title: fmt.Sprintf("resident memory, %d Tenants just made", same[0].n), Unit: "B",
+			ID:    fmt.Sprintf("M1.resident.%d", same[0].n),
+			Title: fmt.Sprintf("resident memory, %d Tenants just made", same[0].n), Unit: "B",
 			Runs: of(same, func(r fleet) float64 { return r.worked.resident }),
 		})
 	}

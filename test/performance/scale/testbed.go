@@ -146,7 +146,8 @@ func (f *testbed) costSince(from record.Bookmark) (cost, error) {
 	if err != nil {
 		return cost{}, err
 	}
-	mine := record.Select(events, record.User(leasehold.User), record.Not(record.InNamespace(leasehold.Namespace)), record.Not(ofWebhooks))
+	mine := record.Select(events, record.User(leasehold.User), record.Not(record.InNamespace(leasehold.Namespace)),
+		record.Not(ofWebhooks))
 	writes := record.Writes(mine, leasehold.User)
 	c := cost{writes: len(writes), reads: len(record.Select(mine, record.Verb("get", "list")))}
 	for _, e := range writes {

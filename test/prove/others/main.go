@@ -118,8 +118,10 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 	}
 	d := compare(op.known, sum.Findings)
 	d.write(output, op.file("known.yaml"))
-	line := fmt.Sprintf("%s, %d plans: %d held, %d broken, %d inconclusive, %d void; %d findings, %d new, %d vanished; %s", version, sum.Plans,
-		sum.Results[invariant.Held], sum.Results[invariant.Broken], sum.Results[invariant.Inconclusive], sum.Results[invariant.Void],
+	line := fmt.Sprintf("%s, %d plans: %d held, %d broken, %d inconclusive, %d void; %d findings, %d new, %d vanished; %s",
+		version, sum.Plans,
+		sum.Results[invariant.Held], sum.Results[invariant.Broken], sum.Results[invariant.Inconclusive],
+		sum.Results[invariant.Void],
 		len(sum.Findings), len(d.unknown), len(d.vanished), filepath.Join(dir, "summary.md"))
 	if len(d.unknown)+len(d.vanished) > 0 {
 		return line, fmt.Errorf("%s: %w", op.name, errDifferent)
@@ -165,7 +167,8 @@ func (d difference) write(w io.Writer, known string) {
 		for _, v := range f.Violations {
 			fmt.Fprintf(w, "    %s: %s\n    in known.yaml: %q\n", v.Invariant, v.Message, violationOf(v))
 		}
-		fmt.Fprintf(w, "    again: %s\n    read its timeline, find the cause in the operator's code, and add it to %s\n", f.Runs[0].Replay, known)
+		fmt.Fprintf(w, "    again: %s\n    read its timeline, find the cause in the operator's code, and add it to %s\n",
+			f.Runs[0].Replay, known)
 	}
 	for _, k := range d.vanished {
 		fmt.Fprintf(w, "vanished finding: %q of %q (%s)\n    plan %s: if that holds now, find out why, and remove it from %s\n",

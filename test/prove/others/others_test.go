@@ -36,19 +36,22 @@ findings:
 
 func TestReadKnown(t *testing.T) {
 	for name, tc := range map[string]struct{ from, to, want string }{
-		"valid":                        {"", "", ""},
-		"no source, by design":         {"true bug\n  source: internal/job.go:41", "by design", ""},
-		"unknown field":                {"reason:", "because:", `unknown field "because"`},
-		"unknown invariant":            {"O2:", "O99:", "finding 1: the violation \"O99: jobs.batch"},
-		"no invariant":                 {"O2: jobs", "jobs", "begins with no invariant and a colon"},
-		"no signature":                 {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'", "'O2'", `the violation "O2" has no signature`},
-		"any signature":                {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'", "'O2: ... ...'", "has no signature"},
-		"no violation":                 {causes, " []", "it has no violations"},
-		"unknown verdict":              {"true bug", "bug", `the verdict "bug" is not "true bug", "by design" or "unknown"`},
-		"true bug without a source":    {"source: internal/job.go:41", "", `the source "" is not file:line`},
-		"source without a line":        {"job.go:41", "job.go", `the source "internal/job.go" is not file:line`},
-		"source that is not file:line": {"true bug\n  source: internal/job.go:41", "unknown\n  source: job.go:0", "is not file:line"},
-		"no reason":                    {"reason: the job is created twice", "", "it has no reason"},
+		"valid":                {"", "", ""},
+		"no source, by design": {"true bug\n  source: internal/job.go:41", "by design", ""},
+		"unknown field":        {"reason:", "because:", `unknown field "because"`},
+		"unknown invariant":    {"O2:", "O99:", "finding 1: the violation \"O99: jobs.batch"},
+		"no invariant":         {"O2: jobs", "jobs", "begins with no invariant and a colon"},
+		"no signature": {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'",
+			"'O2'", `the violation "O2" has no signature`},
+		"any signature": {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'",
+			"'O2: ... ...'", "has no signature"},
+		"no violation":              {causes, " []", "it has no violations"},
+		"unknown verdict":           {"true bug", "bug", `the verdict "bug" is not "true bug", "by design" or "unknown"`},
+		"true bug without a source": {"source: internal/job.go:41", "", `the source "" is not file:line`},
+		"source without a line":     {"job.go:41", "job.go", `the source "internal/job.go" is not file:line`},
+		"source that is not file:line": {"true bug\n  source: internal/job.go:41", "unknown\n  source: job.go:0",
+			"is not file:line"},
+		"no reason": {"reason: the job is created twice", "", "it has no reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -92,20 +95,25 @@ func TestCompare(t *testing.T) {
 		found         []report.Finding
 		new, vanished int
 	}{
-		"none":                            {nil, 0, 1},
-		"the known one":                   {[]report.Finding{finding([]string{jobs}, lost, twice)}, 0, 0},
-		"by one of its violations":        {[]report.Finding{finding([]string{jobs, backup}, twice)}, 0, 0},
-		"at another checkpoint":           {[]report.Finding{finding([]string{jobs}, violation("O1", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
-		"in two parts":                    {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)}, 0, 0},
-		"no object":                       {[]report.Finding{finding(nil, twice)}, 0, 0},
-		"another cause, no object":        {[]report.Finding{finding(nil, other)}, 1, 1},
-		"another cause, the same object":  {[]report.Finding{finding([]string{jobs}, other)}, 1, 1},
-		"another cause too":               {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
-		"the cause of another invariant":  {[]report.Finding{finding([]string{jobs}, violation("O8", madeMore))}, 1, 1},
-		"about another object":            {[]report.Finding{finding([]string{backup}, violation("O2", "backups.example.com default/{backup} was made # times, in clean runs # times"))}, 1, 1},
-		"another object too":              {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
-		"the known one and another":       {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)}, 1, 0},
-		"a text that has the known one":   {[]report.Finding{finding([]string{jobs}, violation("O2", "x"+madeMore), violation("O2", madeMore+"x"))}, 1, 1},
+		"none":                     {nil, 0, 1},
+		"the known one":            {[]report.Finding{finding([]string{jobs}, lost, twice)}, 0, 0},
+		"by one of its violations": {[]report.Finding{finding([]string{jobs, backup}, twice)}, 0, 0},
+		"at another checkpoint": {[]report.Finding{finding([]string{jobs},
+			violation("O1", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
+		"in two parts": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)},
+			0, 0},
+		"no object":                      {[]report.Finding{finding(nil, twice)}, 0, 0},
+		"another cause, no object":       {[]report.Finding{finding(nil, other)}, 1, 1},
+		"another cause, the same object": {[]report.Finding{finding([]string{jobs}, other)}, 1, 1},
+		"another cause too":              {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
+		"the cause of another invariant": {[]report.Finding{finding([]string{jobs}, violation("O8", madeMore))}, 1, 1},
+		"about another object": {[]report.Finding{finding([]string{backup},
+			violation("O2", "backups.example.com default/{backup} was made # times, in clean runs # times"))}, 1, 1},
+		"another object too": {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
+		"the known one and another": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)},
+			1, 0},
+		"a text that has the known one": {[]report.Finding{finding([]string{jobs}, violation("O2", "x"+madeMore),
+			violation("O2", madeMore+"x"))}, 1, 1},
 		"a name that the pattern matches": {[]report.Finding{finding([]string{"jobs.batch default/{backup}-x"}, lost)}, 1, 0},
 		"nothing but an object":           {[]report.Finding{finding([]string{jobs})}, 1, 1},
 	} {
@@ -136,7 +144,8 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 	g.Expect(d.unknown).To(BeEmpty())
 	g.Expect(d.vanished).To(Equal(k.Findings[2:]))
 	unlisted := found
-	unlisted.Violations = append(slices.Clone(found.Violations), invariant.FoundViolation{Invariant: "O18", Signature: "call against a"})
+	unlisted.Violations = append(slices.Clone(found.Violations),
+		invariant.FoundViolation{Invariant: "O18", Signature: "call against a"})
 	d = compare(k, []report.Finding{unlisted})
 	g.Expect(d.unknown).To(HaveLen(1))
 	g.Expect(d.unknown[0].Violations).To(Equal(unlisted.Violations[2:]), "what is known already is not reported")
@@ -165,8 +174,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// newSuite makes a folder with an operator whose module needs no download, and a prover that reports
-// findings in place of proving. It returns the arguments for both.
+// newSuite makes a folder with an operator whose module needs no download, and a prover that
+// reports findings in place of proving. It returns the arguments for both.
 func newSuite(t *testing.T, findings string, exit int) []string {
 	t.Helper()
 	g := NewWithT(t)
@@ -200,13 +209,16 @@ JSON
 exit %[3]d
 `, root, findings, exit), 0o700)
 	return []string{
-		"-folder", filepath.Join(root, "others"), "-bin", filepath.Join(root, "bin"), "-dir", filepath.Join(root, "artifacts"),
+		"-folder", filepath.Join(root, "others"), "-bin", filepath.Join(root, "bin"), "-dir",
+		filepath.Join(root, "artifacts"),
 		"-prover", filepath.Join(root, "prove"),
 	}
 }
 
 func TestOthers(t *testing.T) {
-	const found = `[{"invariants": ["O2"], "objects": ["` + jobs + `"], "violations": [{"invariant": "O2", "signature": "` + madeMore + `"}], "runs": [{"replay": "make prove PLAN=known"}]}`
+	const found = `[{"invariants": ["O2"], "objects": ["` + jobs +
+		`"], "violations": [{"invariant": "O2", "signature": "` + madeMore +
+		`"}], "runs": [{"replay": "make prove PLAN=known"}]}`
 	for name, tc := range map[string]struct {
 		findings string
 		exit     int
@@ -216,10 +228,13 @@ func TestOthers(t *testing.T) {
 		"known": {found + "]", 1, 0, []string{
 			"-seed 1 -smoke", "example.com/archiver v1.2.3, 3 plans: 2 held, 1 broken, 0 inconclusive, 0 void; 1 findings, 0 new, 0 vanished",
 		}},
-		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs + `"], "violations": [{"invariant": "O9", "message": "a was lost", "signature": "it was lost"}],
-			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: O9", "O9: a was lost", `in known.yaml: "O9: it was lost"`, "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
+		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs +
+			`"], "violations": [{"invariant": "O9", "message": "a was lost", "signature": "it was lost"}],
+			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: O9", "O9: a was lost",
+			`in known.yaml: "O9: it was lost"`, "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
 		"vanished": {"[]", 0, 1, []string{
-			`vanished finding: ["O1: at`, "the job is created twice", "plan life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
+			`vanished finding: ["O1: at`, "the job is created twice",
+			"plan life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
 		}},
 		"undone": {found + "]", 2, 2, []string{"proving archiver: running the prover: exit status 2"}},
 	} {
@@ -249,7 +264,8 @@ func TestOthers_prepares(t *testing.T) {
 			args := newSuite(t, "[]", 0)
 			folder := filepath.Join(args[1], "archiver")
 			g.Expect(os.Remove(filepath.Join(folder, "subject.yaml"))).To(Succeed())
-			g.Expect(os.WriteFile(filepath.Join(folder, "prepare.sh"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700)).To(Succeed())
+			g.Expect(os.WriteFile(filepath.Join(folder, "prepare.sh"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700)).
+				To(Succeed())
 			var output strings.Builder
 			err := others(t.Context(), args, &output)
 			g.Expect(err).To(HaveOccurred(), "the known finding has vanished")

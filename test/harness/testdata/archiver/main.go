@@ -40,8 +40,10 @@ func main() {
 	flag.StringVar(&metricsAddr, "metrics-bind-address", "0", "The address the metrics endpoint binds to.")
 	flag.StringVar(&probeAddr, "health-probe-bind-address", ":8081", "The address the probe endpoint binds to.")
 	flag.BoolVar(&enableLeaderElection, "leader-elect", false, "Enable leader election for controller manager.")
-	flag.DurationVar(&leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over.")
-	flag.DurationVar(&renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew before it gives up.")
+	flag.DurationVar(&leaseDuration, "leader-elect-lease-duration", 15*time.Second,
+		"How long others wait before they take over.")
+	flag.DurationVar(&renewDeadline, "leader-elect-renew-deadline", 10*time.Second,
+		"How long the leader tries to renew before it gives up.")
 	flag.DurationVar(&retryPeriod, "leader-elect-retry-period", 2*time.Second, "How often the Lease is tried.")
 	opts := zap.Options{}
 	opts.BindFlags(flag.CommandLine)

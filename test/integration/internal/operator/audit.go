@@ -57,8 +57,10 @@ func (s *Suite) Reads(since record.Bookmark, conditions ...record.Match) []strin
 	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
 	Expect(err).NotTo(HaveOccurred())
 	var reads []string
-	for _, e := range record.Select(events, append(conditions, record.User(User), record.Verb("get", "list", "watch"))...) {
-		reads = append(reads, fmt.Sprintf("%s %s %s/%s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace, e.ObjectRef.Name))
+	for _, e := range record.Select(events,
+		append(conditions, record.User(User), record.Verb("get", "list", "watch"))...) {
+		reads = append(reads, fmt.Sprintf("%s %s %s/%s", e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace,
+			e.ObjectRef.Name))
 	}
 	return reads
 }

@@ -87,8 +87,9 @@ func EventsAbout(c client.Client, o client.Object) func(context.Context) ([]even
 	}
 }
 
-// Can asks the API server's authorizer.
-func Can(c client.Client, user string, groups []string, what authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
+// Can queries the API server's authorizer.
+func Can(c client.Client, user string, groups []string,
+	what authorizationv1.ResourceAttributes) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user, Groups: groups, ResourceAttributes: &what,

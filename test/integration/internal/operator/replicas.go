@@ -38,7 +38,8 @@ func (s *Suite) Leader(ctx context.Context) *env.Replica {
 		lease, err := leasehold.ElectionLease(ctx, s.Client)
 		g.Expect(err).NotTo(HaveOccurred())
 		leader = leasehold.Holder(lease, s.Replicas())
-		g.Expect(leader).To(And(Not(BeNil()), HaveField("Running()", true)), "holder %q does not run", ptr.Deref(lease.Spec.HolderIdentity, ""))
+		g.Expect(leader).To(And(Not(BeNil()), HaveField("Running()", true)), "holder %q does not run",
+			ptr.Deref(lease.Spec.HolderIdentity, ""))
 	}).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 	return leader
 }
@@ -67,7 +68,7 @@ func (s *Suite) RestartReplicas(ctx context.Context, args ...string) {
 	}
 }
 
-// StopReplicas asks all of them to end, and waits until they have.
+// StopReplicas sends SIGTERM to all replicas, and waits until they have ended.
 func (s *Suite) StopReplicas(ctx context.Context) {
 	GinkgoHelper()
 	for _, r := range s.Replicas() {

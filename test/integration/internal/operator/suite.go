@@ -1,6 +1,6 @@
 // Package operator is what the suites of the kinds share: the operator under
 // test, two processes of the real binary under the shipped rights and manifests,
-// and the questions that every suite asks of the API server and the audit log.
+// and the queries of the API server and the audit log that every suite has.
 package operator
 
 import (
@@ -117,7 +117,8 @@ func (s *Suite) Start(ctx SpecContext) []byte {
 	if err != nil {
 		kubectl = ""
 	}
-	data, err := json.Marshal(plane{s.controlPlane.Kubeconfig(), s.controlPlane.AuditLog(), kubectl, s.controlPlane.HasControllerManager()})
+	data, err := json.Marshal(plane{s.controlPlane.Kubeconfig(), s.controlPlane.AuditLog(), kubectl,
+		s.controlPlane.HasControllerManager()})
 	Expect(err).NotTo(HaveOccurred())
 	return data
 }
@@ -226,7 +227,8 @@ func (s *Suite) NeedsKubernetes(minor int, why string) {
 func (s *Suite) Kubectl(ctx context.Context, args ...string) (string, error) {
 	GinkgoHelper()
 	kubectl, kubeconfig := s.KubectlPath()
-	out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, kubectl, append([]string{"--kubeconfig", kubeconfig}, args...)...).
+		CombinedOutput()
 	return string(out), err
 }
 

@@ -86,7 +86,8 @@ func read(file string) (p plant, err error) {
 func (p plant) into(t *testing.T, dir string, flags ...string) {
 	t.Helper()
 	if err := tree.Patch(t.Context(), dir, p.path, flags...); err != nil {
-		t.Fatal(fmt.Errorf("planting a regression, whose patch has to be made anew where what it changes has changed: %w", err))
+		t.Fatal(fmt.Errorf("planting a regression, whose patch has to be made anew where what it changes has changed: %w",
+			err))
 	}
 }
 

@@ -119,7 +119,8 @@ func TestTrailersAreThoseOfTheHeadsOwnCommits(t *testing.T) {
 	both, err := trees.Open(t.Context(), r.dir, base, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(both.Close(t.Context())).To(Succeed()) }()
-	g.Expect(both.Trailers(t.Context(), "Gate-Allow")).To(Equal([]string{"counts/a b: it is long", "times: slow", "allocations: more"}))
+	g.Expect(both.Trailers(t.Context(), "Gate-Allow")).
+		To(Equal([]string{"counts/a b: it is long", "times: slow", "allocations: more"}))
 }
 
 func TestChangedIsWhatDiffersFromTheBase(t *testing.T) {
@@ -141,5 +142,6 @@ func TestChangedIsWhatDiffersFromTheBase(t *testing.T) {
 	both, err := trees.Open(t.Context(), r.dir, base, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	defer func() { g.Expect(both.Close(t.Context())).To(Succeed()) }()
-	g.Expect(both.Changed(t.Context(), "*_test.go")).To(ConsistOf("changed_test.go", "p/committed_test.go", "p/untracked_test.go"))
+	g.Expect(both.Changed(t.Context(), "*_test.go")).
+		To(ConsistOf("changed_test.go", "p/committed_test.go", "p/untracked_test.go"))
 }

@@ -73,11 +73,13 @@ func (r *BackupReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctr
 // jobFor is the Job of a Backup, without a name.
 func jobFor(backup *archivev1.Backup) *batchv1.Job {
 	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: backup.Namespace, Labels: map[string]string{"app.kubernetes.io/managed-by": "archiver"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: backup.Namespace,
+			Labels: map[string]string{"app.kubernetes.io/managed-by": "archiver"}},
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy: corev1.RestartPolicyNever,
-				Containers:    []corev1.Container{{Name: "dump", Image: "example.com/dump:1", Args: []string{backup.Spec.Database}}},
+				Containers: []corev1.Container{{Name: "dump", Image: "example.com/dump:1",
+					Args: []string{backup.Spec.Database}}},
 			}},
 		},
 	}
@@ -86,7 +88,8 @@ func jobFor(backup *archivev1.Backup) *batchv1.Job {
 // entryFor is where a Backup's entry in the catalogue is. It is in another
 // namespace, so an owner reference cannot take care of it.
 func (r *BackupReconciler) entryFor(backup *archivev1.Backup) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: backup.Namespace + "." + backup.Name}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace,
+		Name: backup.Namespace + "." + backup.Name}}
 }
 
 func (r *BackupReconciler) ensureEntry(ctx context.Context, backup *archivev1.Backup) error {
