@@ -58,10 +58,10 @@ type Verdict string
 
 // The verdicts. Nothing that was not measured is ever met.
 const (
-	Met    Verdict = "met"
-	Missed Verdict = "missed"
-	Told   Verdict = "told" // there is no goal
-	Absent Verdict = "not measured"
+	Met      Verdict = "met"
+	Missed   Verdict = "missed"
+	Reported Verdict = "reported" // there is no goal
+	Absent   Verdict = "not measured"
 )
 
 // Verdict judges the figure by its goal.
@@ -70,7 +70,7 @@ func (f Figure) Verdict() Verdict {
 	case len(f.Runs) == 0:
 		return Absent
 	case f.Goal == nil:
-		return Told
+		return Reported
 	case f.Goal.Of == Median:
 		return f.Goal.judge(f.Median())
 	}
@@ -137,15 +137,23 @@ type Report struct {
 
 // Missed are the figures that do not keep their goals, in the order of the sections.
 func (r Report) Missed() []Figure {
-	var missed []Figure
+	return r.figures(func(f Figure) bool { return f.Goal != nil && f.Verdict() != Met })
+}
+
+// Absent are the figures that no run measured, in the order of the sections.
+func (r Report) Absent() []Figure {
+	return r.figures(func(f Figure) bool { return f.Verdict() == Absent })
+}
+
+func (r Report) figures(has func(Figure) bool) (found []Figure) {
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
-			if f.Goal != nil && f.Verdict() != Met {
-				missed = append(missed, f)
+			if has(f) {
+				found = append(found, f)
 			}
 		}
 	}
-	return missed
+	return found
 }
 
 // Failed are the sections that broke off.

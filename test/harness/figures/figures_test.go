@@ -16,7 +16,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"NoRuns":          {AtMost(1), nil, Absent},
 		"NoRunsNoGoal":    {nil, nil, Absent},
-		"NoGoal":          {nil, []float64{3}, Told},
+		"NoGoal":          {nil, []float64{3}, Reported},
 		"Below":           {AtMost(1), []float64{0.5, 1}, Met},
 		"OneAbove":        {AtMost(1), []float64{0.5, 1.1, 0.2}, Missed},
 		"MedianBelow":     {MedianAtMost(1), []float64{9, 0.5, 1}, Met},

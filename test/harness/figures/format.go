@@ -77,7 +77,7 @@ func (r Report) counts() string {
 		}
 	}
 	var parts []string
-	for _, v := range []Verdict{Met, Missed, Told, Absent} {
+	for _, v := range []Verdict{Met, Missed, Reported, Absent} {
 		if count[v] > 0 || v == Met || v == Missed {
 			parts = append(parts, fmt.Sprintf("%d %s", count[v], v))
 		}

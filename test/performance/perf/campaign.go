@@ -80,6 +80,9 @@ func broken(r figures.Report) error {
 	if failed := r.Failed(); len(failed) > 0 {
 		return fmt.Errorf("%d of %d measurements broke off", len(failed), len(r.Sections))
 	}
+	if absent := r.Absent(); len(absent) > 0 {
+		return fmt.Errorf("%d figures were not measured, the first is %s", len(absent), absent[0].ID)
+	}
 	return nil
 }
 

@@ -20,12 +20,12 @@ import (
 
 // finds is a measurement with one figure, which has to be at most 2. It lasts a
 // second of the clock.
-func finds(id string, clock *testclock.FakeClock, run float64) measurement {
+func finds(id string, clock *testclock.FakeClock, runs ...float64) measurement {
 	return measurement{id, "1s", func(_ context.Context, b environment.Parameters) (figures.Section, error) {
 		b.Say("run %d", 1)
 		clock.Step(time.Second)
 		return figures.Section{Title: "What " + id + " finds",
-			Figures: []figures.Figure{{ID: id, Runs: []float64{run}, Goal: figures.AtMost(2)}}}, nil
+			Figures: []figures.Figure{{ID: id, Runs: runs, Goal: figures.AtMost(2)}}}, nil
 	}}
 }
 
@@ -40,6 +40,7 @@ func TestWhatItEndsWith(t *testing.T) {
 	t.Parallel()
 	clock := testclock.NewFakeClock(time.Unix(1e9, 0))
 	met, missed, broken := finds("met", clock, 1), finds("missed", clock, 3), fails("broken", errors.New("no room"))
+	absent := finds("absent", clock)
 	for name, tc := range map[string]struct {
 		chosen []measurement
 		report bool
@@ -47,12 +48,14 @@ func TestWhatItEndsWith(t *testing.T) {
 		want   int
 	}{
 		"Met":             {[]measurement{met}, false, false, 0},
-		"OnlyTold":        {[]measurement{fails("told", nil)}, false, false, 0},
+		"OnlyReported":    {[]measurement{fails("reported", nil)}, false, false, 0},
 		"Missed":          {[]measurement{met, missed}, false, false, 1},
 		"MissedInReport":  {[]measurement{met, missed}, true, false, 0},
 		"MissedWhenQuick": {[]measurement{missed}, false, true, 0},
 		"Broken":          {[]measurement{broken, met}, false, false, 2},
 		"BrokenWhenQuick": {[]measurement{broken}, false, true, 2},
+		"Absent":          {[]measurement{met, absent}, false, false, 2},
+		"AbsentWhenQuick": {[]measurement{absent}, false, true, 2},
 		"BrokenAndMissed": {[]measurement{missed, broken}, false, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
