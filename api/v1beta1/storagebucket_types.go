@@ -257,8 +257,7 @@ type StorageBucket struct {
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec describes the bucket.
-	// Example: {bucketName: team-reports, endpoint: "https://s3.example.com", credentialsSecretRef:
-	// {name: s3-keys}}
+	// Example: {bucketName: team-reports, endpoint: "https://s3.example.com", credentialsSecretRef: {name: s3-keys}}
 	// +required
 	Spec StorageBucketSpec `json:"spec"`
 
