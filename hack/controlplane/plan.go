@@ -21,7 +21,7 @@ const (
 	currentLink = "current"
 )
 
-// plan is what is to be built, where, and what it is built from.
+// plan has the version to build, its folder, and its sources.
 type plan struct {
 	goCmd   string
 	module  string // folder of the go.mod that pins the version

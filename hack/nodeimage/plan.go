@@ -30,7 +30,7 @@ const (
 //go:embed files
 var assets embed.FS
 
-// plan is what is to be built and from what.
+// plan has the image to build and its sources.
 type plan struct {
 	options
 	version string // of Kubernetes, as in v1.36.3

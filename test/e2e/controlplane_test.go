@@ -13,7 +13,7 @@ import (
 )
 
 // Where kubeadm has kube-controller-manager's static Pod, and where it is put
-// while it is to be away. Both are of one file system, so it comes back whole.
+// while it is removed. Both are on one file system, so a move is atomic.
 const (
 	controllerManagerManifest = "/etc/kubernetes/manifests/kube-controller-manager.yaml"
 	controllerManagerAway     = "/etc/kubernetes/kube-controller-manager.yaml"

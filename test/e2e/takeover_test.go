@@ -173,7 +173,7 @@ func eventsAbout(ctx context.Context, o client.Object) (map[string]int, error) {
 	return said, nil
 }
 
-// judge reads the audit log, for the report and for who wrote what.
+// judge reads the audit log, for the report and for the author of each write.
 func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	ticks := int(time.Since(f.began) / admissionEvery)
 	asked, failures := f.admission.stop()

@@ -89,6 +89,6 @@ func mutants(ctx context.Context, args []string, output io.Writer) (err error) {
 	h := &hunt{options: o, output: output, clock: clock.RealClock{}, salt: record.NewSalt(),
 		random: rand.New(rand.NewPCG(o.seed, 0))}
 	err = program.Undone(h.run(ctx, wanted))
-	// Who breaks it off wants to know what was found until then.
+	// An interrupted run prints what was found until then.
 	return errors.Join(err, h.finish(len(wanted)))
 }

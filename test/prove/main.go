@@ -72,7 +72,7 @@ type options struct {
 // away is what all plans in a namespace of another name have in their ID.
 var away = ":" + string(scenario.Elsewhere) + ":"
 
-// leaves reports whether the operator is to be run in a namespace of another name.
+// leaves reports whether the operator runs in a namespace of another name.
 func (o options) leaves() bool {
 	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
 		o.match.MatchString(away)
@@ -159,7 +159,7 @@ func prove(ctx context.Context, args []string, output io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, clientLog.Close()) }()
-	// What envtest has to say is not for who reads about a sweep.
+	// The log of envtest does not belong into the output of a sweep.
 	log.SetLogger(logr.Discard())
 	if o.explore > 0 {
 		return exploreAll(ctx, o, s, output)

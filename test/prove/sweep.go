@@ -18,7 +18,7 @@ import (
 // cleanRuns are what plans are compared with: in two it shows what differs by itself.
 const cleanRuns = 2
 
-// job is one run that is to be: of a plan, or with nothing going wrong.
+// job is one run to do: of a plan, or without a fault.
 type job struct {
 	reference *run.Reference
 	plan      *scenario.Plan

@@ -56,7 +56,7 @@ type Cluster struct {
 
 // Start creates a cluster, or connects to the one of that name, and loads the
 // images. It returns when the nodes are Ready. A cluster that cannot be finished
-// is deleted unless it is to be kept.
+// is deleted unless the options keep it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Kind == "" {
 		o.Kind = "kind"
@@ -157,7 +157,7 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // Name returns the cluster's name.
 func (c *Cluster) Name() string { return c.options.Name }
 
-// Stop deletes the cluster, unless it was there before or is to be kept.
+// Stop deletes the cluster, unless it existed before or the options keep it.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.options.Reuse || c.options.Keep {
 		c.say("leaving cluster %s: KUBECONFIG=%s; `kind delete cluster --name %s` removes it", c.options.Name, c.kubeconfig,

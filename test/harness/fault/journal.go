@@ -79,7 +79,7 @@ func (r Request) String() string { return r.Method + " " + r.URL().String() }
 // URL returns the request's URL without a host.
 func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
 
-// Peer is who sent a request; "" if that is not known.
+// Peer is the sender of a request; "" if it is unknown.
 func (j Journal) Peer(r Request) string {
 	i, found := slices.BinarySearchFunc(j.Connections, r.Connection, func(c Connection, id int) int { return c.ID - id })
 	if !found {

@@ -10,7 +10,7 @@ import (
 // ExternalByLeader compares the time of each external call with the Lease.
 var ExternalByLeader = Invariant{
 	ID: "O18", Name: "only the leader calls",
-	// No fence protects an external system, whoever the call is about.
+	// No fence protects an external system, so each call is judged.
 	inHostile: true,
 	Promise: "a replica that takes part in the election calls no external system while it does not hold the Lease; " +
 		"one whose end was falsely reported may do so until its next renewal",

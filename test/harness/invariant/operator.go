@@ -122,7 +122,7 @@ func (k Kind) keeps(life *history.Lifetime) bool {
 	return k.Kept != nil && last != nil && k.Kept.on(last.Object)
 }
 
-// manages reports whether there is to be a thing for an object.
+// manages reports whether the operator makes external things for an object.
 func (k Kind) manages(v *history.Version) bool { return k.Managed == nil || k.Managed.on(v.Object) }
 
 // ours reports whether the operator made a request.

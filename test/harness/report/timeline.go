@@ -140,7 +140,7 @@ func faultSummary(s *timelineWriter, f history.Fault) string {
 // Since formats a time in seconds since the start.
 func (p page) Since(at time.Time) string { return strings.TrimSuffix(p.writer.since(at), " s") }
 
-// Who returns the name of a lane.
+// Who returns the name of a lane's process.
 func (p page) Who(lane string) string { return p.writer.laneName(lane) }
 
 // Here returns the promises whose violations this row shows in full.

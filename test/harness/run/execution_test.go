@@ -27,7 +27,7 @@ var (
 
 const operator = "system:serviceaccount:ns:operator"
 
-// What was is forgotten when a run begins, but it is known who leads.
+// The start of a run forgets the past but for the leader.
 func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)

@@ -20,7 +20,7 @@ type Wait struct {
 	Object Ref `json:"object"`
 	// Condition is the type of a condition with the wanted status for the current generation.
 	Condition string `json:"condition,omitempty"`
-	// Status is what the condition's status is to be. Empty: True.
+	// Status is the expected status of the condition. Empty: True.
 	Status string `json:"status,omitempty"`
 	// Field is the path of a field that has Value: a JSONPath without its braces and its first dot,
 	// as in status.phase or status.conditions[?(@.type=="Ready")].reason.

@@ -1,4 +1,4 @@
-// Package subject reads from a file what is to be proved: an operator as it ships,
+// Package subject reads from a file the subject of a proof: an operator as it ships,
 // what it promises, and the scenarios that put that to the test. Nothing of the
 // operator changes for it, and little has to be said:
 //

@@ -195,7 +195,7 @@ var _ = Describe("A controller", func() {
 	}, SpecTimeout(expect.Long))
 })
 
-// floor is where reconciles stand until they are released; it sees who is there.
+// floor is where reconciles stand until they are released; it counts them.
 type floor struct {
 	mu      sync.Mutex
 	there   map[string]int

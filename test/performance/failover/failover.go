@@ -17,7 +17,7 @@ import (
 // starting is how many control planes start at once: more of them take each other's time.
 const starting = 2
 
-// group are all trials of one subject, and who does them.
+// group are all trials of one subject, and the replicas that do them.
 type group struct {
 	subject subject
 	pairs   []*pair
@@ -39,7 +39,7 @@ type measurement struct {
 }
 
 // Measure loses the leader in each way, of the checkout and of its peer, and returns
-// how long it took and who wrote meanwhile. A trial without a new leader is an error,
+// how long it took and which replicas wrote meanwhile. A trial without a new leader is an error,
 // which says what the replicas had to say; the others count all the same.
 func Measure(ctx context.Context, b environment.Parameters) (figures.Section, error) {
 	m := &measurement{Parameters: b, plan: full()}

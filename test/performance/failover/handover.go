@@ -40,7 +40,7 @@ type handover struct {
 	acquired time.Time
 	// first is when it had accepted the first write of the new leader.
 	first time.Time
-	// strays are how many writes it accepted from who did not lead then, and undecided
+	// strays are how many writes it accepted from replicas that did not lead then, and undecided
 	// how many of which that is unknown.
 	strays, undecided int
 }
@@ -92,7 +92,7 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 	return h, nil
 }
 
-// follow finds who led next.
+// follow finds the next leader.
 func (h *handover) follow(terms []record.Term) (successor string, err error) {
 	led := ""
 	for _, t := range terms {

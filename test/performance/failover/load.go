@@ -13,7 +13,7 @@ import (
 )
 
 // load is the steady work of the operator: it takes the subjects out of one binding
-// after another, and whoever leads, or believes to, puts them back with one write.
+// after another, and each replica that leads, or believes so, puts them back with one write.
 type load struct {
 	client  client.Client
 	clock   clock.WithTicker

@@ -41,7 +41,7 @@ type pair struct {
 	outside     *outside // nil unless the leader calls an S3 server
 	clock       clock.WithTicker
 	random      *rand.Rand
-	// lost is who was lost on purpose and has not been started again, and gaveUp how
+	// lost are replicas that were stopped on purpose and not started again, and gaveUp how
 	// many have ended otherwise.
 	lost   *env.Replica
 	gaveUp int
@@ -148,8 +148,8 @@ func (p *pair) rest(ctx context.Context, window time.Duration) (rates electionRa
 	return ratesOf(events, leader.Name(), from, to, p.setting.retry), nil
 }
 
-// settle starts who does not run, waits until both replicas are ready and the Lease
-// is renewed, and returns who leads.
+// settle starts replicas that do not run, waits until both replicas are ready and the Lease
+// is renewed, and returns the leader.
 func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
 	before := ""
 	err = environment.Await(ctx, poll, patience, "two replicas and a Lease that is renewed",

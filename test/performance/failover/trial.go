@@ -68,7 +68,7 @@ func (p *pair) trial(ctx context.Context, w way) (_ handover, err error) {
 }
 
 // sometime lets some time go by, so that the leader is not lost at the same moment
-// between two renewals each time, and returns who leads then.
+// between two renewals each time, and returns the leader.
 func (p *pair) sometime(ctx context.Context, leader *env.Replica) (*env.Replica, error) {
 	for {
 		if err := p.pass(ctx, time.Duration(p.random.Int64N(int64(2*p.setting.retry)))); err != nil {
@@ -122,7 +122,7 @@ func (p *pair) lose(ctx context.Context, w way, leader *env.Replica, recording *
 	if err := errors.Join(err, healed()); err != nil {
 		return l, err
 	}
-	// Who was paused tries to renew for as long as the deadline says, and who was cut off
+	// A paused replica tries to renew until the renew deadline, and one that was cut off
 	// did that before.
 	l.ended, err = awaitEnd(ctx, over, leader, p.setting.lease+p.setting.renew+patience/4)
 	return l, err

@@ -90,7 +90,7 @@ func (f *findings) fleetFigures() []figures.Figure {
 	return list
 }
 
-// limitFigures are what users get who create Tenants while the operator leads.
+// limitFigures are of Tenants that users create while the operator leads.
 func (f *findings) limitFigures() []figures.Figure {
 	if f.limited == nil {
 		return nil

@@ -52,7 +52,7 @@ var swift = []string{
 // next to nothing to do; without any kube-controller-manager does not start.
 var controllers = []string{"clusterrole-aggregation-controller"}
 
-// policy records who did what, and nothing of Leases, which are renewed also when all is at
+// policy records each request, and nothing of Leases, which are renewed also when all is at
 // rest. It records no bodies, which would take a part of each request.
 func policy() ([]byte, error) {
 	none := func(r auditv1.PolicyRule) auditv1.PolicyRule {

@@ -21,7 +21,7 @@ import (
 // is not set, nothing is proved.
 const runs = "GATE_RUNS"
 
-// build builds the gate, or skips the test if nothing is to be proved now.
+// build builds the gate, or skips the test unless a proof is requested.
 func build(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(runs) == "" {

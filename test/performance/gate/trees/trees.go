@@ -80,7 +80,7 @@ func (t *Trees) openHead(ctx context.Context, head string) (err error) {
 func (t *Trees) add(ctx context.Context, name, commit string) (string, error) {
 	dir := filepath.Join(t.temporary, name)
 	t.worktrees = append(t.worktrees, dir)
-	// The hooks of whoever runs this are theirs, not the comparison's.
+	// The git hooks of the user do not apply to the comparison.
 	_, err := git(ctx, t.root, "-c", "core.hooksPath=/dev/null", "worktree", "add", "--quiet", "--detach", dir, commit)
 	if err != nil {
 		return "", fmt.Errorf("making a worktree of %s: %w", commit, err)
