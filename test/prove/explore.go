@@ -184,9 +184,10 @@ func (e *exploration) report(j explorationJob, found []explore.Finding, err erro
 	result := "held"
 	switch {
 	case errors.Is(err, explore.ErrNoFault):
-		result, err = "void", nil
+		result = "void"
 	case err != nil:
 		result = "not judged"
+		e.undone = append(e.undone, err)
 	case len(found) > 0:
 		result = "broken"
 	}
@@ -194,7 +195,6 @@ func (e *exploration) report(j explorationJob, found []explore.Finding, err erro
 	fmt.Fprintf(e.output, "%-12s %s %s (%.1f s)\n", result, name, j.sequence, took.Seconds())
 	if err != nil {
 		fmt.Fprintf(e.output, "    %v\n", err)
-		e.undone = append(e.undone, err)
 	}
 	for _, f := range found {
 		e.findings++

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,4 +86,29 @@ func TestExploredStateHasNoSpec(t *testing.T) {
 		"things.example.com default/{thing}": {".status.ready": "true"},
 		"configmaps default/{thing}":         {".spec.kept": "1"},
 	}))
+}
+
+// A sequence without its fault shows nothing and is no failure; one that broke off is.
+func TestExplorationReport(t *testing.T) {
+	void := fmt.Errorf("%w: the change leads to no write", explore.ErrNoFault)
+	broke := errors.New("starting a control plane")
+	for name, tc := range map[string]struct {
+		err    error
+		want   string
+		undone []error
+	}{
+		"Held":      {nil, "held         things.example.com /a:remove (1.0 s)\n", nil},
+		"Void":      {void, "    the fault did not happen: the change leads to no write\n", nil},
+		"NotJudged": {broke, "    starting a control plane\n", []error{broke}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var output strings.Builder
+			e := &exploration{output: &output}
+			sequence := explore.Sequence{Changes: []explore.Change{{Path: []string{"a"}, Kind: explore.Remove}}}
+			e.report(explorationJob{newExplored(), sequence}, nil, tc.err, time.Second)
+			g.Expect(output.String()).To(HaveSuffix(tc.want))
+			g.Expect(e.undone).To(Equal(tc.undone))
+		})
+	}
 }
