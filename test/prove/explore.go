@@ -106,7 +106,7 @@ func exploreAll(ctx context.Context, o options, s *subject.Subject, output io.Wr
 		return err
 	}
 	e := &exploration{options: o, promises: s.Promises, output: output, clock: clock.RealClock{}}
-	err = e.do(ctx, fleet, jobs)
+	err = e.do(ctx, fleet.Each, kinds, jobs)
 	for _, x := range kinds {
 		fmt.Fprintf(output, "%s\n", x.Coverage())
 	}
@@ -119,10 +119,11 @@ func exploreAll(ctx context.Context, o options, s *subject.Subject, output io.Wr
 	return nil
 }
 
-// explorationJob is one sequence of changes of one kind.
+// explorationJob is one sequence of changes of one kind, with the seed that it was drawn with.
 type explorationJob struct {
 	kind     *explored
 	sequence explore.Sequence
+	seed     uint64
 }
 
 // explorationJobs returns the one sequence of the options, or those of the seed: one of each kind
@@ -133,7 +134,7 @@ func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 		for _, x := range kinds {
 			if x.Explorer.Kind == name {
 				s, err := explore.Parse(line, x.Changes)
-				return []explorationJob{{x, s}}, err
+				return []explorationJob{{x, s, o.seed}}, err
 			}
 		}
 		return nil, fmt.Errorf("reading -change: %q is no kind that can be explored", name)
@@ -148,7 +149,7 @@ func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 	for n := range longest {
 		for i, x := range kinds {
 			if n < len(each[i]) {
-				jobs = append(jobs, explorationJob{x, each[i][n]})
+				jobs = append(jobs, explorationJob{x, each[i][n], o.seed})
 			}
 		}
 	}
@@ -158,16 +159,33 @@ func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 	return jobs, nil
 }
 
-// do runs the jobs until all are done or the time is up.
-func (e *exploration) do(ctx context.Context, fleet *run.Fleet, jobs []explorationJob) error {
+// runEach runs a function for 0 to n-1, as run.Fleet.Each does.
+type runEach = func(ctx context.Context, n int, do func(context.Context, *run.Prover, int) error) error
+
+// do runs the jobs, and then those of one seed after another until the time is up. Each seed has
+// each change in other sequences. A sequence that the options name runs once.
+func (e *exploration) do(ctx context.Context, each runEach, kinds []*explored, jobs []explorationJob) (err error) {
 	until := e.clock.Now().Add(e.options.explore)
-	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
+	for o := e.options; ; {
+		if err := e.round(ctx, each, jobs, until); err != nil || o.change != "" || !e.clock.Now().Before(until) {
+			return err
+		}
+		o.seed++
+		if jobs, err = o.explorationJobs(kinds); err != nil {
+			return err
+		}
+	}
+}
+
+// round runs the jobs until all are done or the time is up.
+func (e *exploration) round(ctx context.Context, each runEach, jobs []explorationJob, until time.Time) error {
+	return each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) error {
 		began := e.clock.Now()
 		if began.After(until) {
 			return nil
 		}
 		j := jobs[i]
-		on := &exploredSystem{explored: j.kind, prover: p, promises: e.promises, seed: seedOf(e.options.seed, j.sequence)}
+		on := &exploredSystem{explored: j.kind, prover: p, promises: e.promises, seed: seedOf(j.seed, j.sequence)}
 		found, err := j.kind.Check(ctx, on, j.sequence)
 		if ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
@@ -203,7 +221,7 @@ func (e *exploration) report(j explorationJob, found []explore.Finding, err erro
 			fmt.Fprintf(e.output, "        %s\n", line)
 		}
 		fmt.Fprintf(e.output, "    again: make prove SUBJECT='%s' SEED=%d EXPLORE=%s CHANGE='%s %s'\n",
-			e.options.subject, e.options.seed, e.options.explore, name, f.Sequence)
+			e.options.subject, j.seed, e.options.explore, name, f.Sequence)
 	}
 }
 

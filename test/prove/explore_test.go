@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,10 +9,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	testclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -106,9 +109,37 @@ func TestExplorationReport(t *testing.T) {
 			var output strings.Builder
 			e := &exploration{output: &output}
 			sequence := explore.Sequence{Changes: []explore.Change{{Path: []string{"a"}, Kind: explore.Remove}}}
-			e.report(explorationJob{newExplored(), sequence}, nil, tc.err, time.Second)
+			e.report(explorationJob{kind: newExplored(), sequence: sequence}, nil, tc.err, time.Second)
 			g.Expect(output.String()).To(HaveSuffix(tc.want))
 			g.Expect(e.undone).To(Equal(tc.undone))
+		})
+	}
+}
+
+// Rounds of ten minutes fill half an hour; a sequence that is named runs once.
+func TestExplorationRounds(t *testing.T) {
+	x := newExplored()
+	x.Changes = []explore.Change{{Path: []string{"a"}, Kind: explore.Remove}}
+	for name, tc := range map[string]struct {
+		change string
+		rounds int
+	}{"Drawn": {"", 3}, "Named": {"things.example.com /a:remove", 1}} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			now := testclock.NewFakeClock(time.Unix(1e9, 0))
+			e := &exploration{options: options{seed: 7, explore: 25 * time.Minute, change: tc.change}, clock: now}
+			jobs, err := e.options.explorationJobs([]*explored{x})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(jobs[0].seed).To(Equal(uint64(7)))
+			rounds := 0
+			each := func(_ context.Context, n int, _ func(context.Context, *run.Prover, int) error) error {
+				g.Expect(n).To(Equal(len(jobs)))
+				now.Step(10 * time.Minute)
+				rounds++
+				return nil
+			}
+			g.Expect(e.do(t.Context(), each, []*explored{x}, jobs)).To(Succeed())
+			g.Expect(rounds).To(Equal(tc.rounds))
 		})
 	}
 }
