@@ -96,23 +96,32 @@ func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
 	return plan.build(ctx, log)
 }
 
-// build compiles every program, then writes the stamp and the link. Each binary
-// appears under its name by a rename, so half of one is never run.
+// build compiles every program in a folder of its own, which gets its name when all
+// programs are in it: whoever looks for versions never finds a part of one.
 func (p *plan) build(ctx context.Context, log io.Writer) error {
 	fmt.Fprintf(log, "controlplane: building Kubernetes %s into %s (about 5 minutes on 2 cores the first time)\n",
 		p.version, p.dir)
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
+	// A run that was killed may have left it. No other run uses it while this one has the lock.
+	unfinished := filepath.Join(p.out, ".unfinished")
+	if err := os.RemoveAll(unfinished); err != nil {
+		return fmt.Errorf("removing what another run left: %w", err)
+	}
+	if err := os.MkdirAll(unfinished, 0o755); err != nil {
 		return fmt.Errorf("creating the output folder: %w", err)
 	}
+	defer func() { _ = os.RemoveAll(unfinished) }() // renamed by then, except after a failure
 	began := time.Now()
 	for i, prog := range programs {
 		step := fmt.Sprintf("[%d/%d] %s", i+1, len(programs), prog.name)
-		if err := p.buildOne(ctx, prog, step, log); err != nil {
+		if err := p.buildOne(ctx, prog, filepath.Join(unfinished, prog.name), step, log); err != nil {
 			return fmt.Errorf("building %s: %w", prog.name, err)
 		}
 	}
-	if err := writeAtomically(filepath.Join(p.dir, stampFile), []byte(p.stamp)); err != nil {
+	if err := os.WriteFile(filepath.Join(unfinished, stampFile), []byte(p.stamp), 0o644); err != nil {
 		return fmt.Errorf("writing the stamp: %w", err)
+	}
+	if err := p.publish(unfinished); err != nil {
+		return fmt.Errorf("publishing the folder: %w", err)
 	}
 	if err := p.relink(); err != nil {
 		return fmt.Errorf("linking the folder: %w", err)
@@ -121,14 +130,10 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.Writer) error {
+func (p *plan) buildOne(ctx context.Context, prog program, binary, step string, log io.Writer) error {
 	fmt.Fprintln(log, step)
-	final := filepath.Join(p.dir, prog.name)
-	unfinished := final + ".unfinished"
-	defer func() { _ = os.Remove(unfinished) }() // gone after the rename; left over only by a failure
-
 	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", pinned.LDFlags(p.version), "-o",
-		unfinished, prog.pkg)
+		binary, prog.pkg)
 	cmd.Dir = p.module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -150,7 +155,7 @@ func (p *plan) buildOne(ctx context.Context, prog program, step string, log io.W
 				return fmt.Errorf("%w\n%s", err, said.String())
 			}
 			fmt.Fprintf(log, "%s: built in %.1f s\n", step, time.Since(began).Seconds())
-			return os.Rename(unfinished, final)
+			return nil
 		case <-tick.C:
 			fmt.Fprintf(log, "%s: still compiling, %.0f s so far\n", step, time.Since(began).Seconds())
 		}

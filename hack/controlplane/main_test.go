@@ -11,16 +11,18 @@ import (
 	"leasehold.dev/hack/pinned"
 )
 
-// fakeGo is a `go` that notes each build in $BUILDS and writes a small file
-// where a binary would go, or fails when $BREAK names the binary.
+// fakeGo is a `go` that notes each build in $BUILDS and the output folder of that time in
+// $BUILDS.visible, and writes a small file where a binary would go, or fails when $BREAK
+// names the binary.
 const fakeGo = `#!/bin/sh
 while [ $# -gt 0 ]; do
   if [ "$1" = -o ]; then out=$2; fi
   shift
 done
-name=$(basename "$out" .unfinished)
+name=$(basename "$out")
 echo "$name" >> "$BUILDS"
 if [ "$name" = "$BREAK" ]; then echo "broken on purpose" >&2; exit 1; fi
+ls "$(dirname "$(dirname "$out")")" >> "$BUILDS.visible"
 echo binary > "$out"
 `
 
@@ -57,6 +59,18 @@ func TestSecondRunBuildsNothing(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(out, currentLink, prog.name)); err != nil {
 			t.Errorf("%s is not there: %v", prog.name, err)
 		}
+	}
+}
+
+// The folder of a version appears with all its programs: tests start each that they find.
+func TestFolderAppearsComplete(t *testing.T) {
+	out, goCmd, _ := setup(t)
+	if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	visible, err := os.ReadFile(os.Getenv("BUILDS") + ".visible")
+	if err != nil || len(visible) > 0 {
+		t.Errorf("saw %q during the build (%v), want no folder yet", visible, err)
 	}
 }
 
@@ -113,7 +127,7 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 		!strings.Contains(err.Error(), "broken on purpose") {
 		t.Fatalf("error %v does not say what failed and how", err)
 	}
-	leftovers, err := filepath.Glob(filepath.Join(out, "*", "*.unfinished"))
+	leftovers, err := filepath.Glob(filepath.Join(out, "*", "*"))
 	if err != nil || len(leftovers) > 0 {
 		t.Errorf("left over: %v (%v)", leftovers, err)
 	}

@@ -99,6 +99,14 @@ func (p *plan) finished() bool {
 	return err == nil && target == filepath.Base(p.dir)
 }
 
+// publish renames a finished folder to that of this version, in place of an outdated one.
+func (p *plan) publish(finished string) error {
+	if err := os.RemoveAll(p.dir); err != nil {
+		return err
+	}
+	return os.Rename(finished, p.dir)
+}
+
 // relink points the link at this version; relative, so that the tree can move.
 func (p *plan) relink() error {
 	fresh := filepath.Join(p.out, "."+p.link)
@@ -109,11 +117,4 @@ func (p *plan) relink() error {
 		return err
 	}
 	return os.Rename(fresh, filepath.Join(p.out, p.link))
-}
-
-func writeAtomically(path string, content []byte) error {
-	if err := os.WriteFile(path+".unfinished", content, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(path+".unfinished", path)
 }
