@@ -33,12 +33,15 @@ const helpTimeout = 10 * time.Second
 type initOptions struct {
 	dir, name                  string
 	manifests, binary, samples string
+	deployment                 string
+	companions                 map[string]string // programs by Deployment
 	crds                       []string
 	seed                       uint64
 	overwrite                  bool
 }
 
 func parseInit(args []string, output io.Writer) (o initOptions, err error) {
+	o.companions = map[string]string{}
 	flags := flag.NewFlagSet("prove init", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&o.dir, "subject", "", "Folder for subject.yaml and the folder scenarios.")
@@ -47,6 +50,16 @@ func parseInit(args []string, output io.Writer) (o initOptions, err error) {
 	flags.StringVar(&o.samples, "samples", "",
 		"File or folder with an example of each kind; empty: samples beside the manifests, if it is there.")
 	flags.StringVar(&o.name, "name", "", "Name of the operator; empty: that of its namespace.")
+	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several.")
+	flags.Func("companion", "DEPLOYMENT=PROGRAM of another Deployment, which runs beside the operator; may be repeated.",
+		func(value string) error {
+			name, program, found := strings.Cut(value, "=")
+			if !found {
+				return errors.New("write DEPLOYMENT=PROGRAM")
+			}
+			o.companions[name] = program
+			return nil
+		})
 	flags.Func("crds", "File or folder with CustomResourceDefinitions of others; may be repeated.",
 		func(path string) error {
 			o.crds = append(o.crds, path)
@@ -86,14 +99,29 @@ func (o *initOptions) complete() error {
 		}
 		*path = absolute
 	}
-	if info, err := os.Stat(o.binary); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+	if !isProgram(o.binary) {
 		return fmt.Errorf("reading the arguments: -binary=%s is no program; build the operator first", o.binary)
+	}
+	for name, path := range o.companions {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return fmt.Errorf("reading the arguments: %w", err)
+		}
+		if !isProgram(absolute) {
+			return fmt.Errorf("reading the arguments: -companion=%s=%s is no program; build it first", name, path)
+		}
+		o.companions[name] = absolute
 	}
 	file := filepath.Join(o.dir, "subject.yaml")
 	if _, err := os.Stat(file); err == nil && !o.overwrite {
 		return fmt.Errorf("reading the arguments: %s is there; name another folder, or replace it with -overwrite", file)
 	}
 	return nil
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
 func (o *initOptions) paths() []*string {
@@ -151,10 +179,10 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading -manifests: %w", err)
 	}
-	deployment, err := env.TheDeployment(objects, "")
+	deployment, err := env.TheDeployment(objects, o.deployment)
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation of one Deployment",
-			o.manifests, err)
+		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation, the Deployment of -binary "+
+			"with -deployment, and the programs of others with -companion", o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {
@@ -164,7 +192,8 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading -samples: %w", err)
 	}
-	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, CRDs: o.crds}
+	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
+		Companions: o.companions, CRDs: o.crds}
 	if d.Kinds, err = learn.Kinds(definitions, samples); err != nil {
 		return nil, fmt.Errorf("reading -manifests: %w", err)
 	}
@@ -246,6 +275,11 @@ func (o *initOptions) relative(d *learn.Draft) (err error) {
 	}
 	for _, path := range paths {
 		if *path, err = filepath.Rel(o.dir, *path); err != nil {
+			return fmt.Errorf("writing the subject: %w", err)
+		}
+	}
+	for name, path := range d.Companions {
+		if d.Companions[name], err = filepath.Rel(o.dir, path); err != nil {
 			return fmt.Errorf("writing the subject: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
@@ -113,7 +115,8 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	before, err := leases(ctx, c)
+	companions := slices.Sorted(maps.Keys(l.draft.Companions))
+	before, err := leases(ctx, c, companions)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, replica.Running); err != nil {
+	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, replica.Running); err != nil {
 		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
 			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, replica.LogTail(logLines))
 	}
@@ -134,11 +137,12 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	return err
 }
 
-// waitForLease returns the Leases that the operator has taken while it ran.
-func waitForLease(ctx context.Context, c client.Client, before []history.Key,
+// waitForLease returns the Leases that the operator has taken while it ran. Those of companions
+// are not its own.
+func waitForLease(ctx context.Context, c client.Client, before []history.Key, companions []string,
 	running func() bool) (taken []history.Key, err error) {
 	err = wait.PollUntilContextTimeout(ctx, leaseInterval, leaseTimeout, true, func(ctx context.Context) (bool, error) {
-		now, err := leases(ctx, c)
+		now, err := leases(ctx, c, companions)
 		taken = slices.DeleteFunc(now, func(k history.Key) bool { return slices.Contains(before, k) })
 		if err == nil && len(taken) == 0 && !running() {
 			return false, errors.New("the program ended")
@@ -151,15 +155,18 @@ func waitForLease(ctx context.Context, c client.Client, before []history.Key,
 	return taken, nil
 }
 
-// leases are all Leases with a holder, other than those of the API server itself.
-func leases(ctx context.Context, c client.Client) ([]history.Key, error) {
+// leases are all Leases with a holder, other than those of the API server itself and those whose
+// holder has the host name of a companion.
+func leases(ctx context.Context, c client.Client, companions []string) ([]history.Key, error) {
 	var list coordinationv1.LeaseList
 	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing Leases: %w", err)
 	}
 	var all []history.Key
 	for _, o := range list.Items {
-		if o.Spec.HolderIdentity != nil && *o.Spec.HolderIdentity != "" && !strings.HasPrefix(o.Name, "apiserver-") {
+		holder := ptr.Deref(o.Spec.HolderIdentity, "")
+		isCompanion := slices.ContainsFunc(companions, func(name string) bool { return strings.HasPrefix(holder, name+"-0") })
+		if holder != "" && !isCompanion && !strings.HasPrefix(o.Name, "apiserver-") {
 			all = append(all, history.Key{Resource: history.Leases, Namespace: o.Namespace, Name: o.Name})
 		}
 	}

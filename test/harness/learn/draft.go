@@ -19,8 +19,12 @@ import (
 type Draft struct {
 	// Name, Binary and Manifests are as in a subject.
 	Name, Binary, Manifests string
-	CRDs                    []string
-	Arguments               []Argument
+	// Deployment is the one that runs Binary; empty if the manifests have no other.
+	Deployment string
+	// Companions are the programs of other Deployments by their names.
+	Companions map[string]string
+	CRDs       []string
+	Arguments  []Argument
 	// Lease is the name and the namespace; Leases are all that the operator took.
 	Lease  history.Key
 	Leases []history.Key

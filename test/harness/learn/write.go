@@ -2,6 +2,7 @@ package learn
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,6 +36,15 @@ func (d *Draft) Subject() []byte {
 		w.line("crds: %s", quotedList(d.CRDs))
 	}
 	d.writeArguments(w)
+	if d.Deployment != "" {
+		w.line("deployment: %s", quoted(d.Deployment))
+	}
+	if len(d.Companions) > 0 {
+		w.line("companions:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Companions)) {
+		w.line("  %s: {binary: %s}", name, quoted(d.Companions[name]))
+	}
 	w.line("promises:")
 	if len(d.Leases) > 1 {
 		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))
