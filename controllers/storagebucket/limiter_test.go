@@ -197,6 +197,19 @@ func TestParkedRequestFollowsItsEndpoint(t *testing.T) {
 	}
 }
 
+// A parked request that is queued again, as by a change of its StorageBucket, keeps its place.
+func TestParkedRequestKeepsItsPlace(t *testing.T) {
+	l, woken := limiterWithWakes(1)
+	acquireAll(l, "a", 3, same("http://e"), true)
+	for range 2 {
+		l.Acquire(requestIn("a", 1), "http://e", true)
+	}
+	l.Release(requestIn("a", 0), outcomePrompt)
+	if diff := cmp.Diff([]string{"a/1"}, *woken); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
 func TestEndpointIsNormalized(t *testing.T) {
 	l := newEndpointLimiter(shippedWorkers)
 	spelled := []string{"http://dark", "http://dark/", "http://DARK", "http://dark:80"}

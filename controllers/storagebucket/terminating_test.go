@@ -112,4 +112,14 @@ func TestTerminatingNamespace(t *testing.T) {
 		}
 		clock.SetTime(late.Add(time.Minute))
 	}
+	// A namespace that is gone before its contents ends like one that terminates.
+	namespace.Finalizers = nil
+	if err := w.stored.Update(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	deleted := metav1.NewTime(late.Add(time.Hour))
+	b.DeletionTimestamp = &deleted
+	if ns, err = w.terminating(t.Context(), b); err != nil || !ns.deadline.Equal(deleted.Add(w.RemovalGrace)) {
+		t.Errorf("deadline %s (%v), want 10m after %s", ns.deadline, err, deleted)
+	}
 }

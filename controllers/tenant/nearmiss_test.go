@@ -2,12 +2,14 @@ package tenant
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -127,6 +129,48 @@ func TestFalseReferencesAreRemovedOnEachPage(t *testing.T) {
 	}
 	if want := 3; pages != want {
 		t.Errorf("%d pages were read, want %d", pages, want)
+	}
+}
+
+// The namespaces are listed once, as the last step: not as long as a child remains. Otherwise a
+// Tenant that cannot be released would list them all with each retry.
+func TestLastStepOfRelease(t *testing.T) {
+	w := newWorld(t, provision(nil, deleted, retaining)...)
+	lists := 0
+	w.r.Live = interceptor.NewClient(w.live, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*metav1.PartialObjectMetadataList); ok {
+				lists++
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	w.deny = func(verb string, o client.Object) error {
+		if _, isRole := o.(*rbacv1.ClusterRole); isRole && verb == "delete" {
+			return errors.New("no answer")
+		}
+		return nil
+	}
+	if err := w.reconcile(); err == nil || lists != 0 {
+		t.Errorf("error %v and %d lists of namespaces while the role remains, want an error and none", err, lists)
+	}
+	w.sync()
+	w.deny = nil
+	w.must(w.reconcile())
+	if find[v1beta1.Tenant](w, "", "a") != nil || lists != 1 {
+		t.Errorf("the Tenant remains, or %d lists of namespaces, want 1", lists)
+	}
+}
+
+// A namespace that is bound, and nothing in the way: one reconcile releases it.
+func TestReleaseInOneReconcile(t *testing.T) {
+	w := newWorld(t, provision(nil, deleted, retaining)...)
+	w.must(w.reconcile())
+	if find[v1beta1.Tenant](w, "", "a") != nil || find[rbacv1.RoleBinding](w, "a-dev", adminBindingName) != nil {
+		t.Error("the Tenant or its binding remains after one reconcile")
+	}
+	if ns := find[corev1.Namespace](w, "", "a-dev"); ns == nil || len(ns.OwnerReferences) > 0 {
+		t.Errorf("the namespace is deleted or still owned: %+v", ns)
 	}
 }
 

@@ -3,6 +3,7 @@ package tenant
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,7 +118,20 @@ func TestValidateCreate(t *testing.T) {
 			t.Errorf("%s: warnings %q, want %q", reason, got, tc.warning)
 		}
 	}
-	_, err := webhook(t, holder).ValidateCreate(t.Context(), tenant("team", naming("a-x", "Bad"), prefix("team-")))
+	// Several Tenants ask for the name; a cache lists them in no order.
+	unordered := webhook(t)
+	unordered.Reader = interceptor.NewClient(fakeBuilder(t, holder, tenant("team-b", naming("a-x"), prefix("team-"))).Build(),
+		interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			opts ...client.ListOption) error {
+			err := c.List(ctx, list, opts...)
+			slices.Reverse(list.(*v1beta1.TenantList).Items)
+			return err
+		}})
+	_, err := unordered.ValidateCreate(t.Context(), tenant("team", naming("a-x"), prefix("team-")))
+	if err == nil || !strings.Contains(err.Error(), "in use by Tenant team-a, team-b") {
+		t.Errorf("error %v, want the names in order", err)
+	}
+	_, err = webhook(t, holder).ValidateCreate(t.Context(), tenant("team", naming("a-x", "Bad"), prefix("team-")))
 	if err == nil || !strings.Contains(err.Error(), "in use by") || !strings.Contains(err.Error(), "team-Bad") {
 		t.Errorf("error %v, want both mistakes in it", err)
 	}
