@@ -178,6 +178,9 @@ func TestGrantedSlotCanBeReturned(t *testing.T) {
 	if !l.Acquire(requestIn("a", 2), "http://other", false) {
 		t.Error("the slot at another endpoint is not free")
 	}
+	if at := l.slots[requestIn("a", 2)].endpoint; at != "other:80" {
+		t.Errorf("the slot is counted at %s", at)
+	}
 	l.Release(requestIn("a", 2), outcomePrompt)
 	if len(l.slots)+len(l.parked)+len(l.endpoints)+len(l.namespaces)+len(l.turns)+l.unproven != 0 {
 		t.Errorf("state remains: %+v", l)

@@ -123,5 +123,14 @@ func scenarios() map[string]scenario {
 	lost := all["remove: no Secret"]
 	lost.ending = time.Minute
 	all["remove with its namespace: no Secret"] = lost
+	// A terminating namespace accepts no new ConfigMap, but a correction of one.
+	for _, name := range []string{"no ConfigMap", "no certificate"} {
+		s := all["lack: "+name]
+		s.removed, s.ending, s.with = true, time.Minute, func(b *v1beta1.StorageBucket) {
+			deletedBucket(60, v1beta1.BucketDelete, v1beta1.BucketCreated)(b)
+			ca(b)
+		}
+		all["remove with its namespace: "+name] = s
+	}
 	return all
 }
