@@ -137,4 +137,13 @@ func TestSignature(t *testing.T) {
 	g.Expect(one).To(ContainSubstring("{part}"))
 	g.Expect(signature(run("p-27-x", "0d1d5f0f-52a7-4b4b-9d7b-6f0c1f7e3a11"))).To(Equal(one))
 	g.Expect(signature(run("q", "6f0c1f7e-52a7-4b4b-9d7b-0d1d5f0f3a11"))).To(Equal(one), "the alias decides, not the name")
+
+	// The API server generates a name anew in each run, and the scenario has no alias for it.
+	drawn := func(name string) *history.History {
+		return tell(writes("alice", thing()), holds("b"), holds("a"), writes("a", part(name, "p1", generated)),
+			ends("a", part(name, "p1", generated), unconditional))
+	}
+	two := signature(drawn("p-7fq2x"))
+	g.Expect(two).To(ContainSubstring("ns/p-*"))
+	g.Expect(signature(drawn("p-xkzlw"))).To(Equal(two))
 }
