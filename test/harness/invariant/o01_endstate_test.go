@@ -37,6 +37,11 @@ func TestEndState(t *testing.T) {
 			run(thing(held, ready), part("p", "p1", data("x", "1")))}
 	}
 	lists := []*history.History{run(part("p", "p1", listed("a", "bb"))), run(part("p", "p1", listed("bb", "a")))}
+	// port has a number and a boolean in place of texts.
+	port := func(number int64, named bool) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) { o.Object["port"] = map[string]any{"number": number, "named": named} }
+	}
+	ports := []*history.History{run(part("p", "p1", port(80, true))), run(part("p", "p1", port(80, true)))}
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
 	madeUp := []*history.History{run(part("p-c", "p1", generated), part("p-d", "p2", generated)),
 		run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
@@ -88,6 +93,10 @@ func TestEndState(t *testing.T) {
 			says: []string{"list[c].name"}},
 		"ListTwice": {history: run(part("p", "p1", listed("a", "bb", "a"))), references: lists, want: invariant.Broken,
 			says: []string{"list[2].name"}},
+		"WrongNumber": {history: run(part("p", "p1", port(81, true))), references: ports, want: invariant.Broken,
+			says: []string{`port.number is "81", in clean runs "80"`}},
+		"WrongBoolean": {history: run(part("p", "p1", port(80, false))), references: ports, want: invariant.Broken,
+			says: []string{`port.named is "false", in clean runs "true"`}},
 		"Masked": {history: run(part("p", "p1", data("x", "3"))), references: varying, want: invariant.Held},
 		"MaskedOnly": {history: run(part("p", "p1", data("y", "3"))), references: varying, want: invariant.Broken,
 			says: []string{"data.y"}},

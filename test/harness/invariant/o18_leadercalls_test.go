@@ -88,6 +88,8 @@ func TestExternalByLeader(t *testing.T) {
 			want: invariant.Held},
 		"FalseEndTooLong": {history: tell(holds("b"), long, long, by("a"), fault("a", falseEnd)), change: bounded,
 			want: invariant.Broken, says: byLateHolder},
+		"FalseEndTwoTermsAgo": {history: tell(holds("c"), long, long, long, holds("b"), by("a"), fault("a", falseEnd)),
+			change: bounded, want: invariant.Broken},
 		"FalseEndOfAnother": {history: tell(holds("b"), long, by("a"), fault("b", falseEnd)), change: bounded,
 			want: invariant.Broken, says: byLateHolder},
 		"FalseEndLater": {history: tell(holds("b"), long, by("a"),
