@@ -39,7 +39,9 @@ func TestEndState(t *testing.T) {
 	lists := []*history.History{run(part("p", "p1", listed("a", "bb"))), run(part("p", "p1", listed("bb", "a")))}
 	// port has a number and a boolean in place of texts.
 	port := func(number int64, named bool) func(*unstructured.Unstructured) {
-		return func(o *unstructured.Unstructured) { o.Object["port"] = map[string]any{"number": number, "named": named} }
+		return func(o *unstructured.Unstructured) {
+			o.Object["port"] = map[string]any{"number": number, "named": named}
+		}
 	}
 	ports := []*history.History{run(part("p", "p1", port(80, true))), run(part("p", "p1", port(80, true)))}
 	varying := []*history.History{run(part("p", "p1", data("x", "1"))), run(part("p", "p1", data("x", "2")))}
