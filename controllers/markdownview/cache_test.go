@@ -213,6 +213,9 @@ func TestCacheKeepsRolloutStatus(t *testing.T) {
 	if diff := cmp.Diff(want, slim(t, d).Status); diff != "" {
 		t.Errorf("the status in the cache (-want +got):\n%s", diff)
 	}
+	if got := desiredReplicas(slim(t, view(replicas(3)))); got != 3 {
+		t.Errorf("%d desired viewers in the cache, want 3", got)
+	}
 }
 
 func TestCacheSelectsChildren(t *testing.T) {
