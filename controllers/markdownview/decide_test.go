@@ -3,6 +3,7 @@ package markdownview
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -127,5 +128,29 @@ func TestPruneKeepsAppliedFields(t *testing.T) {
 	}
 	if len(pod.Containers) != 2 || o.service.Spec.Ports[0].Port != 81 {
 		t.Error("the observation was changed")
+	}
+}
+
+// One foreign entry is enough to prune a Deployment, whichever list has it.
+func TestPruneFindsEachForeignEntry(t *testing.T) {
+	for list, add := range map[string]func(*corev1.PodSpec){
+		"ports": func(p *corev1.PodSpec) {
+			p.Containers[0].Ports = append(p.Containers[0].Ports, corev1.ContainerPort{ContainerPort: 1})
+		},
+		"mounts": func(p *corev1.PodSpec) {
+			p.Containers[0].VolumeMounts = append(p.Containers[0].VolumeMounts, corev1.VolumeMount{MountPath: "/host"})
+		},
+		"containers": func(p *corev1.PodSpec) { p.Containers = append(p.Containers, corev1.Container{Name: "miner"}) },
+		"volumes":    func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, corev1.Volume{Name: "host"}) },
+	} {
+		o := appliedObservation(t, view())
+		applied := o.deployment.DeepCopy()
+		add(&o.deployment.Spec.Template.Spec)
+		bare := prunedDeployment(o.deployment, render(o.view, defaultImage).deployment, false)
+		if bare == nil {
+			t.Errorf("%s: found nothing foreign", list)
+		} else if diff := cmp.Diff(applied.Spec.Template.Spec, bare.Spec.Template.Spec); diff != "" {
+			t.Errorf("%s: pruned (-applied +got):\n%s", list, diff)
+		}
 	}
 }
