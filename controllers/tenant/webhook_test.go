@@ -120,7 +120,8 @@ func TestValidateCreate(t *testing.T) {
 	}
 	// Several Tenants ask for the name; a cache lists them in no order.
 	unordered := webhook(t)
-	unordered.Reader = interceptor.NewClient(fakeBuilder(t, holder, tenant("team-b", naming("a-x"), prefix("team-"))).Build(),
+	second := tenant("team-b", naming("a-x"), prefix("team-"))
+	unordered.Reader = interceptor.NewClient(fakeBuilder(t, holder, second).Build(),
 		interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
 			opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)

@@ -241,3 +241,24 @@ func TestEventsAreAboutTheLease(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
+
+// A replica that leads watches nothing: it knows the Lease, and no Pod matters to it.
+func TestLeaderWatchesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDuel(t)
+		watches := func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.watches)
+		}
+		if n := watches(); n != 2 {
+			t.Errorf("a standby has %d watches, want those of the Lease and the Pod", n)
+		}
+		d.leader.stop()
+		d.takesOver(t, leaseTime)
+		if n := watches(); n != 0 {
+			t.Errorf("%d watches of a leader", n)
+		}
+		d.standby.stop()
+	})
+}
