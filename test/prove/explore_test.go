@@ -42,7 +42,7 @@ func TestExploredScenario(t *testing.T) {
 	g.Expect(got.Steps[3].Patch.Merge).To(Equal(map[string]any{"spec": map[string]any{"a": nil, "b": "2"}}))
 }
 
-// Of three changes the second is rejected, and the operator writes after it.
+// Of three changes the second is rejected. A webhook writes before the answer, the operator after.
 func TestExploredRests(t *testing.T) {
 	g := NewWithT(t)
 	s := &exploredSystem{explored: newExplored(), promises: invariant.Operator{Users: []string{"operator"}}}
@@ -53,14 +53,17 @@ func TestExploredRests(t *testing.T) {
 		return history.Request{User: user, Verb: verb, Key: thing, Received: at(seconds), Answered: at(seconds), Code: code,
 			Effect: effect}
 	}
+	rejected := request("admin", "patch", 10, 422, history.Refused)
+	rejected.Answered = at(12)
 	h := &history.History{
 		Aliases: map[string]string{"thing-7": "{thing}"},
 		Requests: []history.Request{
 			request("admin", "patch", 0, 500, history.Unknown), // it was repeated
 			request("admin", "patch", 1, 201, history.Stored),
 			request("operator", "patch", 2, 200, history.Stored),
-			request("admin", "patch", 10, 422, history.Refused),
+			rejected,
 			request("operator", "patch", 11, 200, history.Stored),
+			request("operator", "patch", 13, 200, history.Stored),
 			request("admin", "patch", 20, 200, history.Stored),
 		},
 	}
@@ -73,7 +76,7 @@ func TestExploredRests(t *testing.T) {
 	g.Expect([]bool{rests[0].Ready, rests[1].Ready, rests[2].Ready}).To(Equal([]bool{true, true, false}))
 	g.Expect([]string{rests[0].Rejected, rests[2].Rejected}).To(Equal([]string{"", ""}))
 	g.Expect(rests[1].Rejected).To(ContainSubstring("422"))
-	g.Expect(rests[1].Writes).To(HaveLen(1))
+	g.Expect(rests[1].Writes).To(HaveLen(2))
 	g.Expect(rests[0].Writes).To(BeEmpty())
 
 	g.Expect(s.rests(h, 4)).Error().To(MatchError(ContainSubstring("3 of 4 changes")))

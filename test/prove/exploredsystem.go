@@ -138,7 +138,8 @@ func (s *exploredSystem) rests(h *history.History, n int) ([]explore.Rest, error
 			State: s.withoutSpec(invariant.StateAt(h, s.promises, checkpoint(i)))}
 		if request.Code >= http.StatusBadRequest {
 			r.Rejected = fmt.Sprintf("%d %s", request.Code, request.Reason)
-			r.Writes = s.writes(h, request.Answered, h.Checkpoints[at].Ended)
+			// A webhook writes before its answer, and a reconcile may be as fast.
+			r.Writes = s.writes(h, request.Received, h.Checkpoints[at].Ended)
 		}
 		rests[i] = r
 	}

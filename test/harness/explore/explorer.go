@@ -42,7 +42,7 @@ type Rest struct {
 	// Ready means that the object was as desired in time.
 	Ready bool
 	State State
-	// Writes are the operator's writes since the spec was applied.
+	// Writes are the operator's writes since the API server received a spec that it rejected.
 	Writes []string
 }
 
@@ -197,7 +197,7 @@ func (e *Explorer) judgeRejection(c Change, before, after Rest) []string {
 	}
 	details := differences(before.State, after.State, e.volatile)
 	for _, write := range after.Writes {
-		details = append(details, "after the rejection there was "+write)
+		details = append(details, "the change was rejected, and the operator sent "+write)
 	}
 	return details
 }
