@@ -38,7 +38,8 @@ while sleep 30 >/dev/null 2>&1; do
 done &
 ticker=$!
 
-"$GINKGO" build "${suites[@]/#/test/integration/}"
+# Without data for debuggers, as the unit tests.
+"$GINKGO" build -ldflags=-w "${suites[@]/#/test/integration/}"
 # The loop is the only writer, so outputs do not mix. pipefail keeps a failure of xargs.
 printf '%s\n' "${suites[@]}" | xargs -P "$lanes" -I{} bash -c 'suite "$@"' suite {} "$@" | while read -r log; do
   cat "$log"
