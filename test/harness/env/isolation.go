@@ -168,6 +168,13 @@ func (r *Replica) Reach(address string) error {
 	return r.sandbox.Reach(address)
 }
 
+// Unreach ends what Reach began.
+func (r *Replica) Unreach(address string) {
+	if r.sandbox != nil {
+		r.sandbox.Unreach(address)
+	}
+}
+
 // Close releases what an isolated replica has besides its process, which must have ended. The
 // replica cannot be restarted then.
 func (r *Replica) Close() error {

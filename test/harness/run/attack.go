@@ -42,7 +42,7 @@ func (a *activeFault) isAttack(step int) bool {
 
 // attack acts as the hostile user. An attack that works by lasting goes on beside the scenario.
 func (t *execution) attack(ctx context.Context, step scenario.Step) error {
-	var holes blackHoles
+	holes := blackHoles{prover: t.prover}
 	t.activeFault.cleanups = append(t.activeFault.cleanups, holes.close)
 	steps, err := t.attackSteps(ctx, step, &holes)
 	if err != nil {
@@ -88,9 +88,6 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 	in := attack.Input{Attack: *step.Attack}
 	var err error
 	if in.Name == attack.DeadEndpoint {
-		if err := t.prover.checkBlackHoles(); err != nil {
-			return nil, err
-		}
 		n := in.Endpoints
 		if n == 0 {
 			n = max(1, in.Count)

@@ -7,8 +7,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-
-	"leasehold.dev/test/harness/env"
 )
 
 // blackHolePrefix starts the names of values that are URLs of black holes.
@@ -58,40 +56,37 @@ func (b *blackHole) close() error {
 	return err
 }
 
-// checkBlackHoles returns an error if replicas cannot reach black holes: to an isolated one they
-// would look like closed ports.
-func (p *Prover) checkBlackHoles() error {
-	if p.subject.Operator.Isolated && env.CheckIsolation() == nil {
-		return errors.New("isolated replicas cannot reach black holes; write `isolated: false` in the subject")
-	}
-	return nil
+// blackHoles are the black holes of one run, which all replicas reach.
+type blackHoles struct {
+	prover *Prover
+	all    []*blackHole
 }
 
-// blackHoles are the black holes of one run.
-type blackHoles []*blackHole
-
 // open opens n more and returns their URLs.
-func (all *blackHoles) open(ctx context.Context, n int) ([]string, error) {
+func (h *blackHoles) open(ctx context.Context, n int) ([]string, error) {
 	var urls []string
 	for range n {
 		b, err := openBlackHole(ctx)
 		if err != nil {
 			return nil, err
 		}
-		*all = append(*all, b)
+		h.all = append(h.all, b)
+		if err := h.prover.reach(b.url()); err != nil {
+			return nil, err
+		}
 		urls = append(urls, b.url())
 	}
 	return urls, nil
 }
 
 // name opens one for each of the values with the prefix, and returns their URLs by value.
-func (all *blackHoles) name(ctx context.Context, values []string) (map[string]string, error) {
+func (h *blackHoles) name(ctx context.Context, values []string) (map[string]string, error) {
 	named := map[string]string{}
 	for _, value := range values {
 		if !strings.HasPrefix(value, blackHolePrefix) {
 			continue
 		}
-		urls, err := all.open(ctx, 1)
+		urls, err := h.open(ctx, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -100,11 +95,12 @@ func (all *blackHoles) name(ctx context.Context, values []string) (map[string]st
 	return named, nil
 }
 
-func (all *blackHoles) close() error {
+func (h *blackHoles) close() error {
 	var errs []error
-	for _, b := range *all {
+	for _, b := range h.all {
+		h.prover.unreach(b.url())
 		errs = append(errs, b.close())
 	}
-	*all = nil
+	h.all = nil
 	return errors.Join(errs...)
 }

@@ -3,18 +3,17 @@ package run
 import (
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-
-	"leasehold.dev/test/harness/env"
 )
 
 func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
 	g := NewWithT(t)
-	var holes blackHoles
+	holes := blackHoles{prover: &Prover{}}
 	named, err := holes.name(t.Context(), []string{"blackhole.1", "store.endpoint", "blackhole.2"})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(named).To(And(HaveLen(2), HaveKey("blackhole.1"), HaveKey("blackhole.2")))
@@ -38,14 +37,22 @@ func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("refused")))
 }
 
-func TestBlackHoles_AreOutOfReachOfIsolatedReplicas(t *testing.T) {
+// Isolated replicas reach black holes as others do, those that start later too.
+func TestBlackHoles_AreReachedByAllReplicas(t *testing.T) {
 	g := NewWithT(t)
-	p := &Prover{}
-	g.Expect(p.checkBlackHoles()).To(Succeed())
-	p.subject.Operator.Isolated = true
-	if env.CheckIsolation() != nil {
-		g.Expect(p.checkBlackHoles()).To(Succeed(), "no replica is isolated here")
-		return
+	s := newTestbed(t, http.StatusOK)
+	holes := blackHoles{prover: s.Prover}
+	urls, err := holes.open(t.Context(), 1)
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = s.addReplica(t.Context(), replicaOverrides{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(holes.close()).To(Succeed())
+	_, err = s.addReplica(t.Context(), replicaOverrides{})
+	g.Expect(err).NotTo(HaveOccurred())
+
+	address := strings.TrimPrefix(urls[0], "http://")
+	for _, w := range s.processes[:3] {
+		g.Expect(w.recordedActions()).To(HaveExactElements("reaches "+address, "does not reach "+address))
 	}
-	g.Expect(p.checkBlackHoles()).To(MatchError(ContainSubstring("`isolated: false`")))
+	g.Expect(s.processes[3].recordedActions()).To(BeEmpty(), "it started later")
 }

@@ -51,7 +51,8 @@ type execution struct {
 // beginExecution waits until the replicas are ready and starts to record.
 func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*execution, error) {
 	p.runs++
-	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{}}
+	t := &execution{prover: p, began: p.clock.Now(), names: map[string]string{},
+		blackHoles: blackHoles{prover: p}}
 	t.enter(phaseStart)
 	names, err := s.Names()
 	if err != nil {

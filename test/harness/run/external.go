@@ -94,11 +94,6 @@ func (t *execution) snapshotExternal(ctx context.Context, s scenario.Scenario) e
 	if err != nil {
 		return err
 	}
-	if len(holes) > 0 {
-		if err := t.prover.checkBlackHoles(); err != nil {
-			return err
-		}
-	}
 	if t.open = maps.Clone(t.open); t.open == nil {
 		t.open = map[string]string{}
 	}

@@ -92,6 +92,8 @@ func (w *fakeProcess) Ports() env.ReplicaPorts {
 
 func (w *fakeProcess) Reach(address string) error { w.recordAction("reaches " + address); return nil }
 
+func (w *fakeProcess) Unreach(address string) { w.recordAction("does not reach " + address) }
+
 func (w *fakeProcess) Close() error { w.recordAction("closed"); return nil }
 
 func (w *fakeProcess) Pause(context.Context) error { w.recordAction("paused"); return w.pauseErr }

@@ -93,6 +93,8 @@ type Prover struct {
 	// replicas is changed under the lock only, because faults run beside the scenario.
 	replicas []*replica
 	removed  []*replica // those that are no more
+	// reachable are the addresses of this machine that replicas reach besides the API server.
+	reachable []string
 }
 
 // Start starts a control plane with the operator and waits until it is ready. The caller has to
@@ -146,10 +148,8 @@ func (p *Prover) startEnvironment(ctx context.Context) (err error) {
 		if p.external, err = p.subject.External(ctx, p.clock, p.replicaOfConnection); err != nil {
 			return err
 		}
-		for _, r := range p.running() {
-			if err := r.process.Reach(p.externalAddress()); err != nil {
-				return err
-			}
+		if err := p.reach(p.external.Proxy().URL()); err != nil {
+			return err
 		}
 	}
 	if p.subject.Node != nil {

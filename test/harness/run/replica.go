@@ -37,6 +37,7 @@ type process interface {
 	Resume() error
 	Ports() env.ReplicaPorts
 	Reach(address string) error
+	Unreach(address string)
 	Close() error
 }
 

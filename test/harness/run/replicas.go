@@ -47,18 +47,32 @@ func (p *Prover) startProcess(ctx context.Context, u replicaOverrides) (process,
 	if err != nil {
 		return nil, nil, errors.Join(err, proxy.Close())
 	}
-	if p.external != nil {
-		if err := started.Reach(p.externalAddress()); err != nil {
-			return nil, nil, errors.Join(err, proxy.Close())
-		}
-	}
 	return started, proxy, nil
 }
 
-// externalAddress is where replicas reach the external system.
-func (p *Prover) externalAddress() string {
-	_, address, _ := strings.Cut(p.external.Proxy().URL(), "://")
-	return address
+// reach makes what is at a URL reachable for all replicas, those that start later too.
+func (p *Prover) reach(url string) error {
+	_, address, _ := strings.Cut(url, "://")
+	p.mu.Lock()
+	p.reachable = append(p.reachable, address)
+	p.mu.Unlock()
+	for _, r := range p.running() {
+		if err := r.process.Reach(address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unreach ends what reach began.
+func (p *Prover) unreach(url string) {
+	_, address, _ := strings.Cut(url, "://")
+	p.mu.Lock()
+	p.reachable = slices.DeleteFunc(p.reachable, func(a string) bool { return a == address })
+	p.mu.Unlock()
+	for _, r := range p.running() {
+		r.process.Unreach(address)
+	}
 }
 
 // addReplica starts one more replica, which runs until it is removed.
@@ -79,8 +93,14 @@ func (p *Prover) addReplica(ctx context.Context, u replicaOverrides) (*replica, 
 		r.mu.Unlock()
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.replicas = append(p.replicas, r)
+	reachable := slices.Clone(p.reachable)
+	p.mu.Unlock()
+	for _, address := range reachable {
+		if err := process.Reach(address); err != nil {
+			return r, err
+		}
+	}
 	return r, nil
 }
 

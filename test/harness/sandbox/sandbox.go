@@ -88,6 +88,18 @@ func (s *Sandbox) ReachBy(address string, dial func() (net.Conn, error)) error {
 	return nil
 }
 
+// Unreach ends what Reach began, with its connections.
+func (s *Sandbox) Unreach(address string) {
+	name := "reached " + address
+	s.mu.Lock()
+	r := s.relays[name]
+	delete(s.relays, name)
+	s.mu.Unlock()
+	if r != nil {
+		r.stop()
+	}
+}
+
 // relay returns the relay of that name, and starts it if there is none.
 func (s *Sandbox) relay(name string, listen func() (net.Listener, error),
 	dial func() (net.Conn, error)) (*relay, error) {

@@ -168,6 +168,9 @@ func TestNothingButWhatIsReachedIsReachable(t *testing.T) {
 	g.Expect(s.Reach(target)).To(Succeed())
 	g.Expect(s.Reach(target)).To(Succeed(), "again")
 	g.Expect(ask(t, address, "/dial?address="+target)).To(Equal("<nil>"))
+	s.Unreach(target)
+	s.Unreach(target) // it is not reached any more
+	g.Expect(ask(t, address, "/dial?address="+target)).To(ContainSubstring("refused"))
 
 	t.Log("another address may stand for one of the machine")
 	dial := func() (net.Conn, error) { return net.Dial("tcp", target) }
