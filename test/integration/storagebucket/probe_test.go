@@ -43,6 +43,8 @@ var _ = Describe("Probing a bucket", func() {
 			eventually(ctx, b, metav1.ConditionFalse, reason)
 			Expect(injection.Happened()).To(BeTrue())
 			injection.Heal()
+			// A new spec is probed at once. That the schedule finds a recovery is for the failure threshold.
+			operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.Probe.PeriodSeconds++ })
 			eventuallyReady(ctx, b)
 		},
 		Entry("301 with another region", SpecTimeout(time.Minute), v1beta1.ReasonRegionMismatch,
