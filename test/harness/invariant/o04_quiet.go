@@ -62,11 +62,16 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 }
 
 // endsSeries reports whether the request wrote how often an event occurred before the checkpoint.
-// The recorder of client-go writes that 6 to 12 minutes after the last event of a series.
+// The recorder of client-go writes that 6 to 12 minutes after the last event of a series, and
+// sometimes twice.
 func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
-	return r.Effect == history.Stored && slices.ContainsFunc(b.History.Events, func(e history.Event) bool {
-		return e.RevisionRange == r.RevisionRange && !e.First && !e.Observed.IsZero() && e.Observed.Before(m.Began)
-	})
+	ends := func(w history.Request) bool {
+		return w.Key == r.Key && w.Effect == history.Stored &&
+			slices.ContainsFunc(b.History.Events, func(e history.Event) bool {
+				return e.RevisionRange == w.RevisionRange && !e.First && !e.Observed.IsZero() && e.Observed.Before(m.Began)
+			})
+	}
+	return ends(r) || r.Effect == history.Unchanged && slices.ContainsFunc(b.History.Requests, ends)
 }
 
 // judgeThrift counts all writes, of the whole run.

@@ -22,6 +22,7 @@ func TestQuiet(t *testing.T) {
 				Observed: s.now.Add(-before), At: s.now})
 		})
 	}
+	again := asks("a", "patch", t1, history.Unchanged, 200, func(r *history.Request) { r.Resource = events })
 	check(t, invariant.Quiet, map[string]row{
 		"OnlyTheLease": {history: tell(writes("a", t1), rests("end")), want: invariant.Held},
 		"OthersWrite": {history: tell(writes("a", t1), rests("end", writes("alice", t1), writes("gc", t1))),
@@ -33,9 +34,12 @@ func TestQuiet(t *testing.T) {
 			says: []string{`patch of things.example.com ns/t by replica a at resourceVersion 103, answered 200, during "end"`}},
 		"Events": {history: tell(rests("end", writes("a", t1, func(r *history.Request) { r.Resource = events }))),
 			want: invariant.Broken},
-		"EndOfSeries":   {history: tell(rests("end", series(6*time.Minute))), want: invariant.Held},
-		"EventOfSeries": {history: tell(rests("end", series(0))), want: invariant.Broken},
-		"NoOps":         {history: tell(rests("end", same)), want: invariant.Broken, says: []string{"by replica a"}},
+		"EndOfSeries":      {history: tell(rests("end", series(6*time.Minute))), want: invariant.Held},
+		"EndOfSeriesTwice": {history: tell(rests("end", series(6*time.Minute), again)), want: invariant.Held},
+		"RepeatedEvent":    {history: tell(rests("end", again)), want: invariant.Broken},
+		"RepeatOfAnother":  {history: tell(rests("end", series(6*time.Minute), same)), want: invariant.Broken},
+		"EventOfSeries":    {history: tell(rests("end", series(0))), want: invariant.Broken},
+		"NoOps":            {history: tell(rests("end", same)), want: invariant.Broken, says: []string{"by replica a"}},
 		"Refusals": {history: tell(rests("end", asks("b", "patch", t1, history.Refused, 409))), want: invariant.Broken,
 			says: []string{"by replica b"}},
 		"SecondMark": {history: tell(rests("first"), rests("second", writes("a", t1))), want: invariant.Broken,
