@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		CRDDirectoryPaths:        o.CRDs,
 		CRDs:                     definitions(o.Definitions),
 		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: o.StartTimeout,
+		ControlPlaneStartTimeout: cmp.Or(o.StartTimeout, time.Minute),
 		ControlPlaneStopTimeout:  stopTimeout,
 	}
 	if !existing {

@@ -47,7 +47,8 @@ type Options struct {
 	Controllers []string
 
 	// StartTimeout bounds the start of etcd and of kube-apiserver, each.
-	// Zero: envtest's default of 20 s.
+	// Zero: a minute. envtest's 20 s are too short for a machine that is busy with
+	// tests, and a program that cannot start ends long before.
 	StartTimeout time.Duration
 }
 

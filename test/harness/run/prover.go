@@ -112,10 +112,6 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 			err = errors.Join(fmt.Errorf("starting a prover: %w", err), p.Stop(ctx))
 		}
 	}()
-	// Other provers may start at the same time on a small machine.
-	if p.subject.Plane.StartTimeout == 0 {
-		p.subject.Plane.StartTimeout = time.Minute
-	}
 	// The control plane outlives this call, and so must its context.
 	lasting := context.WithoutCancel(ctx)
 	if p.plane, err = env.Start(lasting, p.subject.Plane); err != nil {
