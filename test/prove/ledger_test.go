@@ -116,7 +116,7 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("in doubt: it has no record"), "why it is inconclusive")
+	g.Expect(said.String()).To(ContainSubstring("inconclusive: it has no record"), "why it is inconclusive")
 	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='-scenario=tenant-life -clean=1'"))
 	l.expect(1)
 	wait()
@@ -144,7 +144,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Must = "O3", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
-	g.Expect(said.String()).To(And(ContainSubstring(rejection), ContainSubstring("in doubt: it has no record")))
+	g.Expect(said.String()).To(And(ContainSubstring(rejection), ContainSubstring("inconclusive: it has no record")))
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(filepath.Join(found[0], "verdicts.txt"))).To(ContainSubstring(rejection))

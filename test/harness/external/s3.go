@@ -124,7 +124,7 @@ func (s *s3) Read(r fault.Request) (history.Call, bool) {
 	if bucket == "" {
 		return history.Call{}, false
 	}
-	call := history.Call{Action: history.Look, Thing: bucket, Outcome: outcomeOf(r)}
+	call := history.Call{Action: history.Get, Thing: bucket, Outcome: outcomeOf(r)}
 	switch {
 	case !r.Mutating():
 	case key != "" || len(r.Query) > 0:

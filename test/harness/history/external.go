@@ -14,8 +14,8 @@ const (
 	Create Action = "create"
 	// Delete removes a thing.
 	Delete Action = "delete"
-	// Look reads whether a thing exists, or its owner.
-	Look Action = "look"
+	// Get reads whether a thing exists, or its owner.
+	Get Action = "get"
 	// Change is anything else that changes something.
 	Change Action = "change"
 )

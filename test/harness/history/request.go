@@ -109,11 +109,7 @@ func (r Request) String() string {
 	if r.Subresource != "" {
 		what += " (" + r.Subresource + ")"
 	}
-	when := r.RevisionRange.String()
-	if _, exact := r.Exact(); exact {
-		when = "at " + when
-	}
-	return fmt.Sprintf("%s of %s by %s %s, answered %d", r.Verb, what, who, when, r.Code)
+	return fmt.Sprintf("%s of %s by %s %s, answered %d", r.Verb, what, who, r.When(), r.Code)
 }
 
 // Event is a request that wrote an event about an object.

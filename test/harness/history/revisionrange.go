@@ -32,3 +32,11 @@ func (s RevisionRange) String() string {
 	}
 	return fmt.Sprintf("between resourceVersions %d and %d", s.From, s.To)
 }
+
+// When is String with a preposition.
+func (s RevisionRange) When() string {
+	if _, exact := s.Exact(); exact {
+		return "at " + s.String()
+	}
+	return s.String()
+}

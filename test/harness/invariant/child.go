@@ -32,7 +32,7 @@ type Child struct {
 func (c Child) Validate() error {
 	switch {
 	case c.Resource.Resource == "":
-		return errors.New("resource: say which, in the plural as in URLs")
+		return errors.New("resource: is required, in the plural as in URLs")
 	case c.Annotation != "" && c.Label != "":
 		return errors.New("annotation and label: name one of them; it identifies the owner")
 	}

@@ -72,7 +72,7 @@ func TestJudge_Excepted(t *testing.T) {
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
 }
 
-// One object that was made twice is found by O1 and by O2.
+// One object that was created twice is found by O1 and by O2.
 func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
@@ -100,7 +100,7 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g.Expect(two[1].Invariants).To(Equal([]string{"O2", "O6"}), "the deletion is one request")
 
 	missing := findings(tell(writes("alice", thing()), rests("end")))
-	g.Expect(missing).To(HaveLen(1), "what is not there has no revision to share")
+	g.Expect(missing).To(HaveLen(1), "what does not exist has no revision to share")
 	g.Expect(missing[0].Invariants).To(Equal([]string{"O1", "O2"}))
 }
 

@@ -5,7 +5,7 @@ import "leasehold.dev/test/harness/history"
 // EndState compares all objects, with their status, with clean runs.
 var EndState = Invariant{
 	ID: "O1", Name: "end state",
-	Promise: "whatever went wrong, once all is at rest every object is as in runs in which nothing did, with its conditions",
+	Promise: "at a checkpoint every object is as in clean runs, with its conditions",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Watch) {
 			return

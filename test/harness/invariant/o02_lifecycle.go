@@ -12,7 +12,7 @@ import (
 // Lifecycle compares how often objects came and went, which an end state hides.
 var Lifecycle = Invariant{
 	ID: "O2", Name: "lifecycle counts",
-	Promise: "whatever goes wrong, each object is made and deleted as often as in runs in which nothing does",
+	Promise: "each object is created and deleted as often as in clean runs",
 	judge:   judgeLifecycle,
 }
 
@@ -65,7 +65,7 @@ func judgeLifecycle(b *judgement) {
 					where(counted[key].at)).object(key).refer(counted[key].references...)
 			}
 		}
-		compare("made", got.made, func(c comings) int { return c.made })
+		compare("created", got.made, func(c comings) int { return c.made })
 		compare("deleted", got.ended, func(c comings) int { return c.ended })
 	}
 }
@@ -101,12 +101,12 @@ func count(h *history.History, o Operator) map[string]comings {
 		c := counts[key]
 		if len(life.Versions) > 0 {
 			c.made++
-			c.at = append(c.at, fmt.Sprintf("made UID %s at %s", life.UID, life.Versions[0].RevisionRange))
+			c.at = append(c.at, fmt.Sprintf("created UID %s %s", life.UID, life.Versions[0].When()))
 			c.references = append(c.references, revisionOf(life.Versions[0].RevisionRange)...)
 		}
 		if life.End != nil {
 			c.ended++
-			c.at = append(c.at, fmt.Sprintf("ended UID %s %s", life.UID, life.End.RevisionRange))
+			c.at = append(c.at, fmt.Sprintf("deleted UID %s %s", life.UID, life.End.When()))
 			c.references = append(c.references, revisionOf(life.End.RevisionRange)...)
 		}
 		counts[key] = c

@@ -10,7 +10,7 @@ import (
 // Settled checks that the desired state was reached, and stayed.
 var Settled = Invariant{
 	ID: "O3", Name: "settled",
-	Promise: "when faults have stopped, what is desired is reached in time, for the generation that is there, and stays",
+	Promise: "the operator converges in time, for the current generation, and stays converged",
 	judge:   judgeSettled,
 }
 
@@ -19,7 +19,7 @@ func judgeSettled(b *judgement) {
 		return
 	}
 	if len(b.History.Checkpoints) == 0 {
-		b.addDoubt("the history has no checkpoint: the run never waited until all was at rest")
+		b.addDoubt("the history has no checkpoint: the run never waited until the operator was idle")
 	}
 	if len(b.History.Faults) == 0 {
 		for _, r := range b.History.Rejections {
@@ -50,7 +50,7 @@ func judgeSettled(b *judgement) {
 // judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API
 // server rejected, the operator may not be able to meet them.
 func (b *judgement) judgeUnreached(m history.Checkpoint) {
-	text := fmt.Sprintf("at %q what is desired had not been reached in time", m.Name)
+	text := fmt.Sprintf("at %q the desired state was not reached in time", m.Name)
 	if len(m.Unmet) > 0 {
 		text += ": " + strings.Join(m.Unmet, ", ")
 	}

@@ -16,7 +16,7 @@ func TestSettled(t *testing.T) {
 		"WrittenAgain": {history: tell(writes("a", thing(ready)), rests("end", writes("a", thing(ready)))),
 			want: invariant.Held},
 		"NotReached": {history: tell(writes("a", thing(ready)), rests("end"), notYet), want: invariant.Broken,
-			says: []string{`at "end" what is desired had not been reached`}},
+			says: []string{`at "end" the desired state was not reached`}},
 		"NamesTheObject": {history: tell(writes("a", thing(ready)), rests("end"), notYet, unmet), want: invariant.Broken,
 			says: []string{`in time: Thing ns/t to have Ready=True`}},
 		"Rejected": {history: tell(writes("a", thing(ready)), rejected("step 1 make"), rests("end"), notYet, unmet),

@@ -12,7 +12,7 @@ import (
 // Quiet looks for writes while there is nothing to do.
 var Quiet = Invariant{
 	ID: "O4", Name: "quiet",
-	Promise: "an operator that has reached what is desired writes nothing but its Lease, and on the way there it writes no more than it has to",
+	Promise: "a converged operator writes nothing but its Lease",
 	judge:   judgeQuiet,
 }
 
@@ -29,7 +29,7 @@ func judgeQuiet(b *judgement) {
 		b.judgeRest(m)
 	}
 	if !rested {
-		b.addDoubt("all was never at rest")
+		b.addDoubt("the history has no checkpoint")
 	}
 	b.judgeThrift()
 }
@@ -39,7 +39,7 @@ func judgeQuiet(b *judgement) {
 func (b *judgement) judgeRest(m history.Checkpoint) {
 	b.checked++
 	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
-		b.addDoubt("%q lasted %s, and to be sure takes %s", m.Name, lasted.Round(time.Millisecond),
+		b.addDoubt("%q lasted %s, the minimum is %s", m.Name, lasted.Round(time.Millisecond),
 			b.Operator.Limits.Quiet.Duration)
 	}
 	alive := false
@@ -57,7 +57,7 @@ func (b *judgement) judgeRest(m history.Checkpoint) {
 		b.addViolation("%s, during %q", r, m.Name).request(r).checkpoint(m)
 	}
 	if !alive {
-		b.addDoubt("during %q no replica renewed the Lease, and a replica that does not run writes nothing", m.Name)
+		b.addDoubt("during %q no replica renewed the Lease, so the silence proves nothing", m.Name)
 	}
 }
 
@@ -90,7 +90,7 @@ func (b *judgement) judgeThrift() {
 		case history.Unchanged:
 			unchanged[r.Key]++
 			if n := unchanged[r.Key]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
-				b.addViolation("%s changed nothing, as %d writes to it before: at most %d may", r, n-1, limits.Unchanged).request(r)
+				b.addViolation("%s changed nothing, like %d writes to it before: at most %d are allowed", r, n-1, limits.Unchanged).request(r)
 			}
 		case history.Stored:
 			life := b.index.Lifetime(r.UID)
@@ -104,7 +104,7 @@ func (b *judgement) judgeThrift() {
 			g := generation{r.UID, life.Versions[i].Object.GetGeneration()}
 			written[g]++
 			if n := written[g]; limits.PerGeneration > 0 && n == limits.PerGeneration+1 {
-				b.addViolation("%s is number %d for generation %d of UID %s: at most %d may be", r, n, g.of, r.UID,
+				b.addViolation("%s is write %d for generation %d of UID %s: at most %d are allowed", r, n, g.of, r.UID,
 					limits.PerGeneration).request(r)
 			}
 		default:

@@ -15,9 +15,8 @@ import (
 var SingleWriter = Invariant{
 	ID: "O5", Name: "single writer",
 	inHostile: true,
-	Promise: "every write of the operator that was stored with a version was made by the replica that held the Lease at that version, " +
-		"and no replica takes the Lease from another before that one gave it back, let it expire, ended, or was falsely reported to have ended; " +
-		"nor does a holder write a Lease that has expired by its own times",
+	Promise: "every write came from the replica that held the Lease at the version that the write stored; no " +
+		"replica takes the Lease too early, or writes a Lease that has expired by its own times",
 	judge: judgeSingleWriter,
 }
 
@@ -44,17 +43,17 @@ func judgeSingleWriter(b *judgement) {
 		case r.Replica == "":
 			b.addDoubt("%s: its token names no replica", r)
 		case len(leaders) == 0:
-			b.addDoubt("%s: who held the Lease so early was not recorded", r)
+			b.addDoubt("%s: the holder of the Lease at that time was not recorded", r)
 		case slices.Equal(leaders, []string{r.Replica}):
 		case b.neverStored(r):
 		case r.Effect == history.Unknown:
-			b.addDoubt("%s: it may have been stored, while the Lease was held by %s", r, names(leaders))
+			b.addDoubt("%s: it may have been stored while %s held the Lease", r, names(leaders))
 		case slices.Contains(leaders, r.Replica):
-			b.addDoubt("%s: the Lease changed hands about then, between %s", r, names(leaders))
+			b.addDoubt("%s: the holder of the Lease changed about that time, between %s", r, names(leaders))
 		case !exact && r.Effect == history.Stored:
-			b.addDoubt("%s: whether it changed anything was not recorded, and the Lease was held by %s", r, names(leaders))
+			b.addDoubt("%s: its effect was not recorded, and %s held the Lease", r, names(leaders))
 		default:
-			b.addViolation("%s: the Lease was held by %s then", r, names(leaders)).request(r)
+			b.addViolation("%s: at that time %s held the Lease", r, names(leaders)).request(r)
 		}
 	}
 }
@@ -101,7 +100,7 @@ func (b *judgement) judgeTaken() {
 			had, has, lasts := held(before), held(now), lasting(before)
 			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
 				!b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
-				b.addViolation("the Lease passed from %s to %s at %s, %s after it was renewed at %s: it lasts %s, and was not given back",
+				b.addViolation("the Lease passed from %s to %s at %s, %s after its renewal at %s: its duration is %s, and it was not released",
 					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).
 					revision(now.RevisionRange).revision(before.RevisionRange)
 			}
@@ -126,7 +125,7 @@ func (b *judgement) judgeTimes() {
 			continue
 		}
 		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
-			b.addViolation("the Lease that %s wrote at %s says that it was renewed %s before, and lasts %s", held(v),
+			b.addViolation("the Lease that %s wrote at %s had been renewed %s before, and its duration is %s", held(v),
 				v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
 		}
 	}

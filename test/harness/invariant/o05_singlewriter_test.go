@@ -33,7 +33,7 @@ func leases(seconds ...int) step {
 
 func TestLeaseIsNotTaken(t *testing.T) {
 	t1 := thing()
-	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after it was renewed at resourceVersion 102: it lasts 4s"}
+	taken := []string{"the Lease passed from a_1 to b_1 at resourceVersion 103, 1s after its renewal at resourceVersion 102: its duration is 4s"}
 	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
 	process := func(name string, started int, ended time.Time) step {
 		return changes(func(s *story) {
@@ -69,7 +69,7 @@ func TestLeaseIsNotTaken(t *testing.T) {
 		"FalseEndLater": {history: with(process("a", 0, time.Time{}), falseEnd("a", 6)), want: invariant.Broken,
 			says: taken},
 		"FalseEndAndLateWrite": {history: with(process("a", 0, time.Time{}), falseEnd("a", 4), writes("a", t1)),
-			want: invariant.Broken, says: []string{"the Lease was held by replica b then"}, lacks: "was not given back"},
+			want: invariant.Broken, says: []string{"at that time replica b held the Lease"}, lacks: "was not given back"},
 		"AnotherFault": {history: with(process("a", 0, time.Time{}), falseEnd("a", 4),
 			changes(func(s *story) { s.Faults[0].FalseEnd = false })), want: invariant.Broken, says: taken},
 		"Expired":   {history: tell(holds("b"), writes("b", t1), leases(1, 5)), want: invariant.Held},
@@ -105,7 +105,7 @@ func TestHolderWritesTheTime(t *testing.T) {
 	spec := func(change func(map[string]any)) step {
 		return changes(func(s *story) { change(s.Versions[1].Object.Object["spec"].(map[string]any)) })
 	}
-	stale := []string{"the Lease that a_1 wrote at resourceVersion 102 says that it was renewed 5.1s before, and lasts 4s"}
+	stale := []string{"the Lease that a_1 wrote at resourceVersion 102 had been renewed 5.1s before, and its duration is 4s"}
 	check(t, invariant.SingleWriter, map[string]row{
 		"Fresh":      {history: tell(renews(0), writes("a", t1)), want: invariant.Held},
 		"SlowlySent": {history: tell(renews(3*time.Second), writes("a", t1)), want: invariant.Held},
@@ -132,17 +132,17 @@ func TestSingleWriter(t *testing.T) {
 			want: invariant.Held, says: []string{"1 checked"}},
 		"StandbyWrites": {history: tell(writes("b", t1)), want: invariant.Broken,
 			says: []string{"patch of things.example.com ns/t by replica b at resourceVersion 102",
-				"the Lease was held by replica a then"}},
+				"at that time replica a held the Lease"}},
 		"LateWrite": {history: tell(writes("a", t1), holds("b"), writes("a", t1)), want: invariant.Broken,
-			says: []string{"replica a at resourceVersion 104", "held by replica b"}},
+			says: []string{"replica a at resourceVersion 104", "replica b held the Lease"}},
 		"AfterRelease": {history: tell(holds(""), writes("a", t1)), want: invariant.Broken,
-			says: []string{"held by no replica"}},
+			says: []string{"no replica held the Lease"}},
 		"LateDeletion": {history: tell(writes("a", t1), holds("b"), ends("a", t1)), want: invariant.Broken,
 			says: []string{"delete of things"}},
 		"ReleasedByAnother": {history: tell(writes("a", t1), elects("alice", ""), elects("b", "b_1"), writes("b", t1)),
 			want: invariant.Held, says: []string{"2 checked"}},
 		"AfterItWasReleased": {history: tell(elects("alice", ""), writes("a", t1)), want: invariant.Broken,
-			says: []string{"held by no replica"}},
+			says: []string{"no replica held the Lease"}},
 		"TwoLeaseNames": {history: tell(writes("a", t1), writes("c", t1)), want: invariant.Broken,
 			says: []string{"replica c"}},
 		"LateButRefused": {history: tell(writes("a", t1), holds("b"), asks("a", "patch", t1, history.Refused, 409)),
@@ -154,7 +154,7 @@ func TestSingleWriter(t *testing.T) {
 		"StandbyTells": {history: tell(writes("a", t1), writes("b", t1, func(r *history.Request) { r.Resource = events })),
 			want: invariant.Held},
 		"AboutTheChange": {history: tell(writes("a", t1), holds("b"), ends("a", t1, undated(2))),
-			want: invariant.Inconclusive, says: []string{"changed hands", "replica a or replica b"}},
+			want: invariant.Inconclusive, says: []string{"changed about that time", "replica a or replica b"}},
 		"UndatedByLeader": {history: tell(writes("a", t1), ends("a", t1, undated(1))), want: invariant.Held},
 		"UndatedStandby": {history: tell(writes("a", t1), ends("b", t1, undated(1))), want: invariant.Broken,
 			says: []string{"between resourceVersions"}},
@@ -175,20 +175,20 @@ func TestSingleWriter(t *testing.T) {
 			writes("b", t1)), want: invariant.Held},
 		"LeadersTimeout": {history: tell(asks("a", "patch", t1, history.Unknown, 504)), want: invariant.Held},
 		"WithoutBodies": {history: tell(writes("a", t1), holds("b"), asks("a", "update", t1, history.Stored, 200)),
-			want: invariant.Inconclusive, says: []string{"whether it changed anything"}},
+			want: invariant.Inconclusive, says: []string{"its effect"}},
 		"NoPod": {history: tell(writes("a", t1, func(r *history.Request) { r.Replica = "" })),
 			want: invariant.Inconclusive, says: []string{"names no replica"}},
 		"BeforeTheRecord": {history: tell(writes("a", t1),
 			changes(func(s *story) { s.Requests[1].RevisionRange = history.At(50) })), want: invariant.Inconclusive,
-			says: []string{"so early"}},
+			says: []string{"at that time was not recorded"}},
 		"NoLease": {history: tell(writes("a", t1), changes(func(s *story) { s.Versions = s.Versions[1:] })),
 			want: invariant.Inconclusive, says: []string{"Lease system/leader"}},
 		"NoAudit": {history: tell(writes("b", t1), without(history.Audit)), want: invariant.Inconclusive,
 			says: []string{"none of [audit] was recorded"}},
-		"NothingWritten": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+		"NothingWritten": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
 		"FaultWasNot": {history: tell(writes("a", t1),
 			changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10"}} })), want: invariant.Inconclusive,
-			says: []string{"P10 did not happen"}},
+			says: []string{"P10 was not injected"}},
 		"FaultWas": {history: tell(writes("a", t1),
 			changes(func(s *story) { s.Faults = []history.Fault{{Name: "P10", Happened: 1}} })), want: invariant.Held},
 		"BrokenAnyway": {history: tell(writes("b", t1),

@@ -10,7 +10,7 @@ import (
 var Preconditions = Invariant{
 	ID: "O6", Name: "preconditions",
 	inHostile: true,
-	Promise:   "the operator deletes an object by its UID and replaces one at the version that it has seen, never by name alone",
+	Promise:   "deletions have a UID precondition and updates the version that the operator read",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {
 			return
@@ -23,18 +23,18 @@ var Preconditions = Invariant{
 			switch r.Verb {
 			case "deletecollection":
 				b.checked++
-				b.addViolation("%s: a collection is whatever is in it by then", r).request(r)
+				b.addViolation("%s: it deletes all objects of the collection, also those that it has never read", r).request(r)
 			case "delete", "update":
 				b.checked++
 				switch {
 				case !r.Body:
-					b.addDoubt("%s: what it demanded was not recorded", r)
+					b.addDoubt("%s: its preconditions were not recorded", r)
 				case r.NeedsVersion != "", r.Verb == "delete" && r.NeedsUID != "":
 				case r.Verb == "delete":
-					b.addViolation("%s: it demanded neither a UID nor a resourceVersion, so whatever had that name was deleted",
+					b.addViolation("%s: it has no precondition, neither UID nor resourceVersion, so it deletes any object of that name",
 						r).request(r)
 				default:
-					b.addViolation("%s: it demanded no resourceVersion, so whatever others had written was replaced", r).request(r)
+					b.addViolation("%s: it has no resourceVersion, so it overwrites what other clients wrote", r).request(r)
 				}
 			}
 		}

@@ -12,8 +12,8 @@ import (
 // Ownership looks at the owner references of everything that the operator wrote.
 var Ownership = Invariant{
 	ID: "O7", Name: "ownership",
-	Promise: "what the operator makes has one controlling owner, by a UID that is alive, in the same namespace or in none; " +
-		"it never owns what another client has created",
+	Promise: "one controlling owner, which exists, in the same namespace or cluster-scoped; never of an object of " +
+		"another creator",
 	judge: judgeOwnership,
 }
 
@@ -37,7 +37,7 @@ func judgeOwnership(b *judgement) {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
 				})
 				if added && known && !b.ours(maker) {
-					b.addViolation("%s: it put an owner on %s (UID %s), which %s had made", w, life.Key, life.UID,
+					b.addViolation("%s: it added an owner reference to %s (UID %s), which %s had created", w, life.Key, life.UID,
 						maker.User).request(w)
 				}
 			}
@@ -65,10 +65,10 @@ func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, r
 		owner := b.index.Lifetime(r.UID)
 		switch {
 		case owner == nil:
-			b.addDoubt("%s (UID %s) at %s: nothing is known of its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange,
+			b.addDoubt("%s (UID %s) at %s: no request of the history shows its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange,
 				r.Kind, r.Name, r.UID)
 		case owner.Name != r.Name:
-			b.addViolation("%s (UID %s) at %s: its owner's UID %s is that of %s, not of %s %s", life.Key, life.UID,
+			b.addViolation("%s (UID %s) at %s: the UID of its owner, %s, is that of %s, not of %s %s", life.Key, life.UID,
 				v.RevisionRange, r.UID, owner.Key, r.Kind, r.Name).revision(v.RevisionRange)
 		case owner.Namespace != "" && owner.Namespace != life.Namespace:
 			b.addViolation("%s (UID %s) at %s: its owner %s is in another namespace, so the garbage collector will delete it",

@@ -12,8 +12,8 @@ import (
 // FinalizerOrder looks at what was made and removed around the finalizer.
 var FinalizerOrder = Invariant{
 	ID: "O8", Name: "finalizer order",
-	Promise: "nothing is made for an object before its finalizer is stored; the finalizer stays until what was made is known to be gone; " +
-		"nothing is made afterwards; and an object that is to go does go",
+	Promise: "nothing is created before the finalizer is stored or after it is removed; the finalizer stays until " +
+		"the children are gone, and is removed in time",
 	judge: judgeFinalizerOrder,
 }
 
@@ -69,7 +69,7 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 		b.checked++
 		switch {
 		case h.added == nil:
-			b.addViolation("%s (UID %s): %s, and the finalizer %s was never stored", life.Key, life.UID, what,
+			b.addViolation("%s (UID %s): %s, but the finalizer %s was never stored", life.Key, life.UID, what,
 				k.Finalizer).refer(by)
 		case s.Before(h.added.RevisionRange):
 			b.addViolation("%s (UID %s): %s, before the finalizer %s was stored at %s", life.Key, life.UID, what, k.Finalizer,
@@ -80,10 +80,10 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 		case h.released == nil:
 		case h.released.Before(s):
 			b.addViolation("%s (UID %s): %s, after the finalizer %s was removed %s", life.Key, life.UID, what, k.Finalizer,
-				*h.released).refer(by).revision(*h.released)
+				h.released.When()).refer(by).revision(*h.released)
 		case !s.Before(*h.released):
-			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before, %s", life.Key,
-				life.UID, what, *h.released)
+			b.addDoubt("%s (UID %s): %s; the history does not show whether the finalizer was removed before %s", life.Key,
+				life.UID, what, h.released.When())
 		}
 	}
 	for _, c := range k.Children {
@@ -115,12 +115,12 @@ func (b *judgement) judgeRelease(k Kind, life *history.Lifetime, h hold) {
 			b.checked++
 			switch {
 			case child.End == nil, h.released.Before(child.End.RevisionRange):
-				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) was still there", life.Key, life.UID,
-					*h.released, child.Key, child.UID).
+				b.addViolation("%s (UID %s): its finalizer was removed %s, while %s (UID %s) still existed", life.Key, life.UID,
+					h.released.When(), child.Key, child.UID).
 					revision(*h.released).object(b.History.Normalizer().Replace(collapsed(child).String()))
 			case !child.End.Before(*h.released):
-				b.addDoubt("%s (UID %s): its finalizer was removed %s, and the history does not show whether %s was gone by then (%s)",
-					life.Key, life.UID, *h.released, child.Key, child.End.RevisionRange)
+				b.addDoubt("%s (UID %s): its finalizer was removed %s, and the history does not show whether %s still existed (%s)",
+					life.Key, life.UID, h.released.When(), child.Key, child.End.RevisionRange)
 			}
 		}
 	}
@@ -160,7 +160,7 @@ func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.Revi
 			continue
 		}
 		if call.Action == history.Delete && call.Outcome == history.Accepted {
-			accepted = "; that a removal was accepted is no proof"
+			accepted = "; an accepted removal is no proof"
 		}
 		if call.Outcome != history.Absent && (call.Action != history.Delete || call.Outcome != history.Done) {
 			continue
@@ -173,12 +173,12 @@ func (b *judgement) judgeConfirmed(life *history.Lifetime, released history.Revi
 		}
 	}
 	if unordered != "" {
-		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) only after the %s",
-			life.Key, life.UID, released, unordered)
+		b.addDoubt("%s (UID %s): the history does not show whether its finalizer was removed (%s) after the %s",
+			life.Key, life.UID, released.When(), unordered)
 		return
 	}
-	b.addViolation("%s (UID %s): its finalizer was removed %s, without an answer that external %s was gone, made by the %s%s",
-		life.Key, life.UID, released, thing, made, accepted).revision(released).call(made)
+	b.addViolation("%s (UID %s): its finalizer was removed %s, without an answer that external %s does not exist, created by the %s%s",
+		life.Key, life.UID, released.When(), thing, made, accepted).revision(released).call(made)
 }
 
 // judgeStuck checks objects that are still terminating when all is at rest.
@@ -200,11 +200,11 @@ func (b *judgement) judgeStuck(k Kind, life *history.Lifetime) {
 	}
 	for _, m := range b.History.Checkpoints {
 		if m.Converged && leaving.Before(m.RevisionRange) {
-			b.addViolation("%s (UID %s): on its way out since %s, and the finalizer %s still held it at %q", life.Key, life.UID,
+			b.addViolation("%s (UID %s): terminating since %s, and the finalizer %s was still there at %q", life.Key, life.UID,
 				leaving.RevisionRange, k.Finalizer, m.Name).revision(leaving.RevisionRange).checkpoint(m)
 			return
 		}
 	}
-	b.addDoubt("%s (UID %s): on its way out since %s when the history ends, and nothing says how long it had", life.Key,
+	b.addDoubt("%s (UID %s): terminating since %s when the history ends, without a time limit", life.Key,
 		life.UID, leaving.RevisionRange)
 }

@@ -12,9 +12,8 @@ import (
 // OneExternal counts what is really there outside the cluster.
 var OneExternal = Invariant{
 	ID: "O9", Name: "one external thing",
-	Promise: "outside the cluster there is one thing for each object that is there, and none for objects that are gone; " +
-		"nothing is created there without a mark that says whose it is",
-	judge: judgeOneExternal,
+	Promise: "one external thing for each existing object, none for deleted ones, each with an owner tag",
+	judge:   judgeOneExternal,
 }
 
 func judgeOneExternal(b *judgement) {
@@ -28,13 +27,13 @@ func judgeOneExternal(b *judgement) {
 		}
 		b.checked++
 		if call.Owner == "" {
-			b.addViolation("%s: without a mark its maker cannot find it again", call).call(call)
+			b.addViolation("%s: without an owner tag its creator cannot find it again", call).call(call)
 		}
 	}
 	looked := slices.DeleteFunc(slices.Clone(b.History.Checkpoints),
 		func(m history.Checkpoint) bool { return !m.Listed || !m.Converged })
 	if len(looked) == 0 {
-		b.addDoubt("the external objects were never listed while all was at rest")
+		b.addDoubt("the external objects were not listed at any checkpoint")
 	}
 	for _, m := range looked {
 		things := map[types.UID][]string{}
@@ -66,21 +65,21 @@ func (b *judgement) judgeThings(k Kind, life *history.Lifetime, m history.Checkp
 	if now == nil {
 		b.checked++
 		if len(things) > 0 && !k.keeps(life) {
-			b.addViolation("%s (UID %s) is gone since %s, and at %q external %q are still there for it", life.Key, life.UID,
+			b.addViolation("%s (UID %s) has been gone since %s, and at %q it still has the external objects %q", life.Key, life.UID,
 				life.End.RevisionRange, m.Name, things).revision(life.End.RevisionRange).checkpoint(m)
 		}
 		return
 	}
 	if len(things) > 1 {
-		b.addViolation("%s (UID %s, %s) has %d external things at %q: %q", life.Key, life.UID, now.RevisionRange, len(things),
-			m.Name, things).revision(now.RevisionRange).checkpoint(m)
+		b.addViolation("%s (UID %s, %s) has %d external objects at %q: %q", life.Key, life.UID, now.RevisionRange,
+			len(things), m.Name, things).revision(now.RevisionRange).checkpoint(m)
 	}
 	if !k.manages(now) {
 		return
 	}
 	b.checked++
 	if len(things) == 0 && now.Object.GetDeletionTimestamp() == nil && saysReady(k, now) {
-		b.addViolation("%s (UID %s) is %s at %s, and at %q there is nothing external for it", life.Key, life.UID, k.Ready,
+		b.addViolation("%s (UID %s) is %s at %s, and at %q it has no external object", life.Key, life.UID, k.Ready,
 			now.RevisionRange, m.Name).revision(now.RevisionRange).checkpoint(m)
 	}
 }

@@ -11,8 +11,8 @@ import (
 // HonestStatus reads every version of every status.
 var HonestStatus = Invariant{
 	ID: "O10", Name: "honest status",
-	Promise: "a status never speaks of a generation that is not there yet, nor goes back; a condition's time moves when its status does and only then; " +
-		"and no version, in passing or at rest, says Ready of what is not as desired",
+	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +
+		"conditions, and reports Ready only when converged: in every version",
 	judge: judgeHonestStatus,
 }
 
@@ -75,7 +75,7 @@ func (b *judgement) adjacent(life *history.Lifetime, before, after history.Versi
 			continue
 		}
 		if !r.Before(before.RevisionRange) && !after.Before(r.RevisionRange) {
-			b.addDoubt("%s (UID %s): between %s and %s something may be missing: %s", life.Key, life.UID, before.RevisionRange,
+			b.addDoubt("%s (UID %s): versions between %s and %s may be missing: %s", life.Key, life.UID, before.RevisionRange,
 				after.RevisionRange, r)
 			return false
 		}
@@ -130,10 +130,10 @@ func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condi
 			life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
 	case !since.Equal(then):
 	case after.At.IsZero():
-		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; when that was is not recorded",
+		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; the time of the change was not recorded",
 			life.Key, life.UID, name, is.status, after.RevisionRange)
 	case after.At.Sub(since) > sameTime:
-		b.addViolation("%s (UID %s): %s became %s at %s, %s after the lastTransitionTime %s that it kept", life.Key, life.UID,
+		b.addViolation("%s (UID %s): %s became %s at %s, %s after its lastTransitionTime %s, which did not change", life.Key, life.UID,
 			name, is.status, after.RevisionRange,
 			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
 	}

@@ -51,7 +51,7 @@ func (b *judgement) judgeFlips(k Kind, life *history.Lifetime) {
 		}
 		switch {
 		case isReady && given != nil && !b.caused(b.lastRest(first, given), v):
-			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and nothing had changed",
+			b.addViolation("%s (UID %s): %s was True at %s, not at %s, and True again at %s, and no input had changed",
 				life.Key, life.UID, k.Ready, before.RevisionRange, given.RevisionRange, v.RevisionRange).
 				revision(before.RevisionRange).revision(given.RevisionRange).revision(v.RevisionRange)
 			first, before, given = v, v, nil
@@ -179,7 +179,7 @@ func (b *judgement) judgeChildren(k Kind, life *history.Lifetime, v *history.Ver
 			continue
 		}
 		if !there {
-			b.addViolation("%s (UID %s) becomes %s at %s, when %s is not there", life.Key, life.UID, k.Ready, v.RevisionRange,
+			b.addViolation("%s (UID %s) becomes %s at %s, when %s does not exist", life.Key, life.UID, k.Ready, v.RevisionRange,
 				name).revision(v.RevisionRange)
 			continue
 		}

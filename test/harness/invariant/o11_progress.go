@@ -11,14 +11,14 @@ import (
 // Progress looks for writes that are refused again and again.
 var Progress = Invariant{
 	ID: "O11", Name: "progress",
-	Promise: "a write that was refused is not just sent again: after a few refusals a write to the object succeeds, or the operator leaves it",
+	Promise: "a refused write is not repeated unchanged; a fence may refuse a replica that does not lead",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {
 			return
 		}
 		limit := b.Operator.Limits.InARow
 		if limit == 0 {
-			b.addDoubt("the operator has no limit for refusals in a row")
+			b.addDoubt("the operator has no limit for consecutive refusals")
 			return
 		}
 		type line struct {
@@ -45,7 +45,7 @@ var Progress = Invariant{
 			}
 			refused[l]++
 			if refused[l] == limit+1 {
-				b.addViolation("%s (%s): the same was refused %d times before, in a row", r, r.Reason, limit).request(r)
+				b.addViolation("%s (%s): the same request was refused %d consecutive times before", r, r.Reason, limit).request(r)
 			}
 		}
 	},

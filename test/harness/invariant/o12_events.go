@@ -11,7 +11,7 @@ import (
 // EventBudget counts the events about each object.
 var EventBudget = Invariant{
 	ID: "O12", Name: "event budget",
-	Promise: "an event tells of a change, not of each pass: a reason is told about an object only so often",
+	Promise: "the number of events with one reason for an object is bounded",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {
 			return
@@ -25,7 +25,7 @@ var EventBudget = Invariant{
 			regarding types.UID
 			reason    string
 		}
-		told := map[subject]int{}
+		counts := map[subject]int{}
 		// Elections come as often as they come.
 		elections := map[types.UID]bool{}
 		for _, life := range b.index.Lifetimes(history.Leases) {
@@ -37,9 +37,9 @@ var EventBudget = Invariant{
 			}
 			b.checked++
 			s := subject{e.Regarding, e.Reason}
-			told[s]++
-			if told[s] == limit+1 {
-				b.addViolation("%s %s about UID %s at %s, told by replica %s, for the %dth time: at most %d may be", e.Type,
+			counts[s]++
+			if counts[s] == limit+1 {
+				b.addViolation("%s %s about UID %s at %s, recorded by replica %s, is number %d: at most %d are allowed", e.Type,
 					e.Reason, e.Regarding, e.RevisionRange, e.Replica, limit+1, limit).revision(e.RevisionRange)
 			}
 		}

@@ -12,13 +12,13 @@ import (
 var Rights = Invariant{
 	ID: "O13", Name: "rights",
 	inHostile: true,
-	Promise:   "the rights that the operator ships with are enough, in any namespace: nothing that it asks for is forbidden or unknown",
+	Promise:   "the shipped rights suffice",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {
 			return
 		}
 		if b.Operator.Lease.Namespace == "default" {
-			b.addDoubt("the operator runs in the namespace default, where rights that are missing elsewhere may not show")
+			b.addDoubt("the operator runs in the namespace default, where missing rights in other namespaces may not show")
 		}
 		for _, r := range b.History.Requests {
 			if !b.ours(r) {
@@ -27,9 +27,9 @@ var Rights = Invariant{
 			b.checked++
 			switch {
 			case r.Forbidden && !b.denied(r), r.Code == http.StatusUnauthorized:
-				b.addViolation("%s: it has no right to that", r).request(r)
+				b.addViolation("%s: the operator lacks that right", r).request(r)
 			case r.Code == http.StatusNotFound && slices.Contains([]string{"list", "watch"}, r.Verb):
-				b.addViolation("%s: there is no such resource", r).request(r)
+				b.addViolation("%s: the resource does not exist", r).request(r)
 			}
 		}
 	},

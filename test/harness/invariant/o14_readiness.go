@@ -10,9 +10,13 @@ import (
 // HonestReadiness checks the state of a process when it first reported that it is ready.
 var HonestReadiness = Invariant{
 	ID: "O14", Name: "honest readiness",
-	Promise: "a replica says that it is ready when it has been told all that there is of what it follows, and serves its webhooks",
+	Promise: "a replica is ready only when its informers have synced and it serves its webhooks",
 	judge:   judgeReadiness,
 }
+
+// readinessProbe is what all violations of this invariant share: whichever replica and informer
+// shows it, the cause is the operator's readiness check.
+const readinessProbe = "the readiness probe"
 
 func judgeReadiness(b *judgement) {
 	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
@@ -75,18 +79,19 @@ func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 			// come a moment before the first answer.
 		case asked[path].After(ready):
 			if warm[path] {
-				b.addViolation("replica %s was ready at %s, and asked for %s only at %s", life.Name, ready.Format(clock), path,
-					asked[path].Format(clock))
+				b.addViolation("replica %s was ready at %s, and listed %s later (at %s)", life.Name, ready.Format(clock), path,
+					asked[path].Format(clock)).object(readinessProbe)
 			}
 		case !known:
-			b.addViolation("replica %s was ready at %s, and was never told all of %s", life.Name, ready.Format(clock), path)
+			b.addViolation("replica %s was ready at %s, and never synced %s", life.Name, ready.Format(clock), path).
+				object(readinessProbe)
 		case at.After(ready):
-			b.addViolation("replica %s was ready at %s, and was told all of %s only at %s", life.Name, ready.Format(clock), path,
-				at.Format(clock))
+			b.addViolation("replica %s was ready at %s, and synced %s later (at %s)", life.Name, ready.Format(clock), path,
+				at.Format(clock)).object(readinessProbe)
 		}
 	}
 	if len(paths) == 0 {
-		b.addDoubt("replica %s was ready at %s, and what it follows was not recorded", life.Name, ready.Format(clock))
+		b.addDoubt("replica %s was ready at %s, and its lists were not recorded", life.Name, ready.Format(clock))
 	}
 }
 
@@ -115,8 +120,8 @@ func (b *judgement) judgeServed(life history.Replica, ready time.Time) {
 			continue
 		}
 		if p.Result == history.No {
-			b.addViolation("replica %s was ready at %s, and a client of its webhooks was told %q", life.Name,
-				ready.Format("15:04:05.000"), p.Detail)
+			b.addViolation("replica %s was ready at %s, and did not serve its webhooks (%s)", life.Name,
+				ready.Format("15:04:05.000"), p.Detail).object(readinessProbe)
 		}
 		return
 	}

@@ -9,8 +9,9 @@ import (
 // HonestLiveness compares the health that a process reports with the work that it finishes.
 var HonestLiveness = Invariant{
 	ID: "O15", Name: "honest liveness",
-	Promise: "a replica says that it is not healthy when it leads, has work and finishes none for long; one that gets on, or has nothing to do, says that it is",
-	judge:   judgeLiveness,
+	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +
+		"reports that it is healthy",
+	judge: judgeLiveness,
 }
 
 func judgeLiveness(b *judgement) {
@@ -36,7 +37,7 @@ func (b *judgement) judgeAlarms(life history.Replica) {
 		case !life.Asked.IsZero() && !p.First.Before(life.Asked):
 		case !b.busyDuring(life, p):
 			b.checked++
-			b.addViolation("replica %s said at %s that it is not healthy (%s), with no work that waits",
+			b.addViolation("replica %s reported at %s that it is not healthy (%s), with no waiting work",
 				life.Name, p.First.Format("15:04:05.000"), p.Detail)
 		}
 	}
@@ -66,7 +67,7 @@ func (b *judgement) judgeSilence(life history.Replica) {
 		b.checked++
 		for _, said := range b.probesOf(life, history.Alive) {
 			if late := from.Add(limit); said.Result == history.Yes && said.Last.After(late) && said.First.Before(p.Last) {
-				b.addViolation("replica %s led and had work, finished none from %s to %s, and still said at %s that it is healthy: it has %s",
+				b.addViolation("replica %s led and had work, finished none from %s to %s, and still reported at %s that it is healthy: the limit is %s",
 					life.Name, from.Format("15:04:05.000"), p.Last.Format("15:04:05.000"), said.Last.Format("15:04:05.000"), limit)
 				break
 			}

@@ -9,7 +9,7 @@ import (
 // Shutdown checks replicas that received SIGTERM.
 var Shutdown = Invariant{
 	ID: "O16", Name: "shutdown",
-	Promise: "a replica that is asked to stop does so in time and with exit code 0, and gives the Lease away only after its last write",
+	Promise: "a replica stops in time, and releases the Lease after its last write",
 	judge:   judgeShutdown,
 }
 
@@ -26,12 +26,12 @@ func judgeShutdown(b *judgement) {
 		grace := b.Operator.Limits.Grace.Duration
 		switch took := replica.Ended.Sub(replica.Asked); {
 		case replica.Ended.IsZero():
-			b.addViolation("replica %s was asked to stop at %s and still ran at the end", replica.Name,
+			b.addViolation("replica %s received SIGTERM at %s and still ran at the end", replica.Name,
 				replica.Asked.Format(time.StampMilli))
 		case grace > 0 && took > grace:
-			b.addViolation("replica %s took %s to stop: it has %s", replica.Name, took.Round(time.Millisecond), grace)
+			b.addViolation("replica %s took %s to stop: the limit is %s", replica.Name, took.Round(time.Millisecond), grace)
 		case replica.Exit != 0:
-			b.addViolation("replica %s was asked to stop and ended with exit code %d", replica.Name, replica.Exit)
+			b.addViolation("replica %s received SIGTERM and ended with exit code %d", replica.Name, replica.Exit)
 		}
 		b.judgeHandover(replica, terms)
 	}
@@ -56,10 +56,10 @@ func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term)
 		}
 		switch {
 		case lost.Before(r.RevisionRange):
-			b.addViolation("%s: replica %s had given the Lease away at %s", r, replica.Name, lost.RevisionRange).request(r).
+			b.addViolation("%s: replica %s had released the Lease at %s", r, replica.Name, lost.RevisionRange).request(r).
 				revision(lost.RevisionRange)
 		case !r.Before(lost.RevisionRange):
-			b.addDoubt("%s: the history does not show whether the Lease was given away before, at %s", r, lost.RevisionRange)
+			b.addDoubt("%s: the history does not show whether the Lease was released before, at %s", r, lost.RevisionRange)
 		}
 	}
 }

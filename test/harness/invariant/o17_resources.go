@@ -7,7 +7,7 @@ import (
 // Resources looks at what processes use when all is over.
 var Resources = Invariant{
 	ID: "O17", Name: "resources",
-	Promise: "a replica at rest uses no more than in clean runs: goroutines, files, watches and memory come back to where they were",
+	Promise: "at a checkpoint a replica has no more goroutines, files, watches and memory than in clean runs",
 	judge:   judgeResources,
 }
 
@@ -54,7 +54,7 @@ func (b *judgement) judgeResource(l limit) {
 	}
 	now := usedAtRest(b.History, l)
 	if !known && len(now) > 0 {
-		b.addDoubt("the clean runs do not say how many %s a replica has at rest", l.figure)
+		b.addDoubt("the clean runs did not record how many %s an idle replica has", l.figure)
 		return
 	}
 	allowed := most*l.times + l.more
@@ -65,7 +65,7 @@ func (b *judgement) judgeResource(l limit) {
 		}
 		b.checked++
 		if used > allowed {
-			b.addViolation("replica %s has %.0f %s at rest after the run: in clean runs at most %.0f, and %.0f more may be",
+			b.addViolation("replica %s has %.0f %s when idle after the run: in clean runs at most %.0f, and %.0f more are allowed",
 				life.Name, used, l.figure, most, allowed-most)
 		}
 	}

@@ -12,9 +12,8 @@ var ExternalByLeader = Invariant{
 	ID: "O18", Name: "only the leader calls",
 	// No fence protects an external system, so each call is judged.
 	inHostile: true,
-	Promise: "a replica that takes part in the election calls no external system while it does not hold the Lease; " +
-		"one whose end was falsely reported may do so until its next renewal",
-	judge: judgeExternalByLeader,
+	Promise:   "a replica that takes part in the election calls external systems only while it holds the Lease",
+	judge:     judgeExternalByLeader,
 }
 
 // transit is how long a call may take from the process that sends it to the proxy that
@@ -44,24 +43,24 @@ func judgeExternalByLeader(b *judgement) {
 // Lease before the answer comes does not matter: nothing can take a call back.
 func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
 	if call.Replica == "" {
-		b.addDoubt("%s: the process that sent it is not known", call)
+		b.addDoubt("%s: its process is unknown", call)
 		return
 	}
 	arrived := b.heldBy(terms, b.History.Neighbours(call.Began, call.Began), call)
 	sent := b.heldBy(terms, b.History.Neighbours(call.Began.Add(-transit), call.Began), call)
 	switch {
 	case len(arrived.holders) == 0:
-		b.addDoubt("%s: who held the Lease so early was not recorded", call)
+		b.addDoubt("%s: the holder of the Lease at that time was not recorded", call)
 	case arrived.onlyCaller():
 		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
-			b.addViolation("%s: the Lease was not renewed since %s, %s before, and lasts %s",
-				call, last.RevisionRange, call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
+			b.addViolation("%s: the last renewal of the Lease was %s (%s before), and its duration is %s",
+				call, last.When(), call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
 				revision(last.RevisionRange)
 		}
 	case sent.caller:
-		b.addDoubt("%s: the Lease changed hands about then, between %s", call, names(sent.holders))
+		b.addDoubt("%s: the holder of the Lease changed about that time, between %s", call, names(sent.holders))
 	case arrived.former:
-		b.addViolation("%s: the Lease was held by an earlier process of that replica", call).call(call)
+		b.addViolation("%s: an earlier process of that replica held the Lease", call).call(call)
 	default:
 		b.judgeDeposed(terms, call, arrived.holders)
 	}
@@ -137,13 +136,13 @@ func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holder
 		}
 		switch after := call.Began.Sub(taken.At); {
 		case limit == 0:
-			b.addDoubt("%s: its end was falsely reported, and the operator has no limit for how long it may go on", call)
+			b.addDoubt("%s: its end was falsely reported, and the operator has no limit for calls after that", call)
 			return
 		case after <= limit:
 			return
 		}
 	}
-	b.addViolation("%s: the Lease was held by %s then", call, names(holders)).call(call)
+	b.addViolation("%s: at that time %s held the Lease", call, names(holders)).call(call)
 }
 
 // falselyEnded reports whether a fault reported at that time that the replica's process had ended.

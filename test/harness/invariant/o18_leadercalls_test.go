@@ -34,7 +34,7 @@ func elects(who, identity string) step {
 
 func TestExternalByLeader(t *testing.T) {
 	by := func(who string) step {
-		return calls(history.Look, "bucket", "u1", history.Done, func(c *history.Call) { c.Replica = who })
+		return calls(history.Get, "bucket", "u1", history.Done, func(c *history.Call) { c.Replica = who })
 	}
 	long := waits(time.Second)
 	unanswered := calls(history.Create, "bucket", "u1", history.Failed)
@@ -48,28 +48,28 @@ func TestExternalByLeader(t *testing.T) {
 	}
 	falseEnd := func(f *history.Fault) { f.FalseEnd = true }
 	bounded := func(o *invariant.Operator) { o.Limits.Deposed = metav1.Duration{Duration: 2 * time.Second} }
-	byLateHolder := []string{"look of external bucket for UID u1 by replica a", "the Lease was held by replica b then"}
+	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	check(t, invariant.ExternalByLeader, map[string]row{
 		"Holder":    {history: tell(by("a"), holds("a"), by("a")), want: invariant.Held, says: []string{"2 checked"}},
 		"NewHolder": {history: tell(holds("b"), by("b")), want: invariant.Held},
 		"TakenMeanwhile": {history: tell(by("a"), holds("b"), changes(func(s *story) { s.Calls[0].Ended = s.now })),
 			want: invariant.Held},
 		"NeverHeld": {history: tell(by("a"), by("b")), want: invariant.Broken,
-			says: []string{"by replica b", "the Lease was held by replica a then"}},
+			says: []string{"by replica b", "at that time replica a held the Lease"}},
 		"Released": {history: tell(holds(""), long, by("a")), want: invariant.Broken,
-			says: []string{"held by no replica"}},
+			says: []string{"no replica held the Lease"}},
 		"ReleasedJustNow": {history: tell(holds(""), by("a")), want: invariant.Inconclusive,
-			says: []string{"changed hands about then, between replica a or no replica"}},
+			says: []string{"changed about that time, between replica a or no replica"}},
 		"Taken": {history: tell(holds("b"), long, by("a")), want: invariant.Broken, says: byLateHolder},
 		"TakenJustNow": {history: tell(holds("b"), by("a")), want: invariant.Inconclusive,
 			says: []string{"between replica a or replica b"}},
 		"NotYetTaken": {history: tell(by("b"), holds("b")), want: invariant.Broken,
-			says: []string{"by replica b", "held by replica a"}},
+			says: []string{"by replica b", "replica a held the Lease"}},
 		"Failed": {history: tell(holds("b"), long, unanswered), want: invariant.Broken,
 			says: []string{"create of external bucket"}},
 
 		"RestartedAndNotElected": {history: tell(starts("a"), elects("a", "a_2"), starts("a"), by("a")),
-			want: invariant.Broken, says: []string{"by an earlier process of that replica"}},
+			want: invariant.Broken, says: []string{"an earlier process of that replica"}},
 		"RestartedAndElected": {history: tell(starts("a"), elects("a", "a_2"), starts("a"), elects("a", "a_3"), by("a")),
 			want: invariant.Held},
 		"RestartedLater": {history: tell(starts("a"), elects("a", "a_2"), by("a"), starts("a")), want: invariant.Held},
@@ -77,7 +77,7 @@ func TestExternalByLeader(t *testing.T) {
 			by("a")), want: invariant.Held},
 		"NearExpiry": {history: tell(elects("a", "a_1"), waits(4*time.Second), by("a")), want: invariant.Held},
 		"Expired": {history: tell(elects("a", "a_1"), waits(5*time.Second), by("a")), want: invariant.Broken,
-			says: []string{"the Lease was not renewed since resourceVersion 102", "lasts 4s"}},
+			says: []string{"the last renewal of the Lease was at resourceVersion 102", "its duration is 4s"}},
 		"LastsUnknown": {history: tell(waits(time.Hour), by("a")), want: invariant.Held},
 
 		"Unelected": {history: tell(by("a"), by("c"), fault("c", func(f *history.Fault) { f.Unelected = true })),
@@ -97,13 +97,13 @@ func TestExternalByLeader(t *testing.T) {
 			want: invariant.Broken, says: byLateHolder},
 		"FalseEndNeverHeld": {history: tell(by("b"), fault("b", falseEnd)), change: bounded, want: invariant.Broken},
 		"FalseEndWithoutTerm": {history: tell(holds("b"), long, by("a"), fault("a", falseEnd)), want: invariant.Inconclusive,
-			says: []string{"no limit for how long"}},
+			says: []string{"no limit for calls after that"}},
 
-		"Unknown": {history: tell(by("")), want: invariant.Inconclusive, says: []string{"is not known"}},
+		"Unknown": {history: tell(by("")), want: invariant.Inconclusive, says: []string{"is unknown"}},
 		"BeforeTheRecord": {history: tell(by("a"), changes(func(s *story) { s.Calls[0].Began = second(-9) })),
-			want: invariant.Inconclusive, says: []string{"so early"}},
+			want: invariant.Inconclusive, says: []string{"at that time was not recorded"}},
 		"Nothing": {history: tell(writes("a", thing())), want: invariant.Inconclusive,
-			says: []string{"nothing happened"}},
+			says: []string{"nothing that this promise applies to"}},
 		"NoLease": {history: tell(by("a"), changes(func(s *story) { s.Versions = nil })), want: invariant.Inconclusive,
 			says: []string{"Lease system/leader"}},
 		"NoExternal": {history: tell(by("a"), without(history.External)), want: invariant.Inconclusive,

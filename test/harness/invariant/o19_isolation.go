@@ -11,8 +11,8 @@ import (
 // attack, so what differs from them elsewhere is its cost.
 var Isolation = Invariant{
 	ID: "O19", Name: "isolation",
-	Promise: "an attack from one namespace delays others by a bounded time only, and none of their objects or rights " +
-		"is changed, made or deleted because of it",
+	Promise: "an attack from one namespace delays others by a bounded time only, and changes none of their " +
+		"objects or rights",
 	judge: judgeIsolation,
 }
 
@@ -51,18 +51,18 @@ func (b *judgement) judgeDelay(m history.Checkpoint) {
 	}
 	switch {
 	case b.Operator.Limits.Late.Duration == 0:
-		b.addDoubt("the operator has no limit for how late something may be")
+		b.addDoubt("the operator has no limit for delays under attack")
 	case !known:
-		b.addDoubt("no clean run says how long it takes until %q", m.Name)
+		b.addDoubt("no clean run shows how long %q takes", m.Name)
 	case m.Reached.IsZero():
 		b.checked++
-		b.addViolation("at %q what is desired elsewhere had not been reached %s after it was requested, in clean runs after %s",
+		b.addViolation("at %q the desired state elsewhere was not reached %s after the request, in clean runs after %s",
 			m.Name, m.Began.Sub(m.Acted).Round(time.Millisecond), clean.Round(time.Millisecond)).checkpoint(m)
 	default:
 		b.checked++
 		late := m.Reached.Sub(m.Acted) - clean
 		if allowed := max(b.Operator.Limits.Late.Duration, slower*clean); late > allowed {
-			b.addViolation("at %q what is desired elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
+			b.addViolation("at %q the desired state elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
 				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond)).checkpoint(m)
 		}
 	}

@@ -3,8 +3,8 @@ package invariant
 // Decisions compares what users may do with what the scenario expects.
 var Decisions = Invariant{
 	ID: "O20", Name: "decisions",
-	Promise: "users have the rights that the scenario expects and no others, also while the installation changes, " +
-		"and what has to be refused is refused",
+	Promise: "users have the rights that the scenario expects and no others, and requests that must be refused " +
+		"are refused",
 	judge: func(b *judgement) {
 		for _, d := range b.History.Decisions {
 			b.checked++
@@ -15,7 +15,7 @@ var Decisions = Invariant{
 			if d.During != "" {
 				during = " during " + d.During
 			}
-			b.addViolation("at step %q%s %s is %t, and has to be %t", d.Step, during, d.Action, d.Allowed, d.Want)
+			b.addViolation("at step %q%s %s is %t, want %t", d.Step, during, d.Action, d.Allowed, d.Want)
 		}
 	},
 }

@@ -11,8 +11,8 @@ import (
 var Takeover = Invariant{
 	ID: "O21", Name: "takeover",
 	inHostile: true,
-	Promise: "a replica that reads a Lease of another, and sees no renewal for as long as the Lease lasts, takes it in time, " +
-		"however often it had to connect again meanwhile",
+	Promise: "a replica that reads another's Lease, and sees no renewal for a lease term, takes the Lease within " +
+		"the limit `takeover`",
 	judge: judgeTakeover,
 }
 
@@ -21,7 +21,7 @@ func judgeTakeover(b *judgement) {
 		return
 	}
 	if b.Operator.Limits.Takeover.Duration == 0 {
-		b.addDoubt("the operator has no limit for how long an expired Lease may be left")
+		b.addDoubt("the operator has no limit for takeovers of an expired Lease")
 		return
 	}
 	terms := b.History.Terms(b.Operator.Lease)
@@ -99,7 +99,7 @@ func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) 
 			b.checked++
 			expired = r.Answered
 		case r.Received.Sub(expired) > limit:
-			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, it lasts %s, and no replica took it in %s",
+			b.addViolation("replica %s read the Lease for %s without a renewal: %s holds it at %s, its duration is %s, and no replica took it in %s",
 				p.replica, r.Received.Sub(known).Round(time.Millisecond), held(v), v.RevisionRange, lasting(v), limit).
 				revision(v.RevisionRange)
 			return

@@ -38,7 +38,7 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	do := func(steps ...step) []step { return steps }
-	left := []string{"replica b read the Lease for 7s without a renewal: a_1 holds it", "it lasts 4s",
+	left := []string{"replica b read the Lease for 7s without a renewal: a_1 holds it", "its duration is 4s",
 		"no replica took it in 2s"}
 	rows := map[string]row{
 		"Taken": {history: leased(polls("b", 6), do(elects("b", "b_1"))), want: invariant.Held,
@@ -47,9 +47,9 @@ func TestTakeover(t *testing.T) {
 		"Left":         {history: leased(polls("b", 12)), want: invariant.Broken, says: left},
 		"TakenTooLate": {history: leased(polls("b", 12), do(elects("b", "b_1"))), want: invariant.Broken, says: left},
 		"Renewed": {history: leased(polls("b", 3), do(elects("a", "a_1")), polls("b", 3), do(elects("a", "a_1")),
-			polls("b", 3)), want: invariant.Inconclusive, says: []string{"nothing happened"}},
+			polls("b", 3)), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
 		"ByHolder": {history: leased(polls("a", 12)), want: invariant.Inconclusive,
-			says: []string{"nothing happened"}},
+			says: []string{"nothing that this promise applies to"}},
 		"GivenBack":      {history: leased(do(elects("a", "")), polls("b", 12)), want: invariant.Inconclusive},
 		"ReadAfterwards": {history: leased(do(waits(time.Minute)), polls("b", 4)), want: invariant.Inconclusive},
 		"OutOfReach":     {history: leased(polls("b", 4), do(waits(time.Minute)), polls("b", 1)), want: invariant.Held},

@@ -85,7 +85,7 @@ func TestSecrets_AreJudged(t *testing.T) {
 				"RandomIsGone": {history: written(map[string]any{}), references: varying, change: change, want: invariant.Broken,
 					says: []string{"data.token is absent, in clean runs it has a value"}},
 				"NotThere": {history: with(), references: steady, change: change, want: invariant.Broken,
-					says: []string{"secrets ns/s is not there"}},
+					says: []string{"secrets ns/s does not exist"}},
 				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
 					want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
 			})
@@ -94,9 +94,9 @@ func TestSecrets_AreJudged(t *testing.T) {
 					says: []string{"2 checked"}},
 				"MadeAnew": {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))),
 					hidden(writes("a", secret("s", "s2", one)))), references: steady, change: change, want: invariant.Broken,
-					says: []string{"secrets ns/s was made 2 times, in clean runs 1 times"}},
+					says: []string{"secrets ns/s was created 2 times, in clean runs 1 times"}},
 				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
-					want: invariant.Broken, says: []string{"secrets ns/p-* was made 2 times"}},
+					want: invariant.Broken, says: []string{"secrets ns/p-* was created 2 times"}},
 			})
 		})
 	}

@@ -166,10 +166,10 @@ func differences(got state, clean []state) []difference {
 		}
 		switch {
 		case !there && in == len(clean):
-			found = append(found, difference{name, like.object, like.owner, name + " is not there", nil})
+			found = append(found, difference{name, like.object, like.owner, name + " does not exist", nil})
 		case there && in == 0:
 			found = append(found, difference{name, have.object, have.owner,
-				fmt.Sprintf("%s (%s) is there, and is in no clean run", name, have.where), revisionOf(have.revision)})
+				fmt.Sprintf("%s (%s) exists, and in no clean run", name, have.where), revisionOf(have.revision)})
 		case there && in == len(clean):
 			for _, line := range fieldsThatDiffer(name, have, clean) {
 				found = append(found, difference{name, have.object, have.owner, line, revisionOf(have.revision)})
@@ -229,7 +229,7 @@ func orAbsent(value string, there bool) string {
 // if there is nothing to compare with.
 func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got state, found []difference)) {
 	if len(b.References) < 2 {
-		b.addDoubt("there are %d clean runs to compare with; what differs by itself shows in two", len(b.References))
+		b.addDoubt("there are %d clean runs to compare with; only two show which values differ from run to run", len(b.References))
 		return
 	}
 	touched := b.touched()
@@ -250,7 +250,7 @@ func (b *judgement) compared(of scope, judge func(m history.Checkpoint, got stat
 			}
 		}
 		if len(clean) < 2 {
-			b.addDoubt("%q is in %d clean runs; what differs by itself shows in two", m.Name, len(clean))
+			b.addDoubt("%q is in %d clean runs; only two show which values differ from run to run", m.Name, len(clean))
 			continue
 		}
 		judge(m, got, differences(got, clean))

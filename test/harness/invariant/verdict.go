@@ -53,7 +53,7 @@ func (v Verdict) String() string {
 		lines = append(lines, "    in clean runs, too: "+violation.Message)
 	}
 	for _, doubt := range v.Doubts {
-		lines = append(lines, "    in doubt: "+doubt)
+		lines = append(lines, "    inconclusive: "+doubt)
 	}
 	return strings.Join(lines, "\n")
 }
@@ -122,10 +122,10 @@ func (i Invariant) evaluate(c Case) *judgement {
 	b := &judgement{Case: c, index: c.History.Index()}
 	i.judge(b)
 	if b.checked == 0 {
-		b.addDoubt("nothing happened that this promise is about")
+		b.addDoubt("the run has nothing that this promise applies to")
 	}
 	for _, f := range c.History.Void() {
-		b.addDoubt("the fault %s did not happen, so the run proves nothing", f.Name)
+		b.addDoubt("the fault %s was not injected, so the run proves nothing", f.Name)
 	}
 	if len(b.violations) > 0 {
 		s := newSigner(c.History)

@@ -20,7 +20,7 @@ func (r *Run) writeObjects(w io.Writer) error {
 		fmt.Fprintf(w, "---\n# %s (UID %s)", life.Key, life.UID)
 		last := life.Last()
 		if life.End != nil {
-			fmt.Fprintf(w, ", gone %s", life.End.RevisionRange)
+			fmt.Fprintf(w, ", deleted %s", life.End.When())
 			if last == nil && life.End.Object != nil {
 				last = life.End
 			}

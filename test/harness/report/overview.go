@@ -112,18 +112,17 @@ func (o *overview) lanes(s *timelineWriter) map[string]lane {
 		o.Lanes = append(o.Lanes, by[class])
 		y += height
 	}
-	add(laneUsers, "users", "what the scenario does", laneHeight)
+	add(laneUsers, "users", "requests of the scenario", laneHeight)
 	if used[laneFaults] {
-		add(laneFaults, "faults", "what was made to go wrong", laneHeight)
+		add(laneFaults, "faults", "injected faults", laneHeight)
 	}
 	for _, name := range s.replicas {
 		add(s.laneOf(name), s.short(name), name, replicaLane)
 	}
 	for _, l := range []struct{ class, name, title string }{
 		{laneOperator, "operator, replica unknown", "requests whose token names no replica"},
-		{laneExternal, "calls to the outside", "requests to systems outside the cluster"},
-		{laneCluster, "cluster's controllers",
-			"the garbage collector, the namespace controller and others that Kubernetes has"},
+		{laneExternal, "external calls", "requests to external systems"},
+		{laneCluster, "Kubernetes", "garbage collector, namespace controller and others"},
 	} {
 		if used[l.class] {
 			add(l.class, l.name, l.title, laneHeight)
@@ -135,13 +134,13 @@ func (o *overview) lanes(s *timelineWriter) map[string]lane {
 
 func (o *overview) addCheckpoints(s *timelineWriter, at scale) {
 	for _, m := range s.history.Checkpoints {
-		class, how := "mark", "as desired"
+		class, how := "mark", "converged"
 		if !m.Converged {
-			class, how = "mark unreached", "not as desired"
+			class, how = "mark unreached", "not converged"
 		}
 		x := at.x(m.Began)
 		o.Bars = append(o.Bars, bar{
-			Class: class, Label: "rest: " + m.Name, Title: fmt.Sprintf("at rest: %s (%s)", m.Name, how),
+			Class: class, Label: m.Name, Title: fmt.Sprintf("checkpoint %s: %s", m.Name, how),
 			X: x, Y: 4, Width: at.x(m.Ended) - x, Height: o.Height - padding,
 		})
 	}

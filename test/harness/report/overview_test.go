@@ -65,7 +65,7 @@ func TestOverview_DrawsProcessesTermsCheckpointsAndFaults(t *testing.T) {
 		lanes = append(lanes, l.Name)
 		g.Expect(l.Bottom()).To(BeNumerically("<", o.Height))
 	}
-	g.Expect(lanes).To(Equal([]string{"users", "faults", "replica 0", "replica 1", "cluster's controllers"}))
+	g.Expect(lanes).To(Equal([]string{"users", "faults", "replica 0", "replica 1", "Kubernetes"}))
 
 	lives := bars(o, "life r0")
 	g.Expect(lives).To(HaveLen(2), "one for each process")
@@ -76,7 +76,7 @@ func TestOverview_DrawsProcessesTermsCheckpointsAndFaults(t *testing.T) {
 	g.Expect(terms[1].Class).To(Equal("leads r1"))
 	g.Expect(terms[0].X+terms[0].Width).To(BeNumerically("~", terms[1].X, 0.11), "one holds the Lease at a time")
 	g.Expect(bars(o, "fault")).To(HaveLen(2), "in the lane of faults and in the replica's")
-	g.Expect(bars(o, "mark")).To(ConsistOf(HaveField("Label", "rest: end")))
+	g.Expect(bars(o, "mark")).To(ConsistOf(HaveField("Label", "end")))
 	g.Expect(bars(o, "unreached")).To(BeEmpty())
 	r.History.Checkpoints[0].Converged = false
 	g.Expect(bars(newTimelineWriter(r, nil).overview(nil), "unreached")).To(HaveLen(1))
@@ -135,7 +135,7 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 	r.History.Calls = []history.Call{
 		{ID: "1", Replica: "op-0", Action: history.Create, Thing: "bucket", Owner: "t-uid", Outcome: history.Lost,
 			Began: at(450), Ended: at(460), RevisionRange: history.RevisionRange{From: 103, To: 104}},
-		{ID: "2", Action: history.Look, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470),
+		{ID: "2", Action: history.Get, Thing: "bucket", Outcome: history.Done, Delivered: true, Began: at(470),
 			Ended: at(480), RevisionRange: history.RevisionRange{From: 103, To: 104}},
 	}
 	p := &violationSite{Number: 1,
@@ -143,7 +143,7 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 	s := newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].call).To(Equal(&r.History.Calls[0]))
-	g.Expect(p.Rows[0].Notes).To(Equal([]string{"outside the cluster", "for UID t-uid", "the answer was not delivered"}))
+	g.Expect(p.Rows[0].Notes).To(Equal([]string{"external", "for UID t-uid", "the answer was not delivered"}))
 	var rows []*row
 	for _, row := range s.rows {
 		if row.call != nil {
@@ -155,7 +155,7 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 		To(Equal([]string{"replica 0", "create", "external bucket", "lost"}))
 	g.Expect(s.laneName(rows[1].Lane)).To(Equal("outside"))
 	o := s.overview([]*violationSite{p})
-	g.Expect(o.Lanes).To(ContainElement(HaveField("Name", "calls to the outside")))
+	g.Expect(o.Lanes).To(ContainElement(HaveField("Name", "external calls")))
 	calls := 0
 	for _, tick := range o.Ticks {
 		if strings.HasPrefix(tick.Class, laneExternal) {

@@ -119,7 +119,7 @@ func indented(w io.Writer, value any) error {
 func (r *Run) writeVerdicts(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s\n", r.Name, r.Result)
 	for _, line := range []struct{ name, text string }{
-		{"scenario", r.Scenario}, {"plan", r.Plan}, {"what goes wrong", r.Words}, {"seed", fmt.Sprint(r.Seed)},
+		{"scenario", r.Scenario}, {"plan", r.Plan}, {"fault", r.Words}, {"seed", fmt.Sprint(r.Seed)},
 		{"again", r.Replay},
 	} {
 		if line.text != "" {

@@ -118,7 +118,7 @@ func TestObjectsAreTheirLastState(t *testing.T) {
 	r.History.Versions = append(r.History.Versions, gone)
 	said.Reset()
 	g.Expect(r.writeObjects(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), gone resourceVersion"))
+	g.Expect(said.String()).To(ContainSubstring("(UID t-uid), deleted at resourceVersion"))
 }
 
 func TestClear_RemovesOnlyRuns(t *testing.T) {

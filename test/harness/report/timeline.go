@@ -116,20 +116,20 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 // conditionOf describes a result in a sentence.
 func conditionOf(r invariant.Result) string {
 	return map[invariant.Result]string{
-		invariant.Held:         "Every promise was kept.",
-		invariant.Broken:       "The operator broke a promise.",
-		invariant.Inconclusive: "No promise is known to be broken, but one that this scenario is about could not be judged.",
-		invariant.Void:         "What was to go wrong did not, so the run proves nothing.",
+		invariant.Held:         "All invariants held.",
+		invariant.Broken:       "The operator broke an invariant.",
+		invariant.Inconclusive: "No violation was found, but an invariant that the scenario requires could not be judged.",
+		invariant.Void:         "The fault was not injected, so the run proves nothing.",
 	}[r]
 }
 
 func faultSummary(s *timelineWriter, f history.Fault) string {
 	if f.Happened == 0 {
-		return "It did not happen: " + f.Detail + "."
+		return "It was not injected: " + f.Detail + "."
 	}
-	text := fmt.Sprintf("It did happen, %s after the beginning", strings.TrimPrefix(s.since(f.Began), "+"))
+	text := fmt.Sprintf("It was injected %s after the start", strings.TrimPrefix(s.since(f.Began), "+"))
 	if f.Replica != "" {
-		text += ", to " + s.short(f.Replica)
+		text += ", at " + s.short(f.Replica)
 	}
 	if f.Detail != "" {
 		text += ": " + f.Detail

@@ -82,14 +82,14 @@ func TestTimeline_DescribesTheRun(t *testing.T) {
 	_, root := drawn(t, r)
 	said := words(root)
 	for _, part := range []string{
-		"What was made to go wrong: a replica is killed. It did happen, 0.600 s after the beginning, to replica 0: PATCH /things/t.",
+		"Fault: a replica is killed. It was injected 0.600 s after the start, at replica 0: PATCH /things/t.",
 		r.Replay, "seed 7", "plan " + r.Plan, single(r).Promise, single(r).Violations[0].Message,
-		"users create things.example.com ns/t 200 stored it was not there before",
+		"users create things.example.com ns/t 200 stored it did not exist before",
 		"replica 0 patch things.example.com ns/t 200 stored + Ready: False (IsFalse)",
 		"2 renewals of the Lease, 1 request of the cluster's own controllers about other objects",
 		"FAULT: PATCH /things/t, of replica 0", "replica 0 is killed (SIGKILL)", "replica 0 starts",
 		"replica 1 leads from here on", "replica 1 patch things.example.com ns/t 409 refused Conflict",
-		`at rest "end": users and faults have stopped, all is as desired`,
+		`checkpoint "end": users and faults have stopped, the desired state is reached`,
 	} {
 		g.Expect(said).To(ContainSubstring(part))
 	}
@@ -115,8 +115,8 @@ func TestTimeline_MarksTheViolation(t *testing.T) {
 	for why.Type != html.ElementNode {
 		why = why.NextSibling
 	}
-	g.Expect(words(why)).To(ContainSubstring("O5 single writer was broken here. The promise: " + single(r).Promise))
-	g.Expect(words(why)).To(ContainSubstring("the Lease was held by replica op-1 then"))
+	g.Expect(words(why)).To(ContainSubstring("O5 single writer is broken here: " + single(r).Promise))
+	g.Expect(words(why)).To(ContainSubstring("at that time replica op-1 held the Lease"))
 }
 
 func TestViolationSite_FollowsReferences(t *testing.T) {
@@ -236,5 +236,5 @@ func TestTimeline_Lifelines(t *testing.T) {
 func TestTimeline_EmptyHistory(t *testing.T) {
 	g := NewWithT(t)
 	text, _ := drawn(t, &Run{History: &history.History{}})
-	g.Expect(text).To(ContainSubstring("Nothing was made to go wrong."))
+	g.Expect(text).To(ContainSubstring("No fault was injected."))
 }

@@ -161,11 +161,11 @@ func (s *timelineWriter) notes(r history.Request) []string {
 	}
 	for _, e := range s.history.Events {
 		if e.RevisionRange == r.RevisionRange && r.Resource.Resource == "events" {
-			return append(notes, strings.TrimRight(fmt.Sprintf("tells: %s %s: %s", e.Type, e.Reason, e.Note), ": "))
+			return append(notes, strings.TrimRight(fmt.Sprintf("event: %s %s: %s", e.Type, e.Reason, e.Note), ": "))
 		}
 	}
 	if r.Made {
-		return append(notes, "it was not there before")
+		return append(notes, "it did not exist before")
 	}
 	life := s.index.Lifetime(r.UID)
 	if life == nil || r.Effect != history.Stored {
@@ -219,18 +219,18 @@ func (s *timelineWriter) otherRows() []*row {
 		}
 		r := add(c.Began, "call", lane, "external "+c.Thing)
 		r.Verb, r.Effect, r.call = string(c.Action), string(c.Outcome), c
-		r.Notes = []string{"outside the cluster", "for UID " + cmp.Or(string(c.Owner), "(none)")}
+		r.Notes = []string{"external", "for UID " + cmp.Or(string(c.Owner), "(none)")}
 		if !c.Delivered {
 			r.Notes = append(r.Notes, "the answer was not delivered")
 		}
 	}
 	for i := range s.history.Checkpoints {
 		m := &s.history.Checkpoints[i]
-		text := fmt.Sprintf("at rest %q: users and faults have stopped, all is as desired", m.Name)
+		text := fmt.Sprintf("checkpoint %q: users and faults have stopped, the desired state is reached", m.Name)
 		if !m.Converged {
-			text = fmt.Sprintf("at rest %q: users and faults have stopped, and what is desired was not reached in time", m.Name)
+			text = fmt.Sprintf("checkpoint %q: users and faults have stopped, the desired state was not reached in time", m.Name)
 		}
-		r := add(m.Began, "mark", "", text, fmt.Sprintf("looked on for %s", m.Ended.Sub(m.Began).Round(time.Millisecond)))
+		r := add(m.Began, "mark", "", text, fmt.Sprintf("observed for %s", m.Ended.Sub(m.Began).Round(time.Millisecond)))
 		r.ID, r.checkpoint, r.Version = "mark-"+m.Name, m, fmt.Sprint(m.From)
 	}
 	return rows

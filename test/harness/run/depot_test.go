@@ -45,7 +45,7 @@ func (d *externalStore) Do(_ context.Context, change, thing string) error {
 func (d *externalStore) Look(context.Context) ([]history.ExternalThing, error) { return d.things, nil }
 
 func (d *externalStore) Read(r fault.Request) (history.Call, bool) {
-	call := history.Call{Action: history.Look, Thing: strings.Trim(r.Path, "/"), Outcome: history.Done}
+	call := history.Call{Action: history.Get, Thing: strings.Trim(r.Path, "/"), Outcome: history.Done}
 	if r.Mutating() {
 		call.Action, call.Owner = history.Create, "u1"
 	}

@@ -86,7 +86,7 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 	}
 	const span = "between resourceVersions 5 and 6"
 	g.Expect(texts).To(Equal([]string{
-		"look of external thing-1 for UID (none) by replica one " + span + ": done: delivered true",
+		"get of external thing-1 for UID (none) by replica one " + span + ": done: delivered true",
 		"create of external another for UID u1 by replica (none) " + span + ": done: delivered true",
 		"create of external thing-1 for UID u1 by replica two " + span + ": failed: delivered false",
 		"create of external thing-1 for UID u1 by replica two " + span + ": done: delivered false",

@@ -42,7 +42,7 @@ func followedCollections(j fault.Journal, name string, since time.Time) []histor
 			case r.Committed():
 				f.Synced = r.Delivered
 			case r.Instead == http.StatusOK:
-				f.Synced = r.Done // a fault that tells what there was has told all
+				f.Synced = r.Done // a fault that replays the past list has answered it in full
 			}
 		default:
 			continue

@@ -122,9 +122,9 @@ func (t *execution) watchEvents(h *history.History) []scenario.WatchEvent {
 			if action == 0 || f.Received.Sub(t.actionTimes[action-1]) > silenceFor/2 {
 				continue
 			}
-			told := scenario.WatchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
-			if !slices.Contains(all, told) {
-				all = append(all, told)
+			event := scenario.WatchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
+			if !slices.Contains(all, event) {
+				all = append(all, event)
 			}
 		}
 	}

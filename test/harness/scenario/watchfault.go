@@ -58,9 +58,9 @@ func (s Step) Acts() bool {
 // there was an earlier state, a start with that state, each at a step that the seed selects.
 func watchFaults(d *derivation) []Plan {
 	var plans []Plan
-	told := d.eventsOfAllRuns()
+	events := d.eventsOfAllRuns()
 	var collections []string
-	for _, n := range told {
+	for _, n := range events {
 		t := Target{Method: watchMethod, Path: n.Path, Nth: n.Action}
 		plans = append(plans, d.plan(LateEvents, "", t), d.plan(MissedEvents, "", t))
 		if !slices.Contains(collections, n.Path) {
@@ -69,7 +69,7 @@ func watchFaults(d *derivation) []Plan {
 	}
 	for _, path := range collections {
 		var lost, races, stale []Plan
-		for _, n := range told {
+		for _, n := range events {
 			if n.Path != path {
 				continue
 			}
@@ -92,9 +92,9 @@ func watchFaults(d *derivation) []Plan {
 
 // eventsOfAllRuns returns the events that came in all runs, in the order of the first.
 func (d *derivation) eventsOfAllRuns() []WatchEvent {
-	told := slices.Clone(d.runs[0].WatchEvents)
+	events := slices.Clone(d.runs[0].WatchEvents)
 	for _, run := range d.runs[1:] {
-		told = slices.DeleteFunc(told, func(n WatchEvent) bool { return !slices.Contains(run.WatchEvents, n) })
+		events = slices.DeleteFunc(events, func(n WatchEvent) bool { return !slices.Contains(run.WatchEvents, n) })
 	}
-	return told
+	return events
 }

@@ -184,7 +184,7 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"Empty":         {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
 		"EmptyTellsAll": {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
 		"NoResource": {with("resource: configmaps", "annotation: x"),
-			"promises.kinds[0].children[0].resource: say which"},
+			"promises.kinds[0].children[0].resource: is required"},
 		"TwoMarks": {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"),
 			"promises.kinds[0].children[0].annotation and label: name one of them"},
 		"TooFew": {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},

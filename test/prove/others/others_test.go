@@ -18,8 +18,8 @@ import (
 
 const (
 	causes = `
-  - 'O1: at "..." jobs.batch default/{backup}-* ## is not there'
-  - 'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'`
+  - 'O1: at "..." jobs.batch default/{backup}-* ## does not exist'
+  - 'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'`
 	knownBug = `
 findings:
 - violations:` + causes + `
@@ -30,8 +30,8 @@ findings:
   reason: the job is created twice
 `
 	jobs     = "jobs.batch default/{backup}-*"
-	missing  = `at "made" jobs.batch default/{backup}-* ## is not there`
-	madeMore = "jobs.batch default/{backup}-* was made # times, in clean runs # times"
+	missing  = `at "made" jobs.batch default/{backup}-* ## does not exist`
+	madeMore = "jobs.batch default/{backup}-* was created # times, in clean runs # times"
 )
 
 func TestReadKnown(t *testing.T) {
@@ -41,9 +41,9 @@ func TestReadKnown(t *testing.T) {
 		"unknown field":        {"reason:", "because:", `unknown field "because"`},
 		"unknown invariant":    {"O2:", "O99:", "finding 1: the violation \"O99: jobs.batch"},
 		"no invariant":         {"O2: jobs", "jobs", "begins with no invariant and a colon"},
-		"no signature": {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'",
+		"no signature": {"'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
 			"'O2'", `the violation "O2" has no signature`},
-		"any signature": {"'O2: jobs.batch default/{backup}-* was made # times, in clean runs # times'",
+		"any signature": {"'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
 			"'O2: ... ...'", "has no signature"},
 		"no violation":              {causes, " []", "it has no violations"},
 		"unknown verdict":           {"true bug", "bug", `the verdict "bug" is not "true bug", "by design" or "unknown"`},
@@ -108,7 +108,7 @@ func TestCompare(t *testing.T) {
 		"another cause too":              {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
 		"the cause of another invariant": {[]report.Finding{finding([]string{jobs}, violation("O8", madeMore))}, 1, 1},
 		"about another object": {[]report.Finding{finding([]string{backup},
-			violation("O2", "backups.example.com default/{backup} was made # times, in clean runs # times"))}, 1, 1},
+			violation("O2", "backups.example.com default/{backup} was created # times, in clean runs # times"))}, 1, 1},
 		"another object too": {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
 		"the known one and another": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)},
 			1, 0},
