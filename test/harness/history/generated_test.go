@@ -10,18 +10,21 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+// create adds the creation of an object to a history.
+func create(h *history.History, resource history.Resource, user, name, generateName string) {
+	key := history.Key{Resource: resource, Namespace: "ns", Name: name}
+	h.Requests = append(h.Requests,
+		history.Request{User: user, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
+	h.Versions = append(h.Versions, thing(name, uint64(len(h.Versions)+1), func(o *unstructured.Unstructured) {
+		o.SetName(name)
+		o.SetGenerateName(generateName)
+	}))
+	h.Versions[len(h.Versions)-1].Key = key
+}
+
 func TestAliasGenerated(t *testing.T) {
 	h := &history.History{Aliases: map[string]string{"pool-1-knc": "{pool}", "user-zxcvb": "{user}"}}
-	made := func(user, name, generateName string) {
-		key := history.Key{Resource: things, Namespace: "ns", Name: name}
-		h.Requests = append(h.Requests,
-			history.Request{User: user, Verb: "create", Key: key, UID: types.UID(name), Made: true, Code: 201})
-		h.Versions = append(h.Versions, thing(name, uint64(len(h.Versions)+1), func(o *unstructured.Unstructured) {
-			o.SetName(name)
-			o.SetGenerateName(generateName)
-		}))
-		h.Versions[len(h.Versions)-1].Key = key
-	}
+	made := func(user, name, generateName string) { create(h, things, user, name, generateName) }
 	made("operator", "pool-1-knc-49s82", "")
 	made("operator", "pool-1-knc-49s82-7ftnf", "")
 	made("operator", "pool-1-knc-agent", "")            // a word
@@ -42,18 +45,48 @@ func TestAliasGenerated(t *testing.T) {
 	}
 }
 
+func TestHashedNames(t *testing.T) {
+	parts := history.Resource{Resource: "parts"}
+	run := func(pool string, names ...string) *history.History {
+		h := &history.History{Aliases: map[string]string{pool: "{pool}"}}
+		for _, name := range names {
+			create(h, things, "operator", pool+"-"+name, "")
+		}
+		return h
+	}
+	one := run("pool-1-knc", "7945447f69-1", "2bf382bf-1", "5fbdc94955-agent", "59f674f774", "1", "agent")
+	two := run("pool-2-xyz", "cc89f66f4-1", "2bf382bf-1", "59f674f774-other", "6c9f879849", "2", "other")
+	create(one, parts, "operator", "part-8dd444f98", "")
+	create(one, parts, "operator", "same-2bf382bf-1", "")
+	create(two, parts, "admin", "part-5d8666478b", "")
+	names := history.LearnHashedNames([]string{"operator"}, []*history.History{one, two})
+
+	judged := run("pool-3-abc", "66cd9bc9b9-1", "66cd9bc9b9-2", "2bf382bf-1", "554768c48b", "agent")
+	create(judged, parts, "operator", "pool-3-abc-79c9557c8b-1", "")
+	create(judged, things, "admin", "pool-3-abc-79c9557c8b-1", "")
+	before := names.Alias(judged)
+	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-554768c48b": "{pool}-*"}, before); diff != "" {
+		t.Errorf("names before (-want +got):\n%s", diff)
+	}
+	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-554768c48b": "{pool}-*"}
+	if diff := cmp.Diff(want, judged.Aliases); diff != "" {
+		t.Errorf("aliases (-want +got):\n%s", diff)
+	}
+}
+
 func TestGeneratedPath(t *testing.T) {
 	if pattern := history.GeneratedPath("/things/pool-1"); pattern != nil {
 		t.Errorf("a path without a generated name has the pattern %s", pattern)
 	}
 	pattern := history.GeneratedPath("/things/pool.1-*-*/status")
 	for path, want := range map[string]bool{
-		"/things/pool.1-49s82-7ftnf/status":  true,
-		"/things/pool.1-49s82-7ftnf/status/": true,
-		"/things/pool.1-49s82/status":        false,
-		"/things/pool-1-49s82-7ftnf/status":  false,
-		"/things/pool.1-49s82-agent/status":  false,
-		"/things/pool.1-49s82-7ftnf":         false,
+		"/things/pool.1-49s82-7ftnf/status":    true,
+		"/things/pool.1-49s82-7ftnf/status/":   true,
+		"/things/pool.1-49s82/status":          false,
+		"/things/pool-1-49s82-7ftnf/status":    false,
+		"/things/pool.1-49s82-agent/status":    false,
+		"/things/pool.1-49s82-7ftnf":           false,
+		"/things/pool.1-49s82-2bf382bf/status": true,
 	} {
 		if got := pattern.MatchString(path); got != want {
 			t.Errorf("%s matches: %t, want %t", path, got, want)

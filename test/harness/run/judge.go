@@ -33,6 +33,7 @@ type Reference struct {
 	// Outcomes are the outcomes of the clean runs; each is judged against all of them.
 	Outcomes []Outcome
 	observed []scenario.Observed
+	hashed   history.HashedNames
 }
 
 // Plans derives the plans of the scenario.
@@ -80,6 +81,10 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 		took = append(took, p.clock.Since(began))
 		phases = append(phases, t.phases(h)) // all clean runs are judged together, later
 	}
+	ref.hashed = history.LearnHashedNames(p.subject.Promises.Users, ref.Histories)
+	for i, h := range ref.Histories {
+		ref.observed[i].Rename(ref.hashed.Alias(h))
+	}
 	for i, h := range ref.Histories {
 		outcome := p.judge(ref, h)
 		outcome.Took, outcome.AuditLog, outcome.Phases = took[i], trials[i].auditLog, phases[i]
@@ -113,6 +118,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Pla
 	if err != nil {
 		return Outcome{}, err
 	}
+	ref.hashed.Alias(h)
 	outcome := p.judge(ref, h)
 	outcome.Took, outcome.AuditLog, outcome.Recovery = p.clock.Since(began), t.auditLog, t.recoveryWrites(h)
 	outcome.Phases = t.phases(h)

@@ -1,6 +1,10 @@
 package scenario
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Write is a write of the subject in a clean run.
 type Write struct {
@@ -29,6 +33,17 @@ type Observed struct {
 	Unelected bool
 	// Changes are the possible changes of the installation.
 	Changes []Change
+}
+
+// Rename replaces names in the paths of writes, by what they were called before.
+func (o *Observed) Rename(names map[string]string) {
+	for i, w := range o.Writes {
+		parts := strings.Split(w.Path, "/")
+		for j, part := range parts {
+			parts[j] = cmp.Or(names[part], part)
+		}
+		o.Writes[i].Path = strings.Join(parts, "/")
+	}
 }
 
 // derivation is the input of the rules that derive plans.
