@@ -17,7 +17,8 @@ const hash = `(?:[0-9a-f]{6,64}|[bcdfghjklmnpqrstvwxz2456789]{5,10})`
 
 var (
 	generated = regexp.MustCompile(suffix + "$")
-	hashed    = regexp.MustCompile(`^(?:\*|` + hash + `)$`)
+	hashed    = regexp.MustCompile("^" + hash + "$")
+	number    = regexp.MustCompile(`^[0-9]+$`)
 )
 
 // AliasGenerated adds aliases for the names that the users generated themselves for objects that
@@ -120,13 +121,32 @@ func (n HashedNames) Alias(h *History) map[string]string {
 	for life := range h.named(n.users) {
 		name := normal.Replace(life.Name)
 		for _, pattern := range n.patterns[life.Resource] {
-			if !n.steady[Key{Resource: life.Resource, Name: name}] && hashPattern(pattern, name) == pattern {
-				aliases[life.Name], before[name] = pattern, pattern
+			if alias := applied(pattern, name); alias != "" && !n.steady[Key{Resource: life.Resource, Name: name}] {
+				aliases[life.Name], before[name] = alias, alias
 			}
 		}
 	}
 	h.Merge(&History{Aliases: aliases})
 	return before
+}
+
+// applied returns a name with * where a pattern has it, or "" if the name does not match. Numbers
+// may differ: a fault may lead to one more revision.
+func applied(pattern, name string) string {
+	wanted, parts := strings.Split(pattern, "-"), strings.Split(name, "-")
+	if len(wanted) != len(parts) {
+		return ""
+	}
+	for i := range parts {
+		switch {
+		case parts[i] == wanted[i], number.MatchString(parts[i]) && number.MatchString(wanted[i]):
+		case wanted[i] == "*" && hashed.MatchString(parts[i]):
+			parts[i] = "*"
+		default:
+			return ""
+		}
+	}
+	return strings.Join(parts, "-")
 }
 
 // GeneratedPath returns the pattern of a path with the aliases of generated names, or nil if it has

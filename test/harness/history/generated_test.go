@@ -65,10 +65,10 @@ func TestHashedNames(t *testing.T) {
 	create(judged, parts, "operator", "pool-3-abc-79c9557c8b-1", "")
 	create(judged, things, "admin", "pool-3-abc-79c9557c8b-1", "")
 	before := names.Alias(judged)
-	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-554768c48b": "{pool}-*"}, before); diff != "" {
+	if diff := cmp.Diff(map[string]string{"{pool}-66cd9bc9b9-1": "{pool}-*-1", "{pool}-66cd9bc9b9-2": "{pool}-*-2", "{pool}-554768c48b": "{pool}-*"}, before); diff != "" {
 		t.Errorf("names before (-want +got):\n%s", diff)
 	}
-	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-554768c48b": "{pool}-*"}
+	want := map[string]string{"pool-3-abc": "{pool}", "pool-3-abc-66cd9bc9b9-1": "{pool}-*-1", "pool-3-abc-66cd9bc9b9-2": "{pool}-*-2", "pool-3-abc-554768c48b": "{pool}-*"}
 	if diff := cmp.Diff(want, judged.Aliases); diff != "" {
 		t.Errorf("aliases (-want +got):\n%s", diff)
 	}

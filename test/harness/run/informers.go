@@ -1,12 +1,44 @@
 package run
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 )
+
+// informersTimeout bounds the wait for a kind, as features of an operator may be off.
+const informersTimeout = 30 * time.Second
+
+// waitForInformers waits until the leader has listed each kind that the operator reconciles. A
+// program may report before that it is ready, and its silence would be taken for idleness.
+func (p *Prover) waitForInformers(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, pollInterval, informersTimeout, true, func(context.Context) (bool, error) {
+		leader := p.lastRenewer()
+		return leader != nil && listsKinds(leader.proxy.Journal(), p.subject.Promises.Kinds), nil
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("waiting for the leader's informers: %w", err)
+	}
+	return nil
+}
+
+// listsKinds reports whether a replica knows all objects of the kinds.
+func listsKinds(j fault.Journal, kinds []invariant.Kind) bool {
+	followed := followedCollections(j, "", time.Time{})
+	return !slices.ContainsFunc(kinds, func(k invariant.Kind) bool {
+		return !slices.ContainsFunc(followed, func(f history.Following) bool {
+			return f.Resource == k.Resource && !f.Synced.IsZero()
+		})
+	})
+}
 
 // followedCollections returns the collections that a replica has read since a time to know all
 // their objects: by a watch that sends the initial state, or by a list before a watch. One object

@@ -9,6 +9,7 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 )
 
 // The requests of an informer show what it follows; what else is listed or watched
@@ -62,4 +63,11 @@ func TestFollowedCollections(t *testing.T) {
 		at(namespaces, 2, 3), at(of("example.com", "things", "/apis/example.com/v1/things"), 3, 0),
 		at(of("", "configmaps", "/api/v1/namespaces/a/configmaps"), 4, 5), at(secrets, 6, 0), at(secrets, 7, 8),
 	}))
+
+	for name, want := range map[string]bool{"namespaces": true, "configmaps": true, "services": false, "others": false} {
+		kinds := []invariant.Kind{{Resource: secrets.Resource}, {Resource: history.Resource{Resource: name}}}
+		NewWithT(t).Expect(listsKinds(j, kinds)).To(Equal(want), name)
+	}
+	things := invariant.Kind{Resource: history.Resource{Group: "example.com", Resource: "things"}}
+	NewWithT(t).Expect(listsKinds(j, []invariant.Kind{things})).To(BeFalse(), "its list has no answer")
 }

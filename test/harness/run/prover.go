@@ -135,7 +135,10 @@ func Start(ctx context.Context, o Options) (_ *Prover, err error) {
 	if err := p.startEnvironment(lasting); err != nil {
 		return nil, err
 	}
-	return p, p.waitUntilReady(ctx)
+	if err := p.waitUntilReady(ctx); err != nil {
+		return nil, err
+	}
+	return p, p.waitForInformers(ctx)
 }
 
 // startEnvironment starts the external system and the node, after the replicas.

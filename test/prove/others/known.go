@@ -26,7 +26,7 @@ type knownFinding struct {
 	// Violations are those that it may have: the invariant, ": ", and the signature. The wildcard
 	// stands for any text.
 	Violations []string `json:"violations"`
-	// Objects are what it may be about, as the prover's report names them.
+	// Objects are what it may be about, as the prover's report names them, or with the wildcard.
 	Objects []string `json:"objects,omitempty"`
 	// Plan shows it; "" means that clean runs do.
 	Plan    string  `json:"plan,omitempty"`
@@ -144,7 +144,9 @@ func compare(k known, found []report.Finding) (d difference) {
 			objects = append(objects, k.Findings[at].Objects...)
 			return true
 		})
-		strange := slices.ContainsFunc(f.Objects, func(object string) bool { return !slices.Contains(objects, object) })
+		strange := slices.ContainsFunc(f.Objects, func(object string) bool {
+			return !slices.ContainsFunc(objects, func(known string) bool { return matches(known, object) })
+		})
 		switch {
 		case len(unexplained) > 0:
 			f.Violations = unexplained

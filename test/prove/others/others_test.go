@@ -143,6 +143,11 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 	d := compare(k, []report.Finding{found})
 	g.Expect(d.unknown).To(BeEmpty())
 	g.Expect(d.vanished).To(Equal(k.Findings[2:]))
+	k.Findings[0].Objects = []string{"...a"}
+	g.Expect(compare(k, []report.Finding{found}).unknown).To(BeEmpty(), "the object has the pattern")
+	k.Findings[0].Objects = []string{"b..."}
+	g.Expect(compare(k, []report.Finding{found}).unknown).To(HaveLen(1), "the object does not have the pattern")
+	k.Findings[0].Objects = []string{"a"}
 	unlisted := found
 	unlisted.Violations = append(slices.Clone(found.Violations),
 		invariant.FoundViolation{Invariant: "O18", Signature: "call against a"})

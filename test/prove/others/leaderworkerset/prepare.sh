@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Lets prove init describe the operator from its own manifests. No file is edited.
+# It writes subject/ into the folder BIN.
+# Usage: prepare.sh BIN PROVER
+set -euo pipefail
+prover=$(realpath "$2")
+cd "$1"
+rm -rf subject
+"$prover" init -subject subject -manifests modules/lws/config/default -binary cmd -seed 1
