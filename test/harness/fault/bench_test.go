@@ -34,16 +34,13 @@ func BenchmarkAPIProxy(b *testing.B) {
 	direct := tokenOf(b, plane.Config())
 	o, err := APIOptions(direct)
 	g.Expect(err).NotTo(HaveOccurred())
-	for _, o.HTTP2 = range []bool{false, true} {
-		proxy, err := NewProxy(o)
-		g.Expect(err).NotTo(HaveOccurred())
-		b.Cleanup(func() { g.Expect(proxy.Close()).To(Succeed()) })
-		through := rest.CopyConfig(direct)
-		proxy.Connect(through)
-		version := map[bool]string{false: "/HTTP1", true: "/HTTP2"}[o.HTTP2]
-		b.Run("GET"+version, func(b *testing.B) { compare(b, direct, through, get) })
-		b.Run("PATCH"+version, func(b *testing.B) { compare(b, direct, through, patch) })
-	}
+	proxy, err := NewProxy(o)
+	g.Expect(err).NotTo(HaveOccurred())
+	b.Cleanup(func() { g.Expect(proxy.Close()).To(Succeed()) })
+	through := rest.CopyConfig(direct)
+	proxy.Connect(through)
+	b.Run("GET", func(b *testing.B) { compare(b, direct, through, get) })
+	b.Run("PATCH", func(b *testing.B) { compare(b, direct, through, patch) })
 }
 
 // tokenOf is a client of the API server that has a token and all rights.

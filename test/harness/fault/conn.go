@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/utils/clock"
 )
@@ -34,7 +33,6 @@ type conn struct {
 	owner *listener
 	met   *Injection // the wire it was accepted with
 	entry *Connection
-	idle  atomic.Bool // has no request
 	once  sync.Once
 }
 
@@ -122,21 +120,6 @@ func (l *listener) track(c *conn) bool {
 		_ = c.Close() // no handler has seen the connection yet
 	}
 	return !closed
-}
-
-// closeStale closes the connections without a request that met another wire.
-func (l *listener) closeStale(now *Injection) {
-	l.mu.Lock()
-	var stale []*conn
-	for c := range l.open {
-		if c.idle.Load() && c.met != now {
-			stale = append(stale, c)
-		}
-	}
-	l.mu.Unlock()
-	for _, c := range stale {
-		_ = c.Close() // an error changes nothing for the client
-	}
 }
 
 func (l *listener) forget(c *conn) {

@@ -31,7 +31,7 @@
 // NewAPIProxy stands between one replica of an operator and kube-apiserver, and
 // passes the replica's own token through. Refusals are the ways in which an API server
 // rejects a request. Both sides use HTTP/1.1, where cutting a connection affects
-// one request; with Options.HTTP2 all requests of a client share one connection.
+// one request.
 //
 // Watches are read event by event, in JSON and in protobuf, and each event is passed
 // on at once, bookmarks too. Their events can lag, skip or stall:

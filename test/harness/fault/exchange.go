@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"time"
 )
 
 // errCut ends the client's connection.
@@ -128,7 +127,7 @@ func (x *exchange) start(status int, header http.Header) {
 func (x *exchange) raw() net.Conn {
 	conn, _, err := http.NewResponseController(x.writer).Hijack()
 	if err != nil {
-		x.cut() // the server is being closed, or it is HTTP/2
+		x.cut() // the server is being closed
 	}
 	x.hijacked = conn
 	return conn
@@ -137,20 +136,13 @@ func (x *exchange) raw() net.Conn {
 // cut ends the handling of the request and closes the connection.
 func (*exchange) cut() { panic(http.ErrAbortHandler) }
 
-// cutWhenHealed ends the connection, or the stream of HTTP/2, under a fault that may be
-// waiting for the client when it is healed. The returned function ends that watch.
+// cutWhenHealed ends the connection under a fault that may be waiting for the client when it is healed. The returned function ends that watch.
 func (x *exchange) cutWhenHealed() func() {
 	stop := make(chan struct{})
 	x.proxy.running.Go(func() {
 		select {
 		case <-x.injection.healed:
-			if x.request.ProtoMajor < 2 {
-				_ = x.conn.Close() // only to wake up who reads or writes
-				return
-			}
-			// The connection is that of other requests too.
-			controller, past := http.NewResponseController(x.writer), time.Unix(1, 0)
-			_ = errors.Join(controller.SetReadDeadline(past), controller.SetWriteDeadline(past))
+			_ = x.conn.Close() // only to wake up the reader or the writer
 		case <-stop:
 		}
 	})

@@ -189,9 +189,6 @@ func (BlackHole) act(x *exchange) {
 	defer x.cutWhenHealed()()
 	x.happened()
 	x.buffer()
-	select {
-	case <-x.request.Context().Done():
-	case <-x.injection.healed: // HTTP/2 leaves the client its connection
-	}
+	<-x.request.Context().Done()
 	x.cut()
 }

@@ -39,11 +39,6 @@ type Options struct {
 	// Kubernetes is set if the service is a Kubernetes API server. The journal then has the events
 	// of its watches, and Lag, Stall and Skip affect them.
 	Kubernetes bool
-	// HTTP2 offers HTTP/2 to clients with TLS. All requests of a client then share a connection: a
-	// cut ends one stream, a Wire affects the client's next connection, and Garbage and Drip,
-	// which are not HTTP/2, do not happen. Without it each request has a connection of its own,
-	// and a fault affects one request to the last byte. The upstream always gets HTTP/1.1.
-	HTTP2 bool
 	// Wire is how clients are to speak to the proxy: Plain or TLS. Empty: Plain.
 	Wire Wire
 	// Bodies keeps the bodies of requests, and of answers with a code of 400 or more,
@@ -108,7 +103,7 @@ func NewProxy(o Options) (_ *Proxy, err error) {
 		o.Clock = clock.RealClock{}
 	}
 	// Certificates need the real time, because clients check it.
-	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now(), o.HTTP2)
+	configs, ca, err := newTLSConfigs(clock.RealClock{}.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -313,18 +308,16 @@ func (p *Proxy) remove(i *Injection) {
 // as soon as it has none.
 func (p *Proxy) closeStale(c net.Conn, state http.ConnState) {
 	raw := rawConn(c)
-	raw.idle.Store(state == http.StateIdle)
 	if state == http.StateIdle && raw.met != p.wire() {
 		_ = raw.Close() // an error changes nothing for the client
 	}
 }
 
 // closeIdle closes the connections without a request. The server does that
-// when keep-alives are turned off, but for those of HTTP/2.
+// when keep-alives are turned off.
 func (p *Proxy) closeIdle() {
 	p.server.SetKeepAlivesEnabled(false)
 	p.server.SetKeepAlivesEnabled(true)
-	p.listener.closeStale(p.wire())
 }
 
 // URL returns where clients find the proxy. Its scheme is that of Options.Wire,

@@ -312,3 +312,9 @@ func TestProxy_ForgetDropsFinishedRequests(t *testing.T) {
 		g.Expect(p.Journal().Connections).To(ContainElement(HaveField("ID", r.Connection)))
 	}
 }
+
+func TestProxyOffersNoHTTP2(t *testing.T) {
+	g := NewWithT(t)
+	w := startWatching(t)
+	g.Expect(w.proxy.listener.configs[TLS].NextProtos).To(Equal([]string{"http/1.1"}))
+}

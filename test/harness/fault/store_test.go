@@ -148,10 +148,10 @@ type watching struct {
 
 func startWatching(t *testing.T) *watching {
 	t.Helper()
-	return startWatchingBy(t, runtime.ContentTypeJSON, false)
+	return startWatchingBy(t, runtime.ContentTypeJSON)
 }
 
-func startWatchingBy(t *testing.T, media string, http2 bool) *watching {
+func startWatchingBy(t *testing.T, media string) *watching {
 	t.Helper()
 	s := startStore(t)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -159,7 +159,7 @@ func startWatchingBy(t *testing.T, media string, http2 bool) *watching {
 	o, err := APIOptions(config)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	w := &watching{store: s, t: t, media: media, clock: clocktesting.NewFakeClock(time.Unix(1_000, 0)), config: config}
-	o.Clock, o.HTTP2 = w.clock, http2
+	o.Clock = w.clock
 	w.proxy = startProxy(t, o)
 	w.proxy.Connect(config)
 	return w

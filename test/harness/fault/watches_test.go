@@ -19,18 +19,11 @@ func ofType(kind watch.EventType) any { return HaveField("Type", kind) }
 
 var everyNamespace = Match{Path: "/api/v1/namespaces"}
 
-// eachWay runs a test in both encodings of Kubernetes and over both versions of HTTP.
+// eachWay runs a test in both encodings of Kubernetes.
 func eachWay(t *testing.T, test func(w *watching)) {
 	t.Helper()
-	for name, way := range map[string]struct {
-		media string
-		http2 bool
-	}{
-		"JSON":          {runtime.ContentTypeJSON, false},
-		"protobuf":      {runtime.ContentTypeProtobuf, false},
-		"protobuf on 2": {runtime.ContentTypeProtobuf, true},
-	} {
-		t.Run(name, func(t *testing.T) { test(startWatchingBy(t, way.media, way.http2)) })
+	for name, media := range map[string]string{"JSON": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
+		t.Run(name, func(t *testing.T) { test(startWatchingBy(t, media)) })
 	}
 }
 

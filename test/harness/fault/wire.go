@@ -72,7 +72,7 @@ func (a *authority) pem() []byte {
 }
 
 // config returns a server's TLS configuration with the certificate of w.
-func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
+func (a *authority) config(w Wire) (*tls.Config, error) {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: string(w)},
 		NotBefore: a.now.Add(-day), NotAfter: a.now.Add(day),
@@ -99,9 +99,6 @@ func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		NextProtos:   []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
 	}
-	if http2 {
-		config.NextProtos = []string{"h2", "http/1.1"}
-	}
 	if w == OldTLS {
 		config.MinVersion, config.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	}
@@ -110,7 +107,7 @@ func (a *authority) config(w Wire, http2 bool) (*tls.Config, error) {
 
 // newTLSConfigs creates the certificates of all wires. The second result is the CA for clients, in
 // PEM.
-func newTLSConfigs(now time.Time, http2 bool) (map[Wire]*tls.Config, []byte, error) {
+func newTLSConfigs(now time.Time) (map[Wire]*tls.Config, []byte, error) {
 	known, err := newAuthority("fault proxy", now)
 	if err != nil {
 		return nil, nil, err
@@ -125,7 +122,7 @@ func newTLSConfigs(now time.Time, http2 bool) (map[Wire]*tls.Config, []byte, err
 		if w == UnknownCA {
 			signer = unknown
 		}
-		if configs[w], err = signer.config(w, http2); err != nil {
+		if configs[w], err = signer.config(w); err != nil {
 			return nil, nil, err
 		}
 	}
