@@ -154,9 +154,6 @@ func (c *Cluster) Clients() *kubernetes.Clientset { return c.clients }
 // Kubeconfig is the file with which to reach it as the administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Name returns the cluster's name.
-func (c *Cluster) Name() string { return c.options.Name }
-
 // Stop deletes the cluster, unless it existed before or the options keep it.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.options.Reuse || c.options.Keep {

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,11 +47,14 @@ type ControlPlane struct {
 	stopErr error
 }
 
+// startTimeout bounds the start of etcd and of kube-apiserver, each. envtest's 20 s are too short for
+// a machine that is busy with tests, and a program that cannot start ends long before.
+const startTimeout = time.Minute
+
 // Start starts a control plane, or with USE_EXISTING_CLUSTER=true connects to
 // the one of the current kubeconfig. It returns as soon as the API server
 // answers and kube-controller-manager is on its way. It does not look at ctx
-// while etcd and kube-apiserver start, which Options.StartTimeout bounds. It
-// returns ErrNoAssets, wrapped, when there is nothing to start.
+// while etcd and kube-apiserver start. It returns ErrNoAssets, wrapped, when there is nothing to start.
 func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 	existing := os.Getenv(existingVariable) == "true"
 	assets, err := FindAssets(o.AssetsDir)
@@ -74,7 +76,7 @@ func Start(ctx context.Context, o Options) (_ *ControlPlane, err error) {
 		CRDDirectoryPaths:        o.CRDs,
 		CRDs:                     definitions(o.Definitions),
 		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: cmp.Or(o.StartTimeout, time.Minute),
+		ControlPlaneStartTimeout: startTimeout,
 		ControlPlaneStopTimeout:  stopTimeout,
 	}
 	if !existing {

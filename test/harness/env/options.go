@@ -1,8 +1,6 @@
 package env
 
 import (
-	"time"
-
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
@@ -45,11 +43,6 @@ type Options struct {
 	// Controllers are the ones kube-controller-manager runs, by its own names
 	// for them. Empty: DefaultControllers.
 	Controllers []string
-
-	// StartTimeout bounds the start of etcd and of kube-apiserver, each.
-	// Zero: a minute. envtest's 20 s are too short for a machine that is busy with
-	// tests, and a program that cannot start ends long before.
-	StartTimeout time.Duration
 }
 
 // DefaultControllers are those whose absence an operator can notice: owner references are

@@ -7,8 +7,7 @@ import (
 	"math"
 )
 
-// Encode writes the report as JSON. What is not a finite number is null there, and
-// NaN when it is read again.
+// Encode writes the report as JSON. What is not a finite number is null there.
 func (r Report) Encode(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -16,15 +15,6 @@ func (r Report) Encode(w io.Writer) error {
 		return fmt.Errorf("encoding a report: %w", err)
 	}
 	return nil
-}
-
-// Decode reads what Encode has written.
-func Decode(from io.Reader) (Report, error) {
-	var r Report
-	if err := json.NewDecoder(from).Decode(&r); err != nil {
-		return Report{}, fmt.Errorf("decoding a report: %w", err)
-	}
-	return r, nil
 }
 
 // number is what JSON has no word for if it is not finite: one division by zero
@@ -37,19 +27,6 @@ func (n number) MarshalJSON() ([]byte, error) {
 		return []byte("null"), nil
 	}
 	return json.Marshal(float64(n))
-}
-
-// UnmarshalJSON is json.Unmarshaler.
-func (n *number) UnmarshalJSON(data []byte) error {
-	var value *float64
-	if err := json.Unmarshal(data, &value); err != nil {
-		return err
-	}
-	*n = number(math.NaN())
-	if value != nil {
-		*n = number(*value)
-	}
-	return nil
 }
 
 func finite(value float64) bool { return !math.IsNaN(value) && !math.IsInf(value, 0) }
@@ -69,18 +46,4 @@ func (f Figure) MarshalJSON() ([]byte, error) {
 		runs[i] = number(run)
 	}
 	return json.Marshal(figureJSON{plainFigure(f), runs})
-}
-
-// UnmarshalJSON is json.Unmarshaler.
-func (f *Figure) UnmarshalJSON(data []byte) error {
-	var read figureJSON
-	if err := json.Unmarshal(data, &read); err != nil {
-		return err
-	}
-	*f = Figure(read.plainFigure)
-	f.Runs = nil
-	for _, run := range read.Runs {
-		f.Runs = append(f.Runs, float64(run))
-	}
-	return nil
 }

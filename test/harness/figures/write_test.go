@@ -2,6 +2,7 @@ package figures_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	. "github.com/onsi/gomega"
 	"gotest.tools/v3/golden"
 
@@ -69,36 +68,13 @@ func TestWrite_Golden(t *testing.T) {
 	}
 }
 
-func TestJSON_RoundTrip(t *testing.T) {
-	t.Parallel()
-	g := NewWithT(t)
-	r := example()
-	r.Sections[0].Figures[0].Runs = []float64{1, math.NaN()}
-	var text bytes.Buffer
-	g.Expect(r.Encode(&text)).To(Succeed())
-	got, err := Decode(&text)
-	g.Expect(err).NotTo(HaveOccurred())
-	if diff := cmp.Diff(r, got, cmpopts.EquateNaNs()); diff != "" {
-		t.Errorf("-written +read\n%s", diff)
-	}
-	g.Expect(got.Sections[0].Figures[0].Verdict()).To(Equal(Missed), "what was no number is none")
-}
-
-func TestDecode_InfinityIsNoNumber(t *testing.T) {
+func TestEncode_NoNumberIsNull(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	var text bytes.Buffer
-	r := Report{Sections: []Section{{Figures: []Figure{{ID: "x", Runs: []float64{math.Inf(1)}, Goal: AtMost(1)}}}}}
+	r := Report{Sections: []Section{{Figures: []Figure{{ID: "x", Runs: []float64{1, math.NaN(), math.Inf(1)}}}}}}
 	g.Expect(r.Encode(&text)).To(Succeed())
-	got, err := Decode(&text)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(math.IsNaN(got.Sections[0].Figures[0].Runs[0])).To(BeTrue())
-}
-
-func TestDecode_RejectsOtherFiles(t *testing.T) {
-	t.Parallel()
-	_, err := Decode(strings.NewReader("figures"))
-	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("decoding a report")))
+	g.Expect(strings.Join(strings.Fields(text.String()), "")).To(ContainSubstring(`"runs":[1,null,null]`))
 }
 
 func TestMissed_NamesGoalsAndGaps(t *testing.T) {
@@ -117,12 +93,12 @@ func TestWriteLeavesAllFiles(t *testing.T) {
 	g := NewWithT(t)
 	dir := filepath.Join(t.TempDir(), "made")
 	g.Expect(Write(dir, example())).To(Succeed())
-	file, err := os.Open(filepath.Join(dir, JSONFile))
+	text, err := os.ReadFile(filepath.Join(dir, JSONFile))
 	g.Expect(err).NotTo(HaveOccurred())
-	defer file.Close()
-	read, err := Decode(file)
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(cmp.Diff(example(), read)).To(BeEmpty())
+	var read Report
+	g.Expect(json.Unmarshal(text, &read)).To(Succeed())
+	g.Expect(read.Sections).To(HaveLen(len(example().Sections)))
+	g.Expect(read.Missed()).To(HaveLen(len(example().Missed())))
 	g.Expect(filepath.Join(dir, MarkdownFile)).To(BeARegularFile())
 }
 

@@ -283,9 +283,6 @@ func TestIndex(t *testing.T) {
 		"Last":         {version(a.Last()), 5},
 		"Terminating":  {version(a.Terminating()), 5},
 		"Staying":      {version(lives[1].Terminating()), 0},
-		"Before":       {version(a.Before(history.At(5))), 3},
-		"BeforeBirth":  {version(a.Before(history.At(3))), 0},
-		"BeforeACall":  {version(a.Before(history.RevisionRange{From: 4, To: 9})), 3},
 		"NeverWatched": {version((&history.Lifetime{}).Last()), 0},
 	} {
 		if tc.got != tc.want {

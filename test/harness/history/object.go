@@ -72,17 +72,6 @@ func (x *Index) All() []*Lifetime { return x.lifetimes }
 // Lifetime returns the object with this UID, or nil.
 func (x *Index) Lifetime(uid types.UID) *Lifetime { return x.byUID[uid] }
 
-// Before returns the last version that was certainly stored before s, or nil.
-func (l *Lifetime) Before(s RevisionRange) *Version {
-	var last *Version
-	for i := range l.Versions {
-		if l.Versions[i].Before(s) {
-			last = &l.Versions[i]
-		}
-	}
-	return last
-}
-
 // Last returns the last version with an object; nil if none was recorded.
 func (l *Lifetime) Last() *Version {
 	if len(l.Versions) == 0 {

@@ -2,9 +2,10 @@ package invariant
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -38,18 +39,13 @@ func judgeLifecycle(b *judgement) {
 	}
 	counted := count(b.History, b.Operator)
 	references := make([]map[string]comings, len(clean))
-	keys := map[string]bool{}
-	for key := range counted {
-		keys[key] = true
-	}
+	keys := sets.KeySet(counted)
 	for i, h := range clean {
 		references[i] = count(h, b.Operator)
-		for key := range references[i] {
-			keys[key] = true
-		}
+		keys = keys.Union(sets.KeySet(references[i]))
 	}
 	touched := b.touched()
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
+	for _, key := range sets.List(keys) {
 		if touched[key] {
 			continue // another client created or deleted it
 		}

@@ -2,10 +2,11 @@ package invariant
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"leasehold.dev/test/harness/history"
 )
@@ -148,13 +149,11 @@ type difference struct {
 // these.
 func differences(got state, clean []state) []difference {
 	var found []difference
-	names := map[string]bool{}
-	for _, s := range append([]state{got}, clean...) {
-		for name := range s {
-			names[name] = true
-		}
+	names := sets.KeySet(got)
+	for _, s := range clean {
+		names = names.Union(sets.KeySet(s))
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range sets.List(names) {
 		have, there := got[name]
 		in := 0
 		var like entry
@@ -180,17 +179,12 @@ func differences(got state, clean []state) []difference {
 }
 
 func fieldsThatDiffer(name string, have entry, clean []state) []string {
-	paths := map[string]bool{}
-	for path := range have.fields {
-		paths[path] = true
-	}
+	paths := sets.KeySet(have.fields)
 	for _, s := range clean {
-		for path := range s[name].fields {
-			paths[path] = true
-		}
+		paths = paths.Union(sets.KeySet(s[name].fields))
 	}
 	var found []string
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
+	for _, path := range sets.List(paths) {
 		want, inFirst := clean[0][name].fields[path]
 		steady := !slices.ContainsFunc(clean[1:], func(s state) bool {
 			value, ok := s[name].fields[path]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // bookkeeping are fields that the API server looks after.
@@ -22,14 +23,7 @@ func changes(before, after *unstructured.Unstructured) []string {
 	was, is := map[string]string{}, map[string]string{}
 	flatten(was, "", before.Object)
 	flatten(is, "", after.Object)
-	paths := map[string]bool{}
-	for path := range was {
-		paths[path] = true
-	}
-	for path := range is {
-		paths[path] = true
-	}
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
+	for _, path := range sets.List(sets.KeySet(was).Union(sets.KeySet(is))) {
 		old, had := was[path]
 		now, has := is[path]
 		switch {

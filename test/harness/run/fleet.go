@@ -38,9 +38,6 @@ func StartFleet(ctx context.Context, o Options, n int) (*Fleet, error) {
 	return f, nil
 }
 
-// Size returns the number of Provers.
-func (f *Fleet) Size() int { return len(f.provers) }
-
 // Each calls do n times, each time with the next free Prover, and returns when all calls have
 // ended. After the first error it starts no more.
 func (f *Fleet) Each(ctx context.Context, n int, do func(ctx context.Context, p *Prover, i int) error) error {

@@ -15,7 +15,7 @@ func TestFleet_CallsEachOnce(t *testing.T) {
 	var mu sync.Mutex
 	done, by := map[int]int{}, map[*Prover]int{}
 	var together sync.WaitGroup // no worker continues before all have started
-	together.Add(f.Size())
+	together.Add(len(f.provers))
 	g.Expect(f.Each(t.Context(), 10, func(_ context.Context, p *Prover, i int) error {
 		mu.Lock()
 		done[i]++
@@ -30,7 +30,7 @@ func TestFleet_CallsEachOnce(t *testing.T) {
 	})).To(Succeed())
 	g.Expect(done).To(HaveLen(10))
 	g.Expect(done).NotTo(ContainElement(2))
-	g.Expect(by).To(HaveLen(f.Size()), "side by side")
+	g.Expect(by).To(HaveLen(len(f.provers)), "side by side")
 }
 
 func TestFleet_StopsAtAnError(t *testing.T) {
