@@ -136,7 +136,8 @@ func (x *exchange) raw() net.Conn {
 // cut ends the handling of the request and closes the connection.
 func (*exchange) cut() { panic(http.ErrAbortHandler) }
 
-// cutWhenHealed ends the connection under a fault that may be waiting for the client when it is healed. The returned function ends that watch.
+// cutWhenHealed ends the connection under a fault that may be waiting for the client when it is
+// healed. The returned function ends that watch.
 func (x *exchange) cutWhenHealed() func() {
 	stop := make(chan struct{})
 	x.proxy.running.Go(func() {
