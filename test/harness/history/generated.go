@@ -98,16 +98,40 @@ func LearnHashedNames(users []string, runs []*History) HashedNames {
 
 // hashPattern returns the pattern of two names that differ in hashes alone, or "".
 func hashPattern(a, b string) string {
+	return combined(a, b, func(a, b string) string {
+		if hashed.MatchString(a) && hashed.MatchString(b) {
+			return "*"
+		}
+		return ""
+	})
+}
+
+// applied returns a name with * where a pattern has it, or "" if the name does not match. Numbers
+// may differ: a fault may lead to one more revision.
+func applied(pattern, name string) string {
+	return combined(pattern, name, func(wanted, part string) string {
+		switch {
+		case wanted == "*" && hashed.MatchString(part):
+			return "*"
+		case number.MatchString(wanted) && number.MatchString(part):
+			return part
+		}
+		return ""
+	})
+}
+
+// combined returns the parts that two names share, and what different returns for the others; "" if
+// that is "" for any part.
+func combined(a, b string, different func(a, b string) string) string {
 	as, bs := strings.Split(a, "-"), strings.Split(b, "-")
 	if len(as) != len(bs) {
 		return ""
 	}
 	for i := range as {
-		switch {
-		case as[i] == bs[i]:
-		case i > 0 && hashed.MatchString(as[i]) && hashed.MatchString(bs[i]):
-			as[i] = "*"
-		default:
+		if as[i] == bs[i] {
+			continue
+		}
+		if as[i] = different(as[i], bs[i]); as[i] == "" {
 			return ""
 		}
 	}
@@ -128,25 +152,6 @@ func (n HashedNames) Alias(h *History) map[string]string {
 	}
 	h.Merge(&History{Aliases: aliases})
 	return before
-}
-
-// applied returns a name with * where a pattern has it, or "" if the name does not match. Numbers
-// may differ: a fault may lead to one more revision.
-func applied(pattern, name string) string {
-	wanted, parts := strings.Split(pattern, "-"), strings.Split(name, "-")
-	if len(wanted) != len(parts) {
-		return ""
-	}
-	for i := range parts {
-		switch {
-		case parts[i] == wanted[i], number.MatchString(parts[i]) && number.MatchString(wanted[i]):
-		case wanted[i] == "*" && hashed.MatchString(parts[i]):
-			parts[i] = "*"
-		default:
-			return ""
-		}
-	}
-	return strings.Join(parts, "-")
 }
 
 // GeneratedPath returns the pattern of a path with the aliases of generated names, or nil if it has
