@@ -33,7 +33,7 @@ import (
 )
 
 const (
-	tickInterval      = 10 * time.Second // a tick only wakes the look at what is due
+	tickInterval      = 10 * time.Second
 	inventoryInterval = 30 * time.Second
 	// memoryShare of the container's memory limit is used before garbage is collected
 	// more eagerly. It is less than what the alert LeaseholdMemory warns of.
@@ -133,7 +133,7 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *elect
 	}
 	tenants := o.tenants()
 	tenants.NewQueue = progress.NewQueue
-	if tenants.Ticks, err = ticker(min(tickInterval, o.syncPeriod)); err != nil {
+	if tenants.Ticks, err = ticker(ticksFor(o.syncPeriod)); err != nil {
 		return err
 	}
 	if err := tenant.SetupWithManager(ctx, mgr, tenants); err != nil {
@@ -149,11 +149,16 @@ func addRunnables(ctx context.Context, mgr ctrl.Manager, o *options, term *elect
 	}
 	views := o.markdownViews()
 	views.NewQueue = progress.NewQueue
-	if views.Ticks, err = ticker(min(tickInterval, o.viewSyncPeriod)); err != nil {
+	if views.Ticks, err = ticker(ticksFor(o.viewSyncPeriod)); err != nil {
 		return err
 	}
 	return markdownview.SetupWithManager(mgr, views)
 }
+
+// ticksFor returns the interval at which a controller looks for objects that are due. An object is
+// due a period after its last reconcile, which follows a tick. A tenth of the period, rounded up,
+// bounds how late the next tick is.
+func ticksFor(period time.Duration) time.Duration { return min(tickInterval, (period+9)/10) }
 
 // addWebhooks is the list of webhooks, and what keeps their certificate.
 func addWebhooks(mgr ctrl.Manager, o *options, certificate *servingcert.Source) error {

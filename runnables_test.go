@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -51,7 +52,8 @@ func startRunnables(t *testing.T, o *options, term *election.Term, funcs interce
 	objects ...client.Object) *health.Progress {
 	t.Helper()
 	w, mgr, reader := newWatches(t, objects...)
-	w.stored.WithInterceptorFuncs(funcs).WithStatusSubresource(&v1beta1.StorageBucket{})
+	w.stored.WithInterceptorFuncs(funcs).WithReturnManagedFields().
+		WithStatusSubresource(&v1beta1.StorageBucket{}, &v1beta1.Tenant{}, &v1beta1.MarkdownView{})
 	for _, object := range objects {
 		i := w.informerOf(object)
 		i.first = append(i.first, object)
@@ -73,8 +75,8 @@ func shippedRunnables(t *testing.T) *options {
 	return o
 }
 
-// Each controller looks for what is due at its own interval: the flag's, and at least once
-// in ten seconds where that is longer. The inventory lists all kinds twice a minute.
+// Each controller looks for what is due at its own interval: a tenth of the period, and at least
+// once in ten seconds. The inventory lists all kinds twice a minute.
 func TestTicks(t *testing.T) {
 	const inventory, most = 2, 5
 	for name, tc := range map[string]struct {
@@ -84,11 +86,11 @@ func TestTicks(t *testing.T) {
 		"as it ships": {func(*options) {},
 			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
 		"Tenants more often": {func(o *options) { o.syncPeriod = 2 * time.Second },
-			map[string]int{"Tenant": 29, "MarkdownView": most, "StorageBucket": 59}},
-		"Tenants at the bound": {func(o *options) { o.syncPeriod = tickInterval },
+			map[string]int{"Tenant": 297, "MarkdownView": most, "StorageBucket": 59}},
+		"Tenants at the bound": {func(o *options) { o.syncPeriod = 10 * tickInterval },
 			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 59}},
 		"views more often": {func(o *options) { o.viewSyncPeriod = 3 * time.Second },
-			map[string]int{"Tenant": most, "MarkdownView": 19, "StorageBucket": 59}},
+			map[string]int{"Tenant": most, "MarkdownView": 198, "StorageBucket": 59}},
 		"buckets less often": {func(o *options) { o.probeTick = 20 * time.Second },
 			map[string]int{"Tenant": most, "MarkdownView": most, "StorageBucket": 2}},
 	} {
@@ -121,6 +123,63 @@ func TestTicks(t *testing.T) {
 					{Name: "tenant", Working: true}}
 				if diff := cmp.Diff(idle, progress.Controllers()); diff != "" {
 					t.Errorf("observed queues (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// A sync period is the time between two reconciles. Due times are spread over a tenth of it, and
+// they are looked for ten times in it.
+func TestSyncPeriods(t *testing.T) {
+	for _, period := range []time.Duration{time.Second, tickInterval, time.Minute, 10 * time.Minute} {
+		t.Run(period.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := shippedRunnables(t)
+				o.syncPeriod, o.viewSyncPeriod = period, period
+				var mu sync.Mutex
+				reconciled := map[string][]time.Time{}
+				startRunnables(t, o, nil, interceptor.Funcs{
+					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object,
+						opts ...client.GetOption) error {
+						mu.Lock()
+						defer mu.Unlock()
+						kind, now := fmt.Sprintf("%T", into), time.Now()
+						if at := reconciled[kind]; len(at) == 0 || now.After(at[len(at)-1].Add(period/2)) {
+							reconciled[kind] = append(at, now)
+						}
+						return c.Get(ctx, key, into, opts...)
+					},
+					// The Tenant stays Ready, though nothing here gives its children UIDs.
+					SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch,
+						opts ...client.SubResourcePatchOption) error {
+						if _, ok := o.(*v1beta1.Tenant); ok {
+							return nil
+						}
+						return c.SubResource(sub).Patch(ctx, o, patch, opts...)
+					},
+				}, &v1beta1.Tenant{
+					ObjectMeta: metav1.ObjectMeta{Name: "t", UID: "uid-t", Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}},
+					Status: v1beta1.TenantStatus{Conditions: []metav1.Condition{{Type: v1beta1.ConditionReady,
+						Status: metav1.ConditionTrue}}},
+				}, &v1beta1.MarkdownView{
+					ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "v", UID: "uid-v", Generation: 1},
+					Spec:       v1beta1.MarkdownViewSpec{Markdowns: map[string]v1beta1.MarkdownText{"SUMMARY.md": "x"}},
+				}, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: o.adminClusterRole}})
+				<-time.After(12*period + period/2)
+				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
+				for _, kind := range []string{"*v1beta1.Tenant", "*v1beta1.MarkdownView"} {
+					at := reconciled[kind]
+					if len(at) < 10 {
+						t.Errorf("%s: %d reconciles in 12 periods, want at least 10", kind, len(at))
+					}
+					for i := 1; i < len(at); i++ {
+						if passed := at[i].Sub(at[i-1]); passed < period || passed > period+period/5 {
+							t.Errorf("%s: %s between two reconciles, want %s and at most a fifth more", kind, passed, period)
+						}
+					}
 				}
 			})
 		})
