@@ -12,6 +12,10 @@ const (
 	// MaxMarkdownBytes bounds all file names and contents together, in bytes. They
 	// must fit into one ConfigMap, which holds 1 MiB.
 	MaxMarkdownBytes = 900 << 10
+	// MaxMarkdownViewBytes bounds a MarkdownView in the form in which etcd stores it. An
+	// etcd request may have 1.5 MiB; 64 KiB are left for what is written after admission:
+	// the status, and the fields that each client manages.
+	MaxMarkdownViewBytes = 3<<19 - 64<<10
 	// MinViewerReplicas and MaxViewerReplicas bound spec.replicas.
 	MinViewerReplicas = 1
 	MaxViewerReplicas = 5
@@ -166,6 +170,7 @@ const (
 	ReasonNoReplicasAvailable = "NoReplicasAvailable"
 	ReasonAsExpected          = "AsExpected"
 	ReasonRolloutStalled      = "RolloutStalled"
+	ReasonTooLarge            = "TooLarge"
 )
 
 // Reasons of the events about a MarkdownView.
@@ -178,6 +183,8 @@ const (
 	EventContentUpdated = "ContentUpdated"
 	// EventChildConflict (Warning): the operator does not own an object whose name it needs.
 	EventChildConflict = "ChildConflict"
+	// EventTooLarge (Warning): the object has no room for its status.
+	EventTooLarge = "TooLarge"
 	// EventDriftCorrected (Normal): the operator restored a child that
 	// another client had changed or deleted.
 	EventDriftCorrected = "DriftCorrected"

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
@@ -146,17 +147,34 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 	v := o.view
 	before := v.DeepCopy()
 	v.Status = summarize(o, p, res, r.Clock.Now())
-	if !equality.Semantic.DeepEqual(before.Status, v.Status) {
-		if err := r.own.views.PatchStatus(ctx, r.Client, v, before); err != nil {
-			return fmt.Errorf("writing status: %w", err)
-		}
-	}
-	reporting.Flush(r.Recorder, v, transitions(o, v.Status, res))
 	serves := 0.0
 	if reporting.FindCondition(v.Status.Conditions, v1beta1.ConditionAvailable).Status == metav1.ConditionTrue {
 		serves = 1
 	}
 	r.available.WithLabelValues(v.Namespace, v.Name).Set(serves)
+	err := r.writeStatus(ctx, v, before)
+	if apply.TooLarge(err) {
+		v.Status = tooLargeStatus(v, before.Status, r.Clock.Now())
+		if err = r.writeStatus(ctx, v, before); err == nil || apply.TooLarge(err) {
+			reporting.Flush(r.Recorder, v, tooLargeEvents(before.Status, err))
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	reporting.Flush(r.Recorder, v, transitions(o, v.Status, res))
+	return nil
+}
+
+// writeStatus writes the status of v unless it is equal to before's.
+func (r *Reconciler) writeStatus(ctx context.Context, v, before *v1beta1.MarkdownView) error {
+	if equality.Semantic.DeepEqual(before.Status, v.Status) {
+		return nil
+	}
+	if err := r.own.views.PatchStatus(ctx, r.Client, v, before); err != nil {
+		return fmt.Errorf("writing status: %w", err)
+	}
 	return nil
 }
 

@@ -48,6 +48,10 @@ func replicas(n int32) func(*v1beta1.MarkdownView) {
 	return func(v *v1beta1.MarkdownView) { v.Spec.Replicas = n }
 }
 
+func args(list ...v1beta1.ViewerArg) func(*v1beta1.MarkdownView) {
+	return func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = list }
+}
+
 // ofSize returns files whose names and contents have n bytes.
 func ofSize(n int) files {
 	const name = "SUMMARY.md"

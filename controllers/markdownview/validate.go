@@ -1,9 +1,13 @@
 package markdownview
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -17,6 +21,7 @@ var (
 	markdownsPath   = field.NewPath("spec", "markdowns")
 	replicasPath    = field.NewPath("spec", "replicas")
 	viewerImagePath = field.NewPath("spec", "viewerImage")
+	viewerArgsPath  = field.NewPath("spec", "viewerArgs")
 )
 
 // validate returns all errors of a MarkdownView. It is pure. It repeats some rules of the CRD
@@ -26,7 +31,31 @@ func validate(v *v1beta1.MarkdownView) field.ErrorList {
 		validateName(v.Name),
 		validateMarkdowns(v.Spec.Markdowns),
 		validateReplicas(v.Spec.Replicas),
-		validateImage(viewerImagePath, v.Spec.ViewerImage))
+		validateImage(viewerImagePath, v.Spec.ViewerImage),
+		validateArgs(v.Spec.ViewerArgs))
+}
+
+// validateSize checks the size of the stored object. Only admission needs it: a reconcile reads
+// objects that are stored.
+func validateSize(v *v1beta1.MarkdownView) field.ErrorList {
+	size := storedBytes(v)
+	if size <= v1beta1.MaxMarkdownViewBytes {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
+		"the whole object must be at most %d bytes as JSON, in which a quotation mark, a backslash or a line break needs 2 "+
+			"bytes, and '<', '>', '&' or a control character 6; make another MarkdownView for some of the files, or "+
+			"shorten the annotations", v1beta1.MaxMarkdownViewBytes))}
+}
+
+// storedBytes returns the size of a view in etcd. The API server stores custom resources as JSON,
+// with the escapes of encoding/json.
+func storedBytes(v *v1beta1.MarkdownView) int {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return math.MaxInt // no field of the type can cause an error
+	}
+	return len(text)
 }
 
 // validateName accepts "": the API server generates the name later.
@@ -58,11 +87,34 @@ func validateMarkdowns(files map[string]v1beta1.MarkdownText) field.ErrorList {
 				"a file's name must be at most 253 characters long, start with a letter, digit or '_', "+
 					"consist of letters, digits, '_', '.' and '-', and end in '.md'"))
 		}
+		errs = append(errs, validateText(markdownsPath.Key(name), string(files[name]))...)
 	}
 	if size > v1beta1.MaxMarkdownBytes {
 		errs = append(errs, field.Invalid(markdownsPath, fmt.Sprintf("%d bytes", size), fmt.Sprintf(
 			"all file names and contents together must be at most %d bytes (900 KiB); "+
 				"make another MarkdownView for some of the files", v1beta1.MaxMarkdownBytes)))
+	}
+	return errs
+}
+
+// validateText rejects the characters that JSON has and YAML has not: the children are applied, and
+// the API server reads an apply as YAML.
+func validateText(path *field.Path, text string) field.ErrorList {
+	at := strings.IndexFunc(text, func(r rune) bool {
+		return r >= '\u007F' && r <= '\u009F' || r == '\uFFFE' || r == '\uFFFF'
+	})
+	if at < 0 {
+		return nil
+	}
+	r, _ := utf8.DecodeRuneInString(text[at:])
+	return field.ErrorList{field.Invalid(path, fmt.Sprintf("%U", r), fmt.Sprintf(
+		"there is a control character at byte %d, often a sign of a wrong encoding; remove it", at))}
+}
+
+func validateArgs(args []v1beta1.ViewerArg) field.ErrorList {
+	var errs field.ErrorList
+	for i, arg := range args {
+		errs = append(errs, validateText(viewerArgsPath.Index(i), string(arg))...)
 	}
 	return errs
 }

@@ -12,6 +12,9 @@ import (
 func TestValidate(t *testing.T) {
 	name := func(s string) func(*v1beta1.MarkdownView) { return func(v *v1beta1.MarkdownView) { v.Name = s } }
 	beside := func(file string) func(*v1beta1.MarkdownView) { return showing(files{"SUMMARY.md": "", file: ""}) }
+	reading := func(text v1beta1.MarkdownText) func(*v1beta1.MarkdownView) {
+		return showing(files{"SUMMARY.md": "", "a.md": text})
+	}
 	for reason, tc := range map[string]struct {
 		with func(*v1beta1.MarkdownView)
 		want []string // the fields with errors
@@ -31,17 +34,24 @@ func TestValidate(t *testing.T) {
 		"a name of 253 letters": {beside(strings.Repeat("a", 250) + ".md"), nil},
 		"a name of 254 letters": {beside(strings.Repeat("a", 251) + ".md"),
 			[]string{"spec.markdowns[" + strings.Repeat("a", 251) + ".md]"}},
-		"no replicas, which is one":      {replicas(0), nil},
-		"5 replicas":                     {replicas(5), nil},
-		"6 replicas":                     {replicas(6), []string{"spec.replicas"}},
-		"negative replicas":              {replicas(-1), []string{"spec.replicas"}},
-		"no image, which is the default": {image(""), nil},
-		"an image in capitals":           {image("A:b"), []string{"spec.viewerImage"}},
-		"an image with a digest":         {image("r.example.com:5000/a/b@sha256:" + strings.Repeat("0", 64)), nil},
-		"56 letters":                     {name(strings.Repeat("a", 56)), nil},
-		"57 letters":                     {name(strings.Repeat("a", 57)), []string{"metadata.name"}},
-		"a dot":                          {name("a.b"), []string{"metadata.name"}},
-		"a generated name":               {name(""), nil},
+		"DEL":                             {reading("a\x7f"), []string{"spec.markdowns[a.md]"}},
+		"the first C1 control":            {reading("\u0080"), []string{"spec.markdowns[a.md]"}},
+		"the last C1 control":             {reading("\u009f"), []string{"spec.markdowns[a.md]"}},
+		"U+FFFE":                          {reading("\ufffe"), []string{"spec.markdowns[a.md]"}},
+		"U+FFFF":                          {reading("\uffff"), []string{"spec.markdowns[a.md]"}},
+		"characters beside the forbidden": {reading("~\u00a0\ufffd\ufeff\u2028\U0001FFFE\x00\x1f\t\r\n"), nil},
+		"DEL in an argument":              {args("a", "b\x7f"), []string{"spec.viewerArgs[1]"}},
+		"no replicas, which is one":       {replicas(0), nil},
+		"5 replicas":                      {replicas(5), nil},
+		"6 replicas":                      {replicas(6), []string{"spec.replicas"}},
+		"negative replicas":               {replicas(-1), []string{"spec.replicas"}},
+		"no image, which is the default":  {image(""), nil},
+		"an image in capitals":            {image("A:b"), []string{"spec.viewerImage"}},
+		"an image with a digest":          {image("r.example.com:5000/a/b@sha256:" + strings.Repeat("0", 64)), nil},
+		"56 letters":                      {name(strings.Repeat("a", 56)), nil},
+		"57 letters":                      {name(strings.Repeat("a", 57)), []string{"metadata.name"}},
+		"a dot":                           {name("a.b"), []string{"metadata.name"}},
+		"a generated name":                {name(""), nil},
 		"all at once": {func(v *v1beta1.MarkdownView) {
 			v.Name, v.Spec = "a.b", v1beta1.MarkdownViewSpec{Markdowns: files{"/": ""}, Replicas: 9, ViewerImage: " "}
 		}, []string{"metadata.name", "spec.markdowns", "spec.markdowns[/]", "spec.replicas", "spec.viewerImage"}},

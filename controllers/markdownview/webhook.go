@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -38,11 +39,11 @@ var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
 // ValidateCreate returns all errors of the spec, and warnings for probable mistakes.
 func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {
-	return warn(v), invalid(v, validate(v))
+	return warn(v), invalid(v, append(validate(v), validateSize(v)...))
 }
 
-// ValidateUpdate validates only the changed fields. A MarkdownView that violates a newer rule can
-// still be changed in other fields.
+// ValidateUpdate validates only the changed fields, and the size only if it grows. A MarkdownView
+// that violates a newer rule can still be changed in other fields.
 func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView) (admission.Warnings, error) {
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -57,6 +58,12 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 	}
 	if !sameImage {
 		errs = append(errs, validateImage(viewerImagePath, v.Spec.ViewerImage)...)
+	}
+	if !slices.Equal(old.Spec.ViewerArgs, v.Spec.ViewerArgs) {
+		errs = append(errs, validateArgs(v.Spec.ViewerArgs)...)
+	}
+	if tooLarge := validateSize(v); tooLarge != nil && storedBytes(v) > storedBytes(old) {
+		errs = append(errs, tooLarge...)
 	}
 	var warnings admission.Warnings
 	if !sameFiles || !sameImage {

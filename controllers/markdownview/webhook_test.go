@@ -41,6 +41,8 @@ func TestValidateUpdate_checks_only_changes(t *testing.T) {
 		"another invalid image":  {image("  "), "spec.viewerImage"},
 		"other invalid files":    {showing(files{"c/d": ""}), "spec.markdowns"},
 		"valid files":            {showing(files{"SUMMARY.md": ""}), ""},
+		"invalid arguments":      {args("a", "b\x7f"), "spec.viewerArgs[1]"},
+		"valid arguments":        {args("a"), ""},
 		"invalid files, but terminating": {func(v *v1beta1.MarkdownView) {
 			v.DeletionTimestamp, v.Spec.Markdowns = new(metav1.Now()), files{"c/d": ""}
 		}, ""},
@@ -136,6 +138,85 @@ func TestValidateUpdate_warns_of_changed_files_or_image(t *testing.T) {
 		}
 		if !slices.Equal(got, tc.want) || err != nil {
 			t.Errorf("%s: warnings %q (%v), want %q", reason, got, err, tc.want)
+		}
+	}
+}
+
+// quoting returns a view that needs this number of bytes in etcd, nearly all for quotation marks.
+func quoting(t *testing.T, bytes int) *v1beta1.MarkdownView {
+	t.Helper()
+	v := view(showing(files{"SUMMARY.md": "", "a.md": ""}))
+	rest := bytes - storedBytes(v)
+	v.Spec.Markdowns["a.md"] = v1beta1.MarkdownText(strings.Repeat(`"`, rest/2) + strings.Repeat("x", rest%2))
+	if got := storedBytes(v); got != bytes {
+		t.Fatalf("%d bytes, want %d", got, bytes)
+	}
+	return v
+}
+
+func TestValidateCreate_stored_size(t *testing.T) {
+	const limit = 1507328 // 1.5 MiB without 64 KiB
+	for size, refused := range map[int]bool{limit: false, limit + 1: true} {
+		_, err := (&Webhook{}).ValidateCreate(t.Context(), quoting(t, size))
+		if refused != (err != nil) || refused && !strings.Contains(err.Error(), "shorten the annotations") {
+			t.Errorf("%d bytes: got %v, want it refused: %t", size, err, refused)
+		}
+	}
+}
+
+// What counts is what etcd stores: the escapes of the JSON and the metadata.
+func TestStoredBytes(t *testing.T) {
+	const n = 1000
+	for text, want := range map[string]int{
+		"x": 1, "\"": 2, "\\": 2, "\n": 2, "\t": 2, "<": 6, ">": 6, "&": 6, "\x00": 6, "\x1b": 6, "\u2028": 6, "\u2029": 6,
+		"\u00e9": 2, "\U0001F600": 4, "'": 1, "/": 1,
+	} {
+		base := storedBytes(view(showing(files{"SUMMARY.md": ""})))
+		v := view(showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat(text, n))}))
+		if got := storedBytes(v) - base; got != n*want {
+			t.Errorf("%d times %q: %d bytes, want %d each", n, text, got, want)
+		}
+	}
+	for what, with := range map[string]func(*v1beta1.MarkdownView){
+		"an annotation": func(v *v1beta1.MarkdownView) { v.Annotations = map[string]string{"a": strings.Repeat("<", n)} },
+		"a file's name": showing(files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "x", strings.Repeat("a", 6*n) + ".md": ""}),
+		"managed fields": func(v *v1beta1.MarkdownView) {
+			v.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(`{"f:a` + strings.Repeat("a", 6*n) + `":{}}`)}}
+		},
+	} {
+		if got := storedBytes(view(with)) - storedBytes(view()); got < 6*n {
+			t.Errorf("%s: %d bytes more, want at least %d", what, got, 6*n)
+		}
+	}
+}
+
+// A view that is too large may shrink in steps, and change without growing.
+func TestValidateUpdate_stored_size(t *testing.T) {
+	const limit = v1beta1.MaxMarkdownViewBytes
+	annotated := func(v *v1beta1.MarkdownView) *v1beta1.MarkdownView {
+		v.Annotations = map[string]string{"a": "b"}
+		return v
+	}
+	for reason, tc := range map[string]struct {
+		old, changed *v1beta1.MarkdownView
+		refused      bool
+	}{
+		"grows to the limit":        {view(), quoting(t, limit), false},
+		"grows beyond it":           {view(), quoting(t, limit+1), true},
+		"grows by metadata alone":   {quoting(t, limit), annotated(quoting(t, limit)), true},
+		"grows further":             {quoting(t, limit+2), quoting(t, limit+3), true},
+		"stays too large":           {quoting(t, limit+2), quoting(t, limit+2), false},
+		"shrinks, and is too large": {quoting(t, limit+2), quoting(t, limit+1), false},
+		"loses an annotation":       {annotated(quoting(t, limit+2)), quoting(t, limit+2), false},
+		"grows, but it is terminating": {view(), func() *v1beta1.MarkdownView {
+			v := quoting(t, limit+1)
+			v.DeletionTimestamp = new(metav1.Now())
+			return v
+		}(), false},
+	} {
+		_, err := (&Webhook{}).ValidateUpdate(t.Context(), tc.old, tc.changed)
+		if tc.refused != (err != nil) || tc.refused && !strings.Contains(err.Error(), "1507328") {
+			t.Errorf("%s: got %v, want it refused: %t", reason, err, tc.refused)
 		}
 	}
 }

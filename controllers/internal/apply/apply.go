@@ -9,7 +9,10 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -147,6 +150,17 @@ func Delete(ctx context.Context, c client.Client, live client.Object) error {
 func DeleteUnchanged(ctx context.Context, c client.Client, live client.Object) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+}
+
+// tooLarge are parts of the messages of etcd and of its client about an object that is too large.
+var tooLarge = []string{"etcdserver: request is too large", "trying to send message larger than max"}
+
+// TooLarge reports whether the API server did not write an object because it is too large for etcd.
+// The API server passes on the message of etcd, and adds no reason.
+func TooLarge(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && status.Status().Code == http.StatusInternalServerError && slices.ContainsFunc(tooLarge,
+		func(part string) bool { return strings.Contains(status.Status().Message, part) })
 }
 
 // ignoreDeleted returns nil for errors of a deletion that mean that the object does not exist.

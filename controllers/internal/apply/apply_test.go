@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -326,5 +327,28 @@ func TestPatchStatusUnchanged_only_base_version(t *testing.T) {
 	changed.Status.ObservedGeneration = 7
 	if err := PatchStatusUnchanged(t.Context(), c, changed, now); err != nil || read(t, c).Status.ObservedGeneration != 7 {
 		t.Errorf("got %v and %+v, want the status at the version that was judged", err, read(t, c).Status)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	answer := func(code int32, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+	}
+	for message, want := range map[string]bool{
+		"etcdserver: request is too large": true,
+		"rpc error: code = ResourceExhausted desc = trying to send message larger than max (2772577 vs. 2097152)": true,
+		"etcdserver: request timed out":             false,
+		"etcdserver: mvcc: database space exceeded": false,
+		"": false,
+	} {
+		if got := TooLarge(fmt.Errorf("writing status: %w", answer(500, message))); got != want {
+			t.Errorf("%q: %t, want %t", message, got, want)
+		}
+		if TooLarge(answer(403, message)) || TooLarge(errors.New(message)) {
+			t.Errorf("%q is no answer of etcd in a denial or without a status", message)
+		}
+	}
+	if TooLarge(nil) {
+		t.Error("no error is too large")
 	}
 }
