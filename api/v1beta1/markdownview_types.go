@@ -110,6 +110,12 @@ type MarkdownViewStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ContentHash string `json:"contentHash,omitempty"`
+
+	// viewerImage is the image that the viewers received last: spec.viewerImage, or the
+	// operator's default.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	ViewerImage string `json:"viewerImage,omitempty"`
 }
 
 // MarkdownView is a set of Markdown files, shown as a web page inside the cluster.

@@ -349,6 +349,9 @@ func TestChildrenAreWrittenOnlyForUnchangedView(t *testing.T) {
 				(result.RequeueAfter == reconciler.RetryAfterConflict) == tc.wanted {
 				t.Errorf("got %v, %v and the writes %v, want children: %t", result, err, w.writes, tc.wanted)
 			}
+			if !w.contents.TryAcquire(maxContents) {
+				t.Error("the slot for the content was not returned")
+			}
 		})
 	}
 }

@@ -25,7 +25,9 @@ type desired struct {
 	// Invalid is the error of an invalid spec; "" if it is valid.
 	Invalid string `json:"invalid,omitempty"`
 	// Content is the hash of the files, as the status reports it.
-	Content    string `json:"content,omitempty"`
+	Content string `json:"content,omitempty"`
+	// Image is the image of the viewers, as the status reports it.
+	Image      string `json:"image,omitempty"`
 	ConfigMap  string `json:"configMap,omitempty"`
 	Deployment string `json:"deployment,omitempty"`
 	Service    string `json:"service,omitempty"`
@@ -51,7 +53,9 @@ func desiredBy(v *v1beta1.MarkdownView, defaultImage string) (desired, error) {
 	if errs := validate(v); len(errs) > 0 {
 		return desired{Invalid: reporting.Bounded(errs.ToAggregate().Error())}, nil
 	}
-	return render(v, defaultImage).digest()
+	d, err := render(v, defaultImage).digest()
+	d.Image = imageOf(v, defaultImage)
+	return d, err
 }
 
 // digest returns the digest of the view from which the children were rendered.

@@ -56,10 +56,13 @@ func TestViewsDue(t *testing.T) {
 }
 
 func TestViewsOf(t *testing.T) {
-	controlled := func(o client.Object, kind, name string) client.Object {
-		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: kind, Name: name,
-			UID: "u", Controller: new(true)}})
+	owned := func(o client.Object, version, kind, name string, controls bool) client.Object {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: "u",
+			Controller: new(controls)}})
 		return o
+	}
+	controlled := func(o client.Object, kind, name string) client.Object {
+		return owned(o, v1beta1.GroupVersion.String(), kind, name, true)
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 	for reason, tc := range map[string]struct {
@@ -73,6 +76,10 @@ func TestViewsOf(t *testing.T) {
 			"MarkdownView", "b"), "[a b]"},
 		"another name, owned": {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "MarkdownView", "b"),
 			"[b]"},
+		"owned by the kind of another group": {owned(&corev1.ConfigMap{ObjectMeta: meta("x")}, "example.com/v1beta1",
+			"MarkdownView", "b", true), "[]"},
+		"owned by a view that is no controller": {owned(&corev1.ConfigMap{ObjectMeta: meta("x")},
+			v1beta1.GroupVersion.String(), "MarkdownView", "b", false), "[]"},
 		"owned by another kind":                  {controlled(&corev1.ConfigMap{ObjectMeta: meta("x")}, "Tenant", "b"), "[]"},
 		"a ConfigMap with a Deployment's prefix": {&corev1.ConfigMap{ObjectMeta: meta("viewer-a")}, "[]"},
 		"only a prefix":                          {&corev1.Service{ObjectMeta: meta("viewer-")}, "[]"},

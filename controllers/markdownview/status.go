@@ -35,6 +35,9 @@ func summarize(o *observation, p plan, res *result, now time.Time) v1beta1.Markd
 		if oneOf(res.outcomes[configMap], unchanged, created, changed) {
 			status.ContentHash = o.want.Content
 		}
+		if oneOf(res.outcomes[deployment], unchanged, created, changed) {
+			status.ViewerImage = o.want.Image
+		}
 	}
 	set := func(c metav1.Condition) { reporting.SetCondition(&status.Conditions, v.Generation, now, c) }
 	if available, known := availability(v, res, run); known ||
@@ -156,7 +159,7 @@ func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) 
 func corrections(o *observation, p plan, res *result) []reporting.PendingEvent {
 	degraded := reporting.FindCondition(o.before.Conditions, v1beta1.ConditionDegraded)
 	settled := o.before.ObservedGeneration == o.view.Generation && o.before.ContentHash == o.want.Content &&
-		degraded.Status == metav1.ConditionFalse
+		o.before.ViewerImage == o.want.Image && degraded.Status == metav1.ConditionFalse
 	var list []reporting.PendingEvent
 	for _, s := range p.steps {
 		if settled && oneOf(res.outcomes[s.kind], created, changed) {

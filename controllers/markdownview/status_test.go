@@ -218,8 +218,8 @@ func TestCorrectionsNeedCorrectStateBefore(t *testing.T) {
 		{kind: service, name: "s", action: keep}}}
 	res := &result{outcomes: map[kind]outcome{configMap: changed, deployment: created, service: unchanged}}
 	settled := func() *observation {
-		o := &observation{view: view(), want: desired{Content: "h"}}
-		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h"}
+		o := &observation{view: view(), want: desired{Content: "h", Image: "v:1"}}
+		o.before = v1beta1.MarkdownViewStatus{ObservedGeneration: 2, ContentHash: "h", ViewerImage: "v:1"}
 		reporting.SetCondition(&o.before.Conditions, 2, epoch,
 			condition(v1beta1.ConditionDegraded, false, v1beta1.ReasonAsExpected, "m"))
 		return o
@@ -231,10 +231,11 @@ func TestCorrectionsNeedCorrectStateBefore(t *testing.T) {
 		"all was correct": {func(*observation) {},
 			[]string{"configmap m was different from the spec and was corrected",
 				"deployment d was missing and was created again"}},
-		"the spec has changed":    {func(o *observation) { o.view.Generation = 3 }, nil},
-		"the hash has changed":    {func(o *observation) { o.want.Content = "i" }, nil},
-		"it was degraded":         {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
-		"it was never reconciled": {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
+		"the spec has changed":          {func(o *observation) { o.view.Generation = 3 }, nil},
+		"the hash has changed":          {func(o *observation) { o.want.Content = "i" }, nil},
+		"the default image has changed": {func(o *observation) { o.want.Image = "v:2" }, nil},
+		"it was degraded":               {func(o *observation) { o.before.Conditions[0].Status = metav1.ConditionTrue }, nil},
+		"it was never reconciled":       {func(o *observation) { o.before = v1beta1.MarkdownViewStatus{} }, nil},
 	} {
 		o := settled()
 		tc.change(o)

@@ -164,6 +164,7 @@ var _ = Describe("Admission of a MarkdownView", func() {
 				Expect(fetched(v)(ctx)).To(HaveField("Spec.ViewerImage", stored))
 				Eventually(ctx, fetched(deploymentOf(v))).WithTimeout(expect.Medium).Should(
 					HaveField("Spec.Template.Spec.Containers", ConsistOf(HaveField("Image", run))))
+				Eventually(ctx, fetched(v)).WithTimeout(expect.Medium).Should(HaveField("Status.ViewerImage", run))
 			}
 			eventuallyObserved(ctx, v)
 			Expect(v.Spec.Replicas).To(BeEquivalentTo(1))
