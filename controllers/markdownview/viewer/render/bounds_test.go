@@ -160,6 +160,62 @@ func TestTextBeyondBoundsIsKept(t *testing.T) {
 	}
 }
 
+// What exceeds the budget is not parsed: the number of parts that remain text counts the work that
+// was done, on any machine. Each part fits alone. All parts of a page share the budget.
+func TestBudgetIsSharedByThePage(t *testing.T) {
+	const parts, least = 20, 12
+	brackets := func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) }
+	for name, part := range map[string]string{
+		"Paragraphs": brackets(5000) + "\n\n",
+		"Headings":   "# " + brackets(5000) + "\n\n",
+		"References": strings.Repeat("[a]: b\n", 7000) + "\n",
+		"Tables":     "a|b\n-|-\n" + strings.Repeat(brackets(700)+"|a\n", 100) + "\n",
+		"Quotes":     "> " + brackets(5000) + "\n\na\n\n",
+		"Lists":      "- " + brackets(5000) + "\n\n---\n\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := unformatted(t, part); got != 0 {
+				t.Errorf("one part: %d remain text, want none", got)
+			}
+			if got := unformatted(t, strings.Repeat(part, parts)); got < least {
+				t.Errorf("%d parts: %d remain text, want at least %d", parts, got, least)
+			}
+		})
+	}
+}
+
+// Each guard passes what is just within the budget of 200 million, and nothing more.
+func TestEachGuardHasTheBudget(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text   func(n int) string
+		within int
+	}{
+		"Heading": {func(n int) string { return "# " + strings.Repeat("*", n) + "a" }, 14142},
+		// A line counts twice: before references and tables are parsed, and after.
+		"Line":       {func(n int) string { return strings.Repeat("*", n) + "a" }, 10000},
+		"Paragraph":  {func(n int) string { return strings.Repeat("a**********\n", n/10) }, 14130},
+		"References": {func(n int) string { return strings.Repeat("[a]: b\n", n) }, 14140},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n, want := range map[int]int{tc.within: 0, tc.within + 20: 1} {
+				if got := unformatted(t, tc.text(n)); got != want {
+					t.Errorf("%d: %d remain text, want %d", n, got, want)
+				}
+			}
+		})
+	}
+}
+
+// unformatted returns the number of parts of a page that exceed the budget.
+func unformatted(t *testing.T, source string) int {
+	t.Helper()
+	page, err := HTML([]byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(page, []byte("<pre><code>"))
+}
+
 func BenchmarkHTML(b *testing.B) {
 	source := []byte(
 		strings.Repeat("# Heading\n\nA *text* with [links](a.md), `code` and more words than that.\n\n- a\n- b\n\n", size/80))

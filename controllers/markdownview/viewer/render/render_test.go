@@ -1,6 +1,8 @@
 package render
 
 import (
+	"encoding/base64"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -138,11 +140,23 @@ func safeValue(element, key, value string) bool {
 		return !found || strings.ContainsAny(scheme, "/?#") ||
 			slices.Contains([]string{"http", "https", "mailto", "tel"}, scheme)
 	case "src":
-		return element == "img" && inlineImage.MatchString(value)
+		return element == "img" && isInlineImage(value)
 	case "type":
 		return element == "input" && value == "checkbox"
 	}
 	return true
+}
+
+// isInlineImage reports whether a browser takes an image from the address itself, and loads nothing.
+func isInlineImage(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "data" {
+		return false
+	}
+	format, content, _ := strings.Cut(u.Opaque, ";base64,")
+	_, err = base64.StdEncoding.DecodeString(content)
+	return err == nil && content != "" && u.RawQuery == "" && u.Fragment == "" &&
+		slices.Contains([]string{"image/png", "image/gif", "image/jpeg", "image/webp"}, format)
 }
 
 // attacks are texts that would run a script, load a resource or take over the page if they were
@@ -195,6 +209,12 @@ var attacks = []string{
 	"![a](https://evil/x.png)",
 	"![a](//evil/x.png)",
 	"![a](x.png)",
+	"![a](https://evil/" + pixel + ")",
+	"![a](https://evil/?" + pixel + ")",
+	"![a](//evil/#" + pixel + ")",
+	"![a](x" + pixel + ")",
+	"![a](" + pixel + "?x)",
+	"![a](" + pixel + "&#10;//evil)",
 	"![\" onerror=alert(1) x=\"](" + pixel + ")",
 	"![a](data:image/svg+xml;base64,PHN2Zy8+)",
 	"![a](data:image/png;base64,AA==\"onerror=alert(1))",
@@ -230,11 +250,17 @@ func TestAttacksAreSanitized(t *testing.T) {
 func TestUnsafeParts(t *testing.T) {
 	for page, want := range map[string][]string{
 		`<p>a <a href="b.html">b</a> <a href="a/b:c">d</a></p>`: nil,
-		`<script>x</script>`:              {"element script"},
-		`<p><svg onload="x"></svg></p>`:   {"element svg", "attribute onload=x of svg"},
-		`<a href=" java&#9;script:x">`:    {"attribute href= java\tscript:x of a"},
-		`<img src="x" onerror="y">`:       {"attribute src=x of img", "attribute onerror=y of img"},
-		`<p style="position:fixed">a</p>`: {"attribute style=position:fixed of p"},
+		`<script>x</script>`:                     {"element script"},
+		`<p><svg onload="x"></svg></p>`:          {"element svg", "attribute onload=x of svg"},
+		`<a href=" java&#9;script:x">`:           {"attribute href= java\tscript:x of a"},
+		`<img src="` + pixel + `">`:              nil,
+		`<img src="//evil/` + pixel + `">`:       {"attribute src=//evil/" + pixel + " of img"},
+		`<img src="https://evil/` + pixel + `">`: {"attribute src=https://evil/" + pixel + " of img"},
+		`<img src="` + pixel + `?x">`:            {"attribute src=" + pixel + "?x of img"},
+		`<img src="data:text/html;base64,AAAA">`: {"attribute src=data:text/html;base64,AAAA of img"},
+		`<input type="image" src="x">`:           {"attribute type=image of input", "attribute src=x of input"},
+		`<img src="x" onerror="y">`:              {"attribute src=x of img", "attribute onerror=y of img"},
+		`<p style="position:fixed">a</p>`:        {"attribute style=position:fixed of p"},
 	} {
 		if diff := cmp.Diff(want, unsafeParts(t, page)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", page, diff)
