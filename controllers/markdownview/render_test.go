@@ -116,6 +116,24 @@ func TestRenderedFields(t *testing.T) {
 	if ready.PeriodSeconds != 5 || ready.TimeoutSeconds != 3 {
 		t.Errorf("readiness is probed each %d s for at most %d s, want 5 and 3", ready.PeriodSeconds, ready.TimeoutSeconds)
 	}
+	// A viewer parses untrusted text, so it can write nothing but scratch files, and learns nothing of
+	// the cluster.
+	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 2 || !mounts[0].ReadOnly ||
+		mounts[0].MountPath != "/book/src" || mounts[1].MountPath != "/tmp" {
+		t.Errorf("mounts %+v, want the content read-only, and /tmp", mounts)
+	}
+	if c := pod.Containers[0].SecurityContext; !*c.ReadOnlyRootFilesystem || *c.AllowPrivilegeEscalation {
+		t.Errorf("security context %+v, want a read-only root and no escalation", c)
+	}
+	if *pod.EnableServiceLinks || *pod.AutomountServiceAccountToken || len(pod.Containers[0].Env) > 0 {
+		t.Error("the viewer has service links, a token or an environment")
+	}
+	if size := pod.Volumes[1].EmptyDir.SizeLimit.String(); size != "64Mi" {
+		t.Errorf("the scratch volume has %s, want 64Mi", size)
+	}
+	if memory := pod.Containers[0].Resources.Limits.Memory().String(); memory != "256Mi" {
+		t.Errorf("the memory limit is %s, want 256Mi", memory)
+	}
 	longest := view(func(v *v1beta1.MarkdownView) { v.Name = strings.Repeat("a", v1beta1.MaxMarkdownViewName) })
 	if msgs := validation.IsDNS1035Label(*render(longest, "").service.Name); len(msgs) > 0 {
 		t.Errorf("the Service of the longest name: %v", msgs)
