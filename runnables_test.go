@@ -159,7 +159,8 @@ func TestSyncPeriods(t *testing.T) {
 						return c.SubResource(sub).Patch(ctx, o, patch, opts...)
 					},
 				}, &v1beta1.Tenant{
-					ObjectMeta: metav1.ObjectMeta{Name: "t", UID: "uid-t", Generation: 1, Finalizers: []string{v1beta1.TenantFinalizer}},
+					ObjectMeta: metav1.ObjectMeta{Name: "t", UID: "uid-t", Generation: 1,
+						Finalizers: []string{v1beta1.TenantFinalizer}},
 					Status: v1beta1.TenantStatus{Conditions: []metav1.Condition{{Type: v1beta1.ConditionReady,
 						Status: metav1.ConditionTrue}}},
 				}, &v1beta1.MarkdownView{

@@ -116,8 +116,8 @@ func TestRenderedFields(t *testing.T) {
 	if ready.PeriodSeconds != 5 || ready.TimeoutSeconds != 3 {
 		t.Errorf("readiness is probed each %d s for at most %d s, want 5 and 3", ready.PeriodSeconds, ready.TimeoutSeconds)
 	}
-	// A viewer parses untrusted text, so it can write nothing but scratch files, and learns nothing of
-	// the cluster.
+	// A viewer parses untrusted text, so it writes only scratch files, and learns nothing of the
+	// cluster.
 	if mounts := pod.Containers[0].VolumeMounts; len(mounts) != 2 || !mounts[0].ReadOnly ||
 		mounts[0].MountPath != "/book/src" || mounts[1].MountPath != "/tmp" {
 		t.Errorf("mounts %+v, want the content read-only, and /tmp", mounts)

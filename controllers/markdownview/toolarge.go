@@ -9,8 +9,8 @@ import (
 	"leasehold.dev/controllers/internal/reporting"
 )
 
-// Admission leaves room for the status. It may be missing if the webhook was off, or because of what
-// clients wrote since, such as managed fields and other conditions.
+// Admission leaves room for the status. There is none if the webhook was off, or if clients have
+// written managed fields or conditions of their own since.
 const tooLargeMessage = "the object is too large for etcd to store its status; shorten its files or annotations"
 
 // tooLargeStatus returns the smallest status that is true, for a view whose status etcd rejected.

@@ -134,7 +134,8 @@ func TestTooLargeStatusIsStable(t *testing.T) {
 	}
 	v.Status = before
 	small := tooLargeStatus(v, before, epoch.Add(1e9))
-	if got := reporting.FindCondition(small.Conditions, v1beta1.ConditionReady); !got.LastTransitionTime.Time.Equal(epoch) {
+	got := reporting.FindCondition(small.Conditions, v1beta1.ConditionReady)
+	if !got.LastTransitionTime.Time.Equal(epoch) {
 		t.Errorf("Ready changed at %s, want the time at which it became False", got.LastTransitionTime)
 	}
 	if got := conditionsOf(small); len(got) != 2 || small.ContentHash != "" {

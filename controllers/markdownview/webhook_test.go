@@ -181,7 +181,8 @@ func TestStoredBytes(t *testing.T) {
 		"an annotation": func(v *v1beta1.MarkdownView) { v.Annotations = map[string]string{"a": strings.Repeat("<", n)} },
 		"a file's name": showing(files{"SUMMARY.md": "- [A](a.md)\n", "a.md": "x", strings.Repeat("a", 6*n) + ".md": ""}),
 		"managed fields": func(v *v1beta1.MarkdownView) {
-			v.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(`{"f:a` + strings.Repeat("a", 6*n) + `":{}}`)}}
+			fields := `{"f:a` + strings.Repeat("a", 6*n) + `":{}}`
+			v.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(fields)}}
 		},
 	} {
 		if got := storedBytes(view(with)) - storedBytes(view()); got < 6*n {

@@ -74,7 +74,7 @@ var _ = Describe("The stored size of a MarkdownView", func() {
 		eventuallyReady(ctx, v)
 	})
 
-	It("that leaves no room any more is reported, and the status is whole again when there is room", func(ctx SpecContext) {
+	It("is reported if it leaves no room, and the status is whole again when there is room", func(ctx SpecContext) {
 		v := given(ctx, largest(unique("full")))
 		eventuallyObserved(ctx, v)
 		By("filling the object to the limit of etcd by a condition of another client")

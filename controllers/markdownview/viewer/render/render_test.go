@@ -147,7 +147,7 @@ func safeValue(element, key, value string) bool {
 	return true
 }
 
-// isInlineImage reports whether a browser takes an image from the address itself, and loads nothing.
+// isInlineImage reports whether the address has the image itself, so that a browser loads nothing.
 func isInlineImage(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "data" {
