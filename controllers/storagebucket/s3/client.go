@@ -50,7 +50,7 @@ func (c Credentials) GoString() string { return c.String() }
 // Client sends requests about one bucket. It sends each request once; the caller retries by its own
 // schedule.
 //
-// It uses minio-go for signatures, errors and tags, but not its client. That client takes any 404
+// It uses minio-go for signatures and errors, but not its client. That client takes any 404
 // for a missing bucket, even a load balancer's, sends requests to other hosts if the endpoint is
 // Amazon's, and lists page after page.
 type Client struct {

@@ -18,13 +18,20 @@ var denylist = prefixes(
 	"169.254.0.0/16", "fe80::/10", // link-local; the metadata services of most clouds
 	"fec0::/10",               // site-local, which link-local replaced
 	"224.0.0.0/4", "ff00::/8", // multicast
-	"240.0.0.0/4",      // reserved, broadcast
-	"100.64.0.0/10",    // shared between a provider and its customers; metadata of Alibaba Cloud
-	"168.63.129.16/32", // the host agent of Azure
-	"192.0.0.192/32",   // metadata of Oracle Cloud
-	"fd00:ec2::/32",    // metadata of AWS
-	"fd20:ce::254/128", // metadata of Google Cloud
+	"240.0.0.0/4",            // reserved, broadcast
+	"100.64.0.0/10",          // shared between a provider and its customers; metadata of Alibaba Cloud
+	"168.63.129.16/32",       // the host agent of Azure
+	"192.0.0.192/32",         // metadata of Oracle Cloud
+	"fd00:ec2::/32",          // metadata and other services of AWS
+	"fd20:ce::254/128",       // metadata of Google Cloud
+	"fd00:c1::a9fe:a9fe/128", // metadata of Oracle Cloud
+	"fd00:42::42/128",        // metadata of Scaleway
+	"fd00:a9fe:a9fe::1/128",  // metadata of Akamai (Linode)
+	"fd00:100::100:200/128",  // metadata of Alibaba Cloud
 )
+
+// metadataV4 is the address at which most clouds serve metadata.
+var metadataV4 = netip.AddrFrom4([4]byte{169, 254, 169, 254})
 
 // privateRanges are the ranges from which clusters allocate Service ranges. They are denied while
 // the Service ranges are unknown.
@@ -102,7 +109,7 @@ func (r Rules) Check(address netip.Addr) error {
 }
 
 // destinations returns the addresses at which a packet to this address may arrive. It cannot detect
-// the network's own prefixes (NAT64, 6rd).
+// the network's own prefixes (NAT64, 6rd), except where they lead to metadataV4.
 func destinations(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
 	list := []netip.Addr{a}
@@ -129,7 +136,9 @@ func destinations(a netip.Addr) []netip.Addr {
 		}
 		list = append(list, netip.AddrFrom4(inner))
 	}
-	if isISATAP(bytes) {
+	// A network's own NAT64 prefix cannot be known. No host is likely to have this interface
+	// identifier by chance, and clouds choose it for the metadata service.
+	if isISATAP(bytes) || embedded(bytes, 12) == metadataV4 {
 		list = append(list, embedded(bytes, 12))
 	}
 	return list

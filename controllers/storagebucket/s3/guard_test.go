@@ -23,6 +23,8 @@ func TestRulesCheck(t *testing.T) {
 		"169.254.169.254": false, "::ffff:169.254.169.254": false, "64:ff9b::a9fe:a9fe": false, "2002:a9fe:a9fe::1": false,
 		"64:ff9b:1::a9fe:a9fe": false, "::ffff:0:169.254.169.254": false, "64:ff9b::c0a8:105": true,
 		"fd00:ec2::254": false, "fd20:ce::254": false, "100.100.100.200": false, "168.63.129.16": false, "192.0.0.192": false,
+		"fd00:c1::a9fe:a9fe": false, "fd00:42::42": false, "fd00:a9fe:a9fe::1": false, "fd00:100::100:200": false,
+		"2001:db8:64::a9fe:a9fe": false, "fd00:c1::a9fe:a9fd": true, "fd00:c1::a9fe:a9ff": true,
 		// Multicast, broadcast and unassigned addresses.
 		"224.0.0.1": false, "239.1.2.3": false, "255.255.255.255": false, "ff02::1": false,
 		// The addresses of the cluster.
@@ -31,8 +33,6 @@ func TestRulesCheck(t *testing.T) {
 		// Allowed although forbidden, denied although allowed, denied although public.
 		"127.0.0.8": true, "127.0.0.14": true, "127.0.0.15": false, "10.96.5.7": true, "::ffff:10.96.5.7": true,
 		"10.1.2.3": true, "10.1.1.3": false, "203.0.113.9": false, "64:ff9b::cb00:7109": false,
-		// Allowing an embedding address does not allow the embedded address.
-		"64:ff9b::7f00:1": false,
 	} {
 		err := rules.Check(netip.MustParseAddr(address))
 		_, refused := errors.AsType[*ForbiddenError](err)
@@ -55,6 +55,9 @@ func TestRulesCheck_edges(t *testing.T) {
 		{"192.0.0.191", "192.0.0.192", "192.0.0.192", "192.0.0.193"},
 		{"223.255.255.255", "224.0.0.0", "255.255.255.255", ""},
 		{"fd00:ec1:ffff:ffff:ffff:ffff:ffff:ffff", "fd00:ec2::", "fd00:ec2:ffff:ffff:ffff:ffff:ffff:ffff", "fd00:ec3::"},
+		{"fd00:42::41", "fd00:42::42", "fd00:42::42", "fd00:42::43"},
+		{"fd00:a9fe:a9fe::", "fd00:a9fe:a9fe::1", "fd00:a9fe:a9fe::1", "fd00:a9fe:a9fe::2"},
+		{"fd00:100::100:1ff", "fd00:100::100:200", "fd00:100::100:200", "fd00:100::100:201"},
 		{"fd20:ce::253", "fd20:ce::254", "fd20:ce::254", "fd20:ce::255"},
 		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe80::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ff00::"},
 		{"fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", ""},
@@ -107,6 +110,36 @@ func TestRulesCheck_embedded(t *testing.T) {
 		if err := (Rules{}).Check(netip.MustParseAddr(address)); (err == nil) != allowed {
 			t.Errorf("%s: %v, want allowed: %t", address, err, allowed)
 		}
+	}
+}
+
+// Allowing an embedding address does not allow the embedded address. Both have to be allowed.
+func TestRulesCheck_allowed_embedding(t *testing.T) {
+	for address, inner := range map[string]string{
+		"64:ff9b::7f00:1": "127.0.0.1", "64:ff9b::a60:1": "10.96.0.1", "64:ff9b:1::a9fe:a9fe": "169.254.169.254",
+		"2002:7f00:1::": "127.0.0.1", "::ffff:0:7f00:1": "127.0.0.1", "2001:db8::5efe:7f00:1": "127.0.0.1",
+		"2001:0:a9fe:a9fe:0:0:3f57:fefa": "169.254.169.254", "2001:db8:64::a9fe:a9fe": "169.254.169.254",
+	} {
+		outer, cluster := prefixes(address+"/128"), prefixes("10.96.0.0/12")
+		if err := (Rules{Allow: outer, Cluster: cluster}).Check(netip.MustParseAddr(address)); err == nil {
+			t.Errorf("%s is allowed, and %s in it is not", address, inner)
+		}
+		both := append(outer, prefixes(inner+"/32")...)
+		if err := (Rules{Allow: both, Cluster: cluster}).Check(netip.MustParseAddr(address)); err != nil {
+			t.Errorf("%s and %s are allowed: %v", address, inner, err)
+		}
+		if err := (Rules{Allow: both, Deny: prefixes(inner + "/32"), Cluster: cluster}).
+			Check(netip.MustParseAddr(address)); err == nil {
+			t.Errorf("%s is allowed, and %s in it is denied", address, inner)
+		}
+		if err := (Rules{Allow: both[1:], Deny: outer, Cluster: cluster}).
+			Check(netip.MustParseAddr(address)); err == nil {
+			t.Errorf("%s is denied and may be dialled", address)
+		}
+	}
+	unknown := Rules{ServicesUnknown: true, Allow: prefixes("64:ff9b::/96")}
+	if err := unknown.Check(netip.MustParseAddr("64:ff9b::a60:a")); err == nil {
+		t.Error("allowing NAT64 allows an address that could be a Service's")
 	}
 }
 

@@ -1,7 +1,6 @@
 package s3
 
 import (
-	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -9,9 +8,6 @@ import (
 	"net/http"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/tags"
-
-	"leasehold.dev/api/v1beta1"
 )
 
 // Error is the error of a request, with its verdict.
@@ -69,68 +65,6 @@ func VerdictOf(err error) *Verdict {
 	return nil
 }
 
-// Tag returns the value of a tag of the bucket; empty if the bucket does not have the tag. tagged
-// reports whether the bucket has any tags. The error is an *Error.
-func (c *Client) Tag(ctx context.Context, key string) (value string, tagged bool, err error) {
-	set, err := c.tags(ctx)
-	if Code(err) == codeNoTags {
-		return "", false, nil
-	}
-	return set[key], len(set) > 0, err
-}
-
-// tags returns all tags of the bucket. The error is an *Error.
-func (c *Client) tags(ctx context.Context) (found map[string]string, err error) {
-	err = c.try(ctx, func(ctx context.Context) error {
-		body, err := c.send(ctx, http.MethodGet, tagging, nil)
-		if err != nil {
-			return err
-		}
-		set, err := tags.ParseBucketXML(bytes.NewReader(body))
-		if err != nil {
-			return fmt.Errorf("reading the tags: %w", err)
-		}
-		found = set.ToMap()
-		return nil
-	})
-	return found, err
-}
-
-// SetTag replaces all tags of the bucket by this tag. The error is an *Error.
-func (c *Client) SetTag(ctx context.Context, key, value string) error {
-	return c.setTags(ctx, map[string]string{key: value})
-}
-
-// ReplaceTag replaces the value of a tag and keeps the other tags. It returns CodeChanged if the
-// tag does not have the value `from`. The error is an *Error.
-func (c *Client) ReplaceTag(ctx context.Context, key, from, to string) error {
-	set, err := c.tags(ctx)
-	if err != nil {
-		return err
-	}
-	if set[key] != from {
-		return &Error{Code: CodeChanged,
-			Verdict: Verdict{Reason: v1beta1.ReasonBucketConflict, Message: "the tags of the bucket have just changed"}}
-	}
-	set[key] = to
-	return c.setTags(ctx, set)
-}
-
-func (c *Client) setTags(ctx context.Context, all map[string]string) error {
-	set, err := tags.NewTags(all, false)
-	if err != nil {
-		return fmt.Errorf("encoding the tags: %w", err)
-	}
-	payload, err := xml.Marshal(set)
-	if err != nil {
-		return fmt.Errorf("writing the tags: %w", err)
-	}
-	return c.try(ctx, func(ctx context.Context) error {
-		_, err := c.send(ctx, http.MethodPut, tagging, payload)
-		return err
-	})
-}
-
 // Create creates the bucket with a tag in one request, so the bucket never exists without the tag.
 // A server without this feature ignores the tag, which the caller must check. For an existing
 // bucket the error is an *Error with CodeOwned or CodeExists; some services return a success.
@@ -140,7 +74,7 @@ func (c *Client) Create(ctx context.Context, key, value string) error {
 		body.Location = c.target.Region
 	}
 	tagged := body
-	tagged.Tags = &createBucketTags{Tag: []createBucketTag{{key, value}}}
+	tagged.Tags = &tagSet{Tags: []bucketTag{{key, value}}}
 	err := c.create(ctx, tagged)
 	if code := Code(err); code != codeMalformed && code != codeNotSupported {
 		return err
@@ -164,14 +98,10 @@ func (c *Client) create(ctx context.Context, body createBucketBody) error {
 
 // createBucketBody is the body of CreateBucket.
 type createBucketBody struct {
-	XMLName  xml.Name          `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
-	Location string            `xml:"LocationConstraint,omitempty"`
-	Tags     *createBucketTags `xml:"Tags,omitempty"`
+	XMLName  xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ CreateBucketConfiguration"`
+	Location string   `xml:"LocationConstraint,omitempty"`
+	Tags     *tagSet  `xml:"Tags,omitempty"`
 }
-
-type createBucketTags struct{ Tag []createBucketTag }
-
-type createBucketTag struct{ Key, Value string }
 
 // defaultRegion is the region that S3 does not accept in the body of CreateBucket.
 const defaultRegion = "us-east-1"

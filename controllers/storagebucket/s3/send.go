@@ -23,9 +23,9 @@ const (
 	tagging    = "tagging"
 )
 
-// send sends one request about the bucket and returns at most maxBody bytes of the response. For a
-// response that is not a success it returns a minio.ErrorResponse, which has a code only if the
-// body is S3's XML.
+// send sends one request about the bucket and returns at most maxBody bytes of the response, or
+// maxTags bytes of tags. For a response that is not a success it returns a minio.ErrorResponse,
+// which has a code only if the body is S3's XML.
 func (c *Client) send(ctx context.Context, method, query string, payload []byte) ([]byte, error) {
 	location := *c.endpoint
 	location.RawQuery, location.Path = query, "/"+c.target.Bucket
@@ -49,7 +49,11 @@ func (c *Client) send(ctx context.Context, method, query string, payload []byte)
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // the response has been read
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
+	most := int64(maxBody)
+	if query == tagging {
+		most = maxTags
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, most))
 	if err != nil {
 		return nil, fmt.Errorf("reading the response: %w", err)
 	}
