@@ -8,6 +8,7 @@ import (
 
 	"leasehold.dev/controllers/internal/slimcache"
 	"leasehold.dev/controllers/markdownview"
+	"leasehold.dev/controllers/storagebucket"
 	"leasehold.dev/controllers/tenant"
 )
 
@@ -17,5 +18,6 @@ import (
 func CacheOptions(views markdownview.Options) cache.Options {
 	byObject := markdownview.CacheByObject(views)
 	maps.Copy(byObject, tenant.CacheByObject())
+	maps.Copy(byObject, storagebucket.CacheByObject())
 	return cache.Options{DefaultTransform: slimcache.Trim, ByObject: byObject, NewInformer: slimcache.NewInformer}
 }

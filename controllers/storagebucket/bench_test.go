@@ -69,15 +69,15 @@ func BenchmarkEndpointLimiter(b *testing.B) {
 			var granted []reconcile.Request
 			l.wake = func(r reconcile.Request) { granted = append(granted, r) }
 			for _, r := range requests {
-				if l.Acquire(r, endpoint, false) {
+				if l.Acquire(r, endpoint) {
 					granted = append(granted, r)
 				}
 			}
 			for len(granted) > 0 {
 				r := granted[0]
 				granted = granted[1:]
-				l.Acquire(r, endpoint, false)
-				l.Release(r, outcomePrompt)
+				l.Acquire(r, endpoint)
+				l.Release(r)
 			}
 		}
 	})
@@ -91,13 +91,13 @@ func BenchmarkEndpointLimiterBlackHoles(b *testing.B) {
 		for i := range n {
 			r := reconcile.Request{}
 			r.Namespace, r.Name = "dark", fmt.Sprintf("b%05d", i)
-			l.Acquire(r, fmt.Sprintf("http://dark:%d", i), false)
+			l.Acquire(r, fmt.Sprintf("http://dark:%d", i))
 		}
 		good := reconcile.Request{}
 		good.Namespace, good.Name = "ns", "good"
 		for b.Loop() {
-			l.Acquire(good, "https://s3.example.com", true)
-			l.Release(good, outcomePrompt)
+			l.Acquire(good, "https://s3.example.com")
+			l.Release(good)
 		}
 	})
 }

@@ -8,6 +8,7 @@ package storagebucket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,6 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return reconciler.Reconcile(ctx, r.Client, r.Live, &r.own, req.NamespacedName, &v1beta1.StorageBucket{}, func() {
 		r.states.forget(req.NamespacedName)
 		r.metrics.up.DeleteLabelValues(req.Namespace, req.Name)
+		r.limiter.Release(req)
 	}, r.reconcile)
 }
 
@@ -61,15 +63,15 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 		return r.finish(ctx, b)
 	}
 	state := r.states.of(b, r.Clock.Now())
-	if state.due(b).After(r.Clock.Now()) {
+	if state.due(b).After(r.Clock.Now()) && !r.states.isTriggered(b) {
 		return ctrl.Result{}, r.report(ctx, b, state)
-	}
-	if !r.acquire(b) {
-		return ctrl.Result{}, nil
 	}
 	found, acted, err := r.visit(ctx, b)
 	state = r.states.of(b, r.Clock.Now())
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoSlot):
+		return ctrl.Result{}, nil // the limiter wakes the request
+	case err != nil:
 		state.failed = r.Clock.Now()
 		r.states.store(b, state)
 		return ctrl.Result{}, err
@@ -82,24 +84,15 @@ func (r *Reconciler) reconcile(ctx context.Context, b *v1beta1.StorageBucket) (c
 	return ctrl.Result{}, r.report(ctx, b, state)
 }
 
-// acquire acquires a slot at the endpoint of a bucket. The caller must release it.
-func (r *Reconciler) acquire(b *v1beta1.StorageBucket) bool {
-	return r.limiter.Acquire(requestFor(b), b.Spec.Endpoint, r.states.of(b, r.Clock.Now()).last == outcomePrompt)
-}
-
-// release releases the slot, and records how fast the endpoint responded.
-func (r *Reconciler) release(b *v1beta1.StorageBucket, shown outcome) {
-	if shown != outcomeUnknown {
-		state := r.states.of(b, r.Clock.Now())
-		state.last = shown
-		r.states.store(b, state)
-	}
-	r.limiter.Release(requestFor(b), shown)
-}
-
-// visit probes the bucket, acts on the result, and releases the slot.
+// visit probes the bucket and acts on the result. One deadline bounds all its requests to the
+// endpoint. It returns errNoSlot if it must be repeated with a slot.
 func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found observation, acted action, err error) {
-	defer func() { r.release(b, shownBy(found, judge(found, acted))) }()
+	if !r.admit(b) {
+		return found, acted, errNoSlot
+	}
+	slow := false
+	defer func() { r.leave(b, slow, err) }()
+	r.states.begin(b)
 	if err := r.guard(ctx, b); err != nil {
 		return found, acted, err
 	}
@@ -108,12 +101,45 @@ func (r *Reconciler) visit(ctx context.Context, b *v1beta1.StorageBucket) (found
 		return found, acted, err
 	}
 	defer way.close()
-	found = r.observe(ctx, b, way)
-	if err := canceled(ctx); err != nil {
+	bounded, end := r.limiter.Bound(ctx, requestFor(b), b.Spec.Endpoint)
+	defer func() { slow = end() }()
+	within, cancel := context.WithTimeout(bounded, timeout(b))
+	defer cancel()
+	found = r.observe(within, b, way)
+	if err := canceled(within); err != nil {
 		return found, acted, fmt.Errorf("probing the bucket: %w", err)
 	}
-	acted, err = r.provision(ctx, b, way, found)
+	if acted, err = r.provision(within, b, way, found); err != nil {
+		if stopped := canceled(within); stopped != nil {
+			err = fmt.Errorf("changing the bucket: %w", stopped)
+		}
+	}
 	return found, acted, err
+}
+
+// admit reports whether a visit may begin. If the last visit under the same spec was slow, the
+// next one begins with a slot, or is parked before it costs a worker anything.
+func (r *Reconciler) admit(b *v1beta1.StorageBucket) bool {
+	if r.states.of(b, r.Clock.Now()).slow == b.Generation {
+		return r.limiter.Acquire(requestFor(b), b.Spec.Endpoint)
+	}
+	r.limiter.Release(requestFor(b)) // it could be parked under a former spec
+	return true
+}
+
+// leave ends a visit, and records whether it was slow.
+func (r *Reconciler) leave(b *v1beta1.StorageBucket, slow bool, err error) {
+	state := r.states.of(b, r.Clock.Now())
+	state.slow = 0
+	if slow || errors.Is(err, errNoSlot) {
+		state.slow = b.Generation
+	}
+	r.states.store(b, state)
+	if errors.Is(err, errNoSlot) {
+		r.limiter.Suspend(requestFor(b))
+		return
+	}
+	r.limiter.Release(requestFor(b))
 }
 
 // guard adds the finalizer of a managed bucket before any request to the endpoint. A

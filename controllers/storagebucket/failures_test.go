@@ -203,7 +203,7 @@ func TestEndpointTimeouts(t *testing.T) {
 				ready.Reason != v1beta1.ReasonProbeTimeout {
 				t.Errorf("Ready %+v, want that it did not answer", ready)
 			}
-			if known := w.states.of(b, epoch); known.last != outcomeSlow {
+			if known := w.states.of(b, epoch); !tc.removes && known.slow != b.Generation {
 				t.Errorf("known: %+v, want a slow endpoint", known)
 			}
 		})

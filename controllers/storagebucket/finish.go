@@ -91,11 +91,10 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 		return ending{events: []reporting.PendingEvent{reporting.Normal(v1beta1.EventBucketRetained, "Release",
 			"kept bucket %s, as spec.deletionPolicy is Retain", b.Spec.BucketName)}}, nil
 	}
-	if !r.acquire(b) {
+	if !r.limiter.Acquire(requestFor(b), b.Spec.Endpoint) {
 		return ending{parked: true}, nil
 	}
-	shown := outcomeUnknown
-	defer func() { r.release(b, shown) }()
+	defer r.limiter.Release(requestFor(b))
 	way, err := r.connect(ctx, b)
 	if err != nil {
 		return ending{}, err
@@ -107,10 +106,6 @@ func (r *Reconciler) end(ctx context.Context, b *v1beta1.StorageBucket) (ending,
 	within, cancel := context.WithTimeout(ctx, timeout(b))
 	defer cancel()
 	end := remove(within, b, way.client)
-	shown = outcomePrompt
-	if end.waiting != nil && end.waiting.Reason == v1beta1.ReasonProbeTimeout {
-		shown = outcomeSlow
-	}
 	return end, canceled(ctx)
 }
 

@@ -105,7 +105,7 @@ func TestRemovalWithoutSlotIsRetried(t *testing.T) {
 	if err := w.stored.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "b"}, b); err != nil {
 		t.Fatal(err)
 	}
-	acquireAll(w.limiter, "other", maxUnproven, same(b.Spec.Endpoint), false)
+	acquireAll(w.limiter, "other", maxSlots, same(b.Spec.Endpoint))
 	if result, b := w.reconcile(t); result != (ctrl.Result{RequeueAfter: removalPeriod}) || len(b.Finalizers) == 0 ||
 		w.requestCount.Load() > 0 {
 		t.Errorf("%+v, finalizers %q, %d requests, want it parked", result, b.Finalizers, w.requestCount.Load())

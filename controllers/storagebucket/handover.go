@@ -3,14 +3,20 @@ package storagebucket
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
+	"leasehold.dev/controllers/internal/slimcache"
 	"leasehold.dev/controllers/storagebucket/s3"
 )
 
@@ -27,7 +33,7 @@ const (
 
 // handover reads whether an administrator handed over the bucket with that owner tag. The
 // decision is an annotation of the Namespace, which users of the namespace cannot change.
-// It is read from the API server, since the cache drops annotations of other components.
+// It is read from the API server, since the cache may not have it yet, or still have it.
 func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mark string) (handover, error) {
 	if mark == "" {
 		return handoverNone, nil
@@ -52,6 +58,47 @@ func (r *Reconciler) handover(ctx context.Context, b *v1beta1.StorageBucket, mar
 	return handoverGiven, nil
 }
 
+// slimNamespace keeps the annotations that hand buckets over, in addition to those of other
+// controllers. Users of a namespace cannot change them, so they cannot fill the cache.
+func slimNamespace(in any) (any, error) {
+	ns, is := in.(*corev1.Namespace)
+	if !is {
+		return slimcache.Trim(in)
+	}
+	handovers := maps.Clone(ns.Annotations)
+	maps.DeleteFunc(handovers, func(key, _ string) bool {
+		return !strings.HasPrefix(key, v1beta1.AnnotationBucketHandoverPrefix)
+	})
+	out, err := slimcache.Trim(ns)
+	maps.Copy(ns.Annotations, handovers)
+	return out, err
+}
+
+// handedOver returns the StorageBuckets that get a bucket by an annotation of their Namespace, and
+// makes them due at once: the next probe can be a period away. It omits Ready ones, because
+// annotations may stay after the handover.
+func (r *Reconciler) handedOver(ctx context.Context, ns client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for key, name := range ns.GetAnnotations() {
+		if !strings.HasPrefix(key, v1beta1.AnnotationBucketHandoverPrefix) {
+			continue
+		}
+		object := client.ObjectKey{Namespace: ns.GetName(), Name: name}
+		// A map function cannot return an error. The first probe of a new StorageBucket reads the
+		// annotation by itself.
+		b, err := reconciler.Get(ctx, r.Client, object, &v1beta1.StorageBucket{})
+		if err != nil {
+			log.FromContext(ctx).Error(err, "reading a storage bucket", "object", object)
+			continue
+		}
+		if b != nil && !meta.IsStatusConditionTrue(b.Status.Conditions, v1beta1.ConditionReady) {
+			r.states.trigger(object)
+			requests = append(requests, reconcile.Request{NamespacedName: object})
+		}
+	}
+	return requests
+}
+
 // contend takes over a bucket with the owner tag of another StorageBucket if an
 // administrator handed it over. Otherwise it reports a conflict.
 func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client, mark string) (action, error) {
@@ -68,9 +115,7 @@ func (r *Reconciler) contend(ctx context.Context, b *v1beta1.StorageBucket, c *s
 	if err := r.declare(ctx, b, "taking over the bucket"); err != nil {
 		return action{}, err
 	}
-	within, cancel := context.WithTimeout(ctx, timeout(b))
-	defer cancel()
-	if err := c.ReplaceTag(within, v1beta1.BucketTagOwner, mark, string(b.UID)); err != nil {
+	if err := c.ReplaceTag(ctx, v1beta1.BucketTagOwner, mark, string(b.UID)); err != nil {
 		return failing(ctx, err)
 	}
 	return action{provisioning: v1beta1.BucketCreated, verdict: new(s3.Succeeded()), events: []reporting.PendingEvent{

@@ -1,124 +1,140 @@
 package storagebucket
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// maxUnproven bounds the workers of one namespace on unproven endpoints, and the workers
-// on one unproven endpoint.
-const maxUnproven = 2
-
-// outcome classifies the endpoint's response time while a slot was in use.
-type outcome int
-
 const (
-	outcomeUnknown outcome = iota // no request was sent
-	outcomePrompt                 // a response arrived within soon
-	outcomeSlow                   // a late response or none
+	// soon is how long a visit may take without a slot. It is what a wrong guess about an
+	// endpoint costs a worker.
+	soon = 2 * time.Second
+	// maxSlots bounds the slots of one namespace, and those of one endpoint.
+	maxSlots = 2
+	// reserve is the number of workers that never have a slot.
+	reserve = 2
 )
 
-// endpointLimiter bounds the workers that wait for endpoints, so that one slow namespace or
-// endpoint never occupies all of them. A reconcile request must acquire a slot before it
-// sends a request to an endpoint or to the API server.
+// errNoSlot is the cause of a context that ended because a visit needs a slot.
+var errNoSlot = errors.New("the visit waits for a slot of the endpoint limiter")
+
+// endpointLimiter bounds the workers that wait for slow endpoints. Its attacker is a user whose
+// endpoints are slow, at any request and at any time they like. So it judges no endpoint by its
+// past: a visit gets `soon`, and needs a slot to take longer or to change anything.
 //
-// A request is proven if its endpoint's last response was prompt. There are slots for:
-//
-//   - all requests: one for each worker;
-//   - those that are not proven: share in all, and maxUnproven for each namespace;
-//   - each namespace: share;
-//   - each endpoint: share, or maxUnproven while it is not proven.
-//
-// A request that gets no slot is parked. A free slot is granted to the next parked request
-// that the bounds admit: round-robin over namespaces, then over the endpoints of each
-// namespace. Invariant: the bounds admit no parked request.
+// There are slots for maxSlots visits of each namespace, for maxSlots visits of each endpoint, and
+// for all but `reserve` workers in all. The other workers are never busy for longer than `soon`
+// with an endpoint. A visit that needs a slot and gets none ends, and its request is parked. A free
+// slot is granted to the next parked request: round-robin over namespaces, then over the endpoints
+// of each namespace. Invariant: the bounds admit no parked request.
 type endpointLimiter struct {
-	workers int
-	// share is workers-maxUnproven, at least one. The other workers remain for other
-	// namespaces and endpoints.
-	share int
+	total int // slots
 	// wake adds a request to the work queue.
 	wake func(reconcile.Request)
 
 	mu         sync.Mutex
 	slots      map[reconcile.Request]*slot
-	parked     map[reconcile.Request]place
-	endpoints  map[string]*endpointState  // only those with slots or parked requests
-	namespaces map[string]*namespaceState // as endpoints
-	turns      []string                   // namespaces with parked requests, the next one first
-	unproven   int
+	parked     map[reconcile.Request]string // the endpoint
+	namespaces map[string]*namespaceState   // only those with slots or parked requests
+	endpoints  map[string]int               // slots; none is zero
+	turns      []string                     // namespaces with parked requests, the next one first
 }
 
 // slot is the permission to use an endpoint. It may be granted to a parked request before a
 // worker gets the request and acquires it.
 type slot struct {
-	endpoint         string
-	proven, acquired bool
-}
-
-// endpointState is the state of one host and port.
-type endpointState struct {
-	slots  int
-	last   outcome
-	parked map[string]int // requests by namespace
+	endpoint string
+	acquired bool
 }
 
 func newEndpointLimiter(workers int) *endpointLimiter {
 	return &endpointLimiter{
-		workers: workers, share: max(1, workers-maxUnproven), wake: func(reconcile.Request) {},
-		slots: map[reconcile.Request]*slot{}, parked: map[reconcile.Request]place{},
-		endpoints: map[string]*endpointState{}, namespaces: map[string]*namespaceState{},
+		total: max(1, workers-reserve), wake: func(reconcile.Request) {},
+		slots: map[reconcile.Request]*slot{}, parked: map[reconcile.Request]string{},
+		namespaces: map[string]*namespaceState{}, endpoints: map[string]int{},
+	}
+}
+
+// Bound returns a context for a visit without a slot. After `soon` the visit acquires a slot, or
+// its context ends with errNoSlot. The caller must call end at the end of the visit, before it
+// releases the slot. end reports whether the visit took longer than `soon`.
+func (l *endpointLimiter) Bound(ctx context.Context, req reconcile.Request,
+	endpoint string) (bounded context.Context, end func() bool) {
+	bounded, cancel := context.WithCancelCause(ctx)
+	fired := make(chan struct{})
+	timer := time.AfterFunc(soon, func() {
+		defer close(fired)
+		if !l.Acquire(req, endpoint) {
+			cancel(errNoSlot)
+		}
+	})
+	return bounded, func() bool {
+		defer cancel(nil)
+		late := !timer.Stop()
+		if late {
+			<-fired // a slot that is acquired later would never be released
+		}
+		return late
 	}
 }
 
 // Acquire acquires a slot, which the caller must release, or parks the request and returns
-// false. proven is true if the last response for the same bucket was prompt.
-func (l *endpointLimiter) Acquire(req reconcile.Request, endpoint string, proven bool) bool {
+// false. A request that has a slot keeps it. A caller whose endpoint has changed releases first.
+func (l *endpointLimiter) Acquire(req reconcile.Request, endpoint string) bool {
 	endpoint = hostPort(endpoint)
-	if l.grantedElsewhere(req, endpoint) {
-		l.Return(req) // the spec names another endpoint since
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s, granted := l.slots[req]; granted {
-		s.acquired = true
-		return true
+	if _, parked := l.parked[req]; parked {
+		return false // the bounds admit no parked request
 	}
-	wanted := place{endpoint, proven}
-	if at, parked := l.parked[req]; parked {
-		if at.endpoint == endpoint {
-			return false // no parked request could have a slot
+	if _, granted := l.slots[req]; !granted {
+		if !l.admits(req.Namespace, endpoint) {
+			l.park(req, endpoint)
+			return false
 		}
-		l.unpark(req)
+		l.take(req, endpoint)
 	}
-	acquired := l.admits(req, wanted)
-	if acquired {
-		l.take(req, wanted).acquired = true
-	} else {
-		l.park(req, wanted)
-	}
-	return acquired
+	l.slots[req].acquired = true
+	return true
 }
 
-// Release releases a slot, and records the endpoint's outcome.
-func (l *endpointLimiter) Release(req reconcile.Request, shown outcome) {
+// Release releases the slot of a request, or removes a parked request. It does nothing for others.
+func (l *endpointLimiter) Release(req reconcile.Request) {
 	l.mu.Lock()
-	l.show(l.slots[req].endpoint, shown)
-	l.free(req)
+	if s, granted := l.slots[req]; granted {
+		delete(l.slots, req)
+		if l.endpoints[s.endpoint]--; l.endpoints[s.endpoint] == 0 {
+			delete(l.endpoints, s.endpoint)
+		}
+		l.namespaces[req.Namespace].slots--
+	}
+	l.unpark(req)
+	l.tidy(req.Namespace)
 	granted := l.grant()
 	l.mu.Unlock()
-	l.wakeAll(granted)
+	for _, req := range granted {
+		l.wake(req)
+	}
 }
 
-func (l *endpointLimiter) grantedElsewhere(req reconcile.Request, endpoint string) bool {
+// Suspend ends a visit with errNoSlot. If a slot was granted meanwhile, the request comes again for it.
+func (l *endpointLimiter) Suspend(req reconcile.Request) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	s, granted := l.slots[req]
-	return granted && s.endpoint != endpoint
+	if granted {
+		s.acquired = false
+	}
+	l.mu.Unlock()
+	if granted {
+		l.wake(req)
+	}
 }
 
 // Granted reports whether a request was granted a slot that it has not acquired yet.
@@ -132,7 +148,7 @@ func (l *endpointLimiter) Granted(req reconcile.Request) bool {
 // Return releases a granted slot that the request does not need.
 func (l *endpointLimiter) Return(req reconcile.Request) {
 	if l.Granted(req) {
-		l.Release(req, outcomeUnknown)
+		l.Release(req)
 	}
 }
 
@@ -145,88 +161,28 @@ func (l *endpointLimiter) Pending(req reconcile.Request) bool {
 	return parked || granted
 }
 
-func (l *endpointLimiter) wakeAll(granted []reconcile.Request) {
-	for _, req := range granted {
-		l.wake(req)
-	}
+func (l *endpointLimiter) admits(namespace, endpoint string) bool {
+	n, known := l.namespaces[namespace]
+	return len(l.slots) < l.total && l.endpoints[endpoint] < maxSlots && (!known || n.slots < maxSlots)
 }
 
-// proven returns the limiter's knowledge of an endpoint, or else the bucket's.
-func (l *endpointLimiter) proven(at place) bool {
-	if e, known := l.endpoints[at.endpoint]; known && e.last != outcomeUnknown {
-		return e.last == outcomePrompt
-	}
-	return at.proven
-}
-
-// admits reports whether the bounds admit a request.
-func (l *endpointLimiter) admits(req reconcile.Request, at place) bool {
-	n, known := l.namespaces[req.Namespace]
-	if !known {
-		n = &namespaceState{}
-	}
-	return l.admitsTo(n, l.proven(at)) && l.admitsAt(at)
-}
-
-// admitsTo reports whether the bounds of a namespace admit another slot.
-func (l *endpointLimiter) admitsTo(n *namespaceState, proven bool) bool {
-	return len(l.slots) < l.workers && n.slots < l.share &&
-		(proven || l.unproven < l.share && n.unproven < maxUnproven)
-}
-
-// admitsAt reports whether the bounds of an endpoint admit another slot.
-func (l *endpointLimiter) admitsAt(at place) bool {
-	e, known := l.endpoints[at.endpoint]
-	return !known || e.slots < l.share && (l.proven(at) || e.slots < maxUnproven)
-}
-
-// take assigns a slot to a request.
-func (l *endpointLimiter) take(req reconcile.Request, at place) *slot {
-	s := &slot{endpoint: at.endpoint, proven: l.proven(at)}
-	l.slots[req] = s
-	l.count(req, s, 1)
-	return s
-}
-
-// free removes the slot of a request.
-func (l *endpointLimiter) free(req reconcile.Request) {
-	s := l.slots[req]
-	delete(l.slots, req)
-	l.count(req, s, -1)
-	l.tidy(req.Namespace, s.endpoint)
-}
-
-func (l *endpointLimiter) count(req reconcile.Request, s *slot, n int) {
-	namespace := l.namespace(req.Namespace)
-	namespace.slots += n
-	l.endpoint(s.endpoint).slots += n
-	if !s.proven {
-		namespace.unproven += n
-		l.unproven += n
-	}
+func (l *endpointLimiter) take(req reconcile.Request, endpoint string) {
+	l.slots[req] = &slot{endpoint: endpoint}
+	l.endpoints[endpoint]++
+	l.namespace(req.Namespace).slots++
 }
 
 func (l *endpointLimiter) namespace(name string) *namespaceState {
 	if _, known := l.namespaces[name]; !known {
-		l.namespaces[name] = &namespaceState{parked: map[place][]reconcile.Request{}}
+		l.namespaces[name] = &namespaceState{parked: map[string][]reconcile.Request{}}
 	}
 	return l.namespaces[name]
 }
 
-func (l *endpointLimiter) endpoint(name string) *endpointState {
-	if _, known := l.endpoints[name]; !known {
-		l.endpoints[name] = &endpointState{parked: map[string]int{}}
-	}
-	return l.endpoints[name]
-}
-
-// tidy deletes the state of an unused namespace and endpoint, which bounds the memory.
-func (l *endpointLimiter) tidy(namespace, endpoint string) {
-	if n := l.namespaces[namespace]; n.slots == 0 && n.idle() {
+// tidy deletes the state of an unused namespace, which bounds the memory.
+func (l *endpointLimiter) tidy(namespace string) {
+	if n, known := l.namespaces[namespace]; known && n.slots == 0 && len(n.parked) == 0 {
 		delete(l.namespaces, namespace)
-	}
-	if e := l.endpoints[endpoint]; e.slots == 0 && len(e.parked) == 0 {
-		delete(l.endpoints, endpoint)
 	}
 }
 

@@ -148,16 +148,14 @@ func (r *Reconciler) roots(ctx context.Context,
 }
 
 // observe probes the bucket and reads the owner of a managed bucket from its tags.
-func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way *connection) observation {
-	found := observation{verdict: way.verdict, secretVersion: way.secretVersion, lacking: way.lacking}
+func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way *connection) (found observation) {
+	found = observation{verdict: way.verdict, secretVersion: way.secretVersion, lacking: way.lacking}
 	if way.client == nil {
 		return found
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout(b))
-	defer cancel()
 	began := r.Clock.Now()
+	defer func() { found.took = r.Clock.Since(began) }()
 	found.verdict = way.client.Probe(ctx)
-	found.took = r.Clock.Since(began)
 	if b.Spec.ManagementPolicy == v1beta1.BucketManage && found.verdict.OK() {
 		var failed *s3.Verdict
 		found.owner, found.mark, failed = whose(ctx, way.client, b)
@@ -168,7 +166,7 @@ func (r *Reconciler) observe(ctx context.Context, b *v1beta1.StorageBucket, way 
 	return found
 }
 
-// timeout returns the time limit for one group of requests.
+// timeout returns the time limit for all requests of one visit.
 func timeout(b *v1beta1.StorageBucket) time.Duration {
 	return time.Duration(b.Spec.Probe.TimeoutSeconds) * time.Second
 }

@@ -27,9 +27,6 @@ const (
 	// maxPause bounds the pause between two probes that time out, unless the period is
 	// longer.
 	maxPause = 10 * time.Minute
-	// soon is the maximum response time of a proven endpoint, which may occupy more than
-	// maxUnproven workers.
-	soon = 2 * time.Second
 )
 
 // perhapsLacking lists the reasons of probes that lacked a Secret or a ConfigMap. Other
@@ -49,8 +46,8 @@ type probeState struct {
 	// timeouts and lacking count the last consecutive probes that timed out, and those that
 	// lacked a Secret or a ConfigMap.
 	timeouts, lacking int32
-	// last is the endpoint's outcome for the last request.
-	last outcome
+	// slow is the generation under which the last visit took longer than soon; else zero.
+	slow int64
 	// seen is the time of this process's first reconcile of the bucket.
 	seen time.Time
 	// unwritten is the report of the last probe if its status write failed; nil otherwise.
@@ -129,21 +126,38 @@ func counted(before int32, again bool) int32 {
 	return before + 1
 }
 
-// shownBy returns the endpoint's outcome for a probe.
-func shownBy(found observation, result s3.Verdict) outcome {
-	switch {
-	case found.took == 0:
-		return outcomeUnknown
-	case found.took > soon || result.Reason == v1beta1.ReasonProbeTimeout:
-		return outcomeSlow
-	}
-	return outcomePrompt
-}
-
 // probeStates holds one probeState for each bucket. The zero value is ready for use.
 type probeStates struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]probeState
+	// triggered has the buckets that are due at once, until their next probe begins. It is not
+	// part of probeState, which a running probe replaces.
+	triggered map[client.ObjectKey]struct{}
+}
+
+// trigger makes a bucket due at once.
+func (p *probeStates) trigger(key client.ObjectKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.triggered == nil {
+		p.triggered = map[client.ObjectKey]struct{}{}
+	}
+	p.triggered[key] = struct{}{}
+}
+
+// isTriggered reports whether a bucket is due at once.
+func (p *probeStates) isTriggered(b *v1beta1.StorageBucket) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, triggered := p.triggered[client.ObjectKeyFromObject(b)]
+	return triggered
+}
+
+// begin ends the trigger of a bucket whose probe begins. A later trigger needs another probe.
+func (p *probeStates) begin(b *v1beta1.StorageBucket) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.triggered, client.ObjectKeyFromObject(b))
 }
 
 // of returns the state of the bucket. The initial state is derived from the status.
@@ -196,4 +210,5 @@ func (p *probeStates) forget(key client.ObjectKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, key)
+	delete(p.triggered, key)
 }

@@ -129,23 +129,3 @@ func TestFailuresAreCounted(t *testing.T) {
 		t.Errorf("after a success: %d failures, succeeded at %s", l.failures, l.succeeded)
 	}
 }
-
-// An endpoint is prompt if it responds within two seconds. Without a request its state is unknown.
-func TestShownBy(t *testing.T) {
-	for took, want := range map[time.Duration]outcome{
-		0: outcomeUnknown, time.Nanosecond: outcomePrompt, 2 * time.Second: outcomePrompt, 2*time.Second + 1: outcomeSlow,
-		time.Minute: outcomeSlow,
-	} {
-		for _, result := range []s3.Verdict{good, bad, failed(v1beta1.ReasonBucketNotFound)} {
-			if got := shownBy(observation{took: took}, result); got != want {
-				t.Errorf("%s after %s: %d, want %d", result.Reason, took, got, want)
-			}
-		}
-		if want != outcomeUnknown {
-			want = outcomeSlow
-		}
-		if got := shownBy(observation{took: took}, timedOut); got != want {
-			t.Errorf("no answer after %s: %d, want %d", took, got, want)
-		}
-	}
-}

@@ -81,8 +81,12 @@ func (r *Reconciler) provision(ctx context.Context, b *v1beta1.StorageBucket, wa
 }
 
 // declare records in the status that the operator is about to create a bucket. The write
-// fails if the StorageBucket was changed or deleted since it was read.
+// fails if the StorageBucket was changed or deleted since it was read. The visit needs a slot
+// from now on, because the limiter must not end it between two changes.
 func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, message string) error {
+	if !r.limiter.Acquire(requestFor(b), b.Spec.Endpoint) {
+		return errNoSlot
+	}
 	if b.Status.Provisioning != "" {
 		return reconciler.VerifyUnchanged(ctx, r.Live, b, &v1beta1.StorageBucket{})
 	}
@@ -100,18 +104,16 @@ func (r *Reconciler) declare(ctx context.Context, b *v1beta1.StorageBucket, mess
 // create creates the missing bucket with the owner tag. It reads the tag afterwards, since
 // a successful response alone does not prove that the operator created the bucket.
 func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3.Client) (action, error) {
-	within, cancel := context.WithTimeout(ctx, timeout(b))
-	defer cancel()
-	failed := c.Create(within, v1beta1.BucketTagOwner, string(b.UID))
+	failed := c.Create(ctx, v1beta1.BucketTagOwner, string(b.UID))
 	made, others := failed == nil, s3.Code(failed) == s3.CodeExists
 	if !made && !others && s3.Code(failed) != s3.CodeOwned {
 		return failing(ctx, failed)
 	}
-	whoseIs, mark, problem := whose(within, c, b)
+	whoseIs, mark, problem := whose(ctx, c, b)
 	if made && whoseIs == ownerNone {
 		// The server ignores tags in this request. It reported a new bucket, and the probe
 		// right before reported that none existed.
-		if err := c.SetTag(within, v1beta1.BucketTagOwner, string(b.UID)); err != nil {
+		if err := c.SetTag(ctx, v1beta1.BucketTagOwner, string(b.UID)); err != nil {
 			return failing(ctx, err)
 		}
 		whoseIs = ownerSelf
@@ -130,11 +132,12 @@ func (r *Reconciler) create(ctx context.Context, b *v1beta1.StorageBucket, c *s3
 	return conflicting(b, mark), canceled(ctx)
 }
 
-// canceled returns the error of a context that was canceled because the operator stops. A
-// canceled request proves nothing about the bucket; a timeout is the endpoint's failure.
+// canceled returns the cause of a context that was canceled: the operator stops, or the visit
+// needs a slot. A canceled request proves nothing about the bucket; a timeout is the endpoint's
+// failure.
 func canceled(ctx context.Context) error {
-	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return err
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return context.Cause(ctx)
 	}
 	return nil
 }

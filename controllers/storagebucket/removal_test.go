@@ -211,14 +211,14 @@ func TestTicksEnqueueOnlyIdleBuckets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if tc.granted && !w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
+			if tc.granted && !w.limiter.Acquire(requestFor(b), b.Spec.Endpoint) {
 				t.Fatal("want a slot")
 			}
 			if tc.parked {
-				for i := range w.limiter.share {
-					w.limiter.Acquire(requestFor(bucket(fmt.Sprintf("other-%d", i))), b.Spec.Endpoint, true)
+				for i := range maxSlots {
+					w.limiter.Acquire(requestFor(bucket(fmt.Sprintf("other-%d", i))), b.Spec.Endpoint)
 				}
-				if w.limiter.Acquire(requestFor(b), b.Spec.Endpoint, true) {
+				if w.limiter.Acquire(requestFor(b), b.Spec.Endpoint) {
 					t.Fatal("want no slot")
 				}
 			}

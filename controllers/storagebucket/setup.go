@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -59,6 +60,11 @@ func WatchedObjects() []client.Object {
 	return []client.Object{&v1beta1.StorageBucket{}, &corev1.Namespace{}}
 }
 
+// CacheByObject keeps the annotations in the cache that hand buckets over.
+func CacheByObject() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&corev1.Namespace{}: {Transform: slimNamespace}}
+}
+
 // New returns a Reconciler that uses the manager's client.
 func New(mgr ctrl.Manager, o Options) (*Reconciler, error) {
 	m, err := newMetrics(ctrlmetrics.Registry)
@@ -88,7 +94,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	options := controller.Options{MaxConcurrentReconciles: o.MaxConcurrentReconciles, NewQueue: o.NewQueue}
 	// A change of labels or of the status does not require a probe.
 	b := ctrl.NewControllerManagedBy(mgr).Named("storagebucket").WithOptions(options).
-		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+		For(&v1beta1.StorageBucket{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.handedOver),
+			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	b = b.WatchesRawSource(source.Func(func(_ context.Context,
 		queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.limiter.wake = queue.Add

@@ -63,8 +63,8 @@ func TestOptionsTakeEffect(t *testing.T) {
 	if r.Client != mgr.cached || r.Live != client.Reader(mgr.live) {
 		t.Error("the cache and the API server are not separated")
 	}
-	if r.limiter.workers != 5 || r.RemovalGrace != 7*time.Minute || r.Clock != clock.PassiveClock(now) {
-		t.Errorf("%d workers, a grace of %s, the clock %v", r.limiter.workers, r.RemovalGrace, r.Clock)
+	if r.limiter.total != 5-reserve || r.RemovalGrace != 7*time.Minute || r.Clock != clock.PassiveClock(now) {
+		t.Errorf("%d slots, a grace of %s, the clock %v", r.limiter.total, r.RemovalGrace, r.Clock)
 	}
 	if diff := cmp.Diff([]string{"leasehold-storagebucket"}, mgr.recorders); diff != "" {
 		t.Errorf("recorders (-want +got):\n%s", diff)

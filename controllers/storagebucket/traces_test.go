@@ -85,13 +85,13 @@ func (c advancingClock) Since(began time.Time) time.Duration {
 	return c.FakePassiveClock.Since(began) + time.Millisecond
 }
 
-// The state of a bucket is how its endpoint responded and whether the report is written. It is
+// The state of a bucket is whether its endpoint was slow, and whether the report is written. It is
 // dropped with the bucket, and so is its series.
 func TestStateOfDeletedBucketIsDropped(t *testing.T) {
 	w := newFixture(t, func(context.Context, client.Client) {})
 	w.Clock = advancingClock{w.Clock.(*testingclock.FakePassiveClock)}
 	_, b := w.reconcile(t)
-	if known := w.states.of(b, epoch); known.last != outcomePrompt || known.unwritten != nil ||
+	if known := w.states.of(b, epoch); known.slow != 0 || known.unwritten != nil ||
 		known.generation != b.Generation {
 		t.Errorf("known: %+v, want a prompt endpoint, and no unwritten report", known)
 	}
