@@ -254,9 +254,9 @@ func hostileFleets() map[string]func(f *fleetModel, namespace string) {
 	}
 	owned := fakeService{exists: true, ownerTag: "uid-b"}
 	return map[string]func(*fleetModel, string){
-		"black holes":                  fleet(100, always(black), exists),
-		"endpoints that are refused":   fleet(300, always(time.Millisecond), withFailures(exists, requestHead, "500 -")),
-		"no Secret":                    fleet(300, always(0), exists, func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }),
+		"black holes":                  fleet(30, always(black), exists),
+		"endpoints that are refused":   fleet(30, always(time.Millisecond), withFailures(exists, requestHead, "500 -")),
+		"no Secret":                    fleet(30, always(0), exists, func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }),
 		"slow at " + requestHead:       fleet(20, lateAt(requestHead, false), exists, minute),
 		"slow at " + requestTags:       fleet(20, lateAt(requestTags, false), owned, managed),
 		"slow at " + inBody:            fleet(20, lateAt(inBody, false), owned, managed),
@@ -266,9 +266,9 @@ func hostileFleets() map[string]func(f *fleetModel, namespace string) {
 		"later slow at " + requestHead: fleet(20, lateAt(requestHead, true), exists, minute),
 		"later slow at " + requestTags: fleet(20, lateAt(requestTags, true), owned, managed),
 		"later slow at " + inBody:      fleet(20, lateAt(inBody, true), owned, managed),
-		"half of the requests":         fleet(50, alternating(2), exists, minute),
-		"one request of seven":         fleet(50, alternating(7), exists, minute),
-		"almost too slow for no slot":  fleet(50, always(soon-100*time.Millisecond), exists),
+		"half of the requests":         fleet(30, alternating(2), exists, minute),
+		"one request of seven":         fleet(30, alternating(7), exists, minute),
+		"almost too slow for no slot":  fleet(30, always(soon-100*time.Millisecond), exists),
 	}
 }
 
@@ -297,7 +297,7 @@ func alternating(n int) func(string) time.Duration {
 func TestNamespacesDoNotDelayEachOther(t *testing.T) {
 	const period = 10 * time.Second
 	for name, hostile := range hostileFleets() {
-		for _, namespaces := range []int{1, 2, 10} {
+		for _, namespaces := range []int{2, 10} {
 			t.Run(fmt.Sprintf("%d namespaces: %s", namespaces, name), func(t *testing.T) {
 				outside := newFixture(t, func(context.Context, client.Client) {})
 				synctest.Test(t, func(t *testing.T) {

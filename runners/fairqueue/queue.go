@@ -32,8 +32,8 @@ type queue struct {
 	mu sync.Mutex
 	// added has the requests that were added and that no worker has taken since.
 	added map[reconcile.Request]*addition
-	// taken has the priorities of the requests that workers process.
-	taken   map[reconcile.Request]int
+	// taken has the requests that workers process.
+	taken   map[reconcile.Request]taking
 	turns   turns
 	stopped bool
 }
@@ -45,6 +45,12 @@ type addition struct {
 	timer    clock.Timer // nil once the request is ready
 }
 
+// taking is a request that a worker processes.
+type taking struct {
+	priority int
+	since    time.Time // of the last charge
+}
+
 // New returns a queue for controller.Options.NewQueue. With a nil limiter it uses
 // controller-runtime's default.
 func New(
@@ -54,7 +60,7 @@ func New(
 		limiter = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff)
 	}
 	q := &queue{limiter: limiter, clock: clock.RealClock{}, added: map[reconcile.Request]*addition{},
-		taken: map[reconcile.Request]int{}}
+		taken: map[reconcile.Request]taking{}}
 	q.TypedDelayingInterface = workqueue.NewTypedDelayingQueueWithConfig(
 		workqueue.TypedDelayingQueueConfig[reconcile.Request]{
 			Name: controller,
@@ -165,16 +171,31 @@ func (q *queue) GetWithPriority() (request reconcile.Request, priority int, shut
 	request, shutdown = q.Get()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return request, q.taken[request], shutdown
+	return request, q.taken[request].priority, shutdown
 }
 
-// Done ends the processing of a request. It removes the priority first, because another worker may
-// take the request as soon as client-go's queue is updated.
+// Done ends the processing of a request, whose time its namespace is charged with. It removes the
+// record first, because another worker may take the request as soon as client-go's queue is updated.
 func (q *queue) Done(request reconcile.Request) {
 	q.mu.Lock()
+	if _, taken := q.taken[request]; taken {
+		q.charge()
+		q.turns.done(request)
+	}
 	delete(q.taken, request)
 	q.mu.Unlock()
 	q.TypedDelayingInterface.Done(request)
+}
+
+// charge adds the time since the last charge to the usage of all requests that workers process.
+// They are as many as workers. A request that runs for long thus counts before it ends.
+func (q *queue) charge() {
+	now := q.clock.Now()
+	for request, t := range q.taken {
+		q.turns.charge(request, now.Sub(t.since))
+		t.since = now
+		q.taken[request] = t
+	}
 }
 
 // ShutDown stops the queue at once. The next leader reconciles the remaining objects.
@@ -228,12 +249,14 @@ func (s storage) Len() int {
 func (s storage) Pop() reconcile.Request {
 	s.q.mu.Lock()
 	defer s.q.mu.Unlock()
+	s.q.charge()
 	request := s.q.turns.pop()
-	s.q.taken[request] = 0
+	t := taking{since: s.q.clock.Now()}
 	if a, known := s.q.added[request]; known {
-		s.q.taken[request] = a.priority
+		t.priority = a.priority
 		delete(s.q.added, request)
 	}
+	s.q.taken[request] = t
 	return request
 }
 

@@ -1,6 +1,11 @@
 package fairqueue
 
-import "sigs.k8s.io/controller-runtime/pkg/reconcile"
+import (
+	"container/heap"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
 
 // backgroundShare is the share of background requests while foreground requests wait: one in five.
 // Without it a user who changes objects faster than the workers reconcile them would keep a new
@@ -8,8 +13,9 @@ import "sigs.k8s.io/controller-runtime/pkg/reconcile"
 const backgroundShare = 5
 
 // turns holds the requests that are ready. Foreground requests come first. In each class the
-// namespaces take turns, and the requests of one namespace keep their order: between two requests
-// of a namespace the queue serves one of every other waiting namespace.
+// queue serves the namespace whose requests took the least time of workers. Turns by number would
+// let a namespace of slow requests take most of that time. Namespaces that took the same time take
+// turns, and the requests of one namespace keep their order.
 type turns struct {
 	foreground, background rotation
 	// class has the class of each queued request. background may also have entries of requests that
@@ -18,6 +24,18 @@ type turns struct {
 	// passed is the number of foreground requests that were served while background requests
 	// waited.
 	passed int
+	// used is the time that the requests of each flow took, with queued or taken requests only.
+	used map[string]*usage
+	// floor is the usage of the flow that was served last. A new flow begins with it. So an idle
+	// flow gains no advantage over those that wait, and its usage can be dropped.
+	floor time.Duration
+}
+
+// usage is the time of workers that a flow took. A flow is a namespace, or one object of a kind
+// without namespaces.
+type usage struct {
+	time     time.Duration
+	requests int // queued or taken
 }
 
 func (t *turns) len() int { return len(t.class) }
@@ -25,14 +43,23 @@ func (t *turns) len() int { return len(t.class) }
 // push queues a request that is not queued.
 func (t *turns) push(request reconcile.Request, background bool) {
 	if t.class == nil {
-		t.class = map[reconcile.Request]*rotation{}
+		t.class, t.used = map[reconcile.Request]*rotation{}, map[string]*usage{}
 	}
 	class := &t.foreground
 	if background {
 		class = &t.background
 	}
+	name := flowOf(request)
+	u, known := t.used[name]
+	if !known {
+		u = &usage{time: t.floor}
+		t.used[name] = u
+	}
+	if _, promoted := t.class[request]; !promoted {
+		u.requests++
+	}
 	t.class[request] = class
-	class.push(request)
+	class.push(request, u)
 }
 
 // promote moves a queued request to the foreground.
@@ -65,51 +92,120 @@ func (t *turns) pop() reconcile.Request {
 // take removes the next request of a class.
 func (t *turns) take(class *rotation) (reconcile.Request, bool) {
 	request, ok := class.pop(func(r reconcile.Request) bool { return t.class[r] == class })
-	delete(t.class, request)
+	if ok {
+		delete(t.class, request)
+		t.floor = max(t.floor, t.used[flowOf(request)].time)
+	}
 	return request, ok
 }
 
-// rotation has the waiting requests of each flow, and the flows in the order of their turns. A flow
-// is a namespace, or one object of a kind without namespaces.
-type rotation struct {
-	order   []string
-	waiting map[string][]reconcile.Request
+// charge adds time that a taken request took to the usage of its flow.
+func (t *turns) charge(request reconcile.Request, took time.Duration) {
+	name := flowOf(request)
+	t.used[name].time += took
+	t.foreground.fix(name)
+	t.background.fix(name)
 }
 
-func (r *rotation) empty() bool { return len(r.order) == 0 }
+// done drops a taken request.
+func (t *turns) done(request reconcile.Request) {
+	name := flowOf(request)
+	if t.used[name].requests--; t.used[name].requests == 0 {
+		delete(t.used, name)
+	}
+}
 
-func (r *rotation) push(request reconcile.Request) {
-	if r.waiting == nil {
-		r.waiting = map[string][]reconcile.Request{}
+// rotation has the flows with waiting requests, as a heap.
+type rotation struct {
+	heap  flows
+	known map[string]*flow
+	// turn is the number of turns so far.
+	turn int
+}
+
+type flow struct {
+	name    string
+	used    *usage
+	turn    int // the last one
+	index   int // in the heap
+	waiting []reconcile.Request
+}
+
+func (r *rotation) empty() bool { return len(r.heap) == 0 }
+
+func (r *rotation) push(request reconcile.Request, used *usage) {
+	if r.known == nil {
+		r.known = map[string]*flow{}
 	}
-	flow := flowOf(request)
-	if len(r.waiting[flow]) == 0 {
-		r.order = append(r.order, flow)
+	name := flowOf(request)
+	f, known := r.known[name]
+	if !known {
+		r.turn++
+		f = &flow{name: name, turn: r.turn, used: used}
+		r.known[name] = f
+		heap.Push(&r.heap, f)
 	}
-	r.waiting[flow] = append(r.waiting[flow], request)
+	f.waiting = append(f.waiting, request)
+	f.used = used // its requests may all have been promoted and served since
+	heap.Fix(&r.heap, f.index)
+}
+
+// fix restores the order after the usage of a flow has changed.
+func (r *rotation) fix(name string) {
+	if f, known := r.known[name]; known {
+		heap.Fix(&r.heap, f.index)
+	}
 }
 
 // pop removes the next valid request and drops the invalid ones before it, which do not use up the
 // turn of their flow.
 func (r *rotation) pop(valid func(reconcile.Request) bool) (reconcile.Request, bool) {
 	for !r.empty() {
-		flow := r.order[0]
-		r.order = r.order[1:]
-		requests := r.waiting[flow]
-		for len(requests) > 0 && !valid(requests[0]) {
-			requests = requests[1:]
+		f := r.heap[0]
+		for len(f.waiting) > 0 && !valid(f.waiting[0]) {
+			f.waiting = f.waiting[1:]
 		}
+		requests := f.waiting
 		if len(requests) > 1 {
-			r.waiting[flow] = requests[1:]
-			r.order = append(r.order, flow)
+			r.turn++
+			f.waiting, f.turn = requests[1:], r.turn
+			heap.Fix(&r.heap, 0)
 		} else {
-			delete(r.waiting, flow)
+			heap.Pop(&r.heap)
+			delete(r.known, f.name)
 		}
 		if len(requests) > 0 {
 			return requests[0], true
 		}
 	}
 	return reconcile.Request{}, false
+}
+
+// flows implements heap.Interface.
+type flows []*flow
+
+func (f flows) Len() int { return len(f) }
+func (f flows) Less(i, j int) bool {
+	if f[i].used.time != f[j].used.time {
+		return f[i].used.time < f[j].used.time
+	}
+	return f[i].turn < f[j].turn
+}
+func (f flows) Swap(i, j int) {
+	f[i], f[j] = f[j], f[i]
+	f[i].index, f[j].index = i, j
+}
+func (f *flows) Push(x any) {
+	one := x.(*flow)
+	one.index = len(*f)
+	*f = append(*f, one)
+}
+func (f *flows) Pop() any {
+	last := len(*f) - 1
+	one := (*f)[last]
+	(*f)[last] = nil
+	*f = (*f)[:last]
+	return one
 }
 
 // flowOf returns the flow of a request. The slash distinguishes a namespace from a name.

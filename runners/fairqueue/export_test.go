@@ -1,0 +1,12 @@
+package fairqueue
+
+import (
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// SetClock sets the clock of a queue that is not in use yet.
+func SetClock(q priorityqueue.PriorityQueue[reconcile.Request], c clock.WithDelayedExecution) {
+	q.(*queue).clock = c
+}
