@@ -80,8 +80,8 @@ type ProbeSpec struct {
 	// +kubebuilder:validation:Maximum=86400
 	PeriodSeconds int32 `json:"periodSeconds,omitempty"`
 
-	// timeoutSeconds is how long one probe may take in all. Creating or removing a
-	// bucket may take as long again.
+	// timeoutSeconds is how long all requests of one probe may take together. They
+	// include the creation, the handover or the removal of the bucket.
 	// Example: 10
 	// +optional
 	// +kubebuilder:default=10
@@ -121,8 +121,9 @@ type StorageBucketSpec struct {
 	BucketName string `json:"bucketName,omitempty"`
 
 	// endpoint is the URL of the S3 service. The operator connects to it from its
-	// own Pod, and refuses addresses of the cluster itself. The operator's flags
-	// --endpoint-allow-cidr, --endpoint-deny-cidr and --service-cidr change that.
+	// own Pod. It refuses the API server and Services, but not Pods and nodes. The
+	// operator's flags --endpoint-allow-cidr, --endpoint-deny-cidr and --service-cidr
+	// change that.
 	// Example: https://s3.example.com
 	// +required
 	// +kubebuilder:validation:MinLength=1
