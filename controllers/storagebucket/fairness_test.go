@@ -151,7 +151,8 @@ func pause(ctx context.Context, d time.Duration) error {
 func (f *fleetModel) add(namespace string, n int, late func(string) time.Duration, service fakeService,
 	with ...func(*v1beta1.StorageBucket)) {
 	f.t.Helper()
-	if err := f.stored.Create(f.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := f.stored.Create(f.t.Context(), ns); err != nil {
 		f.t.Fatal(err)
 	}
 	for i := range n {
@@ -254,9 +255,10 @@ func hostileFleets() map[string]func(f *fleetModel, namespace string) {
 	}
 	owned := fakeService{exists: true, ownerTag: "uid-b"}
 	return map[string]func(*fleetModel, string){
-		"black holes":                  fleet(30, always(black), exists),
-		"endpoints that are refused":   fleet(30, always(time.Millisecond), withFailures(exists, requestHead, "500 -")),
-		"no Secret":                    fleet(30, always(0), exists, func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }),
+		"black holes":                fleet(30, always(black), exists),
+		"endpoints that are refused": fleet(30, always(time.Millisecond), withFailures(exists, requestHead, "500 -")),
+		"no Secret": fleet(30, always(0), exists,
+			func(b *v1beta1.StorageBucket) { b.Spec.CredentialsSecretRef.Name = "none" }),
 		"slow at " + requestHead:       fleet(20, lateAt(requestHead, false), exists, minute),
 		"slow at " + requestTags:       fleet(20, lateAt(requestTags, false), owned, managed),
 		"slow at " + inBody:            fleet(20, lateAt(inBody, false), owned, managed),

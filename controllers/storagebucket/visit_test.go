@@ -199,7 +199,8 @@ func TestHandoverTriggersProbe(t *testing.T) {
 	}
 	ns := handoverNamespace("former", "b")
 	_, b := w.reconcile(t)
-	if ready := reporting.FindCondition(b.Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonBucketConflict {
+	if ready := reporting.FindCondition(b.Status.Conditions,
+		v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonBucketConflict {
 		t.Fatalf("Ready %+v, want a conflict", ready)
 	}
 	if err := w.stored.Update(t.Context(), ns); err != nil {

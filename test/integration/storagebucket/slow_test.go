@@ -173,7 +173,8 @@ var _ = Describe("Endpoints of two namespaces that answer late", Serial, func() 
 					worst = max(worst, times[i+1]-times[i])
 				}
 			}
-			AddReportEntry("figures", fmt.Sprintf("slow at %s: %d probes in %s, at most %s apart; a new bucket after %s; %d late requests",
+			AddReportEntry("figures", fmt.Sprintf(
+				"slow at %s: %d probes in %s, at most %s apart; a new bucket after %s; %d late requests",
 				strings.Join(slices.Compact(slices.Clone(requests)), ", "), total, window, worst.Round(time.Millisecond),
 				created.Round(time.Millisecond), fleet.late.Load()))
 			Expect(worst).To(BeNumerically("<=", 2*period), "between two probes")
