@@ -257,7 +257,7 @@ func discoveryOfCachedKinds() map[string]any {
 	groups, answers := &metav1.APIGroupList{}, map[string]any{"/api": &metav1.APIVersions{Versions: []string{"v1"}}}
 	for version, resources := range map[string][]metav1.APIResource{
 		"v1": {{Name: "configmaps", Kind: "ConfigMap", Namespaced: true},
-			{Name: "services", Kind: "Service", Namespaced: true}},
+			{Name: "namespaces", Kind: "Namespace"}, {Name: "services", Kind: "Service", Namespaced: true}},
 		"apps/v1": {{Name: "deployments", Kind: "Deployment", Namespaced: true}},
 		"rbac.authorization.k8s.io/v1": {
 			{Name: "rolebindings", Kind: "RoleBinding", Namespaced: true},
