@@ -201,7 +201,7 @@ func TestMemoryShareIsBelowTheAlert(t *testing.T) {
 	var alert float64
 	_, after, _ := strings.Cut(string(rules), "process_resident_memory_bytes{")
 	_, after, _ = strings.Cut(after, "> ")
-	if _, err := fmt.Sscanf(after, "%g *", &alert); err != nil {
+	if _, err := fmt.Sscanf(after, "%g", &alert); err != nil {
 		t.Fatalf("reading the threshold of LeaseholdMemory: %v", err)
 	}
 	if memoryShare >= alert || memoryShare <= 0.5 {

@@ -26,7 +26,7 @@ func setValues(objects []chartObject) error {
 		"ValidatingAdmissionPolicyBinding " + fenceName:               setFenceBinding,
 		"PodDisruptionBudget " + operatorName:                         onlyWhen(severalReplicas),
 		"ServiceMonitor leasehold-controller-manager-metrics-monitor": setMonitor("serviceMonitor", monitored),
-		"PrometheusRule leasehold-alerts":                             setMonitor("alerts", alerting),
+		"PrometheusRule leasehold-alerts":                             setAlerts,
 		"ClusterRole leasehold-manager-role":                          setAdminRole,
 		"Deployment " + operatorName:                                  setDeployment,
 	} {
@@ -73,6 +73,48 @@ func setMonitor(value, condition string) func(*chartObject) error {
 		labels["~"] = field(func(indent int) string { return with(indent, ".Values."+value+".labels", "") })
 		return nil
 	}
+}
+
+// setAlerts removes the alert on a missing standby from an installation that has none, and lets a
+// reconcile take as long as the flags allow.
+func setAlerts(o *chartObject) error {
+	if err := setMonitor("alerts", alerting)(o); err != nil {
+		return err
+	}
+	groups, err := at[[]any](o.tree, "spec", "groups")
+	if err != nil {
+		return err
+	}
+	set := 0
+	for _, g := range groups {
+		group, _ := g.(map[string]any) // at returns an error if it is none
+		rules, err := at[[]any](group, "rules")
+		if err != nil {
+			return err
+		}
+		for i, r := range rules {
+			rule, _ := r.(map[string]any)
+			expression, _ := rule["expr"].(string)
+			switch rule["alert"] {
+			case "LeaseholdNoStandby":
+				rules[i] = conditional{severalReplicas, rule}
+				set++
+			case "LeaseholdWorkerStuck":
+				before, found := strings.CutSuffix(strings.TrimSpace(expression), "> 180")
+				if !found {
+					return fmt.Errorf("LeaseholdWorkerStuck is %q, want a threshold of 180 s", expression)
+				}
+				rule["expr"] = field(func(indent int) string {
+					return lines(indent, "expr: |", "  "+before+`> {{ include "leasehold.stuckSeconds" . }}`)
+				})
+				set++
+			}
+		}
+	}
+	if set != 2 {
+		return fmt.Errorf("%d of 2 alerts on which values depend are there", set)
+	}
+	return nil
 }
 
 // setAdminRole inserts the only ClusterRole that the manager may bind.

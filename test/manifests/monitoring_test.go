@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -88,8 +89,6 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 // Alerts that warn of a limit have it from elsewhere in config/.
 func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 	objects := render(t, "default")
-	limits := manager(t, deployment(t, "default")).Resources.Limits
-	limit := limits.Memory().Value() >> 20
 	var timeouts []int32
 	for _, c := range all[*admissionregistrationv1.ValidatingWebhookConfiguration](objects) {
 		for _, w := range c.Webhooks {
@@ -104,7 +103,15 @@ func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 	if len(timeouts) == 0 {
 		t.Fatal("there are no webhooks")
 	}
-	thresholds := map[string][]string{"LeaseholdMemory": {fmt.Sprintf("> 0.9 * %d * 1024 * 1024", limit)}}
+	share := capture(t, "main.go", `memoryShare = ([0-9.]+)`)
+	stuck, err := time.ParseDuration(capture(t, "docs/flags.txt", `stuck-after duration\n.*\(default (\S+)\)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	thresholds := map[string][]string{
+		"LeaseholdMemory":      {fmt.Sprintf("/ %s)\n  > 0.9", share)},
+		"LeaseholdWorkerStuck": {fmt.Sprintf("> %g", 1.2*stuck.Seconds()/2)},
+	}
 	for _, timeout := range timeouts {
 		thresholds["LeaseholdWebhookSlow"] = append(thresholds["LeaseholdWebhookSlow"],
 			fmt.Sprintf("> %g", float64(timeout)/2))
@@ -121,9 +128,18 @@ func TestThresholdsAreThoseOfTheManifests(t *testing.T) {
 		t.Errorf("there are no alerts for the thresholds %v", thresholds)
 	}
 	for _, p := range theDashboard(t).Panels {
-		steps := p.FieldConfig.Defaults.Thresholds.Steps
-		if want := float64(limits.Memory().Value() * 9 / 10); p.Title == "Memory" && *steps[len(steps)-1].Value != want {
-			t.Errorf("the line in the panel %s is at %g, want %g", p.Title, *steps[len(steps)-1].Value, want)
+		if line := p.Targets; p.Title == "Memory" && !strings.HasSuffix(line[len(line)-1].Expr, ") / "+share) {
+			t.Errorf("the line in the panel %s is %q, want a division by %s", p.Title, line[len(line)-1].Expr, share)
 		}
 	}
+}
+
+// capture returns the first group of a pattern in a file of the repository.
+func capture(t *testing.T, path, pattern string) string {
+	t.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(read(t, path))
+	if match == nil {
+		t.Fatalf("%s has no %s", path, pattern)
+	}
+	return match[1]
 }

@@ -27,3 +27,20 @@
 {{- end }}
 {{- end }}
 {{- end -}}
+
+{{- /* The milliseconds of a duration such as 1m30s. */ -}}
+{{- define "leasehold.milliseconds" -}}
+{{- $duration := . -}}
+{{- $sum := 0 -}}
+{{- range $unit, $factor := dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1 -}}
+{{- $part := regexFind (printf "[0-9]+%s([0-9]|$)" $unit) $duration -}}
+{{- $sum = add $sum (mul $factor (regexFind "^[0-9]+" $part | int64)) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{- /* From which age of a reconcile LeaseholdWorkerStuck fires: a fifth more than half of the flag. */ -}}
+{{- define "leasehold.stuckSeconds" -}}
+{{- $stuck := include "leasehold.milliseconds" (dig "stuck-after" "5m" .Values.flags) | int64 -}}
+{{- div (mul 6 $stuck) 10000 -}}
+{{- end -}}

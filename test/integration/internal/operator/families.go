@@ -51,8 +51,8 @@ func (s *Suite) Families(ctx context.Context) []Family {
 
 // ofTheRuntime reports whether the metric depends on the version of Go.
 func ofTheRuntime(name string) bool {
-	return strings.HasPrefix(name, "go_") && name != "go_goroutines" && name != "go_threads" &&
-		!strings.HasPrefix(name, "go_memstats_")
+	return strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "go_memstats_") &&
+		!slices.Contains([]string{"go_gc_gomemlimit_bytes", "go_goroutines", "go_threads"}, name)
 }
 
 func familyOf(name string, parsed *dto.MetricFamily) Family {
