@@ -15,6 +15,8 @@ GO        ?= go
 # The minor version of Kubernetes that controlplane builds and tests run on, as in
 # K8S=1.31; empty is the one that hack/controlplane/go.mod pins.
 K8S       ?=
+# Programs of the user's own, such as those of setup-envtest.
+OWN_ASSETS := $(if $(K8S),,$(KUBEBUILDER_ASSETS))
 ifneq ($(K8S),)
 export KUBEBUILDER_ASSETS := $(BIN)/controlplane/$(K8S)
 endif
@@ -87,7 +89,10 @@ GINKGO_FLAGS ?=
 LINK_FLAGS   := -ldflags=-w
 
 # A cluster of the user's own, or binaries of their own, need none of ours.
-CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER)),,controlplane)
+CONTROLPLANE := $(if $(filter true,$(USE_EXISTING_CLUSTER))$(OWN_ASSETS),,controlplane)
+# Why the prover's smoke test is left out; empty if it is not.
+UNPROVABLE   := $(if $(filter true,$(USE_EXISTING_CLUSTER)),USE_EXISTING_CLUSTER is true and the prover reads the API server's audit log,$\
+	$(if $(OWN_ASSETS),$(if $(wildcard $(OWN_ASSETS)/kube-controller-manager),,KUBEBUILDER_ASSETS has no kube-controller-manager and the prover judges what the garbage collector removes)))
 
 # Unit tests run in the time in which specs wait, at a lower priority, as specs have time
 # limits. The prover has the machine for itself: what it judges depends on times.
@@ -103,7 +108,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(TOOLS)/testsummary \
 		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-pinned.xml:$(ARTIFACTS)/junit-release.xml:$(ARTIFACTS)/junit-monitoring.xml \
 		integration:$$integration$$(printf ':$(ARTIFACTS)/junit-integration-%s.xml' $(SUITES)) \
-		$(if $(CONTROLPLANE),prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
+		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # Packages whose tests the race detector slows down and tells nothing of: renderers, which
 # have one goroutine, and measurements.
@@ -179,8 +184,8 @@ prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an o
 # a control plane of its own.
 .PHONY: prove-smoke
 prove-smoke: needs-go $(CONTROLPLANE) s3server
-ifeq ($(CONTROLPLANE),)
-	@echo "USE_EXISTING_CLUSTER is true: nothing is proved, as that needs the API server's audit log"
+ifneq ($(UNPROVABLE),)
+	@echo "prove-smoke is skipped: $(UNPROVABLE)"
 else
 	@$(GO) build -o $(TOOLS)/prove ./test/prove
 	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-smoke -seed 1 -smoke -workers 4

@@ -279,6 +279,35 @@ echo "$2 $last"
 	}
 }
 
+// Without kube-controller-manager, as with programs of setup-envtest, nothing can be proved.
+func TestProveSmoke_withoutControllers(t *testing.T) {
+	for name, c := range map[string]struct {
+		programs, env, want string
+	}{
+		"of setup-envtest": {"etcd kube-apiserver kubectl", "", "KUBEBUILDER_ASSETS has no kube-controller-manager"},
+		"complete":         {"etcd kube-apiserver kubectl kube-controller-manager", "", "the prover runs"},
+		"existing cluster": {"", "USE_EXISTING_CLUSTER=true", "USE_EXISTING_CLUSTER is true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for program := range strings.FieldsSeq(c.programs) {
+				write(t, filepath.Join(dir, program), "")
+			}
+			// The fake Go builds a prover that reports that it runs.
+			got := run(t, `unset MAKEFLAGS MAKEOVERRIDES K8S; make --no-print-directory -C .. prove-smoke \
+  GO=fakego S3SERVER=/bin/true TOOLS="$DIR" KUBEBUILDER_ASSETS="$DIR" `+c.env, map[string]string{
+				"fakego": `case $1 in
+env) echo go99.0 ;;
+build) printf '#!/bin/sh\necho the prover runs\n' >"$3" && chmod +x "$3" ;;
+*) echo "$*" >&2; exit 1 ;;
+esac`}, "DIR="+dir)
+			if !got.ok || !strings.Contains(got.stdout, c.want) || strings.Contains(got.stderr, "building") {
+				t.Errorf("got %+v, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // A suite that the Makefile does not name would not run.
 func TestIntegration_allSuites(t *testing.T) {
 	found, err := filepath.Glob("../test/integration/*/suite_test.go")

@@ -35,6 +35,7 @@ func configMap(ns, name string, owners ...metav1.OwnerReference) *corev1.ConfigM
 }
 
 func TestControlPlaneHasControllers(t *testing.T) {
+	needsControllers(t)
 	t.Parallel()
 	g := NewWithT(t)
 	g.Expect(shared.HasControllerManager()).To(BeTrue())
@@ -169,6 +170,7 @@ func TestStopIsQuickAndMayBeRepeated(t *testing.T) {
 
 // TestStop_ReportsALostControllerManager: what was expected of it did not happen.
 func TestStop_ReportsALostControllerManager(t *testing.T) {
+	needsControllers(t)
 	t.Parallel()
 	g := NewWithT(t)
 	cp, err := Start(t.Context(), Options{Controllers: []string{"no-such-controller"}})

@@ -49,5 +49,13 @@ func testAll(m *testing.M) int {
 	return code
 }
 
+// needsControllers skips a test of what kube-controller-manager does where the assets have none.
+func needsControllers(t *testing.T) {
+	t.Helper()
+	if !shared.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which " + assetsVariable + " does not have; unset it and run `make controlplane`")
+	}
+}
+
 // unique returns a name that no other test has.
 func unique(prefix string) string { return prefix + "-" + string(uuid.NewUUID())[:8] }

@@ -16,6 +16,7 @@ import (
 // TestWatchdog_LeavesNoProcesses ends the process that holds a control plane in the
 // ways in which processes end.
 func TestWatchdog_LeavesNoProcesses(t *testing.T) {
+	needsControllers(t) // the holder of this test looks for its process
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		role string

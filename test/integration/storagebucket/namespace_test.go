@@ -223,6 +223,7 @@ var _ = Describe("The deletion of a namespace", operator.OldestKubernetes, func(
 
 var _ = Describe("The credentials of a managed bucket", operator.OldestKubernetes, func() {
 	It("stay while they are needed to remove it, and only those", func(ctx SpecContext) {
+		suite.NeedsControllers() // one of them makes kube-root-ca.crt
 		namespace, elsewhere := place(ctx), place(ctx)
 		ca := &corev1.ConfigMap{ObjectMeta: named(namespace, "ca")}
 		Expect(k8s.Create(ctx, ca)).To(Succeed())
