@@ -1,21 +1,25 @@
 # Builds the manager and the viewer as static binaries and ships each alone: no
-# shell, no libc. The manager is the default; `--target viewer` is the other.
-FROM --platform=$BUILDPLATFORM golang:1.26 AS build
+# shell, no libc. The manager is the default; `--target viewer` is the other. GO_IMAGE needs
+# nothing but Go: no command here uses a shell.
+ARG GO_IMAGE=golang:1.26
+# BuildKit sets it. Other builders need it as a build argument.
+ARG BUILDPLATFORM
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 ARG TARGETOS
 ARG TARGETARCH
 WORKDIR /src
 
 # The modules come first, so that a change of code does not fetch them again.
 COPY go.mod go.sum ./
-RUN go mod download
+RUN ["go", "mod", "download"]
 
 COPY *.go ./
 COPY api/ api/
 COPY controllers/ controllers/
 COPY runners/ runners/
 ENV CGO_ENABLED=0 GOOS=${TARGETOS} GOARCH=${TARGETARCH}
-RUN go build -trimpath -ldflags='-s -w' -o /manager . \
-    && go build -trimpath -ldflags='-s -w' -o /viewer ./controllers/markdownview/viewer
+RUN ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", "/manager", "."]
+RUN ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", "/viewer", "./controllers/markdownview/viewer"]
 
 FROM scratch AS viewer
 COPY --from=build /viewer /viewer

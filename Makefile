@@ -341,13 +341,19 @@ release-tools: needs-go $(TOOLS)/kustomize $(if $(wildcard config/chart),$(TOOLS
 
 KUBECTL        ?= kubectl
 CONTAINER_TOOL ?= docker
+# More flags of docker-build. Docker without BuildKit needs '--build-arg BUILDPLATFORM=linux/amd64'.
+DOCKER_BUILD_FLAGS ?=
 # config/certmanager for a cluster that has cert-manager.
 OVERLAY        ?= config/default
 
 .PHONY: docker-build
 docker-build: ## Build the images IMG (the operator) and VIEWER_IMG (the page server).
-	$(CONTAINER_TOOL) build -t $(IMG) .
-	$(CONTAINER_TOOL) build -t $(VIEWER_IMG) --target viewer .
+	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t $(IMG) .
+	$(CONTAINER_TOOL) build $(DOCKER_BUILD_FLAGS) -t $(VIEWER_IMG) --target viewer .
+
+.PHONY: docker-test
+docker-test: needs-go needs-docker ## Build both images by docker-build on a base without a registry, and run them; needs Docker.
+	@MAKE="$(MAKE_COMMAND)" GO="$(GO)" hack/docker-test.sh
 
 .PHONY: docker-push
 docker-push: ## Push the images IMG and VIEWER_IMG.
