@@ -47,10 +47,14 @@ helm: needs-go $(TOOLS)/helm ## Build helm, which renders the chart of a SUBJECT
 node-image: needs-go ## Build a node image for kind from source, for where kindest/node cannot be pulled (10 minutes, once).
 	@cd hack/nodeimage && $(GO) run . -out $(BIN)/nodeimage -go $(GO) -image "$(NODE_IMG)"
 
+# CLUSTER=current installs the definitions into the cluster of the current kubeconfig, and runs the
+# operator alone.
+CLUSTER ?=
+
 .PHONY: run
-run: controlplane s3server build ## Run control plane, operator (2 replicas) and samples here; ARGS=-once ends when they are Ready.
+run: $(if $(CLUSTER),,controlplane s3server) build ## Run control plane, operator (2 replicas) and samples here, or the operator against CLUSTER=current; ARGS=-once ends when they are Ready.
 	@$(GO) build -o $(TOOLS)/run ./hack/run
-	@exec $(TOOLS)/run -manager $(BIN)/manager -viewer $(BIN)/viewer $(ARGS)
+	@exec $(TOOLS)/run -manager $(BIN)/manager -viewer $(BIN)/viewer -cluster '$(CLUSTER)' $(ARGS)
 
 .PHONY: clean
 clean: ## Remove bin/ and artifacts/.

@@ -3,7 +3,8 @@
 // samples. It prints what happens until Ctrl-C.
 //
 // `make run` builds what it needs and starts it. With -once it ends as soon as
-// the samples are Ready.
+// the samples are Ready. With -cluster=current it runs the operator alone, against
+// a cluster that exists.
 package main
 
 import (
@@ -32,6 +33,7 @@ type settings struct {
 	lease   time.Duration // of the election; zero keeps that of config/manager
 	timeout time.Duration // of becoming ready
 	once    bool
+	cluster string // empty starts a control plane
 }
 
 func main() {
@@ -51,7 +53,11 @@ func main() {
 	// The watchdog of the control plane then removes what is left.
 	context.AfterFunc(ctx, stop)
 	out := newProgress(os.Stdout)
-	if err := run(ctx, s, out); err != nil {
+	start := run
+	if s.cluster == clusterCurrent {
+		start = runCurrent
+	}
+	if err := start(ctx, s, out); err != nil {
 		out.printf("failed", "%v", err)
 		os.Exit(1)
 	}
@@ -70,10 +76,12 @@ func parse(args []string, help io.Writer) (*settings, error) {
 		"lease duration of the leader election, at least 3s; 0 keeps that of config/manager")
 	flags.DurationVar(&s.timeout, "timeout", 2*time.Minute, "how long replicas and samples may take to become ready, each")
 	flags.BoolVar(&s.once, "once", false, "stop, with exit code 0, as soon as the samples are Ready")
+	flags.StringVar(&s.cluster, "cluster", "",
+		"\"current\" runs the operator alone, against the cluster of the current kubeconfig; empty starts a control plane")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
-	err := errors.Join(checkLease(s.lease), checkRest(flags.Args()))
+	err := errors.Join(checkLease(s.lease), checkCluster(s), checkRest(flags.Args()))
 	if err != nil {
 		fmt.Fprintln(help, err)
 	}
@@ -84,6 +92,16 @@ func parse(args []string, help io.Writer) (*settings, error) {
 func checkLease(lease time.Duration) error {
 	if lease != 0 && (lease < 3*time.Second || lease%time.Second != 0) {
 		return fmt.Errorf("-lease %v: want whole seconds, at least 3", lease)
+	}
+	return nil
+}
+
+func checkCluster(s *settings) error {
+	if s.cluster != "" && s.cluster != clusterCurrent {
+		return fmt.Errorf("-cluster %s: want %q or nothing", s.cluster, clusterCurrent)
+	}
+	if s.cluster != "" && (s.once || s.lease != 0) {
+		return errors.New("-once and -lease are for a control plane that this program starts")
 	}
 	return nil
 }

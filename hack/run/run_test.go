@@ -26,6 +26,9 @@ func TestParse(t *testing.T) {
 		"once, short lease":   {[]string{"-once", "-lease", "3s"}, ""},
 		"lease too short":     {[]string{"-lease", "2s"}, "-lease 2s: want whole seconds, at least 3"},
 		"lease with a rest":   {[]string{"-lease", "3500ms"}, "-lease 3.5s: want whole seconds, at least 3"},
+		"current cluster":     {[]string{"-cluster", "current"}, ""},
+		"another cluster":     {[]string{"-cluster", "kind"}, `-cluster kind: want "current" or nothing`},
+		"once on a cluster":   {[]string{"-cluster", "current", "-once"}, "-once and -lease are for a control plane"},
 		"word without a dash": {[]string{"once"}, `unexpected arguments ["once"]`},
 		"unknown flag":        {[]string{"-twice"}, "flag provided but not defined: -twice"},
 	} {
