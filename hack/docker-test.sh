@@ -6,6 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Without these two BuildKit builds in a place that does not see the base.
+export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default
+
 tag=docker-test-$$
 base=leasehold-go:$tag manager=leasehold:$tag viewer=leasehold-viewer:$tag
 arch=$(docker version --format '{{.Server.Arch}}')
@@ -25,7 +28,8 @@ fail() {
 echo "docker-test: making a base of $("$GO" env GOVERSION)" >&2
 "$GO" mod download
 # A cache of its own has the modules of this module alone.
-GOMODCACHE=$context/cache GOPROXY=file://$("$GO" env GOMODCACHE)/cache/download GONOSUMDB='*' "$GO" mod download
+downloaded=$("$GO" env GOMODCACHE)/cache/download
+GOMODCACHE=$context/cache GOPROXY=file://$downloaded GONOSUMDB='*' "$GO" mod download
 mkdir -p "$context/base/usr/local" "$context/base/tmp"
 mv "$context/cache/cache/download" "$context/base/modules"
 cp -R "$("$GO" env GOROOT)" "$context/base/usr/local/go"

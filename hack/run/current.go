@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,7 +45,7 @@ func runCurrent(ctx context.Context, s *settings, out *progress) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(kubeconfig)
+	defer func() { err = errors.Join(err, os.Remove(kubeconfig)) }()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return fmt.Errorf("reading the kubeconfig: %w", err)

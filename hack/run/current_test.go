@@ -69,7 +69,8 @@ func TestCurrentCluster(t *testing.T) {
 	s := &settings{manager: filepath.Join("..", "..", "bin", "manager"), config: filepath.Join("..", "..", "config"),
 		workDir: t.TempDir(), cluster: clusterCurrent}
 
-	installed := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: installedWebhooks}}
+	installed := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: installedWebhooks}}
 	if err := c.Create(t.Context(), installed); err != nil {
 		t.Fatal(err)
 	}

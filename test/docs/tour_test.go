@@ -162,7 +162,8 @@ func (r *liveRun) output() string {
 func startRun(t *testing.T) *liveRun {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "run")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../hack/run").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../hack/run")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building hack/run: %v\n%s", err, out)
 	}
 	r := &liveRun{cmd: exec.Command(program, "-workdir", t.TempDir()), ended: make(chan struct{})}

@@ -148,7 +148,7 @@ func TestAlertsFollowValues(t *testing.T) {
 				t.Errorf("LeaseholdNoStandby is there: %t, want %t", got, tc.standby)
 			}
 			worker := regexp.MustCompile(`workqueue_longest_running_processor_seconds.*(> \d+)\n`).FindStringSubmatch(text)
-			if worker == nil || worker[1] != tc.stuck {
+			if len(worker) != 2 || worker[1] != tc.stuck {
 				t.Errorf("LeaseholdWorkerStuck fires at %q, want %q", worker, tc.stuck)
 			}
 		})
