@@ -98,6 +98,26 @@ func TestMissionNamesWhatExists(t *testing.T) {
 	}
 }
 
+// An integration spec that builds a manager of its own tests the library and not the program that ships.
+func TestMissionNamesSpecsOfTheProgram(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join(root, "docs", "mission.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := regexp.MustCompile(`\b(newReplica|newPair|NewManager|NewControllerManagedBy)\(`)
+	for _, p := range parts(string(document)) {
+		for _, s := range p.specs {
+			source, err := os.ReadFile(filepath.Join(root, s.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(s.file, "test/integration/") && own.Match(source) {
+				t.Errorf("%s: %s builds a manager of its own", p.name, s.file)
+			}
+		}
+	}
+}
+
 func TestMissionIsComplete(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join(root, "docs", "mission.md"))
 	if err != nil {
