@@ -135,18 +135,6 @@ func newPair(ctx context.Context, t timing, with ...func(*replica)) *pair {
 }
 
 var _ = Describe("Two managers with one Lease", func() {
-	It("run what needs the lead on one and all else on both", func(ctx SpecContext) {
-		p := newPair(ctx, patient)
-		expectBeating(p.leaderOnly)
-		expectBeating(p.onLeader)
-
-		before := p.onStandby.count.Load()
-		Consistently(p.standbyOnly.count.Load).Should(BeZero())
-		Expect(p.standby.Elected()).NotTo(BeClosed())
-		Expect(p.onStandby.count.Load()).To(BeNumerically(">", before), "the standby must have been alive meanwhile")
-		Expect(p.lease.history()).To(ConsistOf(HavePrefix("first_")))
-	}, SpecTimeout(expect.Long))
-
 	It("hand the lead over at once when the leader stops", func(ctx SpecContext) {
 		p := newPair(ctx, patient)
 		before := p.lease.transitions()

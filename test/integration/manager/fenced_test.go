@@ -148,7 +148,9 @@ func (f *fenced) writes(ctx context.Context) map[string]func(client.Client) erro
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}}),
 		"create a Deployment": create(&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: podSpec},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				Containers: []corev1.Container{{Name: "pause", Image: "pause"}},
+			}},
 		}}),
 		"patch a Tenant": func(c client.Client) error {
 			return c.Patch(ctx, tenant.DeepCopy(), label, client.DryRunAll)

@@ -54,7 +54,7 @@ type replica struct {
 // election unless an option adds them.
 func newReplica(name, namespace string, with ...func(*replica, *ctrl.Options)) *replica {
 	GinkgoHelper()
-	r := &replica{name: name, user: name + "." + namespace, gate: newGate()}
+	r := &replica{name: name, user: name + "." + namespace, gate: &gate{}}
 	own := rest.CopyConfig(config)
 	own.Impersonate = rest.ImpersonationConfig{UserName: r.user, Groups: []string{"system:masters"}}
 	own.Wrap(r.gate.transport)
@@ -93,7 +93,6 @@ func (r *replica) start(ctx context.Context) *replica {
 	}()
 	DeferCleanup(func() {
 		cancel()
-		r.gate.open()
 		Eventually(r.done).WithTimeout(expect.Medium).Should(BeClosed())
 	})
 	return r
@@ -108,53 +107,30 @@ func (r *replica) stop() {
 }
 
 // reconciles adds a controller for ConfigMaps to the replica.
-func (r *replica) reconciles(name string, f reconcile.Func, with ...func(*ctrl.Builder)) {
+func (r *replica) reconciles(name string, f reconcile.Func) {
 	GinkgoHelper()
-	b := ctrl.NewControllerManagedBy(r).Named(name).For(&corev1.ConfigMap{})
-	for _, w := range with {
-		w(b)
-	}
-	Expect(b.Complete(f)).To(Succeed())
+	Expect(ctrl.NewControllerManagedBy(r).Named(name).For(&corev1.ConfigMap{}).Complete(f)).To(Succeed())
 }
 
-// gate holds back chosen requests of one replica until it is opened, or fails
-// them while it is cut.
+// gate fails chosen requests of one replica once it is cut.
 type gate struct {
-	mu     sync.Mutex
-	holds  string // part of the path of the requests it holds
-	cuts   string // part of the path of the requests it fails
-	opened chan struct{}
-	once   sync.Once
+	mu   sync.Mutex
+	cuts string // part of the path of the requests that fail; empty fails none
 }
 
-func newGate() *gate { return &gate{opened: make(chan struct{})} }
-
-func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
-
-func (g *gate) hold(part string) { g.set(&g.holds, part) }
-func (g *gate) cut(part string)  { g.set(&g.cuts, part) }
-
-func (g *gate) set(field *string, part string) {
+func (g *gate) cut(part string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	*field = part
+	g.cuts = part
 }
 
 func (g *gate) transport(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		g.mu.Lock()
-		holds := g.holds != "" && strings.Contains(req.URL.Path, g.holds)
 		cuts := g.cuts != "" && strings.Contains(req.URL.Path, g.cuts)
 		g.mu.Unlock()
 		if cuts {
 			return nil, fmt.Errorf("%s %s: cut off on purpose", req.Method, req.URL.Path)
-		}
-		if holds {
-			select {
-			case <-g.opened:
-			case <-req.Context().Done():
-				return nil, req.Context().Err()
-			}
 		}
 		return next.RoundTrip(req)
 	})
@@ -164,29 +140,10 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// journal notes what happened, in order, from any goroutine.
-type journal struct {
-	mu      sync.Mutex
-	entries []string
-}
-
-func (j *journal) note(entry string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.entries = append(j.entries, entry)
-}
-
-func (j *journal) read() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return append([]string{}, j.entries...)
-}
-
 // beat is a runnable that shows that it runs.
 type beat struct {
 	everywhere bool
 	count      atomic.Int64
-	stopped    func() // called when it ends; may be nil
 }
 
 // Start implements manager.Runnable.
@@ -197,9 +154,6 @@ func (b *beat) Start(ctx context.Context) error {
 		b.count.Add(1)
 		select {
 		case <-ctx.Done():
-			if b.stopped != nil {
-				b.stopped()
-			}
 			return nil
 		case <-ticker.C:
 		}

@@ -63,7 +63,7 @@ func (c *candidate) count(next http.RoundTripper) http.RoundTripper {
 // newCandidate starts a candidate with a Pod object whose container runs.
 func newCandidate(ctx context.Context, namespace, name string, t timing) *candidate {
 	GinkgoHelper()
-	c := &candidate{gate: newGate(), done: make(chan struct{})}
+	c := &candidate{gate: &gate{}, done: make(chan struct{})}
 	c.pod = &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: corev1.PodSpec{
@@ -96,7 +96,6 @@ func newCandidate(ctx context.Context, namespace, name string, t timing) *candid
 	}()
 	DeferCleanup(func() {
 		c.cancel()
-		c.gate.open()
 		Eventually(c.done).WithTimeout(expect.Long).Should(BeClosed())
 	})
 	return c
