@@ -13,13 +13,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers"
-	"leasehold.dev/runners/bulkhead"
 	"leasehold.dev/runners/drain"
 	"leasehold.dev/runners/election"
+	"leasehold.dev/runners/server"
 	"leasehold.dev/runners/servingcert"
 )
 
@@ -76,7 +75,7 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 		Cache:                  controllers.CacheOptions(o.markdownViews()),
 		Metrics:                o.metrics(),
 		HealthProbeBindAddress: o.probeAddress,
-		WebhookServer:          leaving.Webhooks(bulkhead.Webhooks(webhook.NewServer(o.webhooks(certificate)))),
+		WebhookServer:          leaving.Webhooks(server.Webhooks(o.webhooks(certificate), clock.RealClock{})),
 
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionID:                    o.electionID,

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+const (
+	// bodyTimeout bounds the time in which a body arrives. The API server sends the largest one in
+	// milliseconds.
+	bodyTimeout = 2 * time.Second
+	// smallBody is what the server reads of each body before it limits anything. It includes the
+	// reviews of most objects.
+	smallBody = 32 << 10
+	// smallAtOnce bounds the small reviews that are decoded at the same time.
+	smallAtOnce = 32
+	// largeAtOnce bounds the bytes of larger bodies that are read and decoded at the same time. A
+	// decoded review needs about ten times its size.
+	largeAtOnce = 4 << 20
+	// maxBody is the largest body that controller-runtime reads.
+	maxBody = 7 << 20
+	// maxWait bounds the wait of a large request. It is the API server's timeout for a webhook that
+	// names none. The shipped webhooks name 5 s.
+	maxWait = 10 * time.Second
+)
+
+// bodies limits the memory of concurrent admission requests. A small request never waits for a body
+// that is still to come: it takes a place when it is complete. A large request first has to send more
+// than a small body. So idle bodies cost one connection each, and no place.
+type bodies struct {
+	mux   *http.ServeMux
+	clock clock.PassiveClock
+	small *turns // of one byte each
+	large *turns
+}
+
+func limitBodies(mux *http.ServeMux, c clock.PassiveClock) *bodies {
+	return &bodies{mux: mux, clock: c, small: newTurns(smallAtOnce), large: newTurns(largeAtOnce)}
+}
+
+// ServeHTTP implements http.Handler.
+func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) {
+	_, path := b.mux.Handler(request)
+	if path == "" {
+		complete(request)
+		http.NotFound(response, request)
+		return
+	}
+	if request.ContentLength > maxBody {
+		refuse(response, "the request is too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	// A response without deadlines has those of the server.
+	control := http.NewResponseController(response)
+	deadline := func() { _ = control.SetReadDeadline(b.clock.Now().Add(bodyTimeout)) }
+	arrived := func() { _ = control.SetReadDeadline(time.Time{}) }
+	deadline()
+	begin, err := io.ReadAll(io.LimitReader(request.Body, smallBody+1))
+	if err != nil {
+		refuse(response, "the body did not arrive in time", http.StatusRequestTimeout)
+		return
+	}
+	arrived()
+	limit, size := b.small, int64(1)
+	if len(begin) <= smallBody {
+		complete(request)
+	} else if limit, size = b.large, request.ContentLength; size < 0 || size > largeAtOnce {
+		size = largeAtOnce
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))
+	defer cancel()
+	if err := limit.acquire(ctx, flow{hostOf(request.RemoteAddr), path}, size); err != nil {
+		refuse(response, "too many requests at once", http.StatusServiceUnavailable)
+		return
+	}
+	defer limit.release(size)
+	rest := io.Reader(http.NoBody)
+	if len(begin) > smallBody {
+		deadline()
+		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); complete(request) }}
+	}
+	request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(begin), rest))
+	b.mux.ServeHTTP(response, request)
+}
+
+// refuse answers a request whose body has not been read, so its connection ends.
+func refuse(response http.ResponseWriter, why string, code int) {
+	response.Header().Set("Connection", "close")
+	http.Error(response, why, code)
+}
+
+// remainder reports the end of a body.
+type remainder struct {
+	io.Reader
+	ended func()
+}
+
+// Read implements io.Reader.
+func (r *remainder) Read(into []byte) (int, error) {
+	n, err := r.Reader.Read(into)
+	if errors.Is(err, io.EOF) {
+		r.ended()
+	}
+	return n, err
+}
+
+// timeoutOf returns the time that the API server waits for a response, from the URL, and at most
+// maxWait: any client can write a URL.
+func timeoutOf(request *http.Request) time.Duration {
+	if d, err := time.ParseDuration(request.URL.Query().Get("timeout")); err == nil && d > 0 {
+		return min(d, maxWait)
+	}
+	return maxWait
+}
