@@ -246,6 +246,9 @@ func TestSource_follows_Secret(t *testing.T) {
 			{"the key is of another", map[string][]byte{"tls.crt": second["tls.crt"], "tls.key": first["tls.key"]},
 				first["tls.crt"], broken},
 			{"it is whole again", second, second["tls.crt"], renewed},
+			{"it is emptied", nil, second["tls.crt"], ""},
+			{"it is emptied otherwise", map[string][]byte{"tls.crt": {}, "tls.key": {}}, second["tls.crt"], ""},
+			{"it is filled again", first, first["tls.crt"], renewed},
 		} {
 			written.Reset()
 			stored := &corev1.Secret{}
