@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/cel"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -85,4 +86,81 @@ func TestCredentialsPolicyHasTheDefaultsOfTheSchema(t *testing.T) {
 			t.Errorf("without %s the policy takes it for %q, the schema for %q", field, found[field], want)
 		}
 	}
+}
+
+// Each condition of the policy has a row that satisfies all others. The expressions are evaluated
+// as the API server does, so the expectation does not repeat them.
+func TestCredentialsPolicyDecides(t *testing.T) {
+	type object = map[string]any
+	p := one[*fencePolicy](t, render(t, "default"), credentialsName)
+	for name, tc := range map[string]struct {
+		resource, named string
+		change          func(metadata, spec object)
+		refused         bool
+	}{
+		"a managed bucket that removes": {"secrets", "keys", func(object, object) {}, true},
+		"before it has its finalizer":   {"secrets", "keys", func(m, _ object) { delete(m, "finalizers") }, true},
+		"being deleted, with its finalizer": {"secrets", "keys", func(m, _ object) {
+			m["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+		}, true},
+		"being deleted, with another finalizer": {"secrets", "keys", func(m, _ object) {
+			m["deletionTimestamp"], m["finalizers"] = "2030-01-01T00:00:00Z", []string{"example.com/other"}
+		}, false},
+		"being deleted, without a finalizer": {"secrets", "keys", func(m, _ object) {
+			m["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+			delete(m, "finalizers")
+		}, false},
+		"another Secret":                  {"secrets", "other", func(object, object) {}, false},
+		"a Secret with the bundle's name": {"secrets", "bundle", func(object, object) {}, false},
+		"its bundle":                      {"configmaps", "bundle", func(object, object) {}, true},
+		"another ConfigMap":               {"configmaps", "keys", func(object, object) {}, false},
+		"without a bundle":                {"configmaps", "bundle", func(_, s object) { delete(s, "caBundleRef") }, false},
+		"observed":                        {"secrets", "keys", func(_, s object) { s["managementPolicy"] = "Observe" }, false},
+		"observed by default":             {"secrets", "keys", func(_, s object) { delete(s, "managementPolicy") }, false},
+		"retained":                        {"secrets", "keys", func(_, s object) { s["deletionPolicy"] = "Retain" }, false},
+		"retained by default":             {"secrets", "keys", func(_, s object) { delete(s, "deletionPolicy") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metadata := object{"name": "photos", "finalizers": []string{v1beta1.StorageBucketFinalizer}}
+			spec := object{"managementPolicy": "Manage", "deletionPolicy": "Delete",
+				"credentialsSecretRef": object{"name": "keys"}, "caBundleRef": object{"name": "bundle"}}
+			tc.change(metadata, spec)
+			variables := object{}
+			input := object{"params": object{"metadata": metadata, "spec": spec}, "variables": variables,
+				"request":   object{"resource": object{"resource": tc.resource}},
+				"oldObject": object{"metadata": object{"name": tc.named}}}
+			for _, v := range p.Spec.Variables {
+				variables[v.Name] = evaluate(t, v.Expression, input)
+			}
+			if allowed := evaluate(t, p.Spec.Validations[0].Expression, input); allowed != !tc.refused {
+				t.Errorf("the deletion is allowed: %v, want %t; %v", allowed, !tc.refused, variables)
+			}
+		})
+	}
+}
+
+// evaluate returns the value of a CEL expression of an admission policy.
+func evaluate(t *testing.T, expression string, input map[string]any) any {
+	t.Helper()
+	options := []cel.EnvOption{cel.OptionalTypes()}
+	for name := range input {
+		options = append(options, cel.Variable(name, cel.DynType))
+	}
+	environment, err := cel.NewEnv(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, issues := environment.Compile(expression)
+	if issues.Err() != nil {
+		t.Fatal(issues.Err())
+	}
+	program, err := environment.Program(checked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, _, err := program.Eval(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value.Value()
 }
