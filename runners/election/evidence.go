@@ -7,7 +7,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
@@ -16,29 +15,35 @@ import (
 // the identity so that the annotation of another holder does not count.
 const HolderPodAnnotation = "leasehold.dev/holder-pod"
 
+// HolderStartedAnnotation records on the Lease when the holder's process started, as
+// "<identity>/<RFC 3339 time>". It identifies the holder's container.
+const HolderStartedAnnotation = "leasehold.dev/holder-started"
+
 // failedByPodGC is the reason of the condition DisruptionTarget with which the control plane
 // fails a Pod whose node it cannot reach.
 const failedByPodGC = "DeletionByPodGC"
 
-// annotate writes the holder's Pod to the Lease. Without a holder or a UID it removes the
-// annotation.
-func annotate(lease *coordinationv1.Lease, holder string, uid types.UID) {
+// annotate writes the holder's Pod and start to the Lease. Without a holder or a UID it removes the
+// annotations.
+func annotate(lease *coordinationv1.Lease, holder string, uid types.UID, started time.Time) {
 	if holder == "" || uid == "" {
 		delete(lease.Annotations, HolderPodAnnotation)
+		delete(lease.Annotations, HolderStartedAnnotation)
 		return
 	}
 	if lease.Annotations == nil {
 		lease.Annotations = map[string]string{}
 	}
 	lease.Annotations[HolderPodAnnotation] = holder + "/" + string(uid)
+	lease.Annotations[HolderStartedAnnotation] = holder + "/" + started.UTC().Format(time.RFC3339Nano)
 }
 
 // holder is the process that a Lease names.
 type holder struct {
-	pod      string
-	uid      types.UID
-	acquired time.Time // by the clock of the holder's node
-	renewed  time.Time // by the same clock
+	pod     string
+	uid     types.UID
+	started time.Time // by the clock of the holder's node at that moment; zero if unknown
+	renewed time.Time // by the same clock, which may have been set meanwhile
 }
 
 // holderOf returns the process that holds the Lease, if the Lease names its Pod.
@@ -52,19 +57,18 @@ func holderOf(lease *coordinationv1.Lease) (holder, bool) {
 	if !named || uid == "" || end <= 0 {
 		return holder{}, false
 	}
-	h := holder{pod: identity[:end], uid: types.UID(uid), acquired: lease.Spec.AcquireTime.Time}
-	h.renewed = h.acquired
+	h := holder{pod: identity[:end], uid: types.UID(uid), renewed: lease.Spec.AcquireTime.Time}
 	if lease.Spec.RenewTime != nil {
 		h.renewed = lease.Spec.RenewTime.Time
+	}
+	if text, named := strings.CutPrefix(lease.Annotations[HolderStartedAnnotation], identity+"/"); named {
+		// A text that is no time leaves zero, which no container's time matches.
+		h.started, _ = time.Parse(time.RFC3339Nano, text)
 	}
 	return h, true
 }
 
 // endOf returns why the Pod shows that the holder's process has ended, or "" if it does not.
-//
-// The kubelet's times and the Lease's come from the clock of one node, so they are comparable.
-// The kubelet's have whole seconds, rounded down: a container that ended within the second in
-// which it acquired the Lease is no evidence, which is the safe side.
 func endOf(pod *corev1.Pod, h holder, container string) string {
 	if pod == nil || pod.Name != h.pod || pod.UID != h.uid {
 		return ""
@@ -85,30 +89,35 @@ func endOf(pod *corev1.Pod, h holder, container string) string {
 	return ""
 }
 
-// endOfContainer returns why the container that acquired a Lease has ended. A container that
-// started before that and runs is the one that acquired it, whatever its last state is.
+// endOfContainer returns why the holder's container has ended. A container that runs is no
+// evidence by itself: its start has no relation to the Lease that a change of the clock respects.
 func endOfContainer(status *corev1.ContainerStatus, h holder) string {
 	terminated := status.State.Terminated
-	switch running := status.State.Running; {
-	case running != nil && h.endedBy(running.StartedAt):
-		return fmt.Sprintf("container %s of Pod %s was started again at %s", status.Name, h.pod,
-			running.StartedAt.UTC().Format(time.RFC3339))
-	case running != nil:
-		return ""
-	case terminated == nil:
+	if terminated == nil {
 		terminated = status.LastTerminationState.Terminated
 	}
-	if terminated == nil || !h.endedBy(terminated.FinishedAt) {
+	if terminated == nil || !h.ended(terminated) {
 		return ""
+	}
+	if running := status.State.Running; running != nil {
+		return fmt.Sprintf("container %s of Pod %s was started again at %s", status.Name, h.pod,
+			running.StartedAt.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("container %s of Pod %s terminated at %s with exit code %d",
 		status.Name, h.pod, terminated.FinishedAt.UTC().Format(time.RFC3339), terminated.ExitCode)
 }
 
-// endedBy reports whether a container that ended at t can be the holder's. It must have ended after
-// it acquired the Lease. A holder that has renewed the Lease since t, in whole seconds, is alive.
-func (h holder) endedBy(t metav1.Time) bool {
-	return t.After(h.acquired) && !t.Time.Before(h.renewed.Truncate(time.Second))
+// ended reports whether the terminated container is the holder's: its lifetime contains the start of
+// the holder's process. The kubelet's times are of the same clock and have whole seconds, rounded
+// down. So a container that ended within the second in which the process started does not count.
+//
+// A clock that is set after the start does not change these times. Only a clock that is set forward
+// and back, while a container runs before the holder's, could make that one match.
+//
+// A holder that has renewed the Lease after that end, in whole seconds, is alive.
+func (h holder) ended(c *corev1.ContainerStateTerminated) bool {
+	return !h.started.IsZero() && !c.StartedAt.After(h.started) && c.FinishedAt.After(h.started) &&
+		!c.FinishedAt.Time.Before(h.renewed.Truncate(time.Second))
 }
 
 // statusOf finds the container by its name; "" means the only one.

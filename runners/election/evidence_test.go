@@ -12,13 +12,18 @@ import (
 
 // Each rule has a row that satisfies it and similar rows that do not.
 func TestEndOf(t *testing.T) {
-	acquired := time.Date(2030, 1, 1, 0, 0, 10, 500_000_000, time.UTC)
+	started := time.Date(2030, 1, 1, 0, 0, 10, 500_000_000, time.UTC)
 	at := func(second int) metav1.Time { return metav1.NewTime(time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC)) }
 	running := func(second int) corev1.ContainerState {
 		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(second)}}
 	}
 	ended := func(second int) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, FinishedAt: at(second)}}
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, StartedAt: at(10),
+			FinishedAt: at(second)}}
+	}
+	before := func(from, to int) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, StartedAt: at(from),
+			FinishedAt: at(to)}}
 	}
 	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
 	states := func(now, last corev1.ContainerState) func(*corev1.Pod) {
@@ -36,23 +41,27 @@ func TestEndOf(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change    func(*corev1.Pod)
 		container string
-		renewed   time.Duration // after it was acquired
+		renewed   time.Duration // after the start
 		want      string
 	}{
 		"Runs":                   {func(*corev1.Pod) {}, "manager", 0, ""},
 		"Terminated":             {states(ended(11), none), "manager", 0, terminatedText},
-		"TerminatedBefore":       {states(ended(9), none), "manager", 0, ""},
+		"TerminatedBefore":       {states(before(3, 9), none), "manager", 0, ""},
 		"TerminatedInTheSecond":  {states(ended(10), none), "manager", 0, ""},
 		"TerminatedThenRenewed":  {states(ended(11), none), "manager", 2 * time.Second, ""},
 		"TerminatedAfterRenewal": {states(ended(11), none), "manager", time.Second, terminatedText},
 		"Waits":                  {states(backOff, ended(11)), "manager", 0, terminatedText},
-		"WaitsSinceBefore":       {states(backOff, ended(9)), "manager", 0, ""},
+		"WaitsSinceBefore":       {states(backOff, before(3, 9)), "manager", 0, ""},
 		"WaitsForTheFirstTime":   {states(backOff, none), "manager", 0, ""},
-		"Restarted": {states(running(11), ended(9)), "manager", 0,
-			"container manager of Pod first was started again at 2030-01-01T00:00:11Z"},
-		"RestartedBefore":       {states(running(10), ended(9)), "manager", 0, ""},
-		"RunsSinceBeforeItsEnd": {states(running(9), ended(11)), "manager", 0, ""},
-		"StartedThenRenewed":    {states(running(11), ended(10)), "manager", 2 * time.Second, ""},
+		"Restarted": {states(running(12), ended(11)), "manager", 0,
+			"container manager of Pod first was started again at 2030-01-01T00:00:12Z"},
+		"RestartedByAnotherClock": {states(running(9), ended(11)), "manager", 0,
+			"container manager of Pod first was started again at 2030-01-01T00:00:09Z"},
+		"RestartedBefore":       {states(running(10), before(3, 9)), "manager", 0, ""},
+		"RestartedThenRenewed":  {states(running(12), ended(11)), "manager", 2 * time.Second, ""},
+		"ClockSetBackAfterIt":   {states(running(310), none), "manager", 0, ""},
+		"ClockSetBackBetween":   {states(running(310), before(300, 309)), "manager", 0, ""},
+		"ClockSetBackWhileLate": {states(before(300, 309), none), "manager", 0, ""},
 		"AnotherContainer":      {states(ended(11), none), "sidecar", 0, ""},
 		"OnlyContainer":         {states(ended(11), none), "", 0, terminatedText},
 		"OneOfTwoContainers": {func(p *corev1.Pod) {
@@ -96,7 +105,7 @@ func TestEndOf(t *testing.T) {
 			pod.Spec.Containers = []corev1.Container{{Name: "manager"}}
 			pod.Status.ContainerStatuses[0].State = running(9)
 			tc.change(pod)
-			h := holder{pod: "first", uid: "first-uid", acquired: acquired, renewed: acquired.Add(tc.renewed)}
+			h := holder{pod: "first", uid: "first-uid", started: started, renewed: started.Add(tc.renewed)}
 			if got := endOf(pod, h, tc.container); got != tc.want {
 				t.Errorf("endOf() = %q, want %q", got, tc.want)
 			}
@@ -107,10 +116,14 @@ func TestEndOf(t *testing.T) {
 	}
 	within := podOf("first")
 	states(ended(10), none)(within)
-	begin := acquired.Truncate(time.Second)
-	if got := endOf(within, holder{pod: "first", uid: "first-uid", acquired: begin, renewed: begin},
+	begin := started.Truncate(time.Second)
+	if got := endOf(within, holder{pod: "first", uid: "first-uid", started: begin, renewed: begin},
 		"manager"); got != "" {
-		t.Errorf("endOf() = %q for a container that ended in the second of the acquisition", got)
+		t.Errorf("endOf() = %q for a container that ended in the second of the start", got)
+	}
+	states(before(0, 11), none)(within)
+	if got := endOf(within, holder{pod: "first", uid: "first-uid"}, "manager"); got != "" {
+		t.Errorf("endOf() = %q for a holder whose start is unknown", got)
 	}
 }
 

@@ -81,6 +81,7 @@ type Lock struct {
 	lease    types.NamespacedName
 	identity string
 	podUID   types.UID
+	started  time.Time // by the wall clock of then
 	clock    clock.WithDelayedExecution
 	elapsed  func() time.Duration
 	client   coordinationv1client.LeaseInterface
@@ -129,6 +130,7 @@ func NewLock(config *rest.Config, o Options) (*Lock, error) {
 		lease:    o.Lease,
 		identity: pod + "_" + string(uuid.NewUUID()),
 		podUID:   o.PodUID,
+		started:  o.Clock.Now(),
 		clock:    o.Clock,
 		elapsed:  o.Elapsed,
 		client:   leases.Leases(o.Lease.Namespace),

@@ -125,6 +125,7 @@ func TestTakeover(t *testing.T) {
 			crash(d)
 			pod := podOf("first")
 			pod.Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(now())
+			pod.Status.ContainerStatuses[0].LastTerminationState = terminated("first", now()).Status.ContainerStatuses[0].State
 			d.put(pod)
 		}, 0, atOnce, "evidence: container manager of Pod first was started again", nil},
 		"EndedAndDeleted": {func(d *duel) { crash(d); d.put(terminated("first", now())); d.remove("pods", "first") }, 0,
@@ -199,6 +200,13 @@ func TestTakeover(t *testing.T) {
 			d.put(stored)
 			d.put(terminated("first", now()))
 		}, expiry, expiry + atOnce, "expired", nil},
+		"LeaseHeldByAVersionWithoutItsStart": {func(d *duel) {
+			crash(d)
+			stored := d.lease()
+			delete(stored.Annotations, "leasehold.dev/holder-started")
+			d.put(stored)
+			d.put(terminated("first", now()))
+		}, expiry, expiry + atOnce, "expired", nil},
 		"AnnotationLeftByAnotherHolder": {func(d *duel) {
 			crash(d)
 			stored := d.lease()
@@ -228,6 +236,47 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// The clock of a node is often set back soon after it has booted. Then the kubelet reports times of a
+// container that are later than all that its process writes to the Lease. The leader stays.
+func TestClockSetBackAtBoot(t *testing.T) {
+	const ahead = 300 * time.Second
+	for name, state := range map[string]func(now time.Time) (state, last corev1.ContainerState){
+		"StartedBefore": func(now time.Time) (state, last corev1.ContainerState) {
+			state.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(ahead))}
+			return state, last
+		},
+		"RestartedBefore": func(now time.Time) (state, last corev1.ContainerState) {
+			state.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(ahead))}
+			last.Terminated = &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(now.Add(ahead - time.Minute)),
+				FinishedAt: metav1.NewTime(now.Add(ahead - time.Second))}
+			return state, last
+		},
+		"RestartReportedLate": func(now time.Time) (state, last corev1.ContainerState) {
+			state.Terminated = &corev1.ContainerStateTerminated{StartedAt: metav1.NewTime(now.Add(ahead - time.Minute)),
+				FinishedAt: metav1.NewTime(now.Add(ahead - time.Second))}
+			return state, last
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDuel(t)
+				pod := podOf("first")
+				status := &pod.Status.ContainerStatuses[0]
+				status.State, status.LastTerminationState = state(clock.RealClock{}.Now())
+				d.put(pod)
+				pass(10 * retryPeriod)
+				if !d.leader.leads(d.api) || d.standby.leads(d.api) {
+					t.Fatalf("the standby takes the Lease of a live leader: %+v", d.standby.said)
+				}
+				d.leader.vanish(d.api)
+				ended := terminated("first", clock.RealClock{}.Now())
+				d.put(ended)
+				d.expect(t, d.takesOver(t, time.Second), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
+			})
+		})
+	}
+}
+
 // The Pod of a holder is watched at once, even if the previous holder led only for a moment.
 func TestTakeover_from_second_holder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +286,7 @@ func TestTakeover_from_second_holder(t *testing.T) {
 			d.put(podOf(name))
 			stored := d.lease()
 			stored.Spec.HolderIdentity = new(name + "_uuid")
-			stored.Annotations[HolderPodAnnotation] = name + "_uuid/" + name + "-uid"
+			annotate(stored, name+"_uuid", types.UID(name+"-uid"), clock.RealClock{}.Now().Add(-time.Minute))
 			d.put(stored)
 			pass(time.Millisecond)
 		}

@@ -148,7 +148,7 @@ func TestDecide(t *testing.T) {
 func TestEvidenceNeedsLaterRead(t *testing.T) {
 	v := &view{identity: "me_2", container: "manager", evidence: true}
 	held := version("1", "first_1", 1)
-	held.Annotations = map[string]string{HolderPodAnnotation: "first_1/first-uid"}
+	annotate(held, "first_1", "first-uid", held.Spec.AcquireTime.Time)
 	v.observe(held, 0)
 	v.pod = podOf("first")
 	v.pod.Spec.Containers = []corev1.Container{{Name: "manager"}}

@@ -94,7 +94,7 @@ func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease,
 		lease = base.DeepCopy()
 	}
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(record)
-	annotate(lease, record.HolderIdentity, l.podUID)
+	annotate(lease, record.HolderIdentity, l.podUID, l.started)
 	do, doing := l.client.Create, "creating"
 	if base != nil {
 		do, doing = func(ctx context.Context, lease *coordinationv1.Lease,
