@@ -1,8 +1,9 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/health"
+	"leasehold.dev/runners/server"
 	"leasehold.dev/runners/version"
 )
 
@@ -30,30 +32,41 @@ func buildInfo(build version.Info) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// addChecks registers the checks of /healthz and /readyz, each by its name, and the page
-// that shows the state behind them.
-func addChecks(mgr ctrl.Manager, o *options, progress *health.Progress) error {
-	readyz := map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
+// checks returns the checks of /healthz and /readyz, each by its name.
+func checks(mgr ctrl.Manager, o *options, progress *health.Progress) (live, ready map[string]healthz.Checker, err error) {
+	ready = map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
 		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects(), markdownview.WatchedObjects()))}
 	admins := access.New(mgr.GetClient(), o.adminRight(), clock.RealClock{})
 	if err := mgr.Add(admins); err != nil {
-		return fmt.Errorf("adding the review of the right to bind the admins' role: %w", err)
+		return nil, nil, fmt.Errorf("adding the review of the right to bind the admins' role: %w", err)
 	}
-	readyz["tenant-admin-role"] = admins.Check
+	ready["tenant-admin-role"] = admins.Check
 	if o.enableWebhooks {
-		// A whole TLS handshake with ourselves: it fails until there is a certificate.
-		readyz["webhook"] = mgr.GetWebhookServer().StartedChecker()
+		// It fails until there is a certificate.
+		ready["webhook"] = mgr.GetWebhookServer().StartedChecker()
 	}
-	var errs []error
-	for name, check := range readyz {
-		errs = append(errs, mgr.AddReadyzCheck(name, check))
+	return map[string]healthz.Checker{"ping": healthz.Ping, "workers": progress.Check}, ready, nil
+}
+
+// addServers adds the servers of the probes and of the metrics, unless a flag turns them off, with
+// the page that shows the state behind the checks.
+func addServers(ctx context.Context, mgr ctrl.Manager, o *options, progress *health.Progress) error {
+	live, ready, err := checks(mgr, o, progress)
+	if err != nil {
+		return err
 	}
-	errs = append(errs,
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddHealthzCheck("workers", progress.Check))
+	if o.probeAddress != "0" {
+		if err := server.AddProbes(ctx, mgr, o.probeAddress, live, ready); err != nil {
+			return err
+		}
+	}
+	if o.metricsAddress == "0" {
+		return nil
+	}
+	pages := map[string]http.Handler{}
 	// Without the filter that authorizes requests the page would be open to all.
 	if o.metricsSecure {
-		errs = append(errs, mgr.AddMetricsServerExtraHandler(debugPath, health.Page(o.podName, mgr.Elected(), progress)))
+		pages[debugPath] = health.Page(o.podName, mgr.Elected(), progress)
 	}
-	return errors.Join(errs...)
+	return server.AddMetrics(ctx, mgr, o.metrics(), pages)
 }

@@ -94,7 +94,7 @@ func run(ctx context.Context, o *options) error {
 	if err := addRunnables(ctx, mgr, o, term, progress); err != nil {
 		return err
 	}
-	if err := errors.Join(addWebhooks(mgr, o, certificate), addChecks(mgr, o, progress)); err != nil {
+	if err := errors.Join(addWebhooks(mgr, o, certificate), addServers(ctx, mgr, o, progress)); err != nil {
 		return err
 	}
 	if err := mgr.Start(leaving.Context(ctx)); err != nil {

@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -91,66 +90,54 @@ func TestTheInventoryCountsInTheCache(t *testing.T) {
 	}
 }
 
-// serving is a manager that records its checks and pages by path, and what they answer.
+// serving is a manager that records its servers by their names.
 type serving struct {
 	ctrl.Manager
-	answers map[string]func() string
+	servers map[string]*manager.Server
+	hooks   bool // the webhooks' server was added
 }
 
-func (m *serving) add(path string, check healthz.Checker) {
-	m.answers[path] = func() string {
-		if err := check(httptest.NewRequest(http.MethodGet, path, http.NoBody)); err != nil {
-			return err.Error()
-		}
-		return "ok"
+func (m *serving) Add(added manager.Runnable) error {
+	if s, ok := added.(*manager.Server); ok {
+		m.servers[s.Name] = s
 	}
-}
-
-func (m *serving) AddReadyzCheck(name string, check healthz.Checker) error {
-	m.add("/readyz/"+name, check)
-	return m.Manager.AddReadyzCheck(name, check)
-}
-
-func (m *serving) AddHealthzCheck(name string, check healthz.Checker) error {
-	m.add("/healthz/"+name, check)
-	return m.Manager.AddHealthzCheck(name, check)
-}
-
-func (m *serving) AddMetricsServerExtraHandler(path string, page http.Handler) error {
-	m.answers[path] = func() string {
-		answer := httptest.NewRecorder()
-		page.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
-		return answer.Body.String()
-	}
-	return m.Manager.AddMetricsServerExtraHandler(path, page)
+	return m.Manager.Add(added)
 }
 
 // GetWebhookServer adds the server to the manager's runnables.
 func (m *serving) GetWebhookServer() webhook.Server {
-	m.answers["the webhooks"] = func() string { return "" }
+	m.hooks = true
 	return m.Manager.GetWebhookServer()
+}
+
+// read returns the response of a server to a request without credentials.
+func (m *serving) read(server, path string) string {
+	answer := httptest.NewRecorder()
+	m.servers[server].Server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return fmt.Sprintf("%d %s", answer.Code, answer.Body)
 }
 
 // The checks and pages of a replica that has not started and has a stuck worker. Without
 // authorization there is no debug page. Without webhooks there is no check of their server.
 func TestChecksAndPages(t *testing.T) {
-	all := map[string]string{
-		"/healthz/ping":             "ok",
-		"/healthz/workers":          `controller stuck: a worker has been reconciling "/a" for 2m0s (limit 1m0s) with 1 more queued`,
-		"/readyz/caches":            "ok",
-		"/readyz/tenant-admin-role": `whether the operator may bind clusterroles.rbac.authorization.k8s.io "admin" has not been reviewed yet`,
-		"/readyz/webhook":           "webhook server has not been started yet",
-		"/debug/leasehold": `{"replica":"manager-0","leader":false,"controllers":[{"name":"stuck","working":true,"queued":1,"running":1,` +
-			`"oldestSeconds":120,"started":1}]}` + "\n",
-		"the webhooks": "",
-	}
-	for name, tc := range map[string]struct{ args, without []string }{
-		"as it ships":      {nil, nil},
-		"without webhooks": {[]string{"--enable-webhooks=false"}, []string{"/readyz/webhook", "the webhooks"}},
-		"open metrics":     {[]string{"--metrics-secure=false"}, []string{"/debug/leasehold"}},
+	for name, tc := range map[string]struct {
+		args, ready      []string
+		servers          []string
+		metrics, debug   string
+		webhooksAreAdded bool
+	}{
+		"as it ships": {nil, []string{"caches", "tenant-admin-role", "webhook"}, []string{"health probe", "metrics"},
+			"401 Unauthorized\n", "401 Unauthorized\n", true},
+		"without webhooks": {[]string{"--enable-webhooks=false"}, []string{"caches", "tenant-admin-role"},
+			[]string{"health probe", "metrics"}, "401 Unauthorized\n", "401 Unauthorized\n", false},
+		"open metrics": {[]string{"--metrics-secure=false"}, []string{"caches", "tenant-admin-role", "webhook"},
+			[]string{"health probe", "metrics"}, "200", "404 404 page not found\n", true},
+		"without servers": {[]string{"--health-probe-bind-address=0", "--metrics-bind-address=0"},
+			[]string{"caches", "tenant-admin-role", "webhook"}, nil, "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := parseOptions(append(shippedArguments(t, "default"), tc.args...), inPod)
+			o, err := parseOptions(slices.Concat(shippedArguments(t, "default"),
+				[]string{"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0"}, tc.args), inPod)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,19 +152,56 @@ func TestChecksAndPages(t *testing.T) {
 			now.SetTime(now.Now().Add(2 * time.Minute))
 
 			w, mgr, _ := newWatches(t)
-			m := &serving{mgr, map[string]func() string{}}
-			if err := errors.Join(addWebhooks(m, o, nil), addChecks(m, o, progress)); err != nil {
+			m := &serving{Manager: mgr, servers: map[string]*manager.Server{}}
+			if err := errors.Join(addWebhooks(m, o, nil), addServers(t.Context(), m, o, progress)); err != nil {
 				t.Fatal(err)
 			}
-			want, got := maps.Clone(all), map[string]string{}
-			for _, path := range tc.without {
-				delete(want, path)
+			for _, s := range m.servers {
+				t.Cleanup(func() { _ = s.Listener.Close() })
 			}
-			for path, answer := range m.answers {
-				got[path] = answer()
+			if diff := cmp.Diff(tc.servers, slices.Sorted(maps.Keys(m.servers))); diff != "" {
+				t.Errorf("servers (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("checks and pages (-want +got):\n%s", diff)
+			if m.hooks != tc.webhooksAreAdded {
+				t.Errorf("the webhooks' server is added: %t, want %t", m.hooks, tc.webhooksAreAdded)
+			}
+			if tc.servers != nil {
+				if got := m.read("metrics", "/metrics"); !strings.HasPrefix(got, tc.metrics) {
+					t.Errorf("/metrics without credentials: %s, want %s", got, tc.metrics)
+				}
+				if got := m.read("metrics", debugPath); got != tc.debug {
+					t.Errorf("%s without credentials: %s, want %s", debugPath, got, tc.debug)
+				}
+				for path, want := range map[string]string{"/healthz/ping": "200 ok", "/healthz/workers": "500 ", "/healthz": "500 ",
+					"/readyz/caches": "200 ok", "/readyz/tenant-admin-role": "500 ", "/readyz": "500 ", "/readyz/ping": "404 "} {
+					if got := m.read("health probe", path); !strings.HasPrefix(got, want) {
+						t.Errorf("%s: %s, want %s", path, got, want)
+					}
+				}
+			}
+			live, ready, err := checks(m, o, progress)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.ready, slices.Sorted(maps.Keys(ready))); diff != "" {
+				t.Errorf("checks of readiness (-want +got):\n%s", diff)
+			}
+			if err := ready["caches"](httptest.NewRequest(http.MethodGet, "/", http.NoBody)); err != nil {
+				t.Errorf("caches: %v", err)
+			}
+			for name, want := range map[string]string{
+				"tenant-admin-role": `whether the operator may bind clusterroles.rbac.authorization.k8s.io "admin" has not been reviewed yet`,
+				"webhook":           "webhook server has not been started yet",
+			} {
+				if check := ready[name]; check != nil {
+					if err := check(nil); err == nil || err.Error() != want {
+						t.Errorf("%s: %v, want %s", name, err, want)
+					}
+				}
+			}
+			const stuck = `controller stuck: a worker has been reconciling "/a" for 2m0s (limit 1m0s) with 1 more queued`
+			if err := live["workers"](nil); err == nil || err.Error() != stuck {
+				t.Errorf("workers: %v, want %s", err, stuck)
 			}
 			// The caches of all kinds that the controllers watch.
 			kinds := []string{

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers"
@@ -71,10 +72,11 @@ func managerOptions(o *options, lock resourcelock.Interface, certificate *servin
 	leaving *drain.Drain) ctrl.Options {
 	logger := ctrl.Log.WithValues("replica", lock.Identity())
 	return ctrl.Options{
-		Scheme:                 newScheme(),
-		Cache:                  controllers.CacheOptions(o.markdownViews()),
-		Metrics:                o.metrics(),
-		HealthProbeBindAddress: o.probeAddress,
+		Scheme: newScheme(),
+		Cache:  controllers.CacheOptions(o.markdownViews()),
+		// addServers has bounded ones.
+		Metrics:                metricsserver.Options{BindAddress: "0"},
+		HealthProbeBindAddress: "0",
 		WebhookServer:          leaving.Webhooks(server.Webhooks(o.webhooks(certificate), clock.RealClock{})),
 
 		LeaderElection:                      o.leaderElect,

@@ -52,7 +52,7 @@ func shippedOptions(t *testing.T) ctrl.Options {
 // The manager as it ships. Suites set times of their own, so that only this test sees
 // these values.
 func TestManagerAsItShips(t *testing.T) {
-	m := shippedOptions(t)
+	m, o := shippedOptions(t), shippedRunnables(t)
 	type shipped struct {
 		Elects, ReleasesLease, WarmsUp, RecoversPanics bool
 		LeaseName, LeaseNamespace                      string
@@ -73,11 +73,14 @@ func TestManagerAsItShips(t *testing.T) {
 		LeaseName: m.LeaderElectionID, LeaseNamespace: m.LeaderElectionNamespace,
 		Lease: *m.LeaseDuration, Renew: *m.RenewDeadline, Retry: *m.RetryPeriod,
 		Shutdown: *m.GracefulShutdownTimeout, Reconciliation: m.Controller.ReconciliationTimeout,
-		Metrics: m.Metrics.BindAddress, Probes: m.HealthProbeBindAddress,
-		AuthorizesMetrics: m.Metrics.SecureServing && m.Metrics.FilterProvider != nil,
+		Metrics: o.metrics().BindAddress, Probes: o.probeAddress,
+		AuthorizesMetrics: o.metrics().SecureServing && o.metrics().FilterProvider != nil,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the manager (-want +got):\n%s", diff)
+	}
+	if m.Metrics.BindAddress != "0" || m.HealthProbeBindAddress != "0" {
+		t.Error("the manager opens servers of its own, which do not bound their connections")
 	}
 	if m.LeaderElectionResourceLockInterface != (namedLock{}) {
 		t.Error("the election does not use the lock with a client of its own")

@@ -46,10 +46,7 @@ func (w *webhooks) WebhookMux() *http.ServeMux { return w.options.WebhookMux }
 
 // Start implements manager.Runnable.
 func (w *webhooks) Start(ctx context.Context) error {
-	config := &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
-	for _, option := range w.options.TLSOpts {
-		option(config)
-	}
+	config := newTLS(w.options.TLSOpts)
 	if config.GetCertificate == nil {
 		files, err := certwatcher.New(filepath.Join(w.options.CertDir, w.options.CertName),
 			filepath.Join(w.options.CertDir, w.options.KeyName))

@@ -1,0 +1,310 @@
+package manager_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/gbytes"
+	"github.com/onsi/gomega/gexec"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/expect"
+	"leasehold.dev/test/integration/internal/operator"
+	"leasehold.dev/test/leasehold"
+)
+
+const (
+	// answerTime is how long a legitimate request may take during an attack.
+	answerTime = 2 * time.Second
+	// memoryLimit is the one of config/manager/manager.yaml.
+	memoryLimit = 256 << 20
+)
+
+// target is a server that listens.
+type target struct {
+	address string
+	secure  bool
+	path    string
+	pid     int
+}
+
+// attack is what one connection of an attacker does. It ends with the connection.
+type attack struct {
+	name        string
+	connections int
+	plain       bool // without TLS
+	act         func(net.Conn, *target)
+}
+
+// header is a request up to its last header, which may follow.
+func header(method string, t *target, headers string) string {
+	return method + " " + t.path + "?timeout=24h HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + headers
+}
+
+// hold keeps the connection until the server closes it.
+func hold(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
+
+// trickle sends a byte in each second until the server closes the connection.
+func trickle(c net.Conn) {
+	closed := make(chan struct{})
+	go func() { defer close(closed); hold(c) }()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case <-tick.C:
+			if _, err := c.Write([]byte("x")); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// afterStart sends text, and goes on as given.
+func afterStart(text func(*target) string, then func(net.Conn)) func(net.Conn, *target) {
+	return func(c net.Conn, t *target) {
+		if _, err := io.WriteString(c, text(t)); err == nil {
+			then(c)
+		}
+	}
+}
+
+var (
+	largeBody = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"` +
+		strings.Repeat("x", 3<<20) + `"}}`
+	attacks = []attack{
+		{"many connections that send nothing", 3000, true, func(c net.Conn, _ *target) { hold(c) }},
+		{"handshakes that stop", 400, true, afterStart(func(*target) string { return "\x16\x03\x01\x02\x00" }, hold)},
+		{"slow headers", 400, false, afterStart(func(t *target) string { return header("GET", t, "X: ") }, trickle)},
+		{"slow bodies", 400, false, afterStart(func(t *target) string {
+			return header("POST", t, "Content-Length: 4194304\r\n\r\n{")
+		}, trickle)},
+		{"slow bodies in chunks", 400, false, afterStart(func(t *target) string {
+			return header("POST", t, "Transfer-Encoding: chunked\r\n\r\n40000\r\n{")
+		}, trickle)},
+		{"bodies that stop after a while", 400, false, afterStart(func(t *target) string {
+			return header("POST", t, "Content-Length: 4194304\r\n\r\n") + largeBody[:128<<10]
+		}, hold)},
+		{"idle connections", 400, false, afterStart(func(t *target) string {
+			return header("GET", t, "\r\n")
+		}, hold)},
+		{"large headers", 300, false, afterStart(func(t *target) string {
+			return header("GET", t, "X: "+largeBody[:2<<20])
+		}, hold)},
+		{"large requests", 50, false, afterStart(func(t *target) string {
+			return header("POST", t, "Content-Length: "+strconv.Itoa(len(largeBody))+"\r\n\r\n") + largeBody
+		}, hold)},
+	}
+)
+
+// run opens the connections of the attack, and opens each again that the server closes, until ctx is
+// done. It returns how many it has opened so far.
+func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait func()) {
+	var count atomic.Int64
+	var all sync.WaitGroup
+	for range a.connections {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
+				if err != nil {
+					continue
+				}
+				stop := context.AfterFunc(ctx, func() { _ = c.Close() })
+				count.Add(1)
+				if t.secure && !a.plain {
+					c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+				}
+				a.act(c, t)
+				stop()
+				_ = c.Close()
+				// A client that is closed at once comes back a little later.
+				select {
+				case <-ctx.Done():
+				case <-time.After(2 * time.Second):
+				}
+			}
+		})
+	}
+	return count.Load, all.Wait
+}
+
+// Serial: the attacks need the machine.
+var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, ContinueOnFailure, func() {
+	var (
+		replicas []*env.Replica
+		tokens   = map[string]string{}
+		viewer   *target
+		users    client.Client
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		if shared.AuditLog == "" {
+			Skip("not on an existing cluster: the installation would replace the one that is there")
+		}
+		subject := leasehold.Subject("../../../config", operator.Manager())
+		subject.Env = []string{"GOMEMLIMIT=" + strconv.Itoa(memoryLimit*8/10)} // as the manager sets it in a container
+		installation, err := controlPlane.Install(ctx, subject)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { Expect(installation.Stop(ctx)).To(Succeed()) })
+		users, err = client.New(config, client.Options{Scheme: leasehold.Scheme()})
+		Expect(err).NotTo(HaveOccurred())
+		for range 2 {
+			r, err := installation.Start(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(r.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
+			replicas = append(replicas, r)
+		}
+		for path, role := range map[string]string{"/metrics": "leasehold-metrics-reader",
+			"/debug/leasehold": "leasehold-debug-reader"} {
+			tokens[path] = tokenOfReader(ctx, role, path)
+		}
+		viewer = startViewer(ctx)
+	}, NodeTimeout(buildTimeout))
+
+	fetch := func(ctx context.Context, url, token string) {
+		GinkgoHelper()
+		ctx, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		Expect(statusWith(ctx, url, token)).To(Equal(http.StatusOK), url)
+	}
+	// admits sees an object of each kind with webhooks admitted.
+	admits := func(ctx context.Context) {
+		GinkgoHelper()
+		for _, o := range admitted() {
+			began := time.Now()
+			Expect(users.Create(ctx, o, client.DryRunAll)).To(Succeed(), "%T", o)
+			Expect(time.Since(began)).To(BeNumerically("<", answerTime), "%T", o)
+		}
+	}
+	servers := map[string]struct {
+		target func(*env.Replica) *target
+		serves func(context.Context, *env.Replica)
+	}{
+		"the webhooks": {func(r *env.Replica) *target {
+			return &target{local(r.Ports().Webhook), true, "/validate-leasehold-dev-v1beta1-markdownview", r.Pid()}
+		}, func(ctx context.Context, _ *env.Replica) { admits(ctx) }},
+		"the metrics": {func(r *env.Replica) *target {
+			return &target{local(r.Ports().Metrics), true, "/metrics", r.Pid()}
+		}, func(ctx context.Context, r *env.Replica) {
+			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/metrics", tokens["/metrics"])
+		}},
+		"the debug page": {func(r *env.Replica) *target {
+			return &target{local(r.Ports().Metrics), true, "/debug/leasehold", r.Pid()}
+		}, func(ctx context.Context, r *env.Replica) {
+			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/debug/leasehold", tokens["/debug/leasehold"])
+		}},
+		"the probes": {func(r *env.Replica) *target {
+			return &target{local(r.Ports().Probe), false, "/readyz", r.Pid()}
+		}, func(ctx context.Context, r *env.Replica) {
+			fetch(ctx, "http://"+local(r.Ports().Probe)+"/healthz", "")
+			fetch(ctx, "http://"+local(r.Ports().Probe)+"/readyz", "")
+		}},
+		"a viewer": {func(*env.Replica) *target { return viewer }, func(ctx context.Context, _ *env.Replica) {
+			fetch(ctx, "http://"+viewer.address+"/one.html", "")
+			fetch(ctx, "http://"+viewer.address+"/healthz", "")
+		}},
+	}
+	for name, server := range servers {
+		for i := range attacks {
+			a := &attacks[i]
+			It(fmt.Sprintf("%s still serve, and admission works: %s", name, a.name), func(ctx SpecContext) {
+				for _, r := range replicas {
+					// VmHWM begins anew, see proc_pid_clear_refs(5).
+					clear := fmt.Sprintf("/proc/%d/clear_refs", server.target(r).pid)
+					Expect(os.WriteFile(clear, []byte("5"), 0)).To(Succeed())
+				}
+				attacking, stop := context.WithCancel(ctx)
+				var waits []func()
+				DeferCleanup(func() {
+					stop()
+					for _, wait := range waits {
+						wait()
+					}
+				})
+				attacked := replicas[:1]
+				if name == "the webhooks" {
+					attacked = replicas // the API server chooses among them
+				}
+				for _, r := range attacked {
+					opened, wait := a.run(attacking, server.target(r))
+					waits = append(waits, wait)
+					Eventually(opened).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">=", a.connections))
+				}
+				for range 4 {
+					for _, r := range attacked {
+						server.serves(ctx, r)
+					}
+					admits(ctx)
+					<-time.After(500 * time.Millisecond)
+				}
+				for _, r := range attacked {
+					peak := residentMost(server.target(r).pid)
+					AddReportEntry(fmt.Sprintf("%s, %s: most %d MiB", name, a.name, peak>>20))
+					Expect(peak).To(BeNumerically("<", memoryLimit))
+				}
+			}, SpecTimeout(expect.Long))
+		}
+	}
+})
+
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// admitted is an object of each kind that has webhooks.
+func admitted() []client.Object {
+	tenant := &v1beta1.Tenant{Spec: v1beta1.TenantSpec{Namespaces: []v1beta1.NamespaceSuffix{"dev"}}}
+	tenant.Name = operator.Unique("attack")
+	tenant.Spec.Admins = []v1beta1.Subject{{Kind: "User", Name: "jane"}}
+	view := &v1beta1.MarkdownView{}
+	view.Namespace, view.Name = "default", operator.Unique("attack")
+	view.Spec.Markdowns = map[string]v1beta1.MarkdownText{"SUMMARY.md": "[One](one.md)", "one.md": "One"}
+	return []client.Object{tenant, view}
+}
+
+// startViewer runs the page server on a small book.
+func startViewer(ctx context.Context) *target {
+	GinkgoHelper()
+	dir := GinkgoT().TempDir()
+	for name, text := range map[string]string{"SUMMARY.md": "[One](one.md)", "one.md": strings.Repeat("word ", 20<<10)} {
+		Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
+	}
+	session, err := gexec.Start(exec.Command(operator.Viewer(), "--dir="+dir, "--bind-address=127.0.0.1:0"), GinkgoWriter,
+		GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Eventually(session.Kill()).Should(gexec.Exit()) })
+	Eventually(ctx, session).Should(gbytes.Say(`msg=Serving address=127\.0\.0\.1:\d+ `))
+	_, rest, _ := bytes.Cut(session.Out.Contents(), []byte("msg=Serving address="))
+	address, _, _ := strings.Cut(string(rest), " ")
+	return &target{address: address, path: "/one.html", pid: session.Command.Process.Pid}
+}
+
+// residentMost is the most memory that the process has had since the spec began, in bytes.
+func residentMost(pid int) int64 {
+	GinkgoHelper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	Expect(err).NotTo(HaveOccurred())
+	_, after, found := strings.Cut(string(data), "VmHWM:")
+	Expect(found).To(BeTrue())
+	var kilobytes int64
+	_, err = fmt.Sscan(after, &kilobytes)
+	Expect(err).NotTo(HaveOccurred())
+	return kilobytes << 10
+}
