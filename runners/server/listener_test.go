@@ -115,6 +115,11 @@ func (b *bounded) get(name string) {
 		b.t.Fatal(err)
 	}
 	_ = response.Body.Close()
+	b.until(func() bool { // the connection waits again
+		b.l.mu.Lock()
+		defer b.l.mu.Unlock()
+		return b.l.open.Back().Value.(*connection).RemoteAddr().String() == c.LocalAddr().String()
+	})
 }
 
 func TestListenerClosesWhatWaitsLongest(t *testing.T) {
