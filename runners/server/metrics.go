@@ -19,7 +19,7 @@ import (
 
 // pageConnections bounds the connections to the metrics, and to the probes. Their clients are a
 // kubelet and a few scrapers.
-const pageConnections = 128
+const pageConnections = 512
 
 // AddProbes adds a server for /healthz and /readyz, and for each check by its name.
 func AddProbes(ctx context.Context, mgr manager.Manager, address string, live, ready map[string]healthz.Checker) error {
