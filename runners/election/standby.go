@@ -27,6 +27,7 @@ type standby struct {
 
 	view      view
 	leases    *watcher // of the Lease
+	listed    bool     // the watch of the Lease has begun
 	pods      *watcher // of the holder's Pod
 	watched   target   // what pods watches
 	podsFrom  time.Duration
@@ -114,6 +115,7 @@ func (s *standby) explain(ctx context.Context) {
 func (s *standby) watch(ctx context.Context, now time.Duration) {
 	if !s.leases.running() && !s.leases.forbidden && now >= s.view.mayRead {
 		s.leases.start(ctx, s.name)
+		s.listed = false
 		// The list with which a watch begins is a live read.
 		s.view.broken, s.view.heard, s.view.mayRead = false, now, now+s.retryPeriod
 	}
@@ -187,6 +189,9 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 			klog.FromContext(ctx).
 				Info("reading the Lease each retry period: watching it is forbidden; grant it as in config/rbac", "error",
 					seen.err.Error())
+		} else if !s.listed {
+			// The list was the live read of this retry period. A read of one object may still work.
+			s.read(ctx, now)
 		}
 		return
 	}
@@ -194,6 +199,7 @@ func (s *standby) seeLease(ctx context.Context, seen sighting) {
 	lease, _ := seen.object.(*coordinationv1.Lease) // nil where there is none
 	switch {
 	case seen.listed:
+		s.listed = true
 		s.view.observeLive(lease, seen.began, now)
 	case seen.deleted && s.view.lease != nil && s.view.lease.UID == lease.UID:
 		s.view.version = lease.ResourceVersion

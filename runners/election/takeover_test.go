@@ -377,6 +377,29 @@ func TestTakeover_without_rights(t *testing.T) {
 	}
 }
 
+// While lists fail, a standby reads the Lease in each retry period.
+func TestTakeover_while_lists_fail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newLeader(t)
+		d.fail(func(verb, of string) error {
+			if of == "leases" && verb == "LIST" {
+				return statusError(http.StatusInternalServerError)
+			}
+			return nil
+		})
+		d.standby = join(t, d.api, "second")
+		pass(10 * retryPeriod)
+		d.take()
+		pass(10 * retryPeriod)
+		requests := d.take()
+		if n := count(requests, "GET leases second"); n < 9 || n > 11 {
+			t.Errorf("%d reads in 10 retry periods, want one in each: %q", n, requests)
+		}
+		d.leader.stop()
+		d.expect(t, d.takesOver(t, leaseTime), 0, retryPeriod+20*time.Millisecond, "released")
+	})
+}
+
 func TestRequestsPerRetryPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDuel(t)
