@@ -33,7 +33,8 @@ func buildInfo(build version.Info) prometheus.Collector {
 }
 
 // checks returns the checks of /healthz and /readyz, each by its name.
-func checks(mgr ctrl.Manager, o *options, progress *health.Progress) (live, ready map[string]healthz.Checker, err error) {
+func checks(mgr ctrl.Manager, o *options,
+	progress *health.Progress) (live, ready map[string]healthz.Checker, err error) {
 	ready = map[string]healthz.Checker{"caches": health.CachesSynced(mgr.GetCache(),
 		slices.Concat(tenant.WatchedObjects(), storagebucket.WatchedObjects(), markdownview.WatchedObjects()))}
 	admins := access.New(mgr.GetClient(), o.adminRight(), clock.RealClock{})

@@ -271,7 +271,8 @@ func TestClockSetBackAtBoot(t *testing.T) {
 				d.leader.vanish(d.api)
 				ended := terminated("first", clock.RealClock{}.Now())
 				d.put(ended)
-				d.expect(t, d.takesOver(t, time.Second), 0, 20*time.Millisecond, "evidence: container manager of Pod first terminated")
+				d.expect(t, d.takesOver(t, time.Second), 0, 20*time.Millisecond,
+					"evidence: container manager of Pod first terminated")
 			})
 		})
 	}

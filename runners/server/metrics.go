@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -34,13 +35,12 @@ func AddProbes(ctx context.Context, mgr manager.Manager, address string, live, r
 
 // AddMetrics adds a server for the metrics, and for more pages by their paths, all behind the filter
 // of the options. It takes the options of controller-runtime's server, which has no bound.
-func AddMetrics(ctx context.Context, mgr manager.Manager, o metricsserver.Options, pages map[string]http.Handler) error {
+func AddMetrics(ctx context.Context, mgr manager.Manager, o metricsserver.Options,
+	pages map[string]http.Handler) error {
 	mux := http.NewServeMux()
 	all := map[string]http.Handler{"/metrics": promhttp.HandlerFor(metrics.Registry,
 		promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})}
-	for path, page := range pages {
-		all[path] = page
-	}
+	maps.Copy(all, pages)
 	filter := func(_ string, page http.Handler) (http.Handler, error) { return page, nil }
 	if o.FilterProvider != nil {
 		provided, err := o.FilterProvider(mgr.GetConfig(), mgr.GetHTTPClient())

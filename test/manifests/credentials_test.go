@@ -115,10 +115,11 @@ func TestCredentialsPolicyDecides(t *testing.T) {
 		"its bundle":                      {"configmaps", "bundle", func(object, object) {}, true},
 		"another ConfigMap":               {"configmaps", "keys", func(object, object) {}, false},
 		"without a bundle":                {"configmaps", "bundle", func(_, s object) { delete(s, "caBundleRef") }, false},
-		"observed":                        {"secrets", "keys", func(_, s object) { s["managementPolicy"] = "Observe" }, false},
-		"observed by default":             {"secrets", "keys", func(_, s object) { delete(s, "managementPolicy") }, false},
-		"retained":                        {"secrets", "keys", func(_, s object) { s["deletionPolicy"] = "Retain" }, false},
-		"retained by default":             {"secrets", "keys", func(_, s object) { delete(s, "deletionPolicy") }, false},
+		"observed": {"secrets", "keys", func(_, s object) { s["managementPolicy"] = "Observe" },
+			false},
+		"observed by default": {"secrets", "keys", func(_, s object) { delete(s, "managementPolicy") }, false},
+		"retained":            {"secrets", "keys", func(_, s object) { s["deletionPolicy"] = "Retain" }, false},
+		"retained by default": {"secrets", "keys", func(_, s object) { delete(s, "deletionPolicy") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			metadata := object{"name": "photos", "finalizers": []string{v1beta1.StorageBucketFinalizer}}
