@@ -152,7 +152,7 @@ func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait 
 var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, ContinueOnFailure, func() {
 	var (
 		replicas []*env.Replica
-		tokens   = map[string]string{}
+		tokens   map[string]string
 		viewer   *target
 		users    client.Client
 	)
@@ -181,6 +181,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 			Eventually(r.Ready).WithContext(ctx).WithTimeout(expect.Medium).Should(Succeed())
 			replicas = append(replicas, r)
 		}
+		tokens = map[string]string{}
 		for path, role := range map[string]string{"/metrics": "leasehold-metrics-reader",
 			"/debug/leasehold": "leasehold-debug-reader"} {
 			tokens[path] = tokenOfReader(ctx, role, path)
