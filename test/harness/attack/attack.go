@@ -20,18 +20,20 @@ type Input struct {
 	BlackHoles []string
 	// Victim is the object that the parameters name, as it is now.
 	Victim *unstructured.Unstructured
-	// Owner is the object that forged owner references name, as it is now.
+	// Owner is the object whose UID the attacker forges, as it is now.
 	Owner *unstructured.Unstructured
 }
 
 // generators are all attacks by name.
 var generators = map[string]func(Input) ([]scenario.Step, error){
-	LargeObjects: largeObjects,
-	ManyObjects:  manyObjects,
-	HighChurn:    highChurn,
-	DeadEndpoint: deadEndpoints,
-	ForgedOwners: forgedOwners,
-	AlteredMarks: alteredMarks,
+	LargeObjects:        largeObjects,
+	ManyObjects:         manyObjects,
+	HighChurn:           highChurn,
+	DeadEndpoint:        deadEndpoints,
+	ForgedOwners:        forgedOwners,
+	AlteredMarks:        alteredMarks,
+	FilledObject:        filledObject,
+	ContestedFinalizers: contestedFinalizers,
 }
 
 // Steps generates the steps of an attack.
@@ -53,6 +55,7 @@ const (
 	index    = "$(index)"
 	padding  = "$(padding)"
 	endpoint = "$(endpoint)"
+	ownerUID = "$(uid)" // of the owner
 )
 
 // filled applies the template once for each object, with its placeholders filled.
@@ -66,6 +69,9 @@ func filled(in Input) ([]scenario.Step, error) {
 		pairs := []string{index, strconv.Itoa(i), padding, strings.Repeat("x", int(in.Size.Value()))}
 		if n := len(in.BlackHoles); n > 0 {
 			pairs = append(pairs, endpoint, in.BlackHoles[i%n])
+		}
+		if in.Owner != nil {
+			pairs = append(pairs, ownerUID, string(in.Owner.GetUID()))
 		}
 		step := scenario.Step{}
 		if err := json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(string(text))), &step.Apply); err != nil {

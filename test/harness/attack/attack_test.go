@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"leasehold.dev/test/harness/attack"
 	"leasehold.dev/test/harness/scenario"
@@ -37,6 +38,7 @@ func TestSteps(t *testing.T) {
 	owned := object(func(o *unstructured.Unstructured) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "n", UID: "u2"}})
 	})
+	finalized := object(func(o *unstructured.Unstructured) { o.SetFinalizers([]string{"own"}) })
 	plain := object(func(*unstructured.Unstructured) {})
 	reference := func(apiVersion, kind, name, uid string) map[string]any {
 		return map[string]any{"apiVersion": apiVersion, "kind": kind, "name": name, "uid": uid}
@@ -87,6 +89,15 @@ func TestSteps(t *testing.T) {
 				"ownerReferences": nil}), ""},
 		"Unmarked": {attack.Input{Attack: scenario.Attack{Name: "altered-marks", Object: &victim,
 			Marks: map[string]string{"of": "x"}}, Victim: plain}, nil, "none of the marks"},
+		"ManyForged": {attack.Input{Attack: scenario.Attack{Name: "many-objects", Template: template("t-$(index)", "$(uid)")},
+			Owner: plain}, apply(template("t-0", "u1")), ""},
+		"Contested": {attack.Input{Attack: scenario.Attack{Name: "contested-finalizers", Object: &victim}, Victim: finalized},
+			append(patch(map[string]any{"finalizers": []string{"own", "attack.example.com/contested"}}),
+				patch(map[string]any{"finalizers": []string{"own"}})...), ""},
+		"ContestOfNothing": {attack.Input{Attack: scenario.Attack{Name: "contested-finalizers", Object: &victim}}, nil,
+			"an object that exists"},
+		"FilledBeyondNothing": {attack.Input{Attack: scenario.Attack{Name: "filled-object", Object: &victim},
+			Victim: plain}, nil, "a size"},
 		"Unknown": {attack.Input{Attack: scenario.Attack{Name: "storm"}}, nil, `none is called "storm"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -104,5 +115,34 @@ func TestSteps(t *testing.T) {
 				t.Errorf("steps (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The steps add valid labels, each others, up to the size; the last step adds one.
+func TestSteps_FillToTheLabel(t *testing.T) {
+	steps, err := attack.Steps(attack.Input{Attack: scenario.Attack{Name: "filled-object", Object: &victim,
+		Size: resource.MustParse("64Ki")}, Victim: object(func(*unstructured.Unstructured) {})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, size, last := map[string]bool{}, 0, 0
+	for _, s := range steps {
+		metadata, _ := s.Patch.Merge["metadata"].(map[string]any)
+		labels, _ := metadata["labels"].(map[string]any)
+		for key, value := range labels {
+			text, _ := value.(string)
+			if problems := append(validation.IsQualifiedName(key), validation.IsValidLabelValue(text)...); len(problems) > 0 {
+				t.Fatalf("label %s=%s: %v", key, text, problems)
+			}
+			all[key], size = true, size+len(key)+len(text)
+		}
+		last = len(labels)
+		if diff := cmp.Diff([]any{map[string]any{}}, metadata["managedFields"]); diff != "" {
+			t.Errorf("managed fields (-want +got):\n%s", diff)
+		}
+	}
+	if last != 1 || size > 64<<10 || size < 63<<10 || len(all)*379 != size {
+		t.Errorf("%d labels have %d bytes, the last step adds %d, want one label of 379 bytes less than 64 KiB at most",
+			len(all), size, last)
 	}
 }

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,9 @@ func (i *Installation) routeWebhooks(ctx context.Context,
 			return nil, i.unroutable(service)
 		}
 		if w == i.subject {
-			i.webhooks = true
+			if err := i.addWebhooks(objects, name); err != nil {
+				return nil, err
+			}
 		}
 		if i.cp.egress != nil {
 			continue
@@ -111,6 +114,26 @@ func (i *Installation) routeWebhooks(ctx context.Context,
 		}
 	}
 	return objects, nil
+}
+
+// addWebhooks adds the paths of the webhooks that are called through a Service of the subject.
+func (i *Installation) addWebhooks(objects []*unstructured.Unstructured, service types.NamespacedName) error {
+	for _, o := range objects {
+		configs, err := clientConfigs(o)
+		if err != nil {
+			return err
+		}
+		for _, config := range configs {
+			name, _, _ := unstructured.NestedString(config, "service", "name")
+			namespace, _, _ := unstructured.NestedString(config, "service", "namespace")
+			path, _, _ := unstructured.NestedString(config, "service", "path")
+			if path = cmp.Or(path, "/"); name == service.Name && namespace == service.Namespace &&
+				!slices.Contains(i.webhooks, path) {
+				i.webhooks = append(i.webhooks, path)
+			}
+		}
+	}
+	return nil
 }
 
 func findService(objects []*unstructured.Unstructured, name types.NamespacedName) (*corev1.Service, error) {

@@ -57,7 +57,7 @@ type Installation struct {
 	companions []*companion
 	idle       []appsv1.Deployment // those without a program
 	objects    int
-	webhooks   bool // are shipped, and served by the subject
+	webhooks   []string // the paths of those that are shipped, and served by the subject
 
 	// unsigned are the objects with webhooks that had no CA when they were last read. A companion
 	// injects it.
@@ -217,7 +217,10 @@ func (i *Installation) Start(ctx context.Context, change ...func(*ReplicaOptions
 }
 
 // HasWebhooks reports whether the subject serves webhooks that ship.
-func (i *Installation) HasWebhooks() bool { return i.webhooks }
+func (i *Installation) HasWebhooks() bool { return len(i.webhooks) > 0 }
+
+// WebhookPaths returns the paths of the webhooks that the subject serves, each once.
+func (i *Installation) WebhookPaths() []string { return i.webhooks }
 
 // Replicas returns all replicas of the subject in the order they were started, also those that
 // have ended.

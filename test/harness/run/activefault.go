@@ -51,8 +51,10 @@ type activeFault struct {
 	beforeStep map[int]func(ctx context.Context) error
 	// execution is nil until the first step begins.
 	execution *execution
-	// background runs functions beside the scenario until the run ends.
-	background chan func(context.Context)
+	// startAttack runs an attack beside the scenario until the run ends or endAttack is called.
+	startAttack func(act func(context.Context))
+	// endAttack returns when the attack has ended. It is nil if there is none to end.
+	endAttack func()
 	// inRecovery means that the fault is the second of a plan.
 	inRecovery bool
 	recovery   recovery

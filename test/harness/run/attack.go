@@ -1,13 +1,16 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/attack"
@@ -24,14 +27,18 @@ func (hostileAttack) inject(ctx context.Context, a *activeFault) error {
 	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Attack == nil {
 		return fmt.Errorf("looking for the attack: step %d of scenario %s is none", n+1, a.scenario.Name)
 	}
-	a.background = make(chan func(context.Context), 1)
-	a.tasks.Go(func() {
-		select {
-		case do := <-a.background:
-			do(ctx)
-		case <-ctx.Done():
+	a.startAttack = func(act func(context.Context)) {
+		ctx, end := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		a.tasks.Go(func() {
+			defer close(ended)
+			act(ctx)
+		})
+		a.endAttack = func() {
+			end()
+			<-ended
 		}
-	})
+	}
 	return nil
 }
 
@@ -42,6 +49,9 @@ func (a *activeFault) isAttack(step int) bool {
 
 // attack acts as the hostile user. An attack that works by lasting goes on beside the scenario.
 func (t *execution) attack(ctx context.Context, step scenario.Step) error {
+	if step.Attack.Name == attack.SlowBodies {
+		return t.slowBodies(step)
+	}
 	holes := blackHoles{prover: t.prover}
 	t.activeFault.cleanups = append(t.activeFault.cleanups, holes.close)
 	steps, err := t.attackSteps(ctx, step, &holes)
@@ -58,11 +68,15 @@ func (t *execution) attack(ctx context.Context, step scenario.Step) error {
 	if err != nil {
 		return err
 	}
-	if step.Attack.Name == attack.HighChurn {
-		t.activeFault.background <- func(ctx context.Context) { t.runAttack(ctx, c, step, steps, touched) }
-		return nil
+	switch step.Attack.Name {
+	case attack.HighChurn:
+		t.activeFault.startAttack(func(ctx context.Context) { t.runAttack(ctx, c, step, steps, touched) })
+		t.activeFault.endAttack = nil // it disturbs no checkpoint, and goes on beside all of them
+	case attack.ContestedFinalizers:
+		t.activeFault.startAttack(func(ctx context.Context) { t.contest(ctx, c, step, steps, touched) })
+	default:
+		t.runAttack(ctx, c, step, steps, touched)
 	}
-	t.runAttack(ctx, c, step, steps, touched)
 	return nil
 }
 
@@ -116,25 +130,71 @@ func (t *execution) attackSteps(ctx context.Context, step scenario.Step, holes *
 // server is a defence that works, and no error.
 func (t *execution) runAttack(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
 	touched []history.Key) {
-	a := t.activeFault
-	began, accepted := a.now(), 0
+	began, accepted := t.activeFault.now(), 0
+	perform := t.retryStep
+	if step.Attack.Name == attack.FilledObject {
+		perform = t.tryStep // an object that is full answers with an error of the server, again and again
+	}
 	var last error
 	for _, s := range steps {
 		if ctx.Err() != nil {
 			break
 		}
-		if last = t.retryStep(ctx, c, s); last == nil {
+		if err := perform(ctx, c, s); err == nil {
 			accepted++
+		} else {
+			last = err
 		}
 	}
-	if accepted == 0 {
+	t.recordAttack(step, began, accepted, len(steps), last, touched)
+}
+
+// contestRate bounds the writes a second of a contest. A slow API server makes them fewer.
+const contestRate = 100
+
+// contest performs the steps in turn until the next checkpoint's state is reached, the last one at
+// the end. The object may be replaced meanwhile: the next write meets the new one.
+func (t *execution) contest(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
+	touched []history.Key) {
+	began, accepted, n := t.activeFault.now(), 0, 0
+	var last error
+	for ; ctx.Err() == nil; n++ {
+		if err := t.tryStep(ctx, c, steps[n%len(steps)]); err == nil {
+			accepted++
+		} else if ctx.Err() == nil {
+			last = err
+		}
+		next := began.Add(time.Duration(n+1) * time.Second / contestRate)
+		t.activeFault.sleep(ctx, next.Sub(t.activeFault.now()))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
+	defer cancel()
+	if err := t.tryStep(ctx, t.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
+		t.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
+	}
+	t.recordAttack(step, began, accepted, n, last, touched)
+}
+
+// recordAttack records what the API server accepted. A refusal of everything is evidence only if
+// the step expects it.
+func (t *execution) recordAttack(step scenario.Step, began time.Time, accepted, of int, last error,
+	touched []history.Key) {
+	a, refused := t.activeFault, step.Refused != "" && isRefusal(last)
+	if accepted == 0 && !refused {
 		a.setVoidReason("nothing of the attack was accepted: %v", last)
 		return
 	}
-	a.record(history.Fault{
-		Began: began, Ended: a.now(), Attack: true, Touched: touched,
-		Detail: fmt.Sprintf("%s by %s: %d of %d accepted", step.Attack.Name, step.As, accepted, len(steps)),
-	})
+	if step.Refused == scenario.MustRefuse {
+		t.decisions = append(t.decisions, history.Decision{Step: step.Name, Allowed: accepted > 0, At: a.now(),
+			Action: fmt.Sprintf("%s may do %s", step.As, step.Attack.Name)})
+	}
+	ended := a.now()
+	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s", step.Attack.Name, cmp.Or(step.As, "an administrator"),
+		accepted, of, ended.Sub(began).Round(time.Millisecond))
+	if last != nil {
+		detail += fmt.Sprintf("; refused: %.200s", last.Error())
+	}
+	a.record(history.Fault{Began: began, Ended: ended, Attack: true, Touched: touched, Detail: detail})
 }
 
 // cleanUpAttack deletes the objects of an attack before the next run.
@@ -149,8 +209,10 @@ func (t *execution) cleanUpAttack(ctx context.Context, steps []scenario.Step) er
 		}
 	}
 	var errs []error
+	bare := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, ref := range made {
-		errs = append(errs, client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))))
+		errs = append(errs, client.IgnoreNotFound(t.prover.client.Patch(ctx, objectOf(ref), bare)),
+			client.IgnoreNotFound(t.prover.client.Delete(ctx, objectOf(ref))))
 	}
 	end := t.prover.clock.Now().Add(defaultTimeout)
 	for _, ref := range made {

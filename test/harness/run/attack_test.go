@@ -101,3 +101,54 @@ func TestHostileAttack_ReadsItsVictim(t *testing.T) {
 	g.Expect(got.OwnerReferences).To(ConsistOf(HaveField("Name", "before")))
 	g.Expect(run.activeFault.result()).To(HaveField("Happened", 1))
 }
+
+// A contest lasts until the next checkpoint's state is reached, and leaves the object without the
+// attacker's finalizer.
+func TestHostileAttack_ContestEndsBeforeTheCheckpoint(t *testing.T) {
+	g := NewWithT(t)
+	run := newHostileExecution(t, func() bool { return true })
+	victim := refTo("before")
+	s := injectAttack(t, run, scenario.Attack{Name: "contested-finalizers", Object: &victim})
+	_, err := run.runSteps(t.Context(), s)
+	g.Expect(err).NotTo(HaveOccurred())
+	get := func(g Gomega) []string {
+		var got corev1.ConfigMap
+		g.Expect(run.prover.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "before"}, &got)).To(Succeed())
+		return got.Finalizers
+	}
+	for _, want := range []int{1, 0, 1} {
+		g.Eventually(func(g Gomega) { g.Expect(get(g)).To(HaveLen(want)) }, testTimeout).Should(Succeed())
+	}
+	run.activeFault.endAttack()
+	g.Expect(get(g)).To(BeEmpty())
+	g.Expect(run.activeFault.heal()).To(Succeed())
+	f := run.activeFault.result()
+	g.Expect(f.Happened).To(Equal(1))
+	g.Expect(f.Detail).To(HavePrefix("contested-finalizers by mallory: "))
+	g.Expect(f.Touched).To(ConsistOf(HaveField("Name", "before")))
+}
+
+// A refusal of the whole attack is evidence only where the step expects one.
+func TestHostileAttack_ExpectedRefusal(t *testing.T) {
+	for refused, tc := range map[scenario.Refusal]struct{ happened, decisions int }{
+		"": {0, 0}, scenario.MayRefuse: {1, 0}, scenario.MustRefuse: {1, 1},
+	} {
+		t.Run(string(refused), func(t *testing.T) {
+			g := NewWithT(t)
+			run := newHostileExecution(t, func() bool { return true })
+			template := applied("forbidden")
+			template["data"] = map[string]any{"version": "$(index)"}
+			s := injectAttack(t, run, scenario.Attack{Name: "high-churn", Template: template})
+			s.Steps[1].Refused = refused
+			_, err := run.runSteps(t.Context(), s)
+			g.Expect(err).NotTo(HaveOccurred())
+			run.activeFault.tasks.Wait()
+			g.Expect(run.activeFault.heal()).To(Succeed())
+			g.Expect(run.activeFault.result().Happened).To(Equal(tc.happened))
+			g.Expect(run.decisions).To(HaveLen(tc.decisions))
+			for _, d := range run.decisions {
+				g.Expect(d.Allowed).To(BeFalse())
+			}
+		})
+	}
+}

@@ -86,6 +86,7 @@ type Prover struct {
 	impersonate  func(scenario.User) (client.Client, error)
 	external     External  // nil if there is none
 	node         *env.Node // nil if there is none
+	webhookPaths []string  // of the operator's webhooks
 	auditLog     string
 	runs         int
 
@@ -163,6 +164,7 @@ func (p *Prover) startReplicas(ctx context.Context) error {
 	if p.installation, err = p.plane.Install(ctx, p.subject.Operator); err != nil {
 		return err
 	}
+	p.webhookPaths = p.installation.WebhookPaths()
 	p.startReplica = p.startProcess
 	for range p.subject.Replicas {
 		if _, err := p.addReplica(ctx, replicaOverrides{}); err != nil {

@@ -95,6 +95,12 @@ func (t *execution) waitForRest(ctx context.Context,
 	if converged, reached, err = t.waitForConvergence(ctx, q); err != nil {
 		return false, reached, err
 	}
+	// The state was reached beside an attack, whose last write precedes the checkpoint.
+	hostile := t.activeFault.endAttack != nil
+	if hostile {
+		t.activeFault.endAttack()
+		t.activeFault.endAttack = nil
+	}
 	// A fault may begin while the state that its request led to is already visible. It may also
 	// begin and end while the operator settles.
 	for again := true; again; {
@@ -108,7 +114,7 @@ func (t *execution) waitForRest(ctx context.Context,
 		if converged, at, err = t.waitForConvergence(ctx, q); err != nil {
 			return false, reached, err
 		}
-		if disturbed || reached.IsZero() || !converged {
+		if disturbed && !hostile || reached.IsZero() || !converged {
 			reached = at
 		}
 		// A new leader has not written yet, so its silence means nothing until its first reconcile.

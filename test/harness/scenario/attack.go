@@ -28,12 +28,12 @@ type Attack struct {
 	Size resource.Quantity `json:"size,omitzero"`
 	// Endpoints is the number of black holes for $(endpoint). Zero means one for each object.
 	Endpoints int `json:"endpoints,omitempty"`
-	// Template is the object to create. $(index), $(padding) and $(endpoint) are filled for each
-	// object.
+	// Template is the object to create. $(index), $(padding), $(endpoint) and $(uid), the owner's, are
+	// filled for each object.
 	Template map[string]any `json:"template,omitempty"`
 	// Object is the object to alter.
 	Object *Ref `json:"object,omitempty"`
-	// Owner is the owner that forged owner references name.
+	// Owner is the object that forged owner references and $(uid) name.
 	Owner *Ref `json:"owner,omitempty"`
 	// Marks maps labels and annotations of the object to the attacker's values.
 	Marks map[string]string `json:"marks,omitempty"`
@@ -47,7 +47,7 @@ func (a Attack) validate(step string) error {
 		return errors.New("an attack needs the name of one in the library")
 	case a.Count < 0 || a.Endpoints < 0:
 		return fmt.Errorf("attack %s: neither count nor endpoints may be negative", a.Name)
-	case (a.Template == nil) == (a.Object == nil):
+	case a.Template != nil && a.Object != nil:
 		return fmt.Errorf("attack %s: it needs either a template or an object", a.Name)
 	case a.Object != nil:
 		return a.Object.validate()

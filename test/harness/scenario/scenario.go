@@ -33,8 +33,8 @@ type Step struct {
 	// As is the name of the acting user, in apply, patch, scale, delete and attack. Empty means an
 	// administrator.
 	As string `json:"as,omitempty"`
-	// Refused means that the API server must or may refuse the step. It is for apply, patch, scale
-	// and delete.
+	// Refused means that the API server must or may refuse the step. It is for apply, patch, scale,
+	// delete and attack, all of whose writes it means.
 	Refused Refusal `json:"refused,omitempty"`
 	// Apply is an object that a user applies, with force.
 	Apply map[string]any `json:"apply,omitempty"`
@@ -178,8 +178,8 @@ func (s Step) validate() error {
 	if actions := s.actions(); len(actions) != 1 {
 		return fmt.Errorf("it has %d actions %v, and a step has one", len(actions), actions)
 	}
-	if s.Refused != "" && !s.isWrite() {
-		return errors.New("refused is for apply, patch, scale and delete")
+	if s.Refused != "" && !s.isWrite() && s.Attack == nil {
+		return errors.New("refused is for apply, patch, scale, delete and attack")
 	}
 	return s.validateAction()
 }

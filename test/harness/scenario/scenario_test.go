@@ -111,7 +111,7 @@ func TestParseRefuses(t *testing.T) {
 		"NoNameScaled": {"name: a\nsteps:\n- scale: {object: {apiVersion: v1, kind: X}, replicas: 1}\n" + rest,
 			"names no object"},
 		"RefusedSleep": {"name: a\nsteps:\n- {sleep: 1s, refused: true}\n" + rest,
-			"refused is for apply, patch, scale and delete"},
+			"refused is for apply, patch, scale, delete and attack"},
 		"SleepAsUser": {"name: a\nusers: [{name: mallory}]\nsteps:\n- {sleep: 1s, as: mallory}\n" + rest,
 			"as is for apply, patch, scale, delete and attack"},
 		"RepeatNever": {"name: a\nsteps:\n- repeat: {times: 0, steps: [{sleep: 1s}]}\n" + rest,

@@ -61,7 +61,7 @@ func TestUsersAndAttacks(t *testing.T) {
 		"{may: {user: u, verb: get}}":                                                       "a resource",
 		"{attack: {name: storm, template: {kind: X}}}":                                      "an attack needs a name",
 		"{name: a, attack: {template: {kind: X}}}":                                          "one in the library",
-		"{name: a, attack: {name: storm}}":                                                  "either a template or an object",
+		"{name: a, attack: {name: storm, template: {}, object: {kind: X}}}":                 "either a template or an object",
 		"{name: a, attack: {name: storm, count: -1, template: {}}}":                         "may be negative",
 		"{name: a, attack: {name: storm, object: {kind: X}}}":                               "names no object",
 		"{name: a, attack: {name: storm, template: {kind: X}}, delete: {kind: X, name: x}}": "2 actions",
