@@ -122,6 +122,9 @@ type TenantNamespace struct {
 	Reason string `json:"reason"`
 }
 
+// MaxAdmins is the largest number of admins of a Tenant.
+const MaxAdmins = 32
+
 // MaxStatusNamespaces bounds status.namespaces: the namespaces of the spec and those
 // that are being deleted or released.
 const MaxStatusNamespaces = 256

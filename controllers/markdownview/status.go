@@ -90,7 +90,7 @@ func problem(p plan, res *result, run rollout) (bad metav1.Condition, stalled bo
 	case len(res.foreign) > 0:
 		bad.Reason = v1beta1.ReasonChildConflict
 		bad.Message = namesOf(res.foreign) +
-			" exists and does not belong to this MarkdownView; delete it, and the operator creates its own"
+			" exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove the object if nothing needs it"
 		stalled = true
 	case len(res.errs) > 0:
 		bad.Reason, bad.Message = v1beta1.ReasonReconcileFailed, res.errs[0].Error()
@@ -143,7 +143,7 @@ func transitions(o *observation, after v1beta1.MarkdownViewStatus, res *result) 
 	if now.Status == metav1.ConditionTrue && (now.Reason != old.Reason || now.Message != old.Message) {
 		for _, s := range res.foreign {
 			list = append(list, reporting.Warning(v1beta1.EventChildConflict, "Create",
-				"%s exists and does not belong to this MarkdownView; delete it, and the operator creates its own",
+				"%s exists and does not belong to this MarkdownView; give the MarkdownView another name, or remove the object if nothing needs it",
 				namesOf([]step{s})).About(referTo(o, s)))
 		}
 		list = append(list, reporting.Warning(v1beta1.EventDegraded, now.Reason, "%s", now.Message))

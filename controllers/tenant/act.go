@@ -43,27 +43,16 @@ type result struct {
 	wrote bool
 	// events report changes of single objects.
 	events []reporting.PendingEvent
-	// bound holds, by namespace, the error of a role binding that could not be deleted.
-	bound map[string]error
+	// foreign is the last error at a namespace that the Tenant does not own. It does not decide the
+	// status or the deletion of the Tenant.
+	foreign error
 	// released is true if a terminating Tenant owns nothing any more.
 	released bool
 }
 
 // act executes the plan. A failure in one namespace does not stop the others.
 func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
-	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}, bound: map[string]error{}}
-	// Role bindings are deleted before ownership labels. After a crash in between, the
-	// next reconcile finds a labelled namespace; it would not find a binding elsewhere.
-	for _, binding := range p.strays {
-		if err := r.removeBinding(ctx, res, binding); err != nil {
-			err = fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
-			res.record(err, "taking rights away")
-			res.bound[binding.Namespace] = err
-		}
-	}
-	for _, ns := range p.disown {
-		res.record(r.disownForeign(ctx, o.tenant, ns), "disowning namespace "+ns.Name)
-	}
+	res := &result{reader: outcome{reason: v1beta1.ReasonReconciled}}
 	for _, s := range p.steps {
 		out, err := r.actOn(ctx, o, s, res)
 		out.name = s.name
@@ -73,13 +62,21 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 		}
 		res.outcomes = append(res.outcomes, out)
 	}
+	if !p.deleting {
+		if err := r.ensureReader(ctx, o, res); err != nil {
+			res.reader = outcome{reason: reasonFor(err), detail: err.Error()}
+			res.record(err, "reconciling the admins' right to read the tenant")
+		}
+	}
+	// Namespaces of others come after all rights of the Tenant. In a foreground deletion the
+	// garbage collector does not wait for the finalizer.
+	for _, ns := range p.disown {
+		if err := r.disownForeign(ctx, o.tenant, ns); err != nil {
+			res.foreign = fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
+		}
+	}
 	if p.deleting {
 		r.finalize(ctx, o, res)
-		return res
-	}
-	if err := r.ensureReader(ctx, o, res); err != nil {
-		res.reader = outcome{reason: reasonFor(err), detail: err.Error()}
-		res.record(err, "reconciling the admins' right to read the tenant")
 	}
 	return res
 }
@@ -108,15 +105,20 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 	case restrict:
 		return outcome{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o, o.bindings[s.name], res)
 	case wait:
-		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)}, nil
+		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)},
+			r.dropHeldBinding(ctx, o, s.name, res)
 	case conflict:
+		// The Tenant's own binding is left after an administrator gave the namespace away.
+		if binding := o.bindings[s.name]; binding != nil && ownsChild(o.tenant, binding) {
+			res.foreign = r.removeBinding(ctx, res, binding)
+		}
 		return outcome{reason: v1beta1.ReasonNamespaceConflict, advice: handover(o.tenant, s.live)}, nil
 	case remove:
 		return r.removeNamespace(ctx, o.tenant, s, res)
 	case release:
 		return r.releaseNamespace(ctx, o, s, res)
 	default: // forget
-		return outcome{}, nil
+		return outcome{}, r.unbind(ctx, o, s, res)
 	}
 }
 

@@ -39,8 +39,7 @@ func settledAt(n int) *observation {
 		name := prefixOf(t) + string(suffix)
 		owning(name)(t)
 		o.namespaces[name] = namespace(name, ownedBy(t))
-		binding := childOf(t, name)
-		o.bindings[name], o.claimedBindings = binding, append(o.claimedBindings, binding)
+		o.bindings[name] = childOf(t, name)
 	}
 	o.before = *t.Status.DeepCopy()
 	return o
@@ -67,20 +66,6 @@ func reported(p plan) *result {
 func BenchmarkDecide(b *testing.B) {
 	atSizes(b, sizes, func(b *testing.B, n int) {
 		o := settledAt(n)
-		for b.Loop() {
-			decide(o, "leasehold-system")
-		}
-	})
-}
-
-// BenchmarkDecideStrays measures claimed bindings outside the Tenant's namespaces, whose
-// number has no limit.
-func BenchmarkDecideStrays(b *testing.B) {
-	atSizes(b, []int{10, 100, 1000}, func(b *testing.B, n int) {
-		o := settledAt(4)
-		for i := range n {
-			o.claimedBindings = append(o.claimedBindings, childOf(o.tenant, fmt.Sprintf("elsewhere-%05d", i)))
-		}
 		for b.Loop() {
 			decide(o, "leasehold-system")
 		}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reconciler"
 	"leasehold.dev/controllers/internal/reporting"
 )
@@ -71,6 +72,9 @@ func (r *Reconciler) reconcile(ctx context.Context, t *v1beta1.Tenant) error {
 	if err := r.report(ctx, o, p, res); err != nil {
 		return err
 	}
+	if len(res.errs) == 0 {
+		return res.foreign
+	}
 	return kerrors.NewAggregate(res.errs)
 }
 
@@ -120,9 +124,10 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 		return nil
 	}
-	// A Conflict or a denial by the fence is no failure of the Tenant, so the status does
-	// not report it. The next reconcile follows at once and reads the change.
-	if res.retry != nil {
+	// One Conflict or a denial by the fence is no failure of the Tenant, so the status does not
+	// report it. The next reconcile follows at once and reads the change. Conflicts in a row are
+	// reported, since the former status would claim what is not true.
+	if res.retry != nil && (!o.contested || denial.ByFence(res.retry)) {
 		return res.retry
 	}
 	t.Status = summarize(o, p, res, r.Clock.Now())
@@ -139,5 +144,5 @@ func (r *Reconciler) report(ctx context.Context, o *observation, p plan, res *re
 		}
 	}
 	r.metrics.namespaces.WithLabelValues(t.Name).Set(float64(owned))
-	return nil
+	return res.retry
 }

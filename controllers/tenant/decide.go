@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -40,8 +39,6 @@ type plan struct {
 	deleting bool
 	// steps are sorted by namespace name.
 	steps []step
-	// strays are RoleBindings of the Tenant outside its namespaces.
-	strays []*rbacv1.RoleBinding
 	// disown are namespaces with an owner reference that falsely names the
 	// Tenant: the garbage collector would delete them with it.
 	disown []*corev1.Namespace
@@ -58,45 +55,21 @@ func decide(o *observation, operatorNamespace string) plan {
 	used := usedNames(t)
 	slices.Sort(used)
 	wanted, listed := wantedNames(t, refused), usedNameSet(t)
-	keeps := map[string]bool{}
 	for _, name := range used {
 		live := o.namespaces[name]
 		ours := live != nil && ownsNamespace(t, listed, live)
 		s := step{name: name, live: live, action: actionFor(wanted[name], refused[name], live, ours, removalPolicy(t, live))}
-		// A stale cache may not show a namespace that create finds to exist. Its binding
-		// must not be deleted as a stray.
-		keeps[name] = slices.Contains([]action{create, keep, restrict, wait, remove}, s.action)
 		p.steps = append(p.steps, s)
 		if live != nil && !ours && ownerIndex(t, live) >= 0 {
 			p.disown = append(p.disown, live)
 		}
 	}
-	p.strays = strays(o, p.steps, keeps)
 	for _, ns := range o.foreign {
 		if ownerIndex(t, ns) >= 0 {
 			p.disown = append(p.disown, ns)
 		}
 	}
 	return p
-}
-
-// strays returns the RoleBindings that act deletes one by one: those with the Tenant's
-// UID outside its namespaces, and the admins' binding in a released namespace.
-func strays(o *observation, steps []step, keeps map[string]bool) []*rbacv1.RoleBinding {
-	var out []*rbacv1.RoleBinding
-	for _, binding := range o.claimedBindings {
-		if ownsChild(o.tenant, binding) && !keeps[binding.Namespace] {
-			out = append(out, binding)
-		}
-	}
-	for _, s := range steps {
-		binding := o.bindings[s.name]
-		if s.action == release && binding != nil && !ownsChild(o.tenant, binding) &&
-			ownsBinding(o.tenant, binding, o.otherTenants[s.name]) {
-			out = append(out, binding)
-		}
-	}
-	return out
 }
 
 // actionFor returns the action for one namespace. The order of the cases matters: refused

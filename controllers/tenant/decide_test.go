@@ -221,37 +221,6 @@ func binding(namespace string, t *v1beta1.Tenant) *rbacv1.RoleBinding {
 		Labels: m.labels, Annotations: m.annotations, OwnerReferences: []metav1.OwnerReference{*m.owner}}}
 }
 
-func TestDecideFindsStrayRights(t *testing.T) {
-	a := tenant("a", retaining, owning("a-dev", "a-old"))
-	o := observed(a, namespace("a-dev", ownedBy(a)), namespace("a-old", ownedBy(a)))
-	inKept, inReleased, elsewhere := binding("a-dev", a), binding("a-old", a), binding("conflicted", a)
-	forged := binding("forged", a)
-	forged.Annotations[v1beta1.AnnotationTenantUID] = "uid-b"
-	o.claimedBindings = []*rbacv1.RoleBinding{inKept, inReleased, elsewhere, forged}
-	got := map[string]bool{}
-	for _, s := range decide(o, "").strays {
-		got[s.Namespace] = true
-	}
-	if diff := cmp.Diff(map[string]bool{"a-old": true, "conflicted": true}, got); diff != "" {
-		t.Errorf("strays (-want +got):\n%s", diff)
-	}
-
-	// A stale cache may show a new binding before its new namespace.
-	fresh := tenant("a", naming("dev"))
-	early := observed(fresh)
-	early.claimedBindings = []*rbacv1.RoleBinding{binding("a-dev", fresh)}
-	if p := decide(early, ""); len(p.strays) > 0 || !slices.Equal(p.creates(), []string{"a-dev"}) {
-		t.Errorf("the binding in a namespace of the spec is a stray: strays %v, creates %v", p.strays, p.creates())
-	}
-
-	// An admin who removes the ownership labels must not retain the right.
-	bare := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "a-old", Name: adminBindingName, UID: "bare"}}
-	o.claimedBindings, o.bindings["a-old"] = nil, bare
-	if strays := decide(o, "").strays; len(strays) != 1 || strays[0] != bare {
-		t.Errorf("strays %v, want the binding without labels in a released namespace", strays)
-	}
-}
-
 func TestDecideDisownsForgedOwnerReferences(t *testing.T) {
 	a := tenant("a", owning("a-dev"))
 	victim := namespace("victim", ownedBy(a))

@@ -15,7 +15,7 @@ import (
 type foreignError struct{ kind, name string }
 
 func (e foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; delete it, and the operator creates its own",
+	return fmt.Sprintf("%s %s exists and does not belong to this Tenant; give up one of the two claims: correct its owner, or choose other names in spec.namespaces",
 		e.kind, e.name)
 }
 
@@ -44,6 +44,10 @@ func handover(t *v1beta1.Tenant, ns *corev1.Namespace) string {
 		"kubectl annotate namespace %s --overwrite %s=%s",
 		ns.Name, t.Name, ns.Annotations[v1beta1.AnnotationTenantUID], ns.Name, v1beta1.AnnotationTenantUID, t.UID)
 }
+
+// conflictAdvice resolves a NamespaceConflict without the loss of data.
+const conflictAdvice = "choose another name in spec.namespaces, or have an administrator hand the namespace over with its contents, " +
+	"by its annotation " + v1beta1.AnnotationTenantUID + " (docs/tenants.md)"
 
 // reasonFor maps an error to a condition reason.
 func reasonFor(err error) string {

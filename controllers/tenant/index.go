@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -14,7 +13,7 @@ import (
 
 // Field indexes of the cache.
 const (
-	// indexClaims maps a Tenant UID to the namespaces and role bindings that carry it.
+	// indexClaims maps a Tenant UID to the namespaces that carry it.
 	indexClaims = "leasehold.dev/claims"
 	// indexNamespaces maps the full name of a namespace to the Tenants that name it in
 	// their spec or status.
@@ -38,7 +37,6 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		keys   client.IndexerFunc
 	}{
 		{&corev1.Namespace{}, indexClaims, claimed},
-		{&rbacv1.RoleBinding{}, indexClaims, claimed},
 		{&v1beta1.Tenant{}, indexNamespaces, func(o client.Object) []string { return usedNames(o.(*v1beta1.Tenant)) }},
 		{&v1beta1.Tenant{}, indexReady, func(o client.Object) []string { return []string{readyStatus(o.(*v1beta1.Tenant))} }},
 	} {

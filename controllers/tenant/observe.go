@@ -14,10 +14,17 @@ import (
 	"leasehold.dev/controllers/internal/reconciler"
 )
 
+// maxForeign bounds the requests of one reconcile for namespaces that others mark as the Tenant's.
+// A message names five.
+const maxForeign = 10
+
 // observation holds everything that one reconcile has read. It is the only input of the
 // decision.
 type observation struct {
 	tenant *v1beta1.Tenant
+	// contested is true if the reconcile before ended with a Conflict, so this one reads the
+	// Tenant's objects from the API server. A Conflict now is no effect of a stale cache.
+	contested bool
 	// before is the Tenant's status as it was read.
 	before v1beta1.TenantStatus
 	// namespaces holds, by name, the existing namespaces of the spec and the status.
@@ -27,8 +34,6 @@ type observation struct {
 	// otherTenants holds, by namespace, the UIDs of other existing Tenants that name the
 	// namespace in their spec or status. It has only UIDs that the admins' binding carries.
 	otherTenants map[string]map[types.UID]bool
-	// claimedBindings are the RoleBindings of all namespaces that carry the Tenant's UID.
-	claimedBindings []*rbacv1.RoleBinding
 	// foreign are namespaces that carry the Tenant's UID and are in neither spec nor status.
 	foreign []*corev1.Namespace
 	// reader and readerBinding allow the admins to read their Tenant; nil if absent.
@@ -43,6 +48,7 @@ type observation struct {
 func (r *Reconciler) observe(ctx context.Context, t *v1beta1.Tenant) (*observation, error) {
 	o := &observation{
 		tenant:       t,
+		contested:    r.own.Suspected(client.ObjectKeyFromObject(t)),
 		before:       *t.Status.DeepCopy(),
 		namespaces:   map[string]*corev1.Namespace{},
 		bindings:     map[string]*rbacv1.RoleBinding{},
@@ -99,59 +105,65 @@ func (r *Reconciler) observeBindings(ctx context.Context, reader client.Reader, 
 			o.bindings[name] = binding
 		}
 	}
-	var list rbacv1.RoleBindingList
-	if err := reader.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
-		return fmt.Errorf("listing role bindings of the tenant: %w", err)
-	}
-	for i := range list.Items {
-		o.claimedBindings = append(o.claimedBindings, &list.Items[i])
+	return nil
+}
+
+// observeOtherTenants finds other Tenants that a binding in one of the namespaces claims.
+func (r *Reconciler) observeOtherTenants(ctx context.Context, reader client.Reader, o *observation) error {
+	for name, binding := range o.bindings {
+		others, err := r.otherTenants(ctx, reader, o.tenant, binding)
+		if err != nil {
+			return err
+		}
+		o.otherTenants[name] = others
 	}
 	return nil
 }
 
-// observeOtherTenants finds other Tenants that a binding in one of the namespaces claims
-// and that name this namespace. It reads each from the API server, since a stale cache
-// must not retain rights for a deleted Tenant. It misses a Tenant that the cache does not
-// show yet, so the claim of that Tenant does not count.
-func (r *Reconciler) observeOtherTenants(ctx context.Context, reader client.Reader, o *observation) error {
-	for name, binding := range o.bindings {
-		claimed := foreignClaims(o.tenant, binding)
-		if len(claimed) == 0 {
+// otherTenants returns the UIDs of other Tenants that a binding claims and that name its
+// namespace. It reads each from the API server, since a stale cache must not retain rights
+// for a deleted Tenant. It misses a Tenant that the cache does not show yet, so the claim of
+// that Tenant does not count.
+func (r *Reconciler) otherTenants(ctx context.Context, reader client.Reader, t *v1beta1.Tenant,
+	binding *rbacv1.RoleBinding) (map[types.UID]bool, error) {
+	claimed := foreignClaims(t, binding)
+	if len(claimed) == 0 {
+		return nil, nil
+	}
+	name, others := binding.Namespace, map[types.UID]bool{}
+	var list v1beta1.TenantList
+	if err := reader.List(ctx, &list, client.MatchingFields{indexNamespaces: name}); err != nil {
+		return nil, fmt.Errorf("listing tenants that hold namespace %s: %w", name, err)
+	}
+	for _, other := range list.Items {
+		if !slices.Contains(claimed, other.UID) {
 			continue
 		}
-		var list v1beta1.TenantList
-		if err := reader.List(ctx, &list, client.MatchingFields{indexNamespaces: name}); err != nil {
-			return fmt.Errorf("listing tenants that hold namespace %s: %w", name, err)
+		live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(&other), &v1beta1.Tenant{})
+		if err != nil {
+			return nil, fmt.Errorf("reading tenant %s: %w", other.Name, err)
 		}
-		o.otherTenants[name] = map[types.UID]bool{}
-		for _, other := range list.Items {
-			if !slices.Contains(claimed, other.UID) {
-				continue
-			}
-			live, err := reconciler.Get(ctx, r.Live, client.ObjectKeyFromObject(&other), &v1beta1.Tenant{})
-			if err != nil {
-				return fmt.Errorf("reading tenant %s: %w", other.Name, err)
-			}
-			o.otherTenants[name][other.UID] = live != nil && live.UID == other.UID && slices.Contains(usedNames(live), name)
-		}
+		others[other.UID] = live != nil && live.UID == other.UID && slices.Contains(usedNames(live), name)
 	}
-	return nil
+	return others, nil
 }
 
 // observeForeign finds namespaces that claim the Tenant and are in neither spec nor
 // status. It reads each again from the API server, since a stale cache still shows the
-// ownership labels of a released namespace.
+// ownership labels of a released namespace. It reads at most maxForeign, those with an owner
+// reference first. Each that loses its reference triggers the next reconcile.
 func (r *Reconciler) observeForeign(ctx context.Context, reader client.Reader, o *observation) error {
 	var list corev1.NamespaceList
 	if err := reader.List(ctx, &list, client.MatchingFields{indexClaims: string(o.tenant.UID)}); err != nil {
 		return fmt.Errorf("listing namespaces that claim the tenant: %w", err)
 	}
-	used := usedNames(o.tenant)
-	for i := range list.Items {
-		name := list.Items[i].Name
-		if slices.Contains(used, name) {
-			continue
-		}
+	used := usedNameSet(o.tenant)
+	candidates := slices.DeleteFunc(list.Items, func(ns corev1.Namespace) bool { return used[ns.Name] })
+	slices.SortStableFunc(candidates, func(a, b corev1.Namespace) int {
+		return min(ownerIndex(o.tenant, &b), 0) - min(ownerIndex(o.tenant, &a), 0)
+	})
+	for i := range candidates[:min(len(candidates), maxForeign)] {
+		name := candidates[i].Name
 		ns, err := reconciler.Get(ctx, r.Live, client.ObjectKey{Name: name}, &corev1.Namespace{})
 		if err != nil {
 			return fmt.Errorf("reading namespace %s: %w", name, err)

@@ -23,11 +23,7 @@ const pageSize = 500
 // A namespace without ownership metadata is not reconciled, so the binding goes first.
 func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s step, res *result) (outcome, error) {
 	out := outcome{uid: s.live.UID, reason: v1beta1.ReasonPending}
-	if err := res.bound[s.name]; err != nil {
-		out.reason, out.detail = reasonFor(err), err.Error()
-		return out, nil
-	}
-	if err := r.unbind(ctx, o, s.name, res); err != nil {
+	if err := r.unbind(ctx, o, s, res); err != nil {
 		return out, err
 	}
 	bare := s.live.DeepCopy()
@@ -44,49 +40,61 @@ func (r *Reconciler) releaseNamespace(ctx context.Context, o *observation, s ste
 	return outcome{}, nil
 }
 
-// unbind deletes the admins' binding from a namespace and verifies the deletion. It reads
-// from the API server, since no reconcile looks for the binding after the release.
-func (r *Reconciler) unbind(ctx context.Context, o *observation, namespace string, res *result) error {
-	key := client.ObjectKey{Namespace: namespace, Name: adminBindingName}
+// unbind deletes the Tenant's binding from a namespace before its name leaves the status, and
+// verifies the deletion. It reads from the API server, since no later reconcile looks for it.
+func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *result) error {
+	if s.live == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: s.name, Name: adminBindingName}
 	live, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
 	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
-	if live == nil {
+	if live == nil || s.action == forget && !ownsChild(o.tenant, live) {
 		return nil
 	}
-	if seen := o.bindings[namespace]; seen == nil || seen.UID != live.UID || seen.ResourceVersion != live.ResourceVersion {
-		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-			fmt.Errorf("the cache is stale in namespace %s", namespace))
+	others, err := r.otherTenants(ctx, r.Client, o.tenant, live)
+	if err != nil {
+		return err
 	}
-	if !ownsBinding(o.tenant, live, o.otherTenants[namespace]) {
+	if !ownsBinding(o.tenant, live, others) {
 		return foreignError{"role binding", key.String()}
 	}
 	if err := r.removeBinding(ctx, res, live); err != nil {
-		return fmt.Errorf("deleting role binding %s: %w", key, err)
+		return err
 	}
-	// A finalizer added since the first read would retain the binding and its rights.
-	if live, err = reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{}); err != nil {
+	// Another client may have added a finalizer since, or created the binding anew.
+	left, err := reconciler.Get(ctx, r.Live, key, &rbacv1.RoleBinding{})
+	if err != nil {
 		return fmt.Errorf("reading role binding %s: %w", key, err)
 	}
-	if live != nil {
+	// In a namespace of others, a new binding is theirs, and does not delay the Tenant.
+	if left != nil && (s.action == release || left.UID == live.UID) {
 		return apierrors.NewConflict(rbacv1.Resource("rolebindings"), adminBindingName,
-			fmt.Errorf("it still exists in namespace %s", namespace))
+			fmt.Errorf("it still exists in namespace %s", s.name))
 	}
 	return nil
+}
+
+// dropHeldBinding removes a binding with finalizers from a terminating namespace. The namespace
+// controller deletes the others.
+func (r *Reconciler) dropHeldBinding(ctx context.Context, o *observation, namespace string, res *result) error {
+	binding := o.bindings[namespace]
+	if binding == nil || len(binding.Finalizers) == 0 || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) {
+		return nil
+	}
+	return r.removeBinding(ctx, res, binding)
 }
 
 // removeBinding deletes a binding at once, with its finalizers. The authorizer ignores
 // deletion timestamps, so a terminating binding would still grant its rights.
 func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rbacv1.RoleBinding) error {
-	if len(binding.Finalizers) > 0 {
-		bare := binding.DeepCopy()
-		bare.Finalizers = nil
-		if err := client.IgnoreNotFound(apply.Patch(ctx, r.Client, bare, binding)); err != nil {
-			return fmt.Errorf("removing finalizers: %w", err)
-		}
+	if err := apply.Remove(ctx, r.Client, binding); err != nil {
+		return fmt.Errorf("deleting role binding %s/%s: %w", binding.Namespace, binding.Name, err)
 	}
-	return r.deleteChild(ctx, res, binding)
+	res.wrote = true
+	return nil
 }
 
 // disownForeign removes a false owner reference from a namespace that the Tenant does not

@@ -8,6 +8,7 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
@@ -34,12 +35,11 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 		err = apply.Create(ctx, r.Client, desired)
 	case !ownsBinding(t, live, o.otherTenants[namespace]):
 		return foreignError{"role binding", namespace + "/" + live.Name}
-	case live.RoleRef != roleRef:
-		err = r.replaceBinding(ctx, o, live, desired, res)
-	case equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.isSetOn(live):
+	case live.RoleRef == roleRef && live.DeletionTimestamp.IsZero() &&
+		equality.Semantic.DeepEqual(live.Subjects, subjects(t)) && want.isSetOn(live):
 		return nil
 	default:
-		err = r.correctBinding(ctx, t, live, desired)
+		err = r.correctBinding(ctx, o, live, desired, res)
 	}
 	if err != nil {
 		return explain(err, r.Options.AdminClusterRole)
@@ -53,28 +53,20 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 	return nil
 }
 
-// correctBinding applies the desired binding. It first removes another controller, since
-// an object can have only one.
-func (r *Reconciler) correctBinding(ctx context.Context, t *v1beta1.Tenant, live *rbacv1.RoleBinding,
-	desired *rbacv1ac.RoleBindingApplyConfiguration) error {
-	own := live.DeepCopy()
-	if removeOwners(own, func(ref metav1.OwnerReference) bool {
-		return ref.Controller != nil && *ref.Controller && ref.UID != t.UID
-	}) {
-		if err := apply.Patch(ctx, r.Client, own, live); err != nil {
-			return fmt.Errorf("removing a controller of role binding %s/%s: %w", live.Namespace, live.Name, err)
+// correctBinding changes a binding to the desired one, in place where the API server permits that.
+// It never negotiates with another client: it replaces a binding whose content or changes prevent
+// the correction. If the desired binding is refused, it retains the old one, without the subjects
+// that are no longer admins.
+func (r *Reconciler) correctBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding,
+	desired *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
+	controller := metav1.GetControllerOf(live)
+	if live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && live.DeletionTimestamp.IsZero() &&
+		(controller == nil || controller.UID == o.tenant.UID) {
+		if err := apply.Update(ctx, r.Client, live, desired); err == nil || !o.prevents(err) {
+			return err
 		}
 	}
-	return apply.Update(ctx, r.Client, own, desired)
-}
-
-// replaceBinding deletes and creates a binding, since its role is immutable. It deletes the
-// old one only if a dry run shows that the API server allows the new one. Otherwise it
-// retains the old one, without the subjects that are no longer admins.
-func (r *Reconciler) replaceBinding(
-	ctx context.Context, o *observation, live *rbacv1.RoleBinding, desired *rbacv1ac.RoleBindingApplyConfiguration,
-	res *result,
-) error {
+	// The role is immutable, and the deletion must not precede a refused creation.
 	dryRun := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, GenerateName: "leasehold-tenant-admin-"},
 		RoleRef:    clusterRoleRef(r.Options.AdminClusterRole), Subjects: subjects(o.tenant),
@@ -91,6 +83,16 @@ func (r *Reconciler) replaceBinding(
 	return apply.Create(ctx, r.Client, desired)
 }
 
+// prevents reports whether a binding has to be replaced or removed, because a change of it was
+// refused for its content, for the rights of its role, or for changes by other clients.
+func (o *observation) prevents(refused error) bool {
+	if apierrors.IsConflict(refused) {
+		return o.contested
+	}
+	kind := denial.Of(refused).Kind
+	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
+}
+
 // restrictBinding removes the subjects that are no longer admins, and adds none. It serves
 // where the desired binding cannot be created.
 func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding, res *result) error {
@@ -101,18 +103,23 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 		return foreignError{"role binding", live.Namespace + "/" + live.Name}
 	}
 	admins := subjects(o.tenant)
-	left := slices.DeleteFunc(slices.Clone(live.Subjects), func(s rbacv1.Subject) bool {
-		return !slices.Contains(admins, s)
-	})
-	switch len(left) {
-	case len(live.Subjects):
+	isOther := func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) }
+	// The cache truncates a longer list, and its rest may have other subjects.
+	if len(live.Subjects) <= v1beta1.MaxAdmins && !slices.ContainsFunc(live.Subjects, isOther) {
 		return nil
-	case 0:
+	}
+	left := slices.DeleteFunc(admins, func(s rbacv1.Subject) bool { return !slices.Contains(live.Subjects, s) })
+	if len(left) == 0 {
 		return r.removeBinding(ctx, res, live)
 	}
 	restricted := live.DeepCopy()
 	restricted.Subjects = left
-	if err := apply.Patch(ctx, r.Client, restricted, live); err != nil {
+	err := apply.Patch(ctx, r.Client, restricted, live)
+	// A removed admin loses the rights, even if the others lose theirs until the cause has gone.
+	if err != nil && o.prevents(err) {
+		return r.removeBinding(ctx, res, live)
+	}
+	if err != nil {
 		return fmt.Errorf("restricting role binding %s/%s: %w", live.Namespace, live.Name, explain(err, live.RoleRef.Name))
 	}
 	res.wrote = true

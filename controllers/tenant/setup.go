@@ -132,14 +132,10 @@ func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []
 	return append(r.tenantsUsing(ctx, o.GetName()), claimedNames(o)...)
 }
 
-// tenantsOfBinding returns the Tenants that the binding claims. For the reserved name it
-// also returns the Tenants that name the binding's namespace.
+// tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name.
+// What the binding claims does not count: everybody can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
-	requests := claimedNames(o)
-	if o.GetName() == adminBindingName {
-		requests = append(requests, r.tenantsUsing(ctx, o.GetNamespace())...)
-	}
-	return requests
+	return r.tenantsUsing(ctx, o.GetNamespace())
 }
 
 // tenantsOfRole returns the Tenant of a reader role. For the role that all admins are

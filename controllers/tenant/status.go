@@ -79,7 +79,7 @@ var failureReasons = []struct {
 	message string // %s: the namespaces
 }{
 	{v1beta1.ReasonNamespaceConflict, true,
-		"cannot create %s: a namespace of that name exists and does not belong to this Tenant; delete it, or remove the name from spec.namespaces"},
+		"cannot create %s: a namespace of that name exists and does not belong to this Tenant; " + conflictAdvice},
 	{v1beta1.ReasonChildConflict, true, ""},
 	{v1beta1.ReasonRBACForbidden, true, ""},
 	{v1beta1.ReasonAdmissionDenied, false, ""},
@@ -167,7 +167,7 @@ func transitions(before, after v1beta1.TenantStatus, wrote bool) []reporting.Pen
 	for _, ns := range after.Namespaces {
 		if ns.Reason == v1beta1.ReasonNamespaceConflict && was[ns.Name] != ns.Reason {
 			list = append(list, about(reporting.Warning(v1beta1.EventNamespaceConflict, "Create",
-				"namespace %s exists and does not belong to this Tenant; delete it, or remove its name from spec.namespaces",
+				"namespace %s exists and does not belong to this Tenant; "+conflictAdvice,
 				ns.Name), ns.Name))
 		}
 	}

@@ -168,7 +168,7 @@ func TestConflictAdvisesHandover(t *testing.T) {
 		r, _ := deniedWorld(t, func(string) error { return nil })
 		ready := reporting.FindCondition(summarize(o, p, r.act(t.Context(), o, p), epoch).Conditions, v1beta1.ConditionReady)
 		if ready.Reason != v1beta1.ReasonNamespaceConflict || strings.Contains(ready.Message, command) != tc.advice ||
-			strings.Contains(ready.Message, "delete it") == tc.advice {
+			strings.Contains(ready.Message, conflictAdvice) == tc.advice || strings.Contains(ready.Message, "delete") {
 			t.Errorf("%s: %s: %s", name, ready.Reason, ready.Message)
 		}
 		// The advised command must resolve the conflict.

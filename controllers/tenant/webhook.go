@@ -124,7 +124,8 @@ func (w *Webhook) validate(ctx context.Context, t *v1beta1.Tenant, before []stri
 		}
 		if taken {
 			warnings = append(warnings, fmt.Sprintf(
-				"namespace %s exists and does not belong to this Tenant; the operator does not adopt it, and the Tenant is not Ready until it is deleted", name))
+				"namespace %s exists and does not belong to this Tenant; the operator does not adopt it, and the Tenant is not Ready while it names it; "+
+					conflictAdvice, name))
 		}
 	}
 	if len(errs) > 0 {

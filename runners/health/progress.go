@@ -44,11 +44,12 @@ func NewProgress(stuckAfter time.Duration, c clock.PassiveClock) *Progress {
 }
 
 // NewQueue is for controller.Options.NewQueue. It returns a fair queue that it observes. A nil
-// Progress returns a queue without observing it.
+// Progress returns a queue without observing it. The backoff is that of the fair queue, and not the
+// limiter's, which controller-runtime always sets.
 func (p *Progress) NewQueue(
-	controller string, limiter workqueue.TypedRateLimiter[reconcile.Request],
+	controller string, _ workqueue.TypedRateLimiter[reconcile.Request],
 ) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	queue := fairqueue.New(controller, limiter)
+	queue := fairqueue.New(controller, nil)
 	if p == nil {
 		return queue
 	}

@@ -34,6 +34,10 @@ const absent = "1"
 // reports it in no other way.
 const otherUID = "Precondition failed: UID in precondition: "
 
+// removeAttempts bounds the deletions of one object in one reconcile. Each fails only if another
+// client adds a finalizer within the milliseconds since the patch.
+const removeAttempts = 3
+
 // Configuration is an apply configuration of a kind with metadata.
 type Configuration[T any] interface {
 	runtime.ApplyConfiguration
@@ -143,6 +147,56 @@ func statusOf(o client.Object) (json.RawMessage, error) {
 func Delete(ctx context.Context, c client.Client, live client.Object) error {
 	uid := live.GetUID()
 	return ignoreDeleted(c.Delete(ctx, live, client.Preconditions{UID: &uid}))
+}
+
+// Remove deletes live with its finalizers, whatever other clients write to it meanwhile. It serves
+// where an object that exists grants rights, also while it is terminating.
+//
+// The attacker changes the object all the time, adds finalizers and fills it to the limit of etcd.
+// No request has a version, so the API server repeats it after a change. The patch changes only
+// fields of the garbage collector, which RBAC permits without the right to bind the role. After the
+// deletion timestamp the API server refuses new finalizers, so the deletion comes first. It fails
+// for an object that is too large for the timestamp; the patch then frees the space.
+func Remove(ctx context.Context, c client.Client, live client.Object) error {
+	for attempt := 1; ; attempt++ {
+		err := Delete(ctx, c, live)
+		tooLarge := err != nil && BlockedByContent(err) && !apierrors.IsConflict(err)
+		if len(live.GetFinalizers()) == 0 || err != nil && !tooLarge {
+			return err
+		}
+		if stripErr := strip(ctx, c, live); stripErr != nil {
+			return fmt.Errorf("removing finalizers: %w", stripErr)
+		}
+		if err == nil || attempt == removeAttempts {
+			return err
+		}
+	}
+}
+
+// strip removes the finalizers and the managed fields of live.
+func strip(ctx context.Context, c client.Client, live client.Object) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "finalizers": nil, "managedFields": []any{struct{}{}}}})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	stripped := live.DeepCopyObject().(client.Object)
+	return ignoreDeleted(c.Patch(ctx, stripped, client.RawPatch(types.MergePatchType, body), FieldOwner))
+}
+
+// BlockedByContent reports whether the API server refused a write for what the object contains or
+// since it changes: Conflict, Invalid, or too large for a request, for gRPC or for etcd.
+func BlockedByContent(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch status.Status().Code {
+	case http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+		http.StatusInternalServerError: // the API server has no better code for an error of gRPC
+		return true
+	}
+	return false
 }
 
 // DeleteUnchanged deletes live if its owner cannot have changed since the decision. It returns a

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"leasehold.dev/controllers/internal/denial"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 const (
@@ -79,8 +80,19 @@ func Reconcile[T object](
 	if err == nil {
 		state.reconciled(key)
 	}
+	if err != nil {
+		err = boundedError{err}
+	}
 	return result, err
 }
+
+// boundedError is an error with a text of bounded length, which controller-runtime logs. An error of
+// the API server may quote an object, such as each rule of a role.
+type boundedError struct{ error }
+
+func (e boundedError) Error() string { return reporting.Bounded(e.error.Error()) }
+
+func (e boundedError) Unwrap() error { return e.error }
 
 // VerifyUnchanged is called before an action that cannot be undone. It returns a Conflict unless
 // the API server still has the object at the version of `judged`. It reads from live into `into`,

@@ -47,6 +47,12 @@ func (r staleCacheReader) Get(ctx context.Context, key client.ObjectKey, into cl
 	return err
 }
 
+// Suspected reports whether a Conflict ended the reconcile before, so Reader reads live.
+func (s *State) Suspected(key client.ObjectKey) bool {
+	_, suspected := s.suspicions.Load(key)
+	return suspected
+}
+
 // suspectCache makes the next reconciles of the object read live.
 func (s *State) suspectCache(key client.ObjectKey) { s.suspicions.Store(key, &suspicion{}) }
 

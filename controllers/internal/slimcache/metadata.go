@@ -48,7 +48,7 @@ func trimMap(all map[string]string) map[string]string {
 	kept := map[string]string{}
 	for _, key := range keptKeys {
 		if value, found := all[key]; found {
-			kept[key] = truncate(value)
+			kept[key] = Truncate(value)
 		}
 	}
 	if len(kept) < len(all) {
@@ -66,8 +66,8 @@ func Owners(o metav1.Object) []metav1.OwnerReference {
 		if !controls && (len(kept) >= maxEntries || ref.APIVersion != v1beta1.GroupVersion.String()) {
 			continue
 		}
-		ref.APIVersion, ref.Kind, ref.Name = truncate(ref.APIVersion), truncate(ref.Kind), truncate(ref.Name)
-		ref.UID = types.UID(truncate(string(ref.UID)))
+		ref.APIVersion, ref.Kind, ref.Name = Truncate(ref.APIVersion), Truncate(ref.Kind), Truncate(ref.Name)
+		ref.UID = types.UID(Truncate(string(ref.UID)))
 		kept = append(kept, ref)
 	}
 	return kept
@@ -79,16 +79,19 @@ func Finalizers(o metav1.Object) []string {
 	var kept []string
 	for _, finalizer := range o.GetFinalizers() {
 		if len(kept) < maxEntries {
-			kept = append(kept, truncate(finalizer))
+			kept = append(kept, Truncate(finalizer))
 		}
 	}
 	return kept
 }
 
-// truncate bounds a text and copies it, because a substring would retain the whole text in memory.
-func truncate(text string) string {
-	if len(text) <= maxText {
+// Truncate bounds a text to more than any valid UID, name of an object or label value.
+func Truncate(text string) string { return TruncateTo(text, maxText) }
+
+// TruncateTo bounds a text and copies it, because a substring would retain the whole text in memory.
+func TruncateTo(text string, bytes int) string {
+	if len(text) <= bytes {
 		return text
 	}
-	return strings.Clone(text[:maxText])
+	return strings.Clone(text[:bytes])
 }

@@ -1,0 +1,187 @@
+package tenant_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/expect"
+)
+
+// withinBound is the time after which a removed admin has no rights, whatever other clients write.
+const withinBound = 5 * time.Second
+
+// hostileRate is the number of writes a second that a contest sends.
+const hostileRate = 110
+
+// privileged returns a client of its own that sends at most hostileRate requests a second. The
+// attacker of these specs is a client that no admission policy stops.
+func privileged() client.Client {
+	GinkgoHelper()
+	config := rest.CopyConfig(suite.Config)
+	config.QPS, config.Burst = hostileRate, 1
+	c, err := client.New(config, client.Options{Scheme: k8s.Scheme()})
+	Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// contest adds and removes a finalizer of the binding until the end of the spec. It returns once
+// the writes succeed, and stop ends it.
+func contest(ctx SpecContext, binding *rbacv1.RoleBinding) {
+	GinkgoHelper()
+	c := privileged()
+	ended, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var written atomic.Int64
+	var writers sync.WaitGroup
+	bodies := [][]byte{[]byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), []byte(`{"metadata":{"finalizers":null}}`)}
+	for range 2 {
+		writers.Go(func() {
+			for n := 0; ended.Err() == nil; n++ {
+				if c.Patch(ended, binding.DeepCopy(), client.RawPatch(types.MergePatchType, bodies[n%2])) == nil {
+					written.Add(1)
+				}
+			}
+		})
+	}
+	DeferCleanup(func() {
+		stop()
+		writers.Wait()
+	})
+	Eventually(written.Load).WithContext(ctx).WithTimeout(expect.Short).Should(BeNumerically(">", hostileRate))
+}
+
+// filled brings the binding close to the largest size that etcd accepts, so that no manager of
+// fields can be added.
+func filled(ctx context.Context, binding *rbacv1.RoleBinding, with ...string) {
+	GinkgoHelper()
+	c := privileged()
+	Eventually(func(g Gomega) {
+		g.Expect(c.Get(ctx, client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+		binding.Finalizers, binding.ManagedFields = with, []metav1.ManagedFieldsEntry{{}}
+		for i := range 3200 {
+			key := fmt.Sprintf("%s.%04d/%s", strings.Repeat(strings.Repeat("x", 61)+".", 3)+strings.Repeat("y", 60), i,
+				strings.Repeat("z", 63))
+			binding.Labels[key] = strings.Repeat("v", 63)
+		}
+		g.Expect(c.Update(ctx, binding)).To(Succeed())
+	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+}
+
+var _ = Describe("A removed admin whose binding is contested", func() {
+	BeforeEach(suite.NeedsControllers)
+
+	DescribeTable("loses the rights in bounded time, and the other admins get theirs",
+		func(ctx SpecContext, attack func(SpecContext, *rbacv1.RoleBinding)) {
+			mallory, alice, bob := unique("mallory"), unique("alice"), unique("bob")
+			t := givenReady(ctx, build(unique("contested"), suffixes("dev"), users(mallory, alice)))
+			namespace := t.Name + "-dev"
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).Should(BeTrue())
+			attack(ctx, bindingIn(namespace))
+
+			change(ctx, t, users(alice, bob))
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(withinBound).
+				Should(BeFalse())
+			for _, admin := range []string{alice, bob} {
+				Eventually(ctx, userCan(admin, "create", "deployments", namespace, "")).WithTimeout(withinBound).
+					Should(BeTrue())
+			}
+			eventuallyReady(ctx, t)
+		},
+		Entry("by changed finalizers", contest),
+		Entry("by labels up to etcd's limit", func(ctx SpecContext, b *rbacv1.RoleBinding) { filled(ctx, b) }),
+		Entry("by labels up to etcd's limit and a finalizer",
+			func(ctx SpecContext, b *rbacv1.RoleBinding) { filled(ctx, b, "example.com/hold") }),
+		Entry("by labels up to etcd's limit and changed finalizers", func(ctx SpecContext, b *rbacv1.RoleBinding) {
+			filled(ctx, b, "example.com/hold")
+			contest(ctx, b)
+		}),
+		Entry("by another role, which the operator may not bind", func(ctx SpecContext, b *rbacv1.RoleBinding) {
+			Expect(k8s.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
+			other := bindingIn(b.Namespace)
+			other.Subjects, other.RoleRef = b.Subjects, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole",
+				Name: "cluster-admin"}
+			Eventually(func(g Gomega) { // the operator races to restore its own
+				g.Expect(client.IgnoreNotFound(k8s.Delete(ctx, bindingIn(b.Namespace)))).To(Succeed())
+				g.Expect(k8s.Create(ctx, other.DeepCopy())).To(Succeed())
+			}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
+			contest(ctx, b)
+		}),
+	)
+
+	DescribeTable("loses them while the Tenant is deleted",
+		func(ctx SpecContext, attack func(SpecContext, *rbacv1.RoleBinding), with ...func(*v1beta1.Tenant)) {
+			mallory := unique("mallory")
+			t := givenReady(ctx, build(unique("contested"), append(with, suffixes("dev"), users(mallory))...))
+			namespace := t.Name + "-dev"
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(client.IgnoreNotFound(k8s.Delete(ctx, namespaceOf(namespace)))).To(Succeed())
+			})
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).Should(BeTrue())
+			attack(ctx, bindingIn(namespace))
+
+			Expect(k8s.Delete(ctx, t)).To(Succeed())
+			Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(withinBound).
+				Should(BeFalse())
+			Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		},
+		Entry("under Retain, by changed finalizers", contest, retain),
+		Entry("under Retain, by labels up to etcd's limit and a finalizer",
+			func(ctx SpecContext, b *rbacv1.RoleBinding) { filled(ctx, b, "example.com/hold") }, retain),
+		Entry("under Delete, by changed finalizers", contest),
+	)
+})
+
+var _ = Describe("Role bindings outside a Tenant's namespaces that carry its UID", func() {
+	It("decide neither its status nor its time nor its deletion", func(ctx SpecContext) {
+		suite.NeedsControllers()
+		mallory, alice := unique("mallory"), unique("alice")
+		t := givenReady(ctx, build(unique("marked"), suffixes("dev"), users(mallory, alice)))
+		namespace := t.Name + "-dev"
+		elsewhere := stranger(ctx, unique("elsewhere"))
+		marked := func(name string) *rbacv1.RoleBinding {
+			return &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: elsewhere.Name, Name: name, Finalizers: []string{"example.com/hold"},
+					Labels:      map[string]string{v1beta1.LabelTenant: t.Name},
+					Annotations: map[string]string{v1beta1.AnnotationTenantUID: string(t.UID)}},
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			}
+		}
+		c := privileged()
+		DeferCleanup(func(ctx SpecContext) {
+			var left rbacv1.RoleBindingList
+			Expect(k8s.List(ctx, &left, client.InNamespace(elsewhere.Name))).To(Succeed())
+			for i := range left.Items {
+				Expect(client.IgnoreNotFound(c.Patch(ctx, &left.Items[i],
+					client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))).To(Succeed())
+			}
+		})
+		for i := range 300 {
+			Expect(c.Create(ctx, marked(fmt.Sprintf("marked-%d", i)))).To(Succeed())
+		}
+		reserved := marked(adminBinding)
+		Expect(k8s.Create(ctx, reserved)).To(Succeed())
+		contest(ctx, bindingIn(elsewhere.Name))
+
+		change(ctx, t, users(alice))
+		Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(withinBound).
+			Should(BeFalse())
+		eventuallyReady(ctx, t)
+		var left rbacv1.RoleBindingList
+		Expect(k8s.List(ctx, &left, client.InNamespace(elsewhere.Name))).To(Succeed())
+		Expect(left.Items).To(HaveLen(301), "they are not the operator's")
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+	})
+})
