@@ -89,7 +89,8 @@ func TestCacheBoundsReservedBindings(t *testing.T) {
 func TestCacheSelectsReservedBindings(t *testing.T) {
 	for kind, by := range CacheByObject() {
 		if _, ok := kind.(*rbacv1.RoleBinding); ok &&
-			(!by.Field.Matches(fields.Set{"metadata.name": adminBindingName}) || by.Field.Matches(fields.Set{"metadata.name": "other"})) {
+			(!by.Field.Matches(fields.Set{"metadata.name": adminBindingName}) ||
+				by.Field.Matches(fields.Set{"metadata.name": "other"})) {
 			t.Errorf("the selector %s differs", by.Field)
 		}
 	}

@@ -123,12 +123,13 @@ func TestRestrictComparesWholeSubjects(t *testing.T) {
 func TestReaderControlledByOtherIsForeign(t *testing.T) {
 	x := tenant("a", owning("a-dev"))
 	former := tenant("a", func(t *v1beta1.Tenant) { t.UID = "uid-former" })
-	stranger := []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"), corev1.SchemeGroupVersion.WithKind("Namespace"))}
+	stranger := []metav1.OwnerReference{*metav1.NewControllerRef(namespace("z"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"))}
 	for name, tc := range map[string]struct {
 		owners []metav1.OwnerReference
 		owned  bool
 	}{
-		"nobody":          {nil, true},
+		"nothing":         {nil, true},
 		"its predecessor": {[]metav1.OwnerReference{*metav1.NewControllerRef(former, tenantKind)}, true},
 		"another object":  {stranger, false},
 	} {
@@ -236,7 +237,8 @@ func TestForeignNamespacesAreBounded(t *testing.T) {
 // with the Tenant's UID. In a namespace that was given away, the Tenant's own one goes.
 func TestBindingsElsewhere(t *testing.T) {
 	x, other := tenant("a", naming("prod"), owning("a-dev"), admins("ann")), tenant("b", prefix("a-"))
-	w := newWorld(t, x, other, namespace("elsewhere"), binding("elsewhere", x), namespace("a-dev", ownedBy(other)), bound(x, "ann"))
+	w := newWorld(t, x, other, namespace("elsewhere"), binding("elsewhere", x),
+		namespace("a-dev", ownedBy(other)), bound(x, "ann"))
 	w.must(w.reconcile())
 	if find[rbacv1.RoleBinding](w, "elsewhere", adminBindingName) == nil {
 		t.Error("a binding outside the Tenant's namespaces was deleted")

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/apply"
 	"leasehold.dev/controllers/internal/denial"
 )
 
@@ -82,4 +83,23 @@ func remaining(ns *corev1.Namespace) string {
 		}
 	}
 	return ""
+}
+
+// explain returns a bindError if the API server refused to bind a role, and err otherwise.
+func explain(err error, role string) error {
+	var explained bindError
+	if denial.Of(err).Kind != denial.Grant || errors.As(err, &explained) {
+		return err
+	}
+	return bindError{role, err}
+}
+
+// prevents reports whether a binding has to be replaced or removed, because a change of it was
+// refused for its content, for the rights of its role, or for changes by other clients.
+func (o *observation) prevents(refused error) bool {
+	if apierrors.IsConflict(refused) {
+		return o.contested
+	}
+	kind := denial.Of(refused).Kind
+	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
 }

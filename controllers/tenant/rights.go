@@ -2,19 +2,16 @@ package tenant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbacv1ac "k8s.io/client-go/applyconfigurations/rbac/v1"
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/apply"
-	"leasehold.dev/controllers/internal/denial"
 	"leasehold.dev/controllers/internal/reporting"
 )
 
@@ -83,16 +80,6 @@ func (r *Reconciler) correctBinding(ctx context.Context, o *observation, live *r
 	return apply.Create(ctx, r.Client, desired)
 }
 
-// prevents reports whether a binding has to be replaced or removed, because a change of it was
-// refused for its content, for the rights of its role, or for changes by other clients.
-func (o *observation) prevents(refused error) bool {
-	if apierrors.IsConflict(refused) {
-		return o.contested
-	}
-	kind := denial.Of(refused).Kind
-	return kind == denial.Grant || kind == denial.None && apply.BlockedByContent(refused)
-}
-
 // restrictBinding removes the subjects that are no longer admins, and adds none. It serves
 // where the desired binding cannot be created.
 func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding, res *result) error {
@@ -124,15 +111,6 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	}
 	res.wrote = true
 	return nil
-}
-
-// explain returns a bindError if the API server refused to bind a role, and err otherwise.
-func explain(err error, role string) error {
-	var explained bindError
-	if denial.Of(err).Kind != denial.Grant || errors.As(err, &explained) {
-		return err
-	}
-	return bindError{role, err}
 }
 
 // wasReconciled reports whether the namespace and its binding were Reconciled for this

@@ -133,7 +133,7 @@ func (r *Reconciler) tenantsOfNamespace(ctx context.Context, o client.Object) []
 }
 
 // tenantsOfBinding returns the Tenants that name the namespace of a binding of the reserved name.
-// What the binding claims does not count: everybody can write it.
+// What the binding claims does not count, since users can write it.
 func (r *Reconciler) tenantsOfBinding(ctx context.Context, o client.Object) []reconcile.Request {
 	return r.tenantsUsing(ctx, o.GetNamespace())
 }
