@@ -19,8 +19,8 @@ const maxSubjectName = 1024
 // CacheByObject returns cache options that select the RoleBindings of the reserved name, and store
 // rules and subjects only for the cluster roles and bindings of reserved names.
 //
-// Each user with the right to write RoleBindings in any namespace can create one of the reserved name.
-// So of each the cache stores at most what a Tenant's own can have.
+// Users who may write RoleBindings in any namespace can create one of the reserved name there. So of
+// each the cache stores at most what a Tenant's own can have.
 func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&rbacv1.RoleBinding{}: {Transform: slimRoleBinding,

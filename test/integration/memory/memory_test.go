@@ -85,6 +85,37 @@ var _ = Describe("The memory of a replica", Serial, func() {
 	}, SpecTimeout(40*time.Minute))
 })
 
+var _ = Describe("The memory of a replica", Serial, func() {
+	BeforeEach(suite.NeedsProcesses)
+
+	It("does not grow with the subjects of role bindings of the reserved name", func(ctx SpecContext) {
+		suite.StopReplicas(ctx)
+		suite.StartReplicas(ctx)
+		const n = 60
+		before, at := live(ctx), figures("VmRSS")
+		namespaces := make([]string, n)
+		for i := range namespaces {
+			namespaces[i] = operator.Unique("reserved")
+		}
+		create(ctx, n, func(i int) client.Object {
+			return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[i]}}
+		})
+		subjects := make([]rbacv1.Subject, 1000)
+		for i := range subjects {
+			subjects[i] = rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: text(1 << 10)}
+		}
+		By(fmt.Sprintf("making %d role bindings of 1 MiB", n))
+		create(ctx, n, func(i int) client.Object {
+			return &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespaces[i], Name: "leasehold:tenant-admin"}, Subjects: subjects,
+				RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}}
+		})
+		// Of each, 33 subjects of 1 KiB stay.
+		heldAtMost(ctx, before, buffers+n*(48<<10))
+		report("with the role bindings", at)
+	}, SpecTimeout(20*time.Minute))
+})
+
 // stuffed is metadata of the largest size for 40 objects of every 60, so that a large number
 // of them fits into etcd.
 func stuffed(i int, namespace string) metav1.ObjectMeta {
