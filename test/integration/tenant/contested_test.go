@@ -59,8 +59,8 @@ func contest(ctx SpecContext, binding *rbacv1.RoleBinding) {
 		stop()
 		writers.Wait()
 	})
-	// An object at the limit of etcd takes a few writes a second, any other hostileRate.
-	Eventually(written.Load).WithContext(ctx).WithTimeout(expect.Short).Should(BeNumerically(">", 10))
+	// An object at the limit of etcd takes one write a second on a busy machine.
+	Eventually(written.Load).WithContext(ctx).WithTimeout(expect.Short).Should(BeNumerically(">", 2))
 }
 
 // filled brings the binding close to the largest size that etcd accepts, so that no manager of

@@ -130,7 +130,7 @@ var _ = Describe("What does not belong to a Tenant", func() {
 		})
 		Eventually(ctx, fetched(binding)).WithTimeout(expect.Short).Should(And(
 			expect.BeControlledBy(t), HaveField("OwnerReferences", HaveLen(1)), HaveField("Subjects", HaveLen(1)),
-			HaveField("UID", uid)))
+			HaveField("UID", Not(Equal(uid)))))
 	})
 })
 
