@@ -57,7 +57,8 @@ func (r *Reconciler) ensureBinding(ctx context.Context, o *observation, namespac
 func (r *Reconciler) correctBinding(ctx context.Context, o *observation, live *rbacv1.RoleBinding,
 	desired *rbacv1ac.RoleBindingApplyConfiguration, res *result) error {
 	controller := metav1.GetControllerOf(live)
-	if live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && live.DeletionTimestamp.IsZero() &&
+	// A finalizer of another client does not belong there, and a replacement needs fewer requests.
+	if live.RoleRef == clusterRoleRef(r.Options.AdminClusterRole) && len(live.Finalizers) == 0 &&
 		(controller == nil || controller.UID == o.tenant.UID) {
 		if err := apply.Update(ctx, r.Client, live, desired); err == nil || !o.prevents(err) {
 			return err

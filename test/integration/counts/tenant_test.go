@@ -60,7 +60,7 @@ func (c *counter) countTenants(ctx context.Context) {
 			finalize("acme-a"), finalize("acme-b"), then(finalize("acme-c"), gone(t)),
 		}},
 		phase{"tenant.create.retain", created, []step{then(create(retained), ready(retained))}},
-		phase{"tenant.delete.retain", "3 role bindings, each read before; the ownership labels of 3 namespaces; the reader's cluster " +
+		phase{"tenant.delete.retain", "3 role bindings, each read before and after (0110); the ownership labels of 3 namespaces; the reader's cluster " +
 			"role and binding; a list for false owner references (0046); the finalizer",
 			[]step{then(remove(retained), gone(retained))}},
 	)
