@@ -16,10 +16,10 @@ import (
 	"leasehold.dev/api/v1beta1"
 )
 
-// refuse returns a deny function that fails writes of that verb to a binding.
-func refuse(verb string, err error) func(string, client.Object) error {
+// refusePatch returns a deny function that fails changes of a binding.
+func refusePatch(err error) func(string, client.Object) error {
 	return func(v string, o client.Object) error {
-		if _, ok := o.(*rbacv1.RoleBinding); ok && v == verb {
+		if _, ok := o.(*rbacv1.RoleBinding); ok && v == "patch" {
 			return err
 		}
 		return nil
@@ -40,10 +40,10 @@ func TestCorrectionThatIsPrevented(t *testing.T) {
 		want       string
 	}{
 		"nothing":                     {nil, 1, "admin ann bob"},
-		"too large":                   {refuse("patch", large), 1, "admin ann bob"},
-		"one Conflict is no contest":  {refuse("patch", changedMeanwhile()), 1, "admin ann mallory"},
-		"two Conflicts are a contest": {refuse("patch", changedMeanwhile()), 2, "admin ann bob"},
-		"another failure":             {refuse("patch", errors.New("boom")), 1, "admin ann mallory"},
+		"too large":                   {refusePatch(large), 1, "admin ann bob"},
+		"one Conflict is no contest":  {refusePatch(changedMeanwhile()), 1, "admin ann mallory"},
+		"two Conflicts are a contest": {refusePatch(changedMeanwhile()), 2, "admin ann bob"},
+		"another failure":             {refusePatch(errors.New("boom")), 1, "admin ann mallory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := tenant("a", admins("ann", "bob"), owning("a-dev"))
@@ -67,7 +67,7 @@ func TestConflictsInARowAreReported(t *testing.T) {
 	x.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue,
 		ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(epoch), Reason: v1beta1.ReasonReconciled}}
 	w := newWorld(t, x, namespace("a-dev", ownedBy(x)), bound(x, "ann", "mallory"))
-	w.deny = func(verb string, o client.Object) error {
+	w.deny = func(_ string, o client.Object) error {
 		if b, ok := o.(*rbacv1.RoleBinding); ok && b.Name == adminBindingName {
 			return changedMeanwhile()
 		}
