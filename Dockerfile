@@ -11,6 +11,8 @@ WORKDIR /src
 
 # The modules come first, so that a change of code does not fetch them again.
 COPY go.mod go.sum ./
+# go.mod names this module by its path.
+COPY test/harness/go.mod test/harness/go.sum test/harness/
 RUN ["go", "mod", "download"]
 
 COPY *.go ./

@@ -16,9 +16,11 @@ done < <(find api -name 'zz_generated.*.go')
 
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
-mkdir -p "$copy/hack"
+mkdir -p "$copy/hack" "$copy/test/harness"
 cp -Rp Makefile go.mod go.sum api controllers runners config docs "$copy/"
 cp -Rp hack/tools hack/chart "$copy/hack/"
+# The go.mod of the root names this module by its path.
+cp -p test/harness/go.mod test/harness/go.sum "$copy/test/harness/"
 (cd "$copy" && rm -rf "${generated[@]}")
 make --no-print-directory -C "$copy" generate manifests TOOLS="$tools" >/dev/null
 

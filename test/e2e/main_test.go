@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/e2e-framework/pkg/envconf"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 
-	"leasehold.dev/test/harness/cluster"
+	"leasehold.dev/test/e2e/cluster"
 )
 
 // All features share these. Only TestMain sets them, before the first feature.

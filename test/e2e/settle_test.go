@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/test/harness/cluster"
+	"leasehold.dev/test/e2e/cluster"
 )
 
 // settle waits until the operator is as it was deployed, on two workers, and its

@@ -19,7 +19,7 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/internal/tree"
+	"leasehold.dev/test/harness/tree"
 )
 
 // cleanRuns are what each plan is compared with, of the operator as it is.

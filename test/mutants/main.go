@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/test/harness/record"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 )
 
 // errSurvived marks a result: the prover, or the operator, has a defect, and not this

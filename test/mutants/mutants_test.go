@@ -18,7 +18,7 @@ import (
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/internal/tree"
+	"leasehold.dev/test/harness/tree"
 )
 
 const root = "../.."

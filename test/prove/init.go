@@ -23,7 +23,7 @@ import (
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/learn"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 )
 
 // helpTimeout bounds a program that prints its flags.

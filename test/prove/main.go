@@ -35,7 +35,7 @@ import (
 	"leasehold.dev/test/harness/sandbox"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 )
 
 // ours is the operator of this repository.

@@ -1,28 +1,11 @@
 package invariant_test
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-
-	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
-
-func TestPromises_AreThoseOfTheDocuments(t *testing.T) {
-	g := NewWithT(t)
-	document, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "proving.md"))
-	g.Expect(err).NotTo(HaveOccurred())
-	var rows strings.Builder
-	for _, i := range invariant.All() {
-		fmt.Fprintf(&rows, "| %s | %s |\n", i.ID, i.Promise)
-	}
-	g.Expect(string(document)).To(ContainSubstring("| | promise |\n|---|---|\n" + rows.String()))
-}
 
 func TestSum(t *testing.T) {
 	attack := history.Fault{Name: "f", Happened: 1, Attack: true}

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -85,20 +84,6 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 				g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
 			}
 		})
-	}
-}
-
-// docs/proving.md shows the whole of it.
-func TestTheDocumentedExampleIsTheOneThatRuns(t *testing.T) {
-	g := NewWithT(t)
-	document, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "proving.md"))
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, file := range []string{"subject.yaml", "scenarios/backup-life.yaml"} {
-		text, err := os.ReadFile(filepath.Join(archiver, filepath.FromSlash(file)))
-		g.Expect(err).NotTo(HaveOccurred())
-		_, body, found := strings.Cut(string(text), "\n")
-		g.Expect(found).To(BeTrue())
-		g.Expect(string(document)).To(ContainSubstring("# "+file+"\n"+body+"```"), "all but the comment in the first line")
 	}
 }
 

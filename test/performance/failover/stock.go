@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"leasehold.dev/test/internal/tree"
+	"leasehold.dev/test/harness/tree"
 	"leasehold.dev/test/performance/environment"
 )
 

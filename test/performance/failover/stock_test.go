@@ -5,7 +5,7 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/internal/tree"
+	"leasehold.dev/test/harness/tree"
 )
 
 // A change of the operator's election may move the lines that the peer's patch

@@ -127,10 +127,12 @@ func TestParse(t *testing.T) {
 func TestRepetition(t *testing.T) {
 	g, dir := NewWithT(t), t.TempDir()
 	for name, text := range map[string]string{
-		"p/a_test.go":        "package p\n\nfunc TestA(t *testing.T) {}\n\nfunc TestB(t *testing.T) {}\n",
-		"p/helpers_test.go":  "package p\n\nfunc help() {}\n",
-		"hack/x/go.mod":      "module x\n",
-		"hack/x/y/z_test.go": "package y\n",
+		"p/a_test.go":                "package p\n\nfunc TestA(t *testing.T) {}\n\nfunc TestB(t *testing.T) {}\n",
+		"p/helpers_test.go":          "package p\n\nfunc help() {}\n",
+		"hack/x/go.mod":              "module x\n",
+		"test/harness/go.mod":        "module h\n",
+		"test/harness/env/a_test.go": "package env\n\nfunc TestA(t *testing.T) {}\n",
+		"hack/x/y/z_test.go":         "package y\n",
 	} {
 		g.Expect(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o750)).To(Succeed())
 		g.Expect(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)).To(Succeed())
@@ -146,6 +148,8 @@ func TestRepetition(t *testing.T) {
 		To(ContainElements(`--focus-file=/a_test\.go$`, "./test/integration/tenant"))
 	g.Expect(of("test/e2e", "a_test.go")).To(BeNil())
 	g.Expect(of("hack/x/y", "z_test.go")).To(BeNil())
+	g.Expect(of("test/harness/env", "a_test.go")).
+		To(Equal([]string{"go", "-C", "test/harness", "test", "-count=1", "-run", "^(TestA)$", "./env"}))
 	_, _, err := repetition(dir, "p", []string{"missing_test.go"})
 	g.Expect(err).To(HaveOccurred())
 }

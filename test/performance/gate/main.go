@@ -19,7 +19,7 @@ import (
 	"slices"
 	"strings"
 
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/performance/gate/trees"
 )
 

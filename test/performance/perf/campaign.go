@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/performance/environment"
 )
 

@@ -15,7 +15,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/performance/environment"
 )
 

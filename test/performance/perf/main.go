@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/test/harness/figures"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/performance/environment"
 	"leasehold.dev/test/performance/failover"
 	"leasehold.dev/test/performance/scale"

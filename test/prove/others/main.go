@@ -31,7 +31,7 @@ import (
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/report"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 )
 
 // errDifferent marks a result: the findings of an operator are not those that are known.

@@ -13,7 +13,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/scenario"
-	"leasehold.dev/test/internal/program"
+	"leasehold.dev/test/harness/program"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	. "github.com/onsi/gomega"
 	"sigs.k8s.io/yaml"
 
-	"leasehold.dev/test/internal/tree"
+	"leasehold.dev/test/harness/tree"
 )
 
 // root is the repository.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"leasehold.dev/test/harness/cluster"
+	"leasehold.dev/test/e2e/cluster"
 )
 
 // fakeKind stands in for kind: it lists the clusters in names, creates none, and records how it was
