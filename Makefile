@@ -154,6 +154,9 @@ memory: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Measure what users can
 	@mkdir -p $(ARTIFACTS)
 	@MEMORY_VIEWS='$(MEMORY_VIEWS)' MEMORY_FOREIGN='$(MEMORY_FOREIGN)' $(TOOLS)/ginkgo run -v --timeout=2h $(GINKGO_FLAGS) ./test/integration/memory
 
+# The program of the module test/harness.
+PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
+
 # SUBJECT is the file that describes an operator of your own, see docs/proving.md.
 SUBJECT     ?= test/prove/subject.yaml
 # SEED and PLAN are those of the line that an earlier run has printed.
@@ -166,24 +169,24 @@ CHANGE      ?=
 # PAIRS=30m injects a second fault into the recoveries from crashes and stale starts, for that long,
 # in place of plans.
 PAIRS       ?= 0
-# More flags, for example PROVE_FLAGS=-smoke for one plan of each perturbation.
+# More flags, for example PROVE_FLAGS=--smoke for one plan of each perturbation.
 PROVE_FLAGS ?=
 
 .PHONY: prove
 prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its writes and judge what the API server recorded; PLAN=... SEED=... does one again.
-	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -subject '$(SUBJECT)' -dir $(ARTIFACTS)/prove -seed '$(SEED)' -plan '$(PLAN)' -explore '$(EXPLORE)' -change '$(CHANGE)' -pairs '$(PAIRS)' $(PROVE_FLAGS)
+	@$(PROVER)
+	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' --pairs '$(PAIRS)' $(PROVE_FLAGS)
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
 MANIFESTS  ?=
 BINARY     ?=
-# More flags, for example INIT_FLAGS='-samples=examples -overwrite'.
+# More flags, for example INIT_FLAGS='--samples=examples --overwrite'.
 INIT_FLAGS ?=
 
 .PHONY: prove-init
 prove-init: needs-go $(CONTROLPLANE) ## Write subject.yaml and scenarios of an operator of your own into the folder SUBJECT, from MANIFESTS and BINARY.
-	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove init -subject '$(SUBJECT)' -manifests '$(MANIFESTS)' -binary '$(BINARY)' $(INIT_FLAGS)
+	@$(PROVER)
+	@$(TOOLS)/prove init '$(MANIFESTS)' --subject '$(SUBJECT)' --binary '$(BINARY)' $(INIT_FLAGS)
 
 # One plan of each perturbation, as every change has to pass it. The seed is fixed: as
 # long as the clean runs give the same plans, the same ones are chosen of them. It needs
@@ -193,8 +196,8 @@ prove-smoke: needs-go $(CONTROLPLANE) s3server
 ifneq ($(UNPROVABLE),)
 	@echo "prove-smoke is skipped: $(UNPROVABLE)"
 else
-	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-smoke -seed 1 -smoke -workers 4
+	@$(PROVER)
+	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 4
 endif
 
 # Only the operators whose name has this regular expression in it; empty proves all.
@@ -202,9 +205,8 @@ OTHERS ?=
 
 .PHONY: prove-others
 prove-others: needs-go $(CONTROLPLANE) s3server ## Prove operators of other people, and compare the findings with the known ones (up to an hour); OTHERS=name for one.
-	@$(GO) build -o $(TOOLS)/prove ./test/prove
-	@$(GO) build -o $(TOOLS)/others ./test/prove/others
-	@$(TOOLS)/others -prover $(TOOLS)/prove -dir $(ARTIFACTS)/prove-others -run '$(OTHERS)'
+	@$(PROVER)
+	@$(TOOLS)/prove others --folder test/prove/others --dir $(ARTIFACTS)/prove-others --run '$(OTHERS)' -- --make
 
 # The plan that is done again and again, and how many clean runs are looked at.
 BENCH_PLAN  ?= tenant-life:P1:PATCH:/api/v1/namespaces/{acme}-dev:1
@@ -212,20 +214,20 @@ BENCH_CLEAN ?= 200
 
 .PHONY: prove-bench
 prove-bench: needs-go $(CONTROLPLANE) s3server ## Measure the prover: its proxy, one plan 20 times, 200 clean runs (40 minutes).
-	@$(GO) build -o $(TOOLS)/prove ./test/prove
+	@$(PROVER)
 	@$(GO) -C test/harness test ./fault -run '^$$' -bench APIProxy -benchtime 2000x
-	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/repeat -seed 1 -plan '$(BENCH_PLAN)' -repeat 20
-	@$(TOOLS)/prove -dir $(ARTIFACTS)/prove-bench/clean -seed 1 -clean $(BENCH_CLEAN)
+	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-bench/repeat --seed 1 --plan '$(BENCH_PLAN)' --repeat 20
+	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-bench/clean --seed 1 --clean $(BENCH_CLEAN)
 
 # Only the mutants whose name has this regular expression in it; empty tries all.
 MUTANTS       ?=
-# More flags, for example MUTANTS_FLAGS=-baseline=false.
+# More flags, for example MUTANTS_FLAGS=--baseline=false.
 MUTANTS_FLAGS ?=
 
 .PHONY: mutants
 mutants: needs-go $(CONTROLPLANE) s3server ## Prove the prover: build the operator with known mistakes, each of which the promise that it breaks has to find.
-	@$(GO) build -o $(TOOLS)/mutants ./test/mutants
-	@$(TOOLS)/mutants -dir $(ARTIFACTS)/mutants -seed '$(SEED)' -run '$(MUTANTS)' $(MUTANTS_FLAGS)
+	@$(PROVER)
+	@$(TOOLS)/prove mutants --folder test/mutants --subject test/prove/subject.yaml --dir $(ARTIFACTS)/mutants --seed '$(SEED)' --run '$(MUTANTS)' $(MUTANTS_FLAGS)
 
 # More flags, for example PERF_FLAGS='-only scale,pauses' or PERF_FLAGS=-quick.
 PERF_FLAGS ?=

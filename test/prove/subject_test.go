@@ -1,10 +1,10 @@
-package main
+// Package prove holds the subject, the scenarios and the recorded runs to the code. It has tests only.
+package prove
 
 import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -21,7 +21,7 @@ func leasehold(t *testing.T) *subject.Subject {
 	g := NewWithT(t)
 	program, err := os.Executable()
 	g.Expect(err).NotTo(HaveOccurred())
-	s, err := subject.Load(t.Context(), filepath.Base(ours), program)
+	s, err := subject.Load(t.Context(), "subject.yaml", program)
 	g.Expect(err).NotTo(HaveOccurred())
 	return s
 }
@@ -78,15 +78,4 @@ func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 		}
 		g.Expect(applied).NotTo(BeZero(), "%s is not about us", of.Name)
 	}
-}
-
-func TestReplay_NamesForeignSubjects(t *testing.T) {
-	g := NewWithT(t)
-	p := plan(t, "life:P1:POST:/a:1")
-	l := newLedger(options{subject: ours, seed: 7}, nil, nil)
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
-	l.options.subject = "its/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
-	g.Expect(l.replay("life", nil)).
-		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='-scenario=life -clean=1'"))
 }

@@ -63,8 +63,13 @@ func Parse(flags *flag.FlagSet, args []string) (seed uint64, err error) {
 	if flags.NArg() > 0 {
 		return 0, fmt.Errorf("reading the arguments: unexpected %q", flags.Arg(0))
 	}
+	return Seed(seed), nil
+}
+
+// Seed returns the seed, or a new one for 0.
+func Seed(seed uint64) uint64 {
 	if seed == 0 {
 		seed = rand.Uint64() //nolint:forbidigo // where a seed comes from
 	}
-	return seed, nil
+	return seed
 }

@@ -37,7 +37,7 @@ func knows(o Outcome, id, signature string) Outcome {
 func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g := NewWithT(t)
 	s := &Sweep{
-		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=-clean", [2]string{"O14", "never ready"}),
+		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=--clean", [2]string{"O14", "never ready"}),
 			knows(outcome("clean-2", "", invariant.Held), "O14", "never ready")},
 		Outcomes: []Outcome{
 			broke("1", "P3", "make prove PLAN=the-longer-one", [2]string{"O1", "one more"}, [2]string{"O2", "made twice"}),

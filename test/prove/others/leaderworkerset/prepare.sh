@@ -6,4 +6,4 @@ set -euo pipefail
 prover=$(realpath "$2")
 cd "$1"
 rm -rf subject
-"$prover" init -subject subject -manifests modules/lws/config/default -binary cmd -seed 1
+"$prover" init modules/lws/config/default --binary cmd --subject subject --seed 1

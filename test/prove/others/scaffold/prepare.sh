@@ -13,4 +13,4 @@ mkdir project
   ../kubebuilder create api --group apps --version v1 --kind Widget --resource --controller
   make manifests build
 )
-"$prover" init -subject subject -manifests project/config/default -binary project/bin/manager -seed 1
+"$prover" init project/config/default --binary project/bin/manager --subject subject --seed 1

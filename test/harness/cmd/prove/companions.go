@@ -20,6 +20,14 @@ func (w *sharedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
+// setProgress sets the progress of a terminal. It reports whether the terminal shows it.
+func (w *sharedWriter) setProgress(line string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, isTerminal := w.to.(*terminal)
+	return isTerminal && t.setProgress(line)
+}
+
 // reportCompanions makes the companions that end by themselves a part of the output, which may be
 // written to at the same time. It returns the writer to use in place of it.
 func reportCompanions(s *subject.Subject, output io.Writer) io.Writer {

@@ -1,22 +1,16 @@
-// Command others proves operators of other people, and compares the findings with those that are
-// known. `make prove-others` runs it.
+// Package others proves operators of other people, and compares the findings with those that are
+// known.
 //
-//	others                    all of them
-//	others -run cert-manager  those whose name has this regular expression in it
-//
-// Each operator has a folder beside this file: go.mod pins its modules and names its programs
-// as tools, subject.yaml and the scenarios describe it to the prover, and known.yaml lists the
-// findings. Where there is no subject.yaml, prepare.sh makes the operator and describes it.
-//
-// It ends with 1 if a finding is new or has vanished, and with 2 if it could not do its work.
-package main
+// Each operator has a folder: go.mod pins its modules and names its programs as tools,
+// subject.yaml and the scenarios describe it to the prover, and known.yaml lists the findings.
+// Where there is no subject.yaml, prepare.sh makes the operator and describes it.
+package others
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -27,46 +21,65 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
 
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/report"
 )
 
-// errDifferent marks a result: the findings of an operator are not those that are known.
-var errDifferent = errors.New("not all findings are the known ones")
-
-func main() { os.Exit(program.Run("others", errDifferent, others)) }
+// ErrDifferent marks a result: the findings of an operator are not those that are known.
+var ErrDifferent = errors.New("not all findings are the known ones")
 
 // options are the command line.
 type options struct {
 	folder, bin, dir, prover string
-	match                    *regexp.Regexp
+	flags                    []string // of the prover, besides those of known.yaml
+	pattern                  string
+	match                    *regexp.Regexp // of pattern
 }
 
-func parse(args []string, output io.Writer) (o options, err error) {
-	flags := flag.NewFlagSet("others", flag.ContinueOnError)
-	flags.SetOutput(output)
-	flags.StringVar(&o.folder, "folder", "test/prove/others", "Folder with a folder of each operator.")
-	flags.StringVar(&o.bin, "bin", "bin/others", "Folder for the programs, and for links to the modules.")
-	flags.StringVar(&o.dir, "dir", "artifacts/prove-others", "Folder for the reports.")
-	flags.StringVar(&o.prover, "prover", "bin/tools/prove", "Program of the prover.")
-	match := flags.String("run", "", "Prove only operators whose name has this regular expression in it.")
-	if err = flags.Parse(args); err != nil {
-		return o, fmt.Errorf("reading the arguments: %w", err)
+// Command returns the command that proves operators of other people.
+func Command() *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "others [-- FLAGS of prove]",
+		Short: "Prove operators of other people, and compare the findings with the known ones",
+		Long:  `others proves the operators of a folder. It ends with 1 if a finding is new or has vanished.`,
+		Example: `  prove others                       # all of them
+  prove others --run cert-manager    # those whose name has this regular expression in it`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.flags = args
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return others(c.Context(), o, c.OutOrStdout())
+		},
 	}
-	if o.match, err = regexp.Compile(*match); err != nil {
-		return o, fmt.Errorf("reading -run: %w", err)
-	}
-	return o, nil
+	flags := c.Flags()
+	flags.StringVar(&o.folder, "folder", "prove/others", "folder with a folder of each operator")
+	flags.StringVar(&o.bin, "bin", "bin/others", "folder for the programs, and for links to the modules")
+	flags.StringVar(&o.dir, "dir", "artifacts/prove-others", "folder for the reports")
+	flags.StringVar(&o.prover, "prover", "", "program of the prover; empty is this one")
+	flags.StringVar(&o.pattern, "run", "", "prove only operators whose name has this regular expression in it")
+	return c
 }
 
-func others(ctx context.Context, args []string, output io.Writer) error {
-	o, err := parse(args, output)
-	if err != nil {
-		return err
+func (o *options) complete() (err error) {
+	if o.match, err = regexp.Compile(o.pattern); err != nil {
+		return fmt.Errorf("reading --run: %w", err)
 	}
+	if o.prover == "" {
+		if o.prover, err = os.Executable(); err != nil {
+			return fmt.Errorf("finding the prover: %w", err)
+		}
+	}
+	return nil
+}
+
+func others(ctx context.Context, o options, output io.Writer) error {
 	all, err := load(o.folder)
 	if err != nil {
 		return err
@@ -82,7 +95,7 @@ func others(ctx context.Context, args []string, output io.Writer) error {
 		began := c.Now()
 		line, err := op.prove(ctx, o, output)
 		switch {
-		case errors.Is(err, errDifferent):
+		case errors.Is(err, ErrDifferent):
 			errs = append(errs, err)
 		case err != nil:
 			err = fmt.Errorf("proving %s: %w", op.name, err)
@@ -109,7 +122,7 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 		return "", err
 	}
 	dir := filepath.Join(o.dir, op.name)
-	if err := op.sweep(ctx, o.prover, subject, dir, output); err != nil {
+	if err := op.sweep(ctx, o, subject, dir, output); err != nil {
 		return "", err
 	}
 	sum, err := readSummary(filepath.Join(dir, "summary.json"))
@@ -124,20 +137,20 @@ func (op operator) prove(ctx context.Context, o options, output io.Writer) (stri
 		sum.Results[invariant.Void],
 		len(sum.Findings), len(d.unknown), len(d.vanished), filepath.Join(dir, "summary.md"))
 	if len(d.unknown)+len(d.vanished) > 0 {
-		return line, fmt.Errorf("%s: %w", op.name, errDifferent)
+		return line, fmt.Errorf("%s: %w", op.name, ErrDifferent)
 	}
 	return line, nil
 }
 
 // sweep runs the prover, which ends with 1 if there are findings. The seed is fixed: the same
 // clean runs then lead to the same plans.
-func (op operator) sweep(ctx context.Context, prover, subject, dir string, output io.Writer) error {
+func (op operator) sweep(ctx context.Context, o options, subject, dir string, output io.Writer) error {
 	// A report of a former run must not be taken for this one's.
 	if err := os.RemoveAll(filepath.Join(dir, "summary.json")); err != nil {
 		return fmt.Errorf("removing the former report: %w", err)
 	}
-	args := append([]string{"-subject", subject, "-dir", dir, "-seed", strconv.Itoa(1)}, op.known.Flags...)
-	command := exec.CommandContext(ctx, prover, args...)
+	args := slices.Concat([]string{"--subject", subject, "--dir", dir, "--seed", strconv.Itoa(1)}, op.known.Flags, o.flags)
+	command := exec.CommandContext(ctx, o.prover, args...)
 	command.Stdout, command.Stderr = output, output
 	err := command.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -14,9 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/learn"
-	"leasehold.dev/test/harness/report"
 )
 
 // project is a folder with what init needs; the program prints one flag and fails.
@@ -38,45 +36,56 @@ func project(t *testing.T) string {
 	return dir
 }
 
+func parseInit(args ...string) (o initOptions, err error) {
+	c := newInit(func(_ context.Context, got initOptions, _ io.Writer) error {
+		o = got
+		return nil
+	})
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err = c.Execute()
+	return o, err
+}
+
 // Each message says what to change.
 func TestParseInit_Refuses(t *testing.T) {
 	dir := project(t)
 	NewWithT(t).Expect(os.WriteFile(filepath.Join(dir, "subject.yaml"), nil, 0o600)).To(Succeed())
-	manifests, binary := "-manifests="+filepath.Join(dir, "config", "default"), "-binary="+filepath.Join(dir, "manager")
+	manifests, binary := filepath.Join(dir, "config", "default"), "--binary="+filepath.Join(dir, "manager")
 	for name, tc := range map[string]struct {
 		args []string
 		says string
 	}{
-		"NoSubject": {[]string{manifests, binary}, `-subject="" is no folder; name one for subject.yaml`},
-		"File":      {[]string{"-subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
-		"NoManifests": {[]string{"-subject=" + dir, binary},
-			"name the kustomize folder of the installation, such as config/default"},
-		"NoBinary": {[]string{"-subject=" + dir, manifests}, "build the operator and name the program"},
-		"NotBuilt": {[]string{"-subject=" + dir, manifests, "-binary=" + filepath.Join(dir, "none")},
+		"NoSubject": {[]string{"--subject=", manifests, binary}, `--subject="" is no folder; name one for subject.yaml`},
+		"File":      {[]string{"--subject=test/prove/subject.yaml", manifests, binary}, "is no folder"},
+		"NoManifests": {[]string{"--subject=" + dir, binary},
+			"accepts 1 arg(s), received 0"},
+		"NoBinary": {[]string{"--subject=" + dir, manifests}, "build the operator and name the program"},
+		"NotBuilt": {[]string{"--subject=" + dir, manifests, "--binary=" + filepath.Join(dir, "none")},
 			"is no program; build the operator first"},
-		"Folder": {[]string{"-subject=" + dir, manifests, "-binary=" + dir}, "is no program"},
-		"CompanionWithoutProgram": {[]string{"-subject=" + dir, manifests, binary, "-companion=webhook"},
-			"write DEPLOYMENT=PROGRAM"},
-		"CompanionNotBuilt": {[]string{"-subject=" + dir, manifests, binary, "-companion=webhook=none"},
-			"-companion=webhook=none is no program; build it first"},
-		"There": {[]string{"-subject=" + dir, manifests, binary},
-			"is there; name another folder, or replace it with -overwrite"},
-		"UnknownFlag": {[]string{"-subjects=" + dir}, "flag provided but not defined"},
+		"Folder": {[]string{"--subject=" + dir, manifests, "--binary=" + dir}, "is no program"},
+		"CompanionWithoutProgram": {[]string{"--subject=" + dir, manifests, binary, "--companion=webhook"},
+			"must be formatted as key=value"},
+		"CompanionNotBuilt": {[]string{"--subject=" + dir, manifests, binary, "--companion=webhook=none"},
+			"--companion=webhook=none is no program; build it first"},
+		"There": {[]string{"--subject=" + dir, manifests, binary},
+			"is there; name another folder, or replace it with --overwrite"},
+		"UnknownFlag": {[]string{"--subjects=" + dir}, "unknown flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseInit(tc.args, io.Discard)
+			_, err := parseInit(tc.args...)
 			NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.says)))
 		})
 	}
-	_, err := parseInit([]string{"-subject=" + dir, manifests, binary, "-overwrite"}, io.Discard)
+	_, err := parseInit("--subject="+dir, manifests, binary, "--overwrite")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 }
 
 func TestParseInit_FindsSamplesBesideTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	dir := project(t)
-	o, err := parseInit([]string{"-subject=" + filepath.Join(dir, "new"),
-		"-manifests=" + filepath.Join(dir, "config", "default"), "-binary=" + filepath.Join(dir, "manager")}, io.Discard)
+	o, err := parseInit("--subject="+filepath.Join(dir, "new"),
+		filepath.Join(dir, "config", "default"), "--binary="+filepath.Join(dir, "manager"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.samples).To(Equal(filepath.Join(dir, "config", "samples")))
 	samples, err := readSamples(o.samples)
@@ -103,69 +112,36 @@ func TestReadSamples_NamesTheWrongFile(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("no such file")))
 }
 
-// tenants drafts a scenario of Tenants, with the name that the recorded runs gave their object.
-func tenants(t *testing.T) []learn.Kind {
+// backups drafts a scenario of the archiver's kind.
+func backups(t *testing.T) []learn.Kind {
 	t.Helper()
 	g := NewWithT(t)
-	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "leasehold.dev_tenants.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "archiver", "config", "crd", "bases",
+		"archive.example.com_backups.yaml"))
 	g.Expect(err).NotTo(HaveOccurred())
 	d := &apiextensionsv1.CustomResourceDefinition{}
 	g.Expect(yaml.Unmarshal(text, d)).To(Succeed())
 	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{d}, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	kinds[0].Objects[kinds[0].Main].SetName("{acme}")
 	return kinds
 }
 
 func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
-	d := &learn.Draft{Name: "small", Kinds: tenants(t)}
+	d := &learn.Draft{Name: "small", Kinds: backups(t)}
 	files, err := write(dir, d, false)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
-		filepath.Join(dir, "scenarios", "tenant-life.yaml")}))
+		filepath.Join(dir, "scenarios", "backup-life.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
 	_, err = write(dir, d, false)
-	g.Expect(err).To(MatchError(ContainSubstring("-overwrite replaces files that are there")))
+	g.Expect(err).To(MatchError(ContainSubstring("--overwrite replaces files that are there")))
 	g.Expect(os.ReadFile(files[1])).To(BeEquivalentTo("mine"))
 	_, err = write(dir, d, true)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(os.ReadFile(files[1])).NotTo(BeEquivalentTo("mine"))
-}
-
-// What is learned from clean runs finds in recorded plans of wrong operators what the description
-// written by hand finds.
-func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
-	g := NewWithT(t)
-	right, err := report.Load(filepath.Join("testdata", "runs", "held-after-death"))
-	g.Expect(err).NotTo(HaveOccurred())
-	written := right.Operator.Kinds[0]
-	d := &learn.Draft{Kinds: tenants(t), Lease: right.Operator.Lease}
-	g.Expect(d.Learn(&d.Kinds[0], right.Operator.Users, right.References...)).To(Succeed())
-	learned := d.Kinds[0].Kind
-	g.Expect([]string{learned.Finalizer, learned.Ready}).To(Equal([]string{written.Finalizer, written.Ready}))
-	resources := func(children []invariant.Child) (all []string) {
-		for _, c := range children {
-			all = append(all, c.String())
-		}
-		return all
-	}
-	g.Expect(resources(learned.Children)).To(ConsistOf(resources(written.Children)))
-	right.Operator.Kinds = []invariant.Kind{learned}
-	d.Require(right.Operator, [][]*history.History{right.References})
-	g.Expect(d.Kinds[0].Must).To(Equal([]string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}))
-
-	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.ID,
-		"half-made": invariant.Lifecycle.ID} {
-		r, err := report.Load(filepath.Join("testdata", "runs", run))
-		g.Expect(err).NotTo(HaveOccurred())
-		r.Operator.Kinds = []invariant.Kind{learned}
-		verdicts, _ := r.Judge()
-		broken := slices.DeleteFunc(verdicts, func(v invariant.Verdict) bool { return found(v) != invariant.Broken })
-		g.Expect(broken).To(ContainElement(HaveField("Invariant", want)), run)
-	}
 }
 
 func TestWaitForLease(t *testing.T) {

@@ -52,7 +52,7 @@ func after(t *testing.T, r run.Result, id string) ran {
 func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()) {
 	t.Helper()
 	said = &bytes.Buffer{}
-	o.subject, o.seed, o.dir = ours, 7, t.TempDir()
+	o.subject, o.seed, o.dir, o.make = "test/prove/subject.yaml", 7, t.TempDir(), true
 	l = newLedger(o, nil, said)
 	clock := testclock.NewFakePassiveClock(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC))
 	l.clock = clock
@@ -117,7 +117,7 @@ func TestLedger_ReferencesMustHold(t *testing.T) {
 	l, said, wait := opened(t, options{})
 	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("inconclusive: it has no record"), "why it is inconclusive")
-	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='-scenario=tenant-life -clean=1'"))
+	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='--scenario=tenant-life --clean=1'"))
 	l.expect(1)
 	wait()
 	g.Expect(l.add(after(t, run.Held, planID))).To(Succeed())
@@ -172,4 +172,24 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	back, err := report.Load(found[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(back.History.Releases).To(Equal(over.outcome.History.Releases))
+}
+
+func TestReplay(t *testing.T) {
+	g := NewWithT(t)
+	p := plan(t, "life:P1:POST:/a:1")
+	l := newLedger(options{subject: "prove/subject.yaml", seed: 7}, nil, nil)
+	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --seed=7 --plan='life:P1:POST:/a:1'"))
+	l.options.subject = "its/subject.yaml"
+	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", nil)).
+		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
+	l.options.explore = time.Minute
+	g.Expect(l.options.replayChange("things /a:set")).
+		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --change='things /a:set' --explore=1m0s"))
+	l.options.make = true
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", nil)).
+		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='--scenario=life --clean=1'"))
+	l.options.subject = "test/prove/subject.yaml"
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
 }

@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"errors"
@@ -21,9 +21,9 @@ type class struct {
 	Cannot string `json:"cannot,omitempty"`
 }
 
-// loadClasses reads the list of the repository.
-func loadClasses(root string) ([]class, error) {
-	text, err := os.ReadFile(filepath.Join(root, "test", "mutants", "classes.yaml"))
+// loadClasses reads the list in the folder of the mutants.
+func loadClasses(folder string) ([]class, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "classes.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("reading the classes: %w", err)
 	}

@@ -83,9 +83,29 @@ func (l *ledger) add(r ran) error {
 	if !l.until.IsZero() {
 		of, left = "", max(0, l.until.Sub(l.clock.Now()))
 	}
-	fmt.Fprintf(l.output, "plan %d%s: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, of, kept.Result, what,
-		kept.Took.Seconds(), time.Hour.Seconds()/each.Seconds(), left.Round(time.Second))
+	rate, toGo := time.Hour.Seconds()/each.Seconds(), left.Round(time.Second)
+	shown := l.setProgress(fmt.Sprintf("%d%s plans, %d not held; %.0f an hour, %s to go", n, of, l.notHeld(), rate, toGo))
+	if !shown || kept.Result != invariant.Held {
+		fmt.Fprintf(l.output, "plan %d%s: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, of, kept.Result, what,
+			kept.Took.Seconds(), rate, toGo)
+	}
 	return l.tell(kept)
+}
+
+// setProgress shows a line below the output, and reports whether the output is a terminal.
+func (l *ledger) setProgress(line string) bool {
+	shared, isShared := l.output.(*sharedWriter)
+	return isShared && shared.setProgress(line)
+}
+
+// notHeld counts the runs so far that did not hold.
+func (l *ledger) notHeld() (n int) {
+	for _, o := range l.sweep.Outcomes {
+		if o.Result != invariant.Held {
+			n++
+		}
+	}
+	return n
 }
 
 // report is a run as the reports have it.
@@ -144,18 +164,12 @@ func (l *ledger) tell(r *report.Run) error {
 	return nil
 }
 
-// replay is the command that does a run of a scenario again, with its plan if it had
-// one.
+// replay is the command that does a run of a scenario again, with its plan if it had one.
 func (l *ledger) replay(of string, plan *scenario.Plan) string {
-	command := "make prove"
-	if l.options.subject != ours {
-		command += fmt.Sprintf(" SUBJECT='%s'", l.options.subject)
-	}
 	if plan == nil {
-		return fmt.Sprintf("%s SEED=%d PROVE_FLAGS='-scenario=%s -clean=%d'", command, l.options.seed, of,
-			max(1, l.options.clean))
+		return l.options.replay(of, "")
 	}
-	return fmt.Sprintf("%s SEED=%d PLAN='%s'", command, l.options.seed, plan.ID())
+	return l.options.replay(of, plan.ID())
 }
 
 // longest is how long the name of a folder may be; file systems take 255 bytes.
@@ -174,6 +188,7 @@ func folder(name string) string {
 
 // close prints the tables, writes the summary and reports whether every promise held.
 func (l *ledger) close() error {
+	l.setProgress("")
 	if err := l.sweep.WriteTable(l.output); err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"regexp"
 	"testing"
 
@@ -16,7 +15,7 @@ import (
 
 func asked(t *testing.T, args ...string) options {
 	t.Helper()
-	o, err := parse(append([]string{"-seed=7"}, args...), io.Discard)
+	o, err := parse(append([]string{"--seed=7"}, args...)...)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return o
 }
@@ -24,7 +23,7 @@ func asked(t *testing.T, args ...string) options {
 func TestSweep_SpreadsCleanRuns(t *testing.T) {
 	g := NewWithT(t)
 	one, two := &run.Reference{}, &run.Reference{}
-	s := &sweep{options: asked(t, "-clean=3")}
+	s := &sweep{options: asked(t, "--clean=3")}
 	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
 }
 
@@ -36,9 +35,9 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 		args          []string
 		jobs, workers int
 	}{
-		{[]string{"-plan=" + id}, 1, 1},
-		{[]string{"-plan=" + id, "-repeat=20", "-workers=4"}, 20, 4},
-		{[]string{"-plan=s:P20:MANIFESTS:there:1"}, 0, 1},
+		{[]string{"--plan=" + id}, 1, 1},
+		{[]string{"--plan=" + id, "--repeat=20", "--workers=4"}, 20, 4},
+		{[]string{"--plan=s:P20:MANIFESTS:there:1"}, 0, 1},
 	} {
 		s := &sweep{options: asked(t, tc.args...)}
 		jobs, err := s.jobs([]*run.Reference{ref})
@@ -49,7 +48,7 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 		}
 		g.Expect(s.options.workers).To(Equal(tc.workers))
 	}
-	_, err := parse([]string{"-workers=0"}, io.Discard)
+	_, err := parse("--workers=0")
 	g.Expect(err).To(MatchError(ContainSubstring("at least 1")))
 }
 
@@ -68,12 +67,12 @@ func TestSweep_IncludesElsewhere(t *testing.T) {
 		want bool
 	}{
 		{nil, true},
-		{[]string{"-smoke"}, false},
-		{[]string{"-clean=3"}, false},
-		{[]string{"-match=:P1:"}, false},
-		{[]string{"-match=:P20:"}, true},
-		{[]string{"-plan=s:P3:PATCH:/a:1"}, false},
-		{[]string{"-plan=s:P20:MANIFESTS:there:1"}, true},
+		{[]string{"--smoke"}, false},
+		{[]string{"--clean=3"}, false},
+		{[]string{"--match=:P1:"}, false},
+		{[]string{"--match=:P20:"}, true},
+		{[]string{"--plan=s:P3:PATCH:/a:1"}, false},
+		{[]string{"--plan=s:P20:MANIFESTS:there:1"}, true},
 	} {
 		if got := asked(t, tc.args...).leaves(); got != tc.want {
 			t.Errorf("with %q it is %t that the operator is run elsewhere, want %t", tc.args, got, tc.want)

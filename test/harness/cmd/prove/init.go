@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -22,8 +22,8 @@ import (
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/learn"
-	"leasehold.dev/test/harness/subject"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/subject"
 )
 
 // helpTimeout bounds a program that prints its flags.
@@ -40,48 +40,50 @@ type initOptions struct {
 	overwrite                  bool
 }
 
-func parseInit(args []string, output io.Writer) (o initOptions, err error) {
-	o.companions = map[string]string{}
-	flags := flag.NewFlagSet("prove init", flag.ContinueOnError)
-	flags.SetOutput(output)
-	flags.StringVar(&o.dir, "subject", "", "Folder for subject.yaml and the folder scenarios.")
-	flags.StringVar(&o.manifests, "manifests", "", "Kustomize folder of the whole installation, such as config/default.")
-	flags.StringVar(&o.binary, "binary", "", "Program of the operator.")
-	flags.StringVar(&o.samples, "samples", "",
-		"File or folder with an example of each kind; empty: samples beside the manifests, if it is there.")
-	flags.StringVar(&o.name, "name", "", "Name of the operator; empty: that of its namespace.")
-	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several.")
-	flags.Func("companion", "DEPLOYMENT=PROGRAM of another Deployment, which runs beside the operator; may be repeated.",
-		func(value string) error {
-			name, program, found := strings.Cut(value, "=")
-			if !found {
-				return errors.New("write DEPLOYMENT=PROGRAM")
+// newInit returns the command that describes an operator.
+func newInit(work func(ctx context.Context, o initOptions, output io.Writer) error) *cobra.Command {
+	var o initOptions
+	c := &cobra.Command{
+		Use:   "init MANIFESTS --binary PROGRAM",
+		Short: "Write subject.yaml and one scenario for each kind of an operator",
+		Long: `init runs an operator, and writes what it learns: subject.yaml and one scenario for each kind.
+MANIFESTS is the kustomize folder, YAML files or chart of the whole installation.`,
+		Example: `  prove init config/default --binary bin/manager
+  prove init config/default --binary bin/manager --subject test/prove`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.manifests = args[0]
+			if err := o.complete(); err != nil {
+				return err
 			}
-			o.companions[name] = program
-			return nil
-		})
-	flags.Func("crds", "File or folder with CustomResourceDefinitions of others; may be repeated.",
-		func(path string) error {
-			o.crds = append(o.crds, path)
-			return nil
-		})
-	flags.BoolVar(&o.overwrite, "overwrite", false, "Replace files that are there.")
-	if o.seed, err = program.Parse(flags, args); err != nil {
-		return o, err
+			return work(c.Context(), o, c.OutOrStdout())
+		},
 	}
-	return o, o.complete()
+	flags := c.Flags()
+	flags.StringVar(&o.dir, "subject", "prove", "folder for subject.yaml and the folder scenarios")
+	flags.StringVar(&o.binary, "binary", "", "program of the operator")
+	flags.StringVar(&o.samples, "samples", "",
+		"file or folder with an example of each kind; empty: samples beside the manifests, if it is there")
+	flags.StringVar(&o.name, "name", "", "name of the operator; empty: that of its namespace")
+	flags.StringVar(&o.deployment, "deployment", "", "Deployment that runs the program, if the manifests have several")
+	flags.StringToStringVar(&o.companions, "companion", map[string]string{},
+		"DEPLOYMENT=PROGRAM of another Deployment, which runs beside the operator; may be repeated")
+	flags.StringArrayVar(&o.crds, "crds", nil,
+		"file or folder with CustomResourceDefinitions of others; may be repeated")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
+	flags.BoolVar(&o.overwrite, "overwrite", false, "replace files that are there")
+	return c
 }
 
 // complete checks the paths and makes them absolute.
 func (o *initOptions) complete() error {
+	o.seed = program.Seed(o.seed)
 	switch {
 	case o.dir == "" || filepath.Ext(o.dir) == ".yaml":
-		return fmt.Errorf("reading the arguments: -subject=%q is no folder; name one for subject.yaml and its scenarios",
+		return fmt.Errorf("--subject=%q is no folder; name one for subject.yaml and its scenarios",
 			o.dir)
-	case o.manifests == "":
-		return errors.New("reading the arguments: -manifests is missing; name the kustomize folder of the installation, such as config/default")
 	case o.binary == "":
-		return errors.New("reading the arguments: -binary is missing; build the operator and name the program")
+		return errors.New("--binary is missing; build the operator and name the program")
 	}
 	if o.samples == "" {
 		beside := filepath.Join(o.manifests, "..", "samples")
@@ -95,26 +97,26 @@ func (o *initOptions) complete() error {
 		}
 		absolute, err := filepath.Abs(*path)
 		if err != nil {
-			return fmt.Errorf("reading the arguments: %w", err)
+			return err
 		}
 		*path = absolute
 	}
 	if !isProgram(o.binary) {
-		return fmt.Errorf("reading the arguments: -binary=%s is no program; build the operator first", o.binary)
+		return fmt.Errorf("--binary=%s is no program; build the operator first", o.binary)
 	}
 	for name, path := range o.companions {
 		absolute, err := filepath.Abs(path)
 		if err != nil {
-			return fmt.Errorf("reading the arguments: %w", err)
+			return err
 		}
 		if !isProgram(absolute) {
-			return fmt.Errorf("reading the arguments: -companion=%s=%s is no program; build it first", name, path)
+			return fmt.Errorf("--companion=%s=%s is no program; build it first", name, path)
 		}
 		o.companions[name] = absolute
 	}
 	file := filepath.Join(o.dir, "subject.yaml")
 	if _, err := os.Stat(file); err == nil && !o.overwrite {
-		return fmt.Errorf("reading the arguments: %s is there; name another folder, or replace it with -overwrite", file)
+		return fmt.Errorf("%s is there; name another folder, or replace it with --overwrite", file)
 	}
 	return nil
 }
@@ -133,11 +135,7 @@ func (o *initOptions) paths() []*string {
 }
 
 // describe writes the subject and the scenarios of an operator that has none.
-func describe(ctx context.Context, args []string, output io.Writer) error {
-	o, err := parseInit(args, output)
-	if err != nil {
-		return err
-	}
+func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	log.SetLogger(logr.Discard())
 	d, err := propose(ctx, o)
 	if err != nil {
@@ -162,7 +160,7 @@ func describe(ctx context.Context, args []string, output io.Writer) error {
 	for _, file := range written {
 		fmt.Fprintf(output, "wrote %s\n", file)
 	}
-	fmt.Fprintf(output, "read the lines with the word guess, then: make prove SUBJECT=%s\n",
+	fmt.Fprintf(output, "read the lines with the word guess, then: go tool prove --subject %s\n",
 		filepath.Join(o.dir, "subject.yaml"))
 	return nil
 }
@@ -177,25 +175,25 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	chart := env.Chart{Release: name, Namespace: name}
 	objects, _, err := env.Subject{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %w", err)
+		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
 	deployment, err := env.TheDeployment(objects, o.deployment)
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %s: %w; name a folder with the whole installation, the Deployment of -binary "+
-			"with -deployment, and the programs of others with -companion", o.manifests, err)
+		return nil, fmt.Errorf("reading the manifests: %s: %w; name a folder with the whole installation, the Deployment of --binary "+
+			"with --deployment, and the programs of others with --companion", o.manifests, err)
 	}
 	definitions, err := subject.Definitions(objects)
 	if err != nil {
-		return nil, fmt.Errorf("reading -manifests: %w", err)
+		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
 	samples, err := readSamples(o.samples)
 	if err != nil {
-		return nil, fmt.Errorf("reading -samples: %w", err)
+		return nil, fmt.Errorf("reading --samples: %w", err)
 	}
 	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
 		Companions: o.companions, CRDs: o.crds}
 	if d.Kinds, err = learn.Kinds(definitions, samples); err != nil {
-		return nil, fmt.Errorf("reading -manifests: %w", err)
+		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
 	if d.Name == "" {
 		d.Name = nameOf(deployment)
@@ -226,7 +224,7 @@ func helpOf(ctx context.Context, binary string) (string, error) {
 	said, err := exec.CommandContext(ctx, binary, "--help").CombinedOutput()
 	var ended *exec.ExitError
 	if err != nil && !errors.As(err, &ended) {
-		return "", fmt.Errorf("reading the flags of %s: %w; name a program of this machine's kind with -binary", binary, err)
+		return "", fmt.Errorf("reading the flags of %s: %w; name a program of this machine's kind with --binary", binary, err)
 	}
 	return string(said), nil
 }
@@ -312,7 +310,7 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 	}
 	for _, file := range order {
 		if err := writeFile(file, mode, files[file]); err != nil {
-			return nil, fmt.Errorf("writing the subject: %w; -overwrite replaces files that are there", err)
+			return nil, fmt.Errorf("writing the subject: %w; --overwrite replaces files that are there", err)
 		}
 	}
 	return order, nil

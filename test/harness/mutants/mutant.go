@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"errors"
@@ -39,8 +39,8 @@ type mutant struct {
 	Change string `json:"change,omitempty"`
 }
 
-// patchesIn is the folder of the mutants in that of the repository.
-func patchesIn(root string) string { return filepath.Join(root, "test", "mutants", "patches") }
+// patchesIn is the folder of the patches in that of the mutants, below the root.
+func patchesIn(root, folder string) string { return filepath.Join(root, folder, "patches") }
 
 // load reads all mutants of a folder, by name.
 func load(dir string) ([]mutant, error) {

@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"encoding/json"
@@ -72,7 +72,7 @@ func (h *hunt) finish(wanted int) error {
 	}
 	fmt.Fprintf(h.output, "%d mutants, %d killed\n", wanted, count)
 	if count < wanted || len(h.flaws) > 0 {
-		return errSurvived
+		return ErrSurvived
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"context"
@@ -80,8 +80,8 @@ func (h *hunt) run(ctx context.Context, wanted []mutant) (err error) {
 		return err
 	}
 	if slices.ContainsFunc(wanted, func(m mutant) bool { return m.Change != "" }) {
-		if h.prover, err = h.buildProver(ctx); err != nil {
-			return err
+		if h.prover, err = os.Executable(); err != nil {
+			return fmt.Errorf("finding the prover: %w", err)
 		}
 		if err := h.exploreUnchanged(ctx, wanted); err != nil {
 			return err
@@ -137,7 +137,7 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 
 // subject is the operator as it is in a folder, built there.
 func (h *hunt) subject(ctx context.Context, root string) (*subject.Subject, error) {
-	return subject.Load(ctx, filepath.Join(root, "test", "prove", "subject.yaml"), "")
+	return subject.Load(ctx, filepath.Join(root, h.options.subject), "")
 }
 
 // inTime is the timeout of until-conditions in scenarios without one. A run of a mutant that

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
+	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
@@ -85,7 +89,7 @@ func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	g := NewWithT(t)
-	o, err := parse([]string{"-seed=7", "-smoke"}, io.Discard)
+	o, err := parse("--seed=7", "--smoke")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.seed).To(BeEquivalentTo(7))
 	g.Expect(o.smoke).To(BeTrue())
@@ -102,4 +106,59 @@ func TestPlanElsewhere_NeedsManifests(t *testing.T) {
 	g := NewWithT(t)
 	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Subject{}, nil, nil, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("does not say how it is installed elsewhere")))
+}
+
+// parse returns the options of the arguments.
+func parse(args ...string) (o options, err error) {
+	c := newRun(func(_ context.Context, got options, _ io.Writer) error {
+		o = got
+		return nil
+	})
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err = c.Execute()
+	return o, err
+}
+
+// A wrong argument is no finding, and the help is no failure.
+func TestExecute(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"help":               {[]string{"--help"}, 0, "prove --smoke"},
+		"help of init":       {[]string{"init", "--help"}, 0, "prove init config/default --binary bin/manager"},
+		"completion":         {[]string{"completion", "bash"}, 0, "__start_prove"},
+		"unknown flag":       {[]string{"--surprise"}, 2, "unknown flag: --surprise"},
+		"unknown subcommand": {[]string{"surprise"}, 2, "unknown command"},
+		"no subject":         {[]string{"--subject=none.yaml"}, 2, "none.yaml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var output bytes.Buffer
+			err := execute(t.Context(), tc.args, &output)
+			g.Expect(program.ExitCode(err, errFindings)).To(Equal(tc.code), "%v", err)
+			if err != nil {
+				output.WriteString(err.Error())
+			}
+			g.Expect(output.String()).To(ContainSubstring(tc.says))
+		})
+	}
+}
+
+func TestTerminal(t *testing.T) {
+	g := NewWithT(t)
+	var output bytes.Buffer
+	plain := newTerminal(&output)
+	g.Expect(plain.setProgress("1 of 2")).To(BeFalse())
+	fmt.Fprintln(plain, "held")
+	g.Expect(output.String()).To(Equal("held\n"))
+
+	output.Reset()
+	shown := &terminal{to: &output, shows: true}
+	g.Expect(shown.setProgress("1 of 2")).To(BeTrue())
+	fmt.Fprintln(shown, "broken")
+	shown.setProgress("")
+	g.Expect(output.String()).To(Equal(eraseLine + "1 of 2" + eraseLine + "broken\n1 of 2" + eraseLine))
 }

@@ -240,7 +240,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		}
 		k.Problem = err.Error()
 		problems = append(problems, err)
-		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with -samples\n",
+		fmt.Fprintf(l.output, "%s: it gets no scenario: %v\n    correct the sample, or name others with --samples\n",
 			k.ScenarioName(), err)
 	}
 	if len(problems) == len(l.draft.Kinds) {

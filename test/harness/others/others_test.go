@@ -1,7 +1,8 @@
-package main
+package others
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,9 +12,8 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/report"
-	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/report"
 )
 
 const (
@@ -64,20 +64,6 @@ func TestReadKnown(t *testing.T) {
 			}
 			g.Expect(err).To(MatchError(And(ContainSubstring(tc.want), ContainSubstring(file))))
 		})
-	}
-}
-
-func TestLoad_OperatorsOfTheRepository(t *testing.T) {
-	g := NewWithT(t)
-	all, err := load(".")
-	g.Expect(err).NotTo(HaveOccurred())
-	for _, op := range all {
-		for _, f := range op.known.Findings {
-			if f.Plan != "" {
-				_, err := scenario.ParsePlan(f.Plan)
-				g.Expect(err).NotTo(HaveOccurred(), op.name)
-			}
-		}
 	}
 }
 
@@ -202,7 +188,7 @@ tool example.com/archiver
 
 replace example.com/archiver => ../../source
 `, 0o600)
-	write("others/archiver/known.yaml", "flags: [-smoke]\n"+knownBug, 0o600)
+	write("others/archiver/known.yaml", "flags: [--smoke]\n"+knownBug, 0o600)
 	write("others/archiver/subject.yaml", "name: archiver\n", 0o600)
 	write("prove", fmt.Sprintf(`#!/bin/sh
 echo "arguments: $*"
@@ -214,10 +200,19 @@ JSON
 exit %[3]d
 `, root, findings, exit), 0o700)
 	return []string{
-		"-folder", filepath.Join(root, "others"), "-bin", filepath.Join(root, "bin"), "-dir",
+		"--folder", filepath.Join(root, "others"), "--bin", filepath.Join(root, "bin"), "--dir",
 		filepath.Join(root, "artifacts"),
-		"-prover", filepath.Join(root, "prove"),
+		"--prover", filepath.Join(root, "prove"),
 	}
+}
+
+func execute(t *testing.T, args []string, output io.Writer) error {
+	t.Helper()
+	c := Command()
+	c.SetArgs(args)
+	c.SetOut(output)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	return c.ExecuteContext(t.Context())
 }
 
 func TestOthers(t *testing.T) {
@@ -231,7 +226,7 @@ func TestOthers(t *testing.T) {
 		want     []string
 	}{
 		"known": {found + "]", 1, 0, []string{
-			"-seed 1 -smoke", "example.com/archiver v1.2.3, 3 plans: 2 held, 1 broken, 0 inconclusive, 0 void; 1 findings, 0 new, 0 vanished",
+			"--seed 1 --smoke", "example.com/archiver v1.2.3, 3 plans: 2 held, 1 broken, 0 inconclusive, 0 void; 1 findings, 0 new, 0 vanished",
 		}},
 		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs +
 			`"], "violations": [{"invariant": "O9", "message": "a was lost", "signature": "it was lost"}],
@@ -246,8 +241,8 @@ func TestOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var output strings.Builder
-			err := others(t.Context(), newSuite(t, tc.findings, tc.exit), &output)
-			g.Expect(program.ExitCode(err, errDifferent)).To(Equal(tc.code), "%v", err)
+			err := execute(t, newSuite(t, tc.findings, tc.exit), &output)
+			g.Expect(program.ExitCode(err, ErrDifferent)).To(Equal(tc.code), "%v", err)
 			for _, want := range tc.want {
 				g.Expect(output.String()).To(ContainSubstring(want))
 			}
@@ -261,7 +256,7 @@ func TestOthers_prepares(t *testing.T) {
 		script string
 		want   string // in the output or the error
 	}{
-		"described": {"mkdir -p $1/subject && touch $1/subject/subject.yaml", "/bin/archiver/subject/subject.yaml -dir"},
+		"described": {"mkdir -p $1/subject && touch $1/subject/subject.yaml", "/bin/archiver/subject/subject.yaml --dir"},
 		"failed":    {"exit 3", "prepare.sh: exit status 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +267,7 @@ func TestOthers_prepares(t *testing.T) {
 			g.Expect(os.WriteFile(filepath.Join(folder, "prepare.sh"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700)).
 				To(Succeed())
 			var output strings.Builder
-			err := others(t.Context(), args, &output)
+			err := execute(t, args, &output)
 			g.Expect(err).To(HaveOccurred(), "the known finding has vanished")
 			g.Expect(output.String() + err.Error()).To(ContainSubstring(tc.want))
 		})
@@ -287,10 +282,10 @@ func TestOthers_reportsBadInput(t *testing.T) {
 		file string // which is overwritten with content
 		want string
 	}{
-		"no such operator":    {args: append(args, "-run=nothing"), want: `has none with "nothing" in its name`},
-		"no expression":       {args: append(args, "-run=["), want: "reading -run"},
-		"unknown flag":        {args: []string{"-surprise"}, want: "reading the arguments"},
-		"no operator at all":  {args: []string{"-folder", t.TempDir()}, want: "no folder in"},
+		"no such operator":    {args: append(args, "--run=nothing"), want: `has none with "nothing" in its name`},
+		"no expression":       {args: append(args, "--run=["), want: "reading --run"},
+		"unknown flag":        {args: []string{"--surprise"}, want: "unknown flag"},
+		"no operator at all":  {args: []string{"--folder", t.TempDir()}, want: "no folder in"},
 		"nothing is required": {args: args, file: "archiver/go.mod", want: "running go build"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -298,7 +293,7 @@ func TestOthers_reportsBadInput(t *testing.T) {
 			if tc.file != "" {
 				g.Expect(os.WriteFile(filepath.Join(folder, tc.file), []byte("module leasehold.dev/x\n"), 0o600)).To(Succeed())
 			}
-			g.Expect(others(t.Context(), tc.args, &strings.Builder{})).To(MatchError(ContainSubstring(tc.want)))
+			g.Expect(execute(t, tc.args, &strings.Builder{})).To(MatchError(ContainSubstring(tc.want)))
 		})
 	}
 }

@@ -220,8 +220,9 @@ func (e *exploration) report(j explorationJob, found []explore.Finding, err erro
 		for _, line := range f.Details {
 			fmt.Fprintf(e.output, "        %s\n", line)
 		}
-		fmt.Fprintf(e.output, "    again: make prove SUBJECT='%s' SEED=%d EXPLORE=%s CHANGE='%s %s'\n",
-			e.options.subject, j.seed, e.options.explore, name, f.Sequence)
+		again := e.options
+		again.seed = j.seed
+		fmt.Fprintf(e.output, "    again: %s\n", again.replayChange(fmt.Sprintf("%s %s", name, f.Sequence)))
 	}
 }
 

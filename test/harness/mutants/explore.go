@@ -1,4 +1,4 @@
-package main
+package mutants
 
 import (
 	"context"
@@ -21,23 +21,12 @@ var oracles = []explore.Oracle{explore.Differential, explore.Restore, explore.Re
 // finding matches the prover's line about a finding that occurred again; the oracle comes first.
 var finding = regexp.MustCompile(`(?m)^ {4}(\w+) by .+ \(repeated: true\)$`)
 
-// buildProver builds the program that explores, from the unchanged source.
-func (h *hunt) buildProver(ctx context.Context) (path string, err error) {
-	path = filepath.Join(h.sources, "prove")
-	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./test/prove")
-	build.Dir = h.options.root
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the prover: %w\n%s", err, output)
-	}
-	return path, nil
-}
-
 // explore lets a user change an object of the operator in a folder, and returns the oracles that
 // found something, and the first finding.
 func (h *hunt) explore(ctx context.Context, root, name, change string) (fired []string, first string, err error) {
-	prove := exec.CommandContext(ctx, h.prover, "-subject", filepath.Join(root, "test", "prove", "subject.yaml"),
-		"-dir", filepath.Join(h.options.dir, name), "-seed", strconv.FormatUint(h.options.seed, 10),
-		"-workers", "1", "-explore", "1m", "-change", change)
+	prove := exec.CommandContext(ctx, h.prover, "--subject", filepath.Join(root, h.options.subject),
+		"--dir", filepath.Join(h.options.dir, name), "--seed", strconv.FormatUint(h.options.seed, 10),
+		"--workers", "1", "--explore", "1m", "--change", change)
 	output, err := prove.CombinedOutput()
 	found := finding.FindAllStringSubmatch(string(output), -1)
 	var exit *exec.ExitError

@@ -1,4 +1,4 @@
-package main
+package others
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"leasehold.dev/test/harness/scenario"
 )
 
 // operator is an operator of other people.
@@ -43,6 +45,23 @@ func load(folder string) ([]operator, error) {
 		return nil, fmt.Errorf("looking for operators: no folder in %s has a go.mod", folder)
 	}
 	return all, nil
+}
+
+// Check returns an error for each known.yaml in the folder of operators that cannot be used.
+func Check(folder string) error {
+	all, err := load(folder)
+	errs := []error{err}
+	for _, op := range all {
+		for _, f := range op.known.Findings {
+			if f.Plan == "" {
+				continue
+			}
+			if _, err := scenario.ParsePlan(f.Plan); err != nil {
+				errs = append(errs, fmt.Errorf("reading the known findings of %s: %w", op.name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // module is what `go list -m -json` prints of a module.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -129,11 +128,11 @@ func TestPairs_ReportErrors(t *testing.T) {
 			return run.Outcome{}, failed
 		}}
 	g.Expect(p.sample(t.Context(), oneWorker{}, []*firstFault{{plan: plan(t, crashID)}})).To(MatchError(failed))
-	for _, args := range [][]string{{"-smoke"}, {"-clean=1"}, {"-plan=" + crashID}, {"-repeat=2"}, {"-explore=1m"}} {
-		_, err := parse(append([]string{"-pairs=1m"}, args...), io.Discard)
-		g.Expect(err).To(MatchError(ContainSubstring("-pairs excludes")))
+	for _, args := range [][]string{{"--smoke"}, {"--clean=1"}, {"--plan=" + crashID}, {"--repeat=2"}, {"--explore=1m"}} {
+		_, err := parse(append([]string{"--pairs=1m"}, args...)...)
+		g.Expect(err).To(MatchError(ContainSubstring("--pairs excludes")))
 	}
-	_, err := parse([]string{"-pairs=-1m"}, io.Discard)
+	_, err := parse("--pairs=-1m")
 	g.Expect(err).To(MatchError(ContainSubstring("no time")))
-	g.Expect(asked(t, "-pairs=1m").leaves()).To(BeFalse())
+	g.Expect(asked(t, "--pairs=1m").leaves()).To(BeFalse())
 }

@@ -1,0 +1,205 @@
+// Command prove breaks an operator as it ships in known ways, at each of its writes, and judges
+// it by what the API server has recorded. The README of the module has the first steps.
+//
+// It ends with 1 if a promise was broken or a plan could not be judged, and with 2 if it could
+// not do its work.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/mutants"
+	"leasehold.dev/test/harness/others"
+	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/harness/report"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/sandbox"
+	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/subject"
+)
+
+// errFound means that the operator failed, and not this program.
+var errFound = errors.New("not every plan has held")
+
+// errFindings means that the work of a subcommand is complete and has findings.
+var errFindings = errors.New("there are findings")
+
+func main() {
+	// Only root may isolate replicas, and every user in a user namespace.
+	code, entered, err := sandbox.Enter()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "prove: %v\n", err)
+	}
+	if !entered {
+		code = program.Run("prove", errFindings, execute)
+	}
+	os.Exit(code)
+}
+
+// execute runs the subcommand of the arguments.
+func execute(ctx context.Context, args []string, output io.Writer) error {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(output)
+	err := root.ExecuteContext(ctx)
+	for _, found := range []error{errFound, mutants.ErrSurvived, others.ErrDifferent} {
+		if errors.Is(err, found) {
+			return fmt.Errorf("%w: %w", errFindings, err)
+		}
+	}
+	return err
+}
+
+// newRoot returns the command, which runs plans unless a subcommand is named.
+func newRoot() *cobra.Command {
+	root := newRun(prove)
+	root.Long = `prove runs an operator as it ships on a real control plane, breaks it at each of its writes, and
+judges it by what the API server has recorded. It ends with 1 if a promise was broken or a plan
+could not be judged, and with 2 if it could not do its work.`
+	root.SilenceUsage, root.SilenceErrors = true, true
+	again := newRun(prove)
+	again.Use = "run"
+	root.AddCommand(again, newInit(describe), mutants.Command(), others.Command())
+	return root
+}
+
+// away is what all plans in a namespace of another name have in their ID.
+var away = ":" + string(scenario.Elsewhere) + ":"
+
+// prove runs plans. With the output as JSON, standard output has the summary alone.
+func prove(ctx context.Context, o options, stdout io.Writer) error {
+	if o.output != outputJSON {
+		return proveTo(ctx, o, newTerminal(stdout))
+	}
+	err := proveTo(ctx, o, newTerminal(os.Stderr))
+	if err != nil && !errors.Is(err, errFound) {
+		return err
+	}
+	summary, undone := os.ReadFile(filepath.Join(o.dir, "summary.json"))
+	if undone == nil {
+		_, undone = stdout.Write(summary)
+	}
+	if undone != nil {
+		return errors.Join(err, program.Undone(fmt.Errorf("printing the summary: %w", undone)))
+	}
+	return err
+}
+
+func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
+	s, err := subject.Load(ctx, o.subject, o.manager)
+	if err != nil {
+		return err
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintln(output, note)
+	}
+	output = reportCompanions(s, output)
+	wanted, err := chosenScenarios(s.Scenarios, o.scenario, o.plan)
+	if err != nil {
+		return err
+	}
+	if o.smoke {
+		wanted = whole(wanted)
+	}
+	fmt.Fprintf(output, "seed %d\n", o.seed)
+	if s.Operator.Isolated {
+		fmt.Fprint(output, isolationNotice(env.CheckIsolation()))
+	}
+	random := rand.New(rand.NewPCG(o.seed, 0))
+	if err := report.Clear(o.dir); err != nil {
+		return err
+	}
+	clientLog, err := program.LogTo(o.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, clientLog.Close()) }()
+	// The log of envtest does not belong into the output of a sweep.
+	log.SetLogger(logr.Discard())
+	if o.explore > 0 {
+		return exploreAll(ctx, o, s, output)
+	}
+	sw := newSweep(o, s.Promises, output)
+	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
+	// An interrupted sweep still reports its results so far.
+	return errors.Join(err, sw.finish())
+}
+
+// isolationNotice is a line about replicas that should run like Pods and cannot, or "".
+func isolationNotice(missing error) string {
+	if missing == nil {
+		return ""
+	}
+	return fmt.Sprintf("replicas are not isolated, they share ports and files: %v\n", missing)
+}
+
+// proveAll starts what is needed, and stops it.
+func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand,
+	sw *sweep) (err error) {
+	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
+		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
+	}
+	salt := record.NewSalt() // one for both fleets, because their runs are compared
+	fleet, err := run.StartFleet(ctx, run.Options{Subject: s.Subject, Random: random, Salt: salt}, o.workers)
+	if err != nil {
+		return err
+	}
+	references, err := sw.run(ctx, fleet, wanted)
+	if err = errors.Join(err, fleet.Stop(ctx)); err != nil || s.Elsewhere == nil || !o.leaves() {
+		return err
+	}
+	if fleet, err = run.StartFleet(ctx, run.Options{Subject: *s.Elsewhere, Random: random, Salt: salt}, 1); err != nil {
+		return err
+	}
+	return errors.Join(sw.elsewhere(ctx, fleet, *s.Elsewhere, references), fleet.Stop(ctx))
+}
+
+// whole are the scenarios in which everything is tried, or all if there is none:
+// clean runs of the others would take longer than the few plans of a smoke test.
+func whole(all []scenario.Scenario) []scenario.Scenario {
+	var some []scenario.Scenario
+	for _, s := range all {
+		if len(s.Perturbations) == 0 {
+			some = append(some, s)
+		}
+	}
+	if len(some) == 0 {
+		return all
+	}
+	return some
+}
+
+// chosenScenarios are all, or the one that is named or that the plan is of.
+func chosenScenarios(all []scenario.Scenario, name, plan string) ([]scenario.Scenario, error) {
+	if plan != "" {
+		p, err := scenario.ParsePlan(plan)
+		if err != nil {
+			return nil, err
+		}
+		name = p.Scenario
+	}
+	if name == "" {
+		return all, nil
+	}
+	var names []string
+	for _, s := range all {
+		if s.Name == name {
+			return []scenario.Scenario{s}, nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, fmt.Errorf("looking for the scenario: none is called %q; there are %q", name, names)
+}

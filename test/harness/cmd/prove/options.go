@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"leasehold.dev/test/harness/program"
+)
+
+// The forms of the output.
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+// options are the command line.
+type options struct {
+	subject, manager, dir string
+	scenario, plan        string
+	seed                  uint64
+	smoke, keep           bool
+	clean                 int
+	workers, repeat       int
+	explore, pairs        time.Duration
+	change                string
+	pattern, output       string
+	make                  bool
+	match                 *regexp.Regexp // of pattern
+}
+
+// newRun returns the command that runs plans.
+func newRun(work func(ctx context.Context, o options, output io.Writer) error) *cobra.Command {
+	var o options
+	c := &cobra.Command{
+		Use:   "prove",
+		Short: "Run plans, and report what did not hold",
+		Example: `  prove                              # clean runs, then all plans of all scenarios
+  prove --smoke                      # one plan of each perturbation
+  prove --seed 7 --plan ID           # one plan again
+  prove --pairs 30m                  # a second fault in the recovery from a first
+  prove --explore 30m                # change objects in the ways of their schemas`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return fmt.Errorf("reading the arguments: %w", err)
+			}
+			return work(c.Context(), o, c.OutOrStdout())
+		},
+	}
+	o.register(c.Flags())
+	return c
+}
+
+func (o *options) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.subject, "subject", "prove/subject.yaml", "file that describes the operator")
+	flags.StringVar(&o.manager, "manager", "",
+		"program of the operator in place of the subject's, which is not built then")
+	flags.StringVar(&o.dir, "dir", "artifacts/prove", "folder for the summary and for what did not hold")
+	flags.StringVar(&o.scenario, "scenario", "", "name of the one scenario to run; empty runs all")
+	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all")
+	flags.BoolVar(&o.smoke, "smoke", false,
+		"run one plan of each perturbation only, of the scenarios in which all are tried")
+	flags.StringVar(&o.pattern, "match", "", "run the plans only whose ID has this regular expression in it, for example :P3:")
+	flags.BoolVar(&o.keep, "keep", false, "keep the histories of what has held too")
+	flags.IntVar(&o.clean, "clean", 0, "run this many more clean runs and no plans, to look for false alarms")
+	flags.IntVar(&o.workers, "workers", 3, "run so many plans side by side, each on a control plane of its own")
+	flags.IntVar(&o.repeat, "repeat", 1, "run each plan this often, to see whether it gives the same each time")
+	flags.DurationVar(&o.explore, "explore", 0,
+		"for this long, change the objects of the scenarios in all ways that their schema has, in place of plans")
+	flags.DurationVar(&o.pairs, "pairs", 0,
+		"for this long, try second faults in the recoveries from crashes and stale starts, in place of plans")
+	flags.StringVar(&o.change, "change", "", "with --explore: the kind and the changes to make, and no others")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
+	flags.StringVar(&o.output, "output", outputText,
+		"text, or json: the summary on standard output, and the text on standard error")
+	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove`")
+}
+
+// complete checks the options and sets those that follow from others.
+func (o *options) complete() (err error) {
+	o.seed = program.Seed(o.seed)
+	if o.match, err = regexp.Compile(o.pattern); err != nil {
+		return fmt.Errorf("reading --match: %w", err)
+	}
+	switch {
+	case o.output != outputText && o.output != outputJSON:
+		return fmt.Errorf("--output=%s is neither text nor json", o.output)
+	case o.output == outputJSON && o.explore > 0:
+		return errors.New("--output=json excludes --explore, which writes no summary")
+	case o.workers < 1 || o.repeat < 1:
+		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
+	case o.pairs > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.repeat > 1 || o.explore > 0):
+		return errors.New("--pairs excludes --smoke, --clean, --plan, --repeat and --explore")
+	case o.pairs < 0:
+		return fmt.Errorf("--pairs=%s is no time to use", o.pairs)
+	case o.change != "" && o.explore <= 0:
+		return fmt.Errorf("--change=%q needs --explore", o.change)
+	}
+	if o.plan != "" && o.repeat == 1 || o.change != "" {
+		o.workers = 1
+	}
+	return nil
+}
+
+// leaves reports whether the operator runs in a namespace of another name.
+func (o options) leaves() bool {
+	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
+		o.match.MatchString(away)
+}
+
+// replay returns the command that runs a scenario again, with its plan if it is not "".
+func (o options) replay(of, plan string) string {
+	if plan != "" {
+		return o.command("PLAN", "plan", plan)
+	}
+	flags := fmt.Sprintf("--scenario=%s --clean=%d", of, max(1, o.clean))
+	if o.make {
+		return o.command("PROVE_FLAGS", "", flags)
+	}
+	return o.command("", "", "") + " " + flags
+}
+
+// replayChange returns the command that makes a change of --explore again.
+func (o options) replayChange(change string) string {
+	command := o.command("CHANGE", "change", change)
+	if o.make {
+		return fmt.Sprintf("%s EXPLORE=%s", command, o.explore)
+	}
+	return fmt.Sprintf("%s --explore=%s", command, o.explore)
+}
+
+// command returns prove with the subject, the seed and one more setting, as a variable of make or
+// as a flag.
+func (o options) command(variable, flag, value string) string {
+	command, subject, seed, setting := "go tool prove", " --subject='%s'", " --seed=%d", " --"+flag+"='%s'"
+	usual := "prove/subject.yaml"
+	if o.make {
+		command, subject, seed, setting = "make prove", " SUBJECT='%s'", " SEED=%d", " "+variable+"='%s'"
+		usual = "test/prove/subject.yaml"
+	}
+	if o.subject != usual {
+		command += fmt.Sprintf(subject, o.subject)
+	}
+	command += fmt.Sprintf(seed, o.seed)
+	if value != "" {
+		command += fmt.Sprintf(setting, value)
+	}
+	return command
+}

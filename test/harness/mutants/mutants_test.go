@@ -1,0 +1,200 @@
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/run"
+	"leasehold.dev/test/harness/scenario"
+)
+
+func parse(args ...string) (o options, err error) {
+	c := newCommand(func(_ context.Context, got options, _ io.Writer) error {
+		o = got
+		return nil
+	})
+	c.SetArgs(args)
+	c.SilenceErrors, c.SilenceUsage = true, true
+	err = c.Execute()
+	return o, err
+}
+
+func TestCovered(t *testing.T) {
+	hot := class{Name: "hot-loop", Bug: "it loops", Seen: []string{"https://example.com"}}
+	never := class{Name: "never", Bug: "it is not so", Seen: []string{"https://example.com"}, Cannot: "there is none"}
+	looping, ghost := mutant{name: "a", Class: "hot-loop"}, mutant{name: "b", Class: "never"}
+	for name, tc := range map[string]struct {
+		classes []class
+		all     []mutant
+		want    string
+	}{
+		"All":        {[]class{hot, never}, []mutant{looping}, ""},
+		"NoMutant":   {[]class{hot}, nil, "class hot-loop: there is neither"},
+		"Impossible": {[]class{never}, []mutant{ghost}, "class never: it is said to be impossible"},
+		"NoClass":    {[]class{never}, []mutant{looping}, `mutant a: no class is called "hot-loop"`},
+		"Unseen":     {[]class{{Name: "x", Bug: "y", Cannot: "z"}}, nil, "class 1 x: it needs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			err := covered(tc.classes, tc.all)
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+		})
+	}
+}
+
+const patch = "--- a/file\n+++ b/file\n@@ -1,1 +1,1 @@\n-right\n+wrong\n"
+
+func TestParseMutant(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"Good":      {"class: a\nbug: b\nkills: O4\nplans: [s, 's:P1:PATCH:/x:1']\n\n" + patch, ""},
+		"NoPatch":   {"class: a\nbug: b\nkills: O4\nplans: [s]\n", "no patch"},
+		"NoSuchO":   {"class: a\nbug: b\nkills: O99\nplans: [s]\n" + patch, `no invariant is called "O99"`},
+		"NoPlan":    {"class: a\nbug: b\nkills: O4\n" + patch, "plans: say"},
+		"Both":      {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
+		"NoSuchWay": {"class: a\nbug: b\nkills: O4\nchange: k /x:set\n" + patch, `no oracle is called "O4"`},
+		"NoSuchPlan": {"class: a\nbug: b\nkills: O4\nplans: ['s:P99:PATCH:/x:1']\n" + patch,
+			`no perturbation is called "P99"`},
+		"Unknown": {"class: a\nbug: b\nkills: O4\nplan: s\n" + patch, `unknown field "plan"`},
+		"Nothing": {patch, "class: say"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			m, err := parseMutant(tc.text)
+			if tc.want != "" {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+				return
+			}
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(m.diff).To(Equal(patch))
+			g.Expect(m.Plans).To(Equal([]string{"s", "s:P1:PATCH:/x:1"}))
+		})
+	}
+}
+
+func TestHurried(t *testing.T) {
+	g := NewWithT(t)
+	s := scenario.Scenario{Steps: []scenario.Step{
+		{Wait: &scenario.Wait{Gone: true}}, {Quiesce: &scenario.Quiesce{}},
+		{Quiesce: &scenario.Quiesce{Within: metav1.Duration{Duration: time.Hour}}}, {Name: "other"},
+	}}
+	quick := hurried(s)
+	g.Expect(quick.Steps[0].Wait).To(Equal(&scenario.Wait{Gone: true, Within: metav1.Duration{Duration: inTime}}))
+	g.Expect(quick.Steps[1].Quiesce.Within.Duration).To(Equal(inTime))
+	g.Expect(quick.Steps[2:]).To(Equal(s.Steps[2:]))
+	g.Expect(s.Steps[0].Wait.Within.Duration).To(BeZero(), "the scenario itself is as it was")
+}
+
+func verdicts(broken ...string) []invariant.Verdict {
+	var all []invariant.Verdict
+	for _, i := range invariant.All() {
+		v := invariant.Verdict{Invariant: i.ID, Result: invariant.Held}
+		for _, id := range broken {
+			if id == i.ID {
+				v.Result, v.Violations = invariant.Broken, []invariant.Violation{{Message: "it is not so"}}
+			}
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func TestRowJudge(t *testing.T) {
+	happened := &history.History{}
+	not := &history.History{Faults: []history.Fault{{Name: "f"}}}
+	for name, tc := range map[string]struct {
+		outcome run.Outcome
+		want    result
+		fired   []string
+	}{
+		"Killed":    {run.Outcome{History: happened, Verdicts: verdicts("O1", "O4")}, killed, []string{"O1", "O4"}},
+		"ByOthers":  {run.Outcome{History: happened, Verdicts: verdicts("O1")}, survived, []string{"O1"}},
+		"Unnoticed": {run.Outcome{History: happened, Verdicts: verdicts()}, survived, nil},
+		"Void":      {run.Outcome{History: not, Verdicts: verdicts("O4")}, void, []string{"O4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := row{Named: "O4"}
+			r.judge(tc.outcome)
+			g.Expect(r.Result).To(Equal(tc.want))
+			g.Expect(r.Fired).To(Equal(tc.fired))
+		})
+	}
+}
+
+// All have to be killed, in each of their plans, and the operator as it is has to hold.
+func TestFinish(t *testing.T) {
+	dead := row{Mutant: "a", Plan: "s", Named: "O4", Verdict: invariant.Broken, Fired: []string{"O4"}, Result: killed,
+		Took: time.Minute}
+	alive, other := dead, dead
+	alive.Result, other.Mutant = survived, "b"
+	for name, tc := range map[string]struct {
+		rows  []row
+		flaws []string
+		want  string
+	}{
+		"All":        {[]row{dead, dead, other}, nil, ""},
+		"OneAlive":   {[]row{dead, alive, other}, nil, "2 mutants, 1 killed"},
+		"FirstAlive": {[]row{alive, dead, other}, nil, "2 mutants, 1 killed"},
+		"NotTried":   {[]row{dead}, nil, "2 mutants, 1 killed"},
+		"Flaw":       {[]row{dead, other}, []string{"clean run 1 of s: broken"}, "does not hold: clean run 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			var said bytes.Buffer
+			h := &hunt{options: options{dir: t.TempDir()}, output: &said, clock: clock.RealClock{}, rows: tc.rows,
+				flaws: tc.flaws}
+			err := h.finish(2)
+			g.Expect(filepath.Join(h.options.dir, "mutants.json")).To(BeARegularFile())
+			g.Expect(said.String()).To(ContainSubstring("O4"))
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(said.String()).To(ContainSubstring("2 mutants, 2 killed"))
+				return
+			}
+			g.Expect(err).To(MatchError(ErrSurvived))
+			g.Expect(said.String()).To(ContainSubstring(tc.want))
+		})
+	}
+}
+
+// The text is that of method report in cmd/prove/explore.go.
+func TestFinding(t *testing.T) {
+	const printed = `broken       tenants.leasehold.dev /admins:grow (97.0 s)
+    restore by /admins:grow (repeated: true)
+        at rest 2 a subject is there
+    differential by /admins:grow (repeated: false)
+    again: make prove CHANGE='tenants.leasehold.dev /admins:grow'
+`
+	var oracles []string
+	for _, f := range finding.FindAllStringSubmatch(printed, -1) {
+		oracles = append(oracles, f[1])
+	}
+	NewWithT(t).Expect(oracles).To(Equal([]string{"restore"}))
+}
+
+func TestParse(t *testing.T) {
+	g := NewWithT(t)
+	o, err := parse("--run=hot", "--baseline=false", "--seed=7")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.seed).To(BeEquivalentTo(7))
+	g.Expect(o.baseline).To(BeFalse())
+	g.Expect(chosen([]mutant{{name: "hot-loop"}, {name: "cold"}}, o.match)).To(HaveLen(1))
+	_, err = parse("--run=(")
+	g.Expect(err).To(MatchError(ContainSubstring("reading --run")))
+	_, err = parse("--count=0")
+	g.Expect(err).To(MatchError(ContainSubstring("reading --count")))
+}
