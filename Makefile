@@ -200,6 +200,11 @@ else
 	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 4
 endif
 
+# The control plane is the one that is built here, or that of KUBEBUILDER_ASSETS.
+.PHONY: prove-module
+prove-module: needs-go controlplane ## Use the prover as another repository does, from the zip of its module; it needs a module proxy (5 minutes).
+	@MODULE_PROOF=1 KUBEBUILDER_ASSETS="$${KUBEBUILDER_ASSETS:-$$(readlink -f $(BIN)/controlplane/current)}" $(GO) test ./test/module -count=1 -timeout=20m -v
+
 # Only the operators whose name has this regular expression in it; empty proves all.
 OTHERS ?=
 

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	// The archiver needs both, and go mod tidy does not look into testdata.
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/invariant"

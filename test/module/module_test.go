@@ -1,0 +1,134 @@
+// Package module proves that the module of the prover works in another repository. It has tests only.
+package module
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+const (
+	harness = "leasehold.dev/test/harness"
+	source  = "../harness"
+	// example is an operator as kubebuilder lays it out. A clean run of it breaks nothing.
+	example     = harness + "/testdata/archiver"
+	examplePath = "example.com/archiver"
+)
+
+// The test needs minutes and downloads, so make test leaves it out.
+func TestModule_ProvesInAnotherRepository(t *testing.T) {
+	if os.Getenv("MODULE_PROOF") == "" {
+		t.Skip("MODULE_PROOF is not set; make prove-module sets it")
+	}
+	g := NewWithT(t)
+	proxy, version := publish(t)
+	project := scaffold(t)
+	run := func(code int, name string, args ...string) string {
+		t.Helper()
+		said, exit := execute(t, project, proxy, name, args...)
+		g.Expect(exit).To(Equal(code), "%s %q\n%s", name, args, said)
+		return said
+	}
+	run(0, "go", "get", "-tool", harness+"/cmd/prove@"+version)
+	run(0, "go", "mod", "tidy")
+	run(0, "go", "build", "-o", "bin/manager", ".")
+
+	said := run(0, "go", "tool", "prove", "init", "config/default", "--binary", "bin/manager", "--seed", "4")
+	g.Expect(said).To(ContainSubstring("wrote "))
+	g.Expect(filepath.Join(project, "prove", "subject.yaml")).To(BeARegularFile())
+	// The example loses the answer to the creation of its Job, and makes another.
+	plan := "backup-life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1"
+	said = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
+	g.Expect(said).To(And(ContainSubstring("2 clean runs to compare with"),
+		ContainSubstring("again: go tool prove --seed=4 --plan='"+plan+"'"),
+		ContainSubstring("1 plans"), ContainSubstring("1 broken")))
+	g.Expect(filepath.Join(project, "artifacts", "prove", "junit.xml")).To(BeARegularFile())
+	g.Expect(run(1, "go", "tool", "prove", "--seed", "4", "--plan", plan)).To(ContainSubstring("1 broken"))
+}
+
+// A proxy serves the module without the folders of other modules and without links, so that the
+// zip is where a missing file shows.
+func TestModule_HasAZip(t *testing.T) {
+	publish(t)
+}
+
+// publish puts the module into a folder that serves as a module proxy. The version depends on the
+// content, since the module cache keeps what it has for a version.
+func publish(t *testing.T) (proxy, version string) {
+	t.Helper()
+	g := NewWithT(t)
+	var content bytes.Buffer
+	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: "v0.0.1"}, source)).To(Succeed())
+	version = fmt.Sprintf("v0.0.1-zip.h%x", sha256.Sum256(content.Bytes()))[:30]
+	content.Reset()
+	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: version}, source)).To(Succeed())
+	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	g.Expect(err).NotTo(HaveOccurred())
+	proxy = t.TempDir()
+	versions := filepath.Join(proxy, filepath.FromSlash(harness), "@v")
+	g.Expect(os.MkdirAll(versions, 0o750)).To(Succeed())
+	for name, text := range map[string][]byte{
+		"list":            []byte(version + "\n"),
+		version + ".info": fmt.Appendf(nil, `{"Version": %q}`, version),
+		version + ".mod":  mod,
+		version + ".zip":  content.Bytes(),
+	} {
+		g.Expect(os.WriteFile(filepath.Join(versions, name), text, 0o600)).To(Succeed())
+	}
+	return proxy, version
+}
+
+// scaffold makes a repository of the example's source, with the versions of libraries that the
+// harness has. It is not below the checkout.
+func scaffold(t *testing.T) string {
+	t.Helper()
+	g := NewWithT(t)
+	dir := t.TempDir()
+	g.Expect(os.CopyFS(dir, os.DirFS(filepath.Join(source, "testdata", "archiver")))).To(Succeed())
+	// prove init writes what is described here by hand.
+	g.Expect(os.RemoveAll(filepath.Join(dir, "subject.yaml"))).To(Succeed())
+	g.Expect(os.RemoveAll(filepath.Join(dir, "scenarios"))).To(Succeed())
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	g.Expect(err).NotTo(HaveOccurred())
+	deeper, err := filepath.Glob(filepath.Join(dir, "*", "*", "*.go"))
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, file := range append(files, deeper...) {
+		text, err := os.ReadFile(file)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(os.WriteFile(file, []byte(strings.ReplaceAll(string(text), example, examplePath)), 0o600)).To(Succeed())
+	}
+	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	g.Expect(err).NotTo(HaveOccurred())
+	own := strings.Replace(string(mod), "module "+harness, "module "+examplePath, 1)
+	g.Expect(os.WriteFile(filepath.Join(dir, "go.mod"), []byte(own), 0o600)).To(Succeed())
+	sums, err := os.ReadFile(filepath.Join(source, "go.sum"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600)).To(Succeed())
+	return dir
+}
+
+// execute runs a program in the folder, with the proxy before that of the machine.
+func execute(t *testing.T, dir, proxy, name string, args ...string) (said string, exit int) {
+	t.Helper()
+	g := NewWithT(t)
+	machine, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
+	g.Expect(err).NotTo(HaveOccurred())
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Dir = dir
+	command.Env = append(os.Environ(), "GOPROXY=file://"+proxy+","+strings.TrimSpace(string(machine)), "GOWORK=off",
+		"GOFLAGS=-mod=mod", "GONOSUMDB="+harness)
+	output, err := command.CombinedOutput()
+	if command.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(output), command.ProcessState.ExitCode()
+}
