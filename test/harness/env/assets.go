@@ -7,6 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 // assetsVariable names the folder of control plane programs, as for envtest.
@@ -16,12 +20,13 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 var builtAssets = filepath.Join("bin", "controlplane", "current")
 
 // ErrNoAssets is returned if this machine has no control plane to start.
-var ErrNoAssets = errors.New("no control plane has been built: run `make controlplane`, or set " + assetsVariable)
+var ErrNoAssets = errors.New("no control plane has been built: run `make controlplane` or setup-envtest, or set " + assetsVariable)
 
 // FindAssets returns the folder that holds etcd, kube-apiserver and kubectl:
 // dir if it is not empty, else $KUBEBUILDER_ASSETS, else what `make
 // controlplane` built in the module that contains the working directory or in
-// one around it. It returns ErrNoAssets, wrapped, when none of them is there.
+// one around it, else the newest that setup-envtest has installed for this user.
+// It returns ErrNoAssets, wrapped, when none of them is there.
 func FindAssets(dir string) (string, error) {
 	source := "the given folder"
 	if dir == "" {
@@ -34,11 +39,43 @@ func FindAssets(dir string) (string, error) {
 		return filepath.Abs(dir)
 	}
 	built, err := upwards(builtAssets, func(path string) bool { return checkAssets(path) == nil }, ErrNoAssets)
+	if errors.Is(err, ErrNoAssets) {
+		if dir := installedAssets(); dir != "" {
+			return dir, nil
+		}
+	}
 	if err != nil {
 		return "", err
 	}
 	// The versioned folder itself: a rebuild may point the link elsewhere.
 	return filepath.EvalSymlinks(built)
+}
+
+// installedAssets returns the newest complete folder of setup-envtest for this machine, or "".
+// setup-envtest names its folders version-os-arch, below the user's folder for data.
+func installedAssets() string {
+	data := os.Getenv("XDG_DATA_HOME")
+	if data == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	platform := "-" + runtime.GOOS + "-" + runtime.GOARCH
+	folders, err := filepath.Glob(filepath.Join(data, "kubebuilder-envtest", "k8s", "*"+platform))
+	if err != nil {
+		return ""
+	}
+	var newest *version.Version
+	var found string
+	for _, dir := range folders {
+		v, err := version.ParseSemantic(strings.TrimSuffix(filepath.Base(dir), platform))
+		if err == nil && checkAssets(dir) == nil && (newest == nil || newest.LessThan(v)) {
+			newest, found = v, dir
+		}
+	}
+	return found
 }
 
 // FindS3Server returns the path of an S3 server program: binary if it is not

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -196,20 +197,34 @@ func TestFindAssets(t *testing.T) {
 	versioned := write(filepath.Join(module, "bin", "controlplane", "v1-x"), all...)
 	NewWithT(t).Expect(os.Symlink("v1-x", filepath.Join(filepath.Dir(versioned), "current"))).To(Succeed())
 
+	platform := "-" + runtime.GOOS + "-" + runtime.GOARCH
+	installed := t.TempDir()
+	envtest := func(version string, programs ...string) string {
+		return write(filepath.Join(installed, "kubebuilder-envtest", "k8s", version), programs...)
+	}
+	newest := envtest("1.36.10"+platform, all...)
+	envtest("1.36.9"+platform, all...)
+	envtest("1.37.0"+platform, "etcd", "kubectl")
+	envtest("1.38.0-plan9-mips", all...)
+	envtest("latest"+platform, all...)
+
 	for name, tc := range map[string]struct {
 		given, set, wd string
 		want           string // empty: ErrNoAssets
+		data           string // the folder of setup-envtest is below it
 	}{
-		"the given folder comes first":             {given, set, module, given},
-		"then the variable":                        {"", set, module, set},
-		"then the module, through the link":        {"", "", module, versioned},
-		"seen from a module inside it":             {"", "", filepath.Join(module, "deep", "below"), versioned},
-		"nothing anywhere":                         {"", "", t.TempDir(), ""},
-		"a folder that was named is not made good": {t.TempDir(), set, module, ""},
+		"the given folder comes first":              {given, set, module, given, installed},
+		"then the variable":                         {"", set, module, set, installed},
+		"then the module, through the link":         {"", "", module, versioned, installed},
+		"seen from a module inside it":              {"", "", filepath.Join(module, "deep", "below"), versioned, installed},
+		"then the newest complete of setup-envtest": {"", "", t.TempDir(), newest, installed},
+		"nothing anywhere":                          {"", "", t.TempDir(), "", t.TempDir()},
+		"a folder that was named is not made good":  {t.TempDir(), set, module, "", installed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			t.Setenv(assetsVariable, tc.set)
+			t.Setenv("XDG_DATA_HOME", tc.data)
 			t.Chdir(tc.wd)
 			got, err := FindAssets(tc.given)
 			if tc.want == "" {
