@@ -15,10 +15,13 @@ import (
 func (s *sweep) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject, references []*run.Reference) error {
 	var jobs []job
 	for _, ref := range references {
-		jobs = append(jobs, job{ref, &scenario.Plan{
+		plan := scenario.Plan{
 			Scenario: ref.Scenario.Name, Perturbation: scenario.Elsewhere,
 			Target: scenario.Target{Method: scenario.ManifestsTarget, Path: filepath.Base(there.Operator.Manifests), Nth: 1},
-		}})
+		}
+		if s.options.shard.has(plan) {
+			jobs = append(jobs, job{ref, &plan})
+		}
 	}
 	if err := s.do(ctx, fleet, there.Promises, jobs); err != nil {
 		return fmt.Errorf("running where %s installs: %w", there.Operator.Manifests, err)

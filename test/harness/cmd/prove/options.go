@@ -33,6 +33,7 @@ type options struct {
 	change                string
 	pattern, output       string
 	make                  bool
+	shard                 shard
 	match                 *regexp.Regexp // of pattern
 }
 
@@ -46,7 +47,8 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
   prove --smoke                      # one plan of each perturbation
   prove --seed 7 --plan ID           # one plan again
   prove --pairs 30m                  # a second fault in the recovery from a first
-  prove --explore 30m                # change objects in the ways of their schemas`,
+  prove --explore 30m                # change objects in the ways of their schemas
+  prove --seed 7 --shard 2/8         # the second of eight parts of the plans, each on a machine of its own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
@@ -81,6 +83,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
 	flags.StringVar(&o.output, "output", outputText,
 		"text, or json: the summary on standard output, and the text on standard error")
+	flags.Var(&o.shard, "shard", "run the i-th of n parts of the plans, such as 2/8; each plan is in one part, whatever plans there are")
 	flags.BoolVar(&o.make, "make", false, "print the commands that repeat a run as `make prove`")
 }
 
@@ -99,6 +102,8 @@ func (o *options) complete() (err error) {
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
 	case o.pairs > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.repeat > 1 || o.explore > 0):
 		return errors.New("--pairs excludes --smoke, --clean, --plan, --repeat and --explore")
+	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.pairs > 0 || o.explore > 0):
+		return errors.New("--shard excludes --smoke, --clean, --plan, --pairs and --explore")
 	case o.pairs < 0:
 		return fmt.Errorf("--pairs=%s is no time to use", o.pairs)
 	case o.change != "" && o.explore <= 0:

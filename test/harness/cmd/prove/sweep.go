@@ -117,6 +117,7 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 		plan, err := scenario.ParsePlan(s.options.plan)
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
+	matching := 0 // in all shards
 	for _, ref := range references {
 		plans := ref.Plans(s.options.seed)
 		if len(plans) == 0 {
@@ -124,12 +125,16 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 				ref.Scenario.Name)
 		}
 		for _, plan := range plans {
-			if s.options.match.MatchString(plan.ID()) {
+			if !s.options.match.MatchString(plan.ID()) {
+				continue
+			}
+			matching++
+			if s.options.shard.has(plan) {
 				jobs = append(jobs, job{ref, &plan})
 			}
 		}
 	}
-	if len(jobs) == 0 && !s.options.leaves() {
+	if matching == 0 && !s.options.leaves() {
 		return nil, fmt.Errorf("choosing plans: none has %s in its ID", s.options.match)
 	}
 	if s.options.smoke {

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestShard_IsAPartition(t *testing.T) {
+	g := NewWithT(t)
+	for n := 1; n <= 8; n++ {
+		sizes := make([]int, n)
+		for i := range 400 {
+			p := plan(t, fmt.Sprintf("s:P1:PATCH:/a/%d:1", i))
+			in := 0
+			for at := range n {
+				var s shard
+				g.Expect(s.Set(fmt.Sprintf("%d/%d", at+1, n))).To(Succeed())
+				if s.has(p) {
+					in++
+					sizes[at]++
+				}
+			}
+			g.Expect(in).To(Equal(1), "shards of %d that have %s", n, p.ID())
+		}
+		for _, size := range sizes {
+			g.Expect(size).To(BeNumerically(">", 400/n/2), "of %d", n)
+		}
+	}
+}
+
+func TestShard_Set(t *testing.T) {
+	g := NewWithT(t)
+	o, err := parse("--shard=2/3")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(o.shard).To(Equal(shard{index: 2, count: 3}))
+	for _, wrong := range []string{"0/3", "4/3", "1", "1/0", "-1/3", "1/3x", "a/b"} {
+		_, err := parse("--shard=" + wrong)
+		g.Expect(err).To(MatchError(ContainSubstring("is not i/n")), wrong)
+	}
+	for _, other := range []string{"--clean=3", "--pairs=1m", "--explore=1m", "--plan=s:P1:PATCH:/a:1", "--smoke"} {
+		_, err := parse("--shard=1/3", other)
+		g.Expect(err).To(MatchError(ContainSubstring("--shard excludes")), other)
+	}
+}
