@@ -89,6 +89,9 @@ func (o *options) register(flags *pflag.FlagSet) {
 
 // complete checks the options and sets those that follow from others.
 func (o *options) complete() (err error) {
+	if o.shard.count > 0 && o.seed == 0 {
+		return errors.New("--shard needs --seed: shards of two seeds have other plans")
+	}
 	o.seed = program.Seed(o.seed)
 	if o.match, err = regexp.Compile(o.pattern); err != nil {
 		return fmt.Errorf("reading --match: %w", err)

@@ -32,7 +32,7 @@ func TestShard_IsAPartition(t *testing.T) {
 
 func TestShard_Set(t *testing.T) {
 	g := NewWithT(t)
-	o, err := parse("--shard=2/3")
+	o, err := parse("--shard=2/3", "--seed=7")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(o.shard).To(Equal(shard{index: 2, count: 3}))
 	for _, wrong := range []string{"0/3", "4/3", "1", "1/0", "-1/3", "1/3x", "a/b"} {
@@ -40,7 +40,9 @@ func TestShard_Set(t *testing.T) {
 		g.Expect(err).To(MatchError(ContainSubstring("is not i/n")), wrong)
 	}
 	for _, other := range []string{"--clean=3", "--pairs=1m", "--explore=1m", "--plan=s:P1:PATCH:/a:1", "--smoke"} {
-		_, err := parse("--shard=1/3", other)
+		_, err := parse("--shard=1/3", "--seed=7", other)
 		g.Expect(err).To(MatchError(ContainSubstring("--shard excludes")), other)
 	}
+	_, err = parse("--shard=1/3")
+	g.Expect(err).To(MatchError(ContainSubstring("--shard needs --seed")))
 }
