@@ -86,7 +86,8 @@ func TestCachedMetadata(t *testing.T) {
 	kept := []string{"Namespace", "Name", "UID", "ResourceVersion", "Generation", "CreationTimestamp",
 		"DeletionTimestamp", "OwnerReferences"}
 	full := metav1.ObjectMeta{
-		Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", Generation: 3, GenerateName: "g", SelfLink: "s",
+		Namespace: "ns", Name: "n", UID: "u", ResourceVersion: "7", Generation: 3, GenerateName: "g",
+		SelfLink:          "s", //nolint:staticcheck // each field is filled, also the deprecated one
 		CreationTimestamp: metav1.NewTime(epoch), DeletionTimestamp: new(metav1.NewTime(epoch)),
 		DeletionGracePeriodSeconds: new(int64(1)), Labels: map[string]string{"a": "b"},
 		Annotations: map[string]string{"a": "b"}, Finalizers: []string{"example.com/f"},

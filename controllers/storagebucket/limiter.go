@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -36,6 +37,7 @@ var errNoSlot = errors.New("the visit waits for a slot of the endpoint limiter")
 // of each namespace. Invariant: the bounds admit no parked request.
 type endpointLimiter struct {
 	total int // slots
+	clock clock.WithDelayedExecution
 	// wake adds a request to the work queue.
 	wake func(reconcile.Request)
 
@@ -56,7 +58,7 @@ type slot struct {
 
 func newEndpointLimiter(workers int) *endpointLimiter {
 	return &endpointLimiter{
-		total: max(1, workers-reserve), wake: func(reconcile.Request) {},
+		total: max(1, workers-reserve), clock: clock.RealClock{}, wake: func(reconcile.Request) {},
 		slots: map[reconcile.Request]*slot{}, parked: map[reconcile.Request]string{},
 		namespaces: map[string]*namespaceState{}, endpoints: map[string]int{},
 	}
@@ -69,7 +71,7 @@ func (l *endpointLimiter) Bound(ctx context.Context, req reconcile.Request,
 	endpoint string) (bounded context.Context, end func() bool) {
 	bounded, cancel := context.WithCancelCause(ctx)
 	fired := make(chan struct{})
-	timer := time.AfterFunc(soon, func() {
+	timer := l.clock.AfterFunc(soon, func() {
 		defer close(fired)
 		if !l.Acquire(req, endpoint) {
 			cancel(errNoSlot)

@@ -146,6 +146,7 @@ func TestUnneededSlotIsReturned(t *testing.T) {
 	for name, change := range map[string]func(*testing.T, *fixture, *v1beta1.StorageBucket){
 		"no probe is due": func(*testing.T, *fixture, *v1beta1.StorageBucket) {},
 		"deleted": func(t *testing.T, w *fixture, b *v1beta1.StorageBucket) {
+			t.Helper()
 			if err := w.stored.Delete(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}

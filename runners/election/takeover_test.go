@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,6 +109,14 @@ func (d *duel) expect(t *testing.T, took, least, most time.Duration, reason stri
 func TestTakeover(t *testing.T) {
 	crash := func(d *duel) { d.leader.vanish(d.api) }
 	now := func() time.Time { return clock.RealClock{}.Now() }
+	// crashed ends the leader after the Lease was changed.
+	crashed := func(d *duel, change func(*coordinationv1.Lease)) {
+		crash(d)
+		stored := d.lease()
+		change(stored)
+		d.put(stored)
+		d.put(terminated("first", now()))
+	}
 	const atOnce = 20 * time.Millisecond
 	// The leader's last renewal was half a retry period before the loss.
 	const expiry = leaseTime - retryPeriod/2
@@ -169,11 +178,8 @@ func TestTakeover(t *testing.T) {
 			expiry + atOnce, "expired", nil},
 		"ClockOfTheLeaderBack": {func(d *duel) { d.leader.clock.jump(-time.Hour); pass(retryPeriod); crash(d) }, expiry,
 			expiry + atOnce, "expired", nil},
-		"ReconnectIsNoRenewal": {func(d *duel) {
-			crash(d)
-			pass(retryPeriod)
-			d.send("", true)
-		}, expiry - retryPeriod, expiry - retryPeriod + atOnce, "expired", nil},
+		"ReconnectIsNoRenewal": {func(d *duel) { crash(d); pass(retryPeriod); d.send("", true) }, expiry - retryPeriod,
+			expiry - retryPeriod + atOnce, "expired", nil},
 		"LabelIsNoRenewal": {func(d *duel) {
 			crash(d)
 			pass(retryPeriod)
@@ -188,31 +194,18 @@ func TestTakeover(t *testing.T) {
 		}, expiry, expiry + atOnce, "expired", nil},
 		"Bookmark": {func(d *duel) {
 			crash(d)
-			d.send(
-				`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
+			d.send(`{"type":"BOOKMARK","object":{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","metadata":{"resourceVersion":"1000"}}}`, false)
 		}, expiry, expiry + atOnce, "expired", nil},
 		"SilentWatch": {func(d *duel) { d.mute(true); pass(20 * retryPeriod); d.leader.stop() }, 0, retryPeriod,
 			"released", nil},
 		"LeaseHeldByAnOlderVersion": {func(d *duel) {
-			crash(d)
-			stored := d.lease()
-			stored.Annotations = nil
-			d.put(stored)
-			d.put(terminated("first", now()))
+			crashed(d, func(stored *coordinationv1.Lease) { stored.Annotations = nil })
 		}, expiry, expiry + atOnce, "expired", nil},
 		"LeaseHeldByAVersionWithoutItsStart": {func(d *duel) {
-			crash(d)
-			stored := d.lease()
-			delete(stored.Annotations, "leasehold.dev/holder-started")
-			d.put(stored)
-			d.put(terminated("first", now()))
+			crashed(d, func(stored *coordinationv1.Lease) { delete(stored.Annotations, "leasehold.dev/holder-started") })
 		}, expiry, expiry + atOnce, "expired", nil},
 		"AnnotationLeftByAnotherHolder": {func(d *duel) {
-			crash(d)
-			stored := d.lease()
-			stored.Spec.HolderIdentity = new("first_of-an-older-version")
-			d.put(stored)
-			d.put(terminated("first", now()))
+			crashed(d, func(stored *coordinationv1.Lease) { stored.Spec.HolderIdentity = new("first_of-an-older-version") })
 		}, leaseTime, leaseTime + atOnce, "expired", nil},
 		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce,
 			"there was no Lease", nil},
@@ -224,11 +217,11 @@ func TestTakeover(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var change []func(*Options)
-				if tc.options != nil {
-					change = append(change, tc.options)
-				}
-				d := newDuel(t, change...)
+				d := newDuel(t, func(o *Options) {
+					if tc.options != nil {
+						tc.options(o)
+					}
+				})
 				tc.lose(d)
 				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
 			})
@@ -340,76 +333,4 @@ func TestLockWaitsAgain(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Without the rights to watch, the standby polls, and there is no evidence.
-func TestTakeover_without_rights(t *testing.T) {
-	for resource, tc := range map[string]struct {
-		lose        func(*duel)
-		least, most time.Duration
-		reason      string
-	}{
-		"pods": {func(d *duel) {
-			d.leader.vanish(d.api)
-			d.put(terminated("first", clock.RealClock{}.Now()))
-		}, leaseTime - 2*retryPeriod, leaseTime, "expired"},
-		"leases": {func(d *duel) { d.leader.stop() }, 0, retryPeriod, "released"},
-	} {
-		t.Run(resource, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newLeader(t)
-				a := d.api
-				a.fail(func(verb, of string) error {
-					if of == resource && (verb == "LIST" || verb == "WATCH") {
-						return statusError(http.StatusForbidden)
-					}
-					return nil
-				})
-				d.standby = join(t, a, "second")
-				a.take()
-				pass(10 * retryPeriod)
-				if n := count(a.take(), "LIST "+resource+" second"); n > 1 {
-					t.Errorf("a list that is forbidden was sent %d times", n)
-				}
-				tc.lose(d)
-				d.expect(t, d.takesOver(t, 2*leaseTime), tc.least, tc.most, tc.reason)
-			})
-		})
-	}
-}
-
-// While lists fail, a standby reads the Lease in each retry period.
-func TestTakeover_while_lists_fail(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newLeader(t)
-		d.fail(func(verb, of string) error {
-			if of == "leases" && verb == "LIST" {
-				return statusError(http.StatusInternalServerError)
-			}
-			return nil
-		})
-		d.standby = join(t, d.api, "second")
-		pass(10 * retryPeriod)
-		d.take()
-		pass(10 * retryPeriod)
-		requests := d.take()
-		if n := count(requests, "GET leases second"); n < 9 || n > 11 {
-			t.Errorf("%d reads in 10 retry periods, want one in each: %q", n, requests)
-		}
-		d.leader.stop()
-		d.expect(t, d.takesOver(t, leaseTime), 0, retryPeriod+20*time.Millisecond, "released")
-	})
-}
-
-func TestRequestsPerRetryPeriod(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDuel(t)
-		d.take()
-		pass(100 * retryPeriod)
-		requests := d.take()
-		if n := count(requests, "PUT leases first"); n < 99 || n > 101 || n != len(requests) {
-			t.Errorf("%d renewals of %d requests in 100 retry periods: %q", n, len(requests), requests[:min(10, len(requests))])
-		}
-		d.end()
-	})
 }

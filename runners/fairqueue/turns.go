@@ -184,16 +184,17 @@ func (r *rotation) pop(valid func(reconcile.Request) bool) (reconcile.Request, b
 // flows implements heap.Interface.
 type flows []*flow
 
-func (f flows) Len() int { return len(f) }
-func (f flows) Less(i, j int) bool {
-	if f[i].used.time != f[j].used.time {
-		return f[i].used.time < f[j].used.time
+func (f *flows) Len() int { return len(*f) }
+func (f *flows) Less(i, j int) bool {
+	one, other := (*f)[i], (*f)[j]
+	if one.used.time != other.used.time {
+		return one.used.time < other.used.time
 	}
-	return f[i].turn < f[j].turn
+	return one.turn < other.turn
 }
-func (f flows) Swap(i, j int) {
-	f[i], f[j] = f[j], f[i]
-	f[i].index, f[j].index = i, j
+func (f *flows) Swap(i, j int) {
+	(*f)[i], (*f)[j] = (*f)[j], (*f)[i]
+	(*f)[i].index, (*f)[j].index = i, j
 }
 func (f *flows) Push(x any) {
 	one := x.(*flow)

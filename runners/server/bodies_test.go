@@ -34,7 +34,9 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-g.open
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
+	w.WriteHeader(http.StatusOK)
 }
 
 func serve(hooks map[string]http.Handler) http.Handler {

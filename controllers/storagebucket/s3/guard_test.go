@@ -3,6 +3,7 @@ package s3
 import (
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 )
 
@@ -124,7 +125,7 @@ func TestRulesCheck_allowed_embedding(t *testing.T) {
 		if err := (Rules{Allow: outer, Cluster: cluster}).Check(netip.MustParseAddr(address)); err == nil {
 			t.Errorf("%s is allowed, and %s in it is not", address, inner)
 		}
-		both := append(outer, prefixes(inner+"/32")...)
+		both := slices.Concat(outer, prefixes(inner+"/32"))
 		if err := (Rules{Allow: both, Cluster: cluster}).Check(netip.MustParseAddr(address)); err != nil {
 			t.Errorf("%s and %s are allowed: %v", address, inner, err)
 		}

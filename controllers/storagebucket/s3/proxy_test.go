@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestNoProxyIsUsed(t *testing.T) {
 	}
 	for _, endpoint := range []string{"http://192.0.2.1", "https://192.0.2.1"} {
 		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoProxyIsUsed$", "-test.v")
-		child.Env = append(environment, childEndpoint+"="+endpoint, "NO_PROXY=", "no_proxy=")
+		child.Env = slices.Concat(environment, []string{childEndpoint + "=" + endpoint, "NO_PROXY=", "no_proxy="})
 		if output, err := child.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", endpoint, err, output)
 		}

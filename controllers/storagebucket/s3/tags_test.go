@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestReplaceTag_keeps_tags_of_others(t *testing.T) {
 		"a key twice, which S3 refuses": {{"a", "1"}, {"a", "2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stored := taggingBody{TagSet: tagSet{append(others[:len(others):len(others)], bucketTag{"owner", "old"})}}
+			stored := taggingBody{TagSet: tagSet{append(slices.Clip(others), bucketTag{"owner", "old"})}}
 			c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPut {
 					content, _ := io.ReadAll(r.Body)
@@ -47,7 +48,7 @@ func TestReplaceTag_keeps_tags_of_others(t *testing.T) {
 			if err := c.ReplaceTag(t.Context(), "owner", "old", "new"); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(append(others[:len(others):len(others)], bucketTag{"owner", "new"}),
+			if diff := cmp.Diff(append(slices.Clip(others), bucketTag{"owner", "new"}),
 				stored.TagSet.Tags); diff != "" {
 				t.Errorf("stored (-want +got):\n%s", diff)
 			}

@@ -51,17 +51,17 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
   prove --seed 7 --shard 2/8         # the second of eight parts of the plans, each on a machine of its own`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
+			if err := complete(&o); err != nil {
 				return fmt.Errorf("reading the arguments: %w", err)
 			}
 			return work(c.Context(), o, c.OutOrStdout())
 		},
 	}
-	o.register(c.Flags())
+	register(&o, c.Flags())
 	return c
 }
 
-func (o *options) register(flags *pflag.FlagSet) {
+func register(o *options, flags *pflag.FlagSet) {
 	flags.StringVar(&o.subject, "subject", "prove/subject.yaml", "file that describes the operator")
 	flags.StringVar(&o.manager, "manager", "",
 		"program of the operator in place of the subject's, which is not built then")
@@ -88,7 +88,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 }
 
 // complete checks the options and sets those that follow from others.
-func (o *options) complete() (err error) {
+func complete(o *options) (err error) {
 	if o.shard.count > 0 && o.seed == 0 {
 		return errors.New("--shard needs --seed: shards of two seeds have other plans")
 	}
