@@ -170,7 +170,7 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		for _, r := range []*env.Replica{leader, standby} {
 			said, err := os.ReadFile(r.LogPath())
 			Expect(err).NotTo(HaveOccurred())
-			Expect(string(said)).To(ContainSubstring("Serving webhook server"))
+			Expect(string(said)).To(ContainSubstring(`"name":"webhooks"`), "it serves the webhooks")
 			Expect(string(said)).NotTo(ContainSubstring("forbidden: User"), r.Name())
 			Expect(string(said)).To(ContainSubstring(`"replica":"`+r.Name()+"_"), "the log names the replica as the Lease does")
 		}

@@ -171,17 +171,21 @@ var _ = Describe("When something is taken away", Serial, func() {
 		}
 	})
 
-	It("an AdmissionReview of 8 MiB is refused, and costs no memory that is kept", func(ctx SpecContext) {
+	It("an AdmissionReview of 6 MiB is refused, and costs no memory that is kept", func(ctx SpecContext) {
 		replica := suite.Leader(ctx)
 		for range 10 {
-			Expect(review(ctx, replica, 8<<20)).To(HaveField("Allowed", BeFalse()))
+			Expect(review(ctx, replica, 6<<20)).To(HaveField("Allowed", BeFalse()))
 		}
 		before := resident(replica)
 		for range 60 {
-			Expect(review(ctx, replica, 8<<20)).To(And(
+			Expect(review(ctx, replica, 6<<20)).To(And(
 				HaveField("Allowed", BeFalse()), HaveField("Result.Code", BeNumerically(">=", 400))))
 		}
-		Expect(resident(replica)-before).To(BeNumerically("<", 48<<20), "480 MiB were sent")
+		Expect(resident(replica)-before).To(BeNumerically("<", 48<<20), "360 MiB were sent")
+		By("not reading one of 8 MiB")
+		response := send(ctx, replica, 8<<20)
+		Expect(response.Body.Close()).To(Succeed())
+		Expect(response).To(HaveHTTPStatus(http.StatusRequestEntityTooLarge))
 		By("still judging those of a usual size")
 		Expect(review(ctx, replica, 1<<10)).To(HaveField("Allowed", BeTrue()))
 	})
@@ -219,6 +223,17 @@ func withoutWebhooks(ctx context.Context) (restore func(context.Context)) {
 // bytes, past the API server, and returns the answer.
 func review(ctx context.Context, replica *env.Replica, size int) *admissionv1.AdmissionResponse {
 	GinkgoHelper()
+	response := send(ctx, replica, size)
+	defer response.Body.Close()
+	var answer admissionv1.AdmissionReview
+	Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
+	Expect(answer.Response).NotTo(BeNil())
+	return answer.Response
+}
+
+// send sends the review of a view of that size. It sends the body when the webhook begins to read it.
+func send(ctx context.Context, replica *env.Replica, size int) *http.Response {
+	GinkgoHelper()
 	v := build("review", showing(files{"SUMMARY.md": v1beta1.MarkdownText(strings.Repeat("x", size))}))
 	object, err := json.Marshal(v)
 	Expect(err).NotTo(HaveOccurred())
@@ -234,16 +249,13 @@ func review(ctx context.Context, replica *env.Replica, size int) *admissionv1.Ad
 		bytes.NewReader(body))
 	Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Expect", "100-continue")
 	// The certificate is for the Service's name; the API server checks that.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+		ExpectContinueTimeout: expect.Medium}
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	Expect(err).NotTo(HaveOccurred())
-	defer response.Body.Close()
-	var answer admissionv1.AdmissionReview
-	Expect(json.NewDecoder(response.Body).Decode(&answer)).To(Succeed())
-	Expect(answer.Response).NotTo(BeNil())
-	return answer.Response
+	return response
 }
 
 // resident is how much memory the replica holds, in bytes.
