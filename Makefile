@@ -177,6 +177,14 @@ prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its wr
 	@$(PROVER)
 	@$(TOOLS)/prove --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' --pairs '$(PAIRS)' $(PROVE_FLAGS)
 
+# SHARDS are the folders that the shards of one seed have written.
+SHARDS ?=
+
+.PHONY: prove-merge
+prove-merge: needs-go ## Make one report of those of all shards; SHARDS='DIR...'.
+	@$(PROVER)
+	@$(TOOLS)/prove merge --dir $(ARTIFACTS)/prove $(SHARDS)
+
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.
 MANIFESTS  ?=
 BINARY     ?=

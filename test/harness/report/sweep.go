@@ -19,6 +19,10 @@ import (
 // Sweep is many runs.
 type Sweep struct {
 	Seed uint64 `json:"seed"`
+	// Shard is the part of the plans that was run, such as 2/8; "" for all.
+	Shard string `json:"shard,omitempty"`
+	// Undone is the error that ended the sweep early; "" if it did all of its work.
+	Undone string `json:"undone,omitempty"`
 	// Began is when the first of Outcomes did, Took how long all of them took, which
 	// is less than their sum if several ran at a time.
 	Began time.Time     `json:"began"`
@@ -31,6 +35,9 @@ type Sweep struct {
 	// Pairs is the coverage of plans with two faults, if such plans were sampled.
 	Pairs []FirstFault `json:"pairs,omitempty"`
 }
+
+// summaryFile is the summary as JSON.
+const summaryFile = "summary.json"
 
 // Summary is what summary.json has beside the outcomes.
 type Summary struct {
@@ -69,7 +76,7 @@ func (s *Sweep) Save(dir string) error {
 		return fmt.Errorf("making the folder of the summary: %w", err)
 	}
 	if err := errors.Join(
-		create(filepath.Join(dir, "summary.json"), func(w io.Writer) error {
+		create(filepath.Join(dir, summaryFile), func(w io.Writer) error {
 			return indented(w, struct {
 				Summary
 				*Sweep

@@ -36,7 +36,8 @@ type ledger struct {
 }
 
 func newLedger(o options, except []invariant.Exception, output io.Writer) *ledger {
-	return &ledger{options: o, output: output, clock: clock.RealClock{}, sweep: report.Sweep{Seed: o.seed, Except: except}}
+	return &ledger{options: o, output: output, clock: clock.RealClock{},
+		sweep: report.Sweep{Seed: o.seed, Shard: o.shard.String(), Except: except}}
 }
 
 // expect adds n to the number of expected runs. The first call starts the clock by which the rate
@@ -189,13 +190,19 @@ func folder(name string) string {
 // close prints the tables, writes the summary and reports whether every promise held.
 func (l *ledger) close() error {
 	l.setProgress("")
-	if err := l.sweep.WriteTable(l.output); err != nil {
+	return conclude(&l.sweep, l.options.dir, l.output)
+}
+
+// conclude prints the tables of a sweep, writes its summary into dir, and reports whether every
+// promise held.
+func conclude(s *report.Sweep, dir string, output io.Writer) error {
+	if err := s.WriteTable(output); err != nil {
 		return err
 	}
-	if err := l.sweep.Save(l.options.dir); err != nil {
+	if err := s.Save(dir); err != nil {
 		return err
 	}
-	if !l.sweep.Held() {
+	if !s.Held() {
 		return errFound
 	}
 	return nil

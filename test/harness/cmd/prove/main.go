@@ -72,23 +72,29 @@ could not be judged, and with 2 if it could not do its work.`
 	root.SilenceUsage, root.SilenceErrors = true, true
 	again := newRun(prove)
 	again.Use = "run"
-	root.AddCommand(again, newInit(describe), mutants.Command(), others.Command())
+	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(), others.Command())
 	return root
 }
 
 // away is what all plans in a namespace of another name have in their ID.
 var away = ":" + string(scenario.Elsewhere) + ":"
 
-// prove runs plans. With the output as JSON, standard output has the summary alone.
+// prove runs plans.
 func prove(ctx context.Context, o options, stdout io.Writer) error {
-	if o.output != outputJSON {
-		return proveTo(ctx, o, newTerminal(stdout))
+	return inForm(o.output, o.dir, stdout, func(output io.Writer) error { return proveTo(ctx, o, output) })
+}
+
+// inForm does work that writes a summary into dir. With the form JSON, standard output has the
+// summary alone.
+func inForm(form, dir string, stdout io.Writer, work func(output io.Writer) error) error {
+	if form != outputJSON {
+		return work(newTerminal(stdout))
 	}
-	err := proveTo(ctx, o, newTerminal(os.Stderr))
+	err := work(newTerminal(os.Stderr))
 	if err != nil && !errors.Is(err, errFound) {
 		return err
 	}
-	summary, undone := os.ReadFile(filepath.Join(o.dir, "summary.json"))
+	summary, undone := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if undone == nil {
 		_, undone = stdout.Write(summary)
 	}
@@ -135,7 +141,7 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	sw := newSweep(o, s.Promises, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
-	return errors.Join(err, sw.finish())
+	return errors.Join(err, sw.finish(err))
 }
 
 // isolationNotice is a line about replicas that should run like Pods and cannot, or "".

@@ -162,9 +162,12 @@ func subset(jobs []job, seed uint64) []job {
 	return few
 }
 
-// finish writes the summary and says whether all has held, and, where plans were
-// repeated, whether each gave the same each time.
-func (s *sweep) finish() error {
+// finish writes the summary and reports whether all has held, and, where plans were repeated,
+// whether each gave the same each time. undone is the error that ended the sweep early, or nil.
+func (s *sweep) finish(undone error) error {
+	if undone != nil {
+		s.ledger.sweep.Undone = undone.Error()
+	}
 	results := map[string]map[run.Result]int{}
 	for _, o := range s.ledger.sweep.Outcomes {
 		if results[o.Plan] == nil {

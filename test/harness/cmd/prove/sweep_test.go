@@ -98,7 +98,7 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 			for _, r := range tc.results {
 				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, report.Outcome{Plan: id, Result: r})
 			}
-			err := s.finish()
+			err := s.finish(nil)
 			if tc.wrong {
 				g.Expect(err).To(MatchError(errFound))
 			} else {

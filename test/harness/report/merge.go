@@ -1,0 +1,80 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// LoadSweep reads the summary.json that Save has written into dir.
+func LoadSweep(dir string) (*Sweep, error) {
+	text, err := os.ReadFile(filepath.Join(dir, summaryFile))
+	if err != nil {
+		return nil, fmt.Errorf("loading a sweep: %w", err)
+	}
+	s := &Sweep{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("loading a sweep from %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Append adds the runs of a sweep, whose names get a prefix. The duration is then that of both
+// sweeps, which may have run at the same time. Outcomes have an order that does not depend on the
+// order of appending.
+func (s *Sweep) Append(o *Sweep, prefix string) {
+	renamed := func(all []Outcome) []Outcome {
+		all = slices.Clone(all)
+		for i := range all {
+			all[i].Name = prefix + all[i].Name
+		}
+		return all
+	}
+	began, ended := s.Began, latest(s.Began.Add(s.Took), o.Began.Add(o.Took))
+	if began.IsZero() || !o.Began.IsZero() && o.Began.Before(began) {
+		began = o.Began
+	}
+	s.Began, s.Took = began, ended.Sub(began)
+	s.Clean = append(s.Clean, renamed(o.Clean)...)
+	s.Outcomes = append(s.Outcomes, renamed(o.Outcomes)...)
+	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int {
+		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.Name, b.Name))
+	})
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// CopyRuns copies the folders of the sweep's runs that were kept in from to the folder to. Their
+// names get a prefix.
+func (s *Sweep) CopyRuns(from, to, prefix string) error {
+	for _, o := range slices.Concat(s.Clean, s.Outcomes) {
+		dir := filepath.Join(from, o.Name)
+		r, err := Load(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // only some runs are kept
+		}
+		if err != nil {
+			return err
+		}
+		if r.AuditLog, err = os.ReadFile(filepath.Join(dir, auditFile)); err != nil {
+			return fmt.Errorf("copying run %s: %w", o.Name, err)
+		}
+		r.Name = prefix + o.Name
+		if _, err := r.Save(to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
