@@ -119,13 +119,13 @@ func complete(o *options) (err error) {
 }
 
 // leaves reports whether the operator runs in a namespace of another name.
-func (o options) leaves() bool {
+func (o *options) leaves() bool {
 	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
 		o.match.MatchString(away)
 }
 
 // replay returns the command that runs a scenario again, with its plan if it is not "".
-func (o options) replay(of, plan string) string {
+func (o *options) replay(of, plan string) string {
 	if plan != "" {
 		return o.command("PLAN", "plan", plan)
 	}
@@ -137,7 +137,7 @@ func (o options) replay(of, plan string) string {
 }
 
 // replayChange returns the command that makes a change of --explore again.
-func (o options) replayChange(change string) string {
+func (o *options) replayChange(change string) string {
 	command := o.command("CHANGE", "change", change)
 	if o.make {
 		return fmt.Sprintf("%s EXPLORE=%s", command, o.explore)
@@ -147,7 +147,7 @@ func (o options) replayChange(change string) string {
 
 // command returns prove with the subject, the seed and one more setting, as a variable of make or
 // as a flag.
-func (o options) command(variable, flag, value string) string {
+func (o *options) command(variable, flag, value string) string {
 	command, subject, seed, setting := "go tool prove", " --subject='%s'", " --seed=%d", " --"+flag+"='%s'"
 	usual := "prove/subject.yaml"
 	if o.make {

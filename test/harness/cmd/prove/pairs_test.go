@@ -134,5 +134,6 @@ func TestPairs_ReportErrors(t *testing.T) {
 	}
 	_, err := parse("--pairs=-1m")
 	g.Expect(err).To(MatchError(ContainSubstring("no time")))
-	g.Expect(asked(t, "--pairs=1m").leaves()).To(BeFalse())
+	o := asked(t, "--pairs=1m")
+	g.Expect(o.leaves()).To(BeFalse())
 }

@@ -74,7 +74,8 @@ func TestSweep_IncludesElsewhere(t *testing.T) {
 		{[]string{"--plan=s:P3:PATCH:/a:1"}, false},
 		{[]string{"--plan=s:P20:MANIFESTS:there:1"}, true},
 	} {
-		if got := asked(t, tc.args...).leaves(); got != tc.want {
+		o := asked(t, tc.args...)
+		if got := o.leaves(); got != tc.want {
 			t.Errorf("with %q it is %t that the operator is run elsewhere, want %t", tc.args, got, tc.want)
 		}
 	}
