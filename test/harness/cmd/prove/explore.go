@@ -128,7 +128,7 @@ type explorationJob struct {
 
 // explorationJobs returns the one sequence of the options, or those of the seed: one of each kind
 // in turn.
-func (o options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
+func (o *options) explorationJobs(kinds []*explored) ([]explorationJob, error) {
 	if o.change != "" {
 		name, line, _ := strings.Cut(o.change, " ")
 		for _, x := range kinds {
