@@ -36,12 +36,18 @@ var generators = map[string]func(Input) ([]scenario.Step, error){
 	ContestedFinalizers: contestedFinalizers,
 }
 
+// Names returns the names of all attacks, in order. SlowBodies has no steps.
+func Names() []string {
+	names := append(slices.Collect(maps.Keys(generators)), SlowBodies)
+	slices.Sort(names)
+	return names
+}
+
 // Steps generates the steps of an attack.
 func Steps(in Input) ([]scenario.Step, error) {
 	generate, known := generators[in.Name]
 	if !known {
-		return nil, fmt.Errorf("generating an attack: none is called %q; there are %q", in.Name,
-			slices.Sorted(maps.Keys(generators)))
+		return nil, fmt.Errorf("generating an attack: none is called %q; there are %q", in.Name, Names())
 	}
 	steps, err := generate(in)
 	if err != nil {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -63,6 +64,9 @@ var variants = map[Perturbation][]string{
 	ExternalFails: append([]string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow},
 		texts(externalCodes)...),
 }
+
+// Perturbations returns all perturbations, in order.
+func Perturbations() []Perturbation { return slices.Sorted(maps.Keys(variants)) }
 
 func texts(numbers []int) []string {
 	var all []string

@@ -9,29 +9,32 @@ import (
 // maxRounds bounds the repetition of steps, as each is a step of every run.
 const maxRounds = 100
 
-// written is a scenario as a file has it: a step may stand for several.
-type written struct {
+// File is a scenario as it is written down: a step may stand for several.
+type File struct {
 	Scenario
-	Steps []writtenStep `json:"steps"`
+	// Steps are done one after another. The last one is a quiesce.
+	Steps []FileStep `json:"steps"`
 }
 
-// writtenStep is a step, or a repetition of steps.
-type writtenStep struct {
+// FileStep is a step, or a repetition of steps.
+type FileStep struct {
 	Step
-	Repeat *repeat `json:"repeat,omitempty"`
+	// Repeat performs steps several times, in place of an action.
+	Repeat *Repeat `json:"repeat,omitempty"`
 }
 
-// repeat performs steps several times. In round n their names end in -n.
-type repeat struct {
+// Repeat performs steps several times. In round n their names end in -n.
+type Repeat struct {
+	// Times is from 1 to 100.
 	Times int    `json:"times"`
 	Steps []Step `json:"steps"`
 }
 
 // unrolled is the scenario with each step as often as it happens.
-func (w written) unrolled() (Scenario, error) {
-	s := w.Scenario
+func (f File) unrolled() (Scenario, error) {
+	s := f.Scenario
 	s.Steps = nil
-	for i, step := range w.Steps {
+	for i, step := range f.Steps {
 		if step.Repeat == nil {
 			s.Steps = append(s.Steps, step.Step)
 			continue
@@ -46,16 +49,16 @@ func (w written) unrolled() (Scenario, error) {
 }
 
 // unroll returns the steps of all rounds.
-func (w writtenStep) unroll() ([]Step, error) {
-	if len(w.actions()) > 0 || w.As != "" || w.Refused != "" {
+func (s FileStep) unroll() ([]Step, error) {
+	if len(s.actions()) > 0 || s.As != "" || s.Refused != "" {
 		return nil, errors.New("a repeat has no action, as or refused of its own; its steps have")
 	}
-	if w.Repeat.Times < 1 || w.Repeat.Times > maxRounds || len(w.Repeat.Steps) == 0 {
+	if s.Repeat.Times < 1 || s.Repeat.Times > maxRounds || len(s.Repeat.Steps) == 0 {
 		return nil, fmt.Errorf("repeat needs steps, and times from 1 to %d", maxRounds)
 	}
 	var all []Step
-	for n := range w.Repeat.Times {
-		for _, step := range slices.Clone(w.Repeat.Steps) {
+	for n := range s.Repeat.Times {
+		for _, step := range slices.Clone(s.Repeat.Steps) {
 			if step.Name != "" {
 				step.Name = fmt.Sprintf("%s-%d", step.Name, n+1)
 			}

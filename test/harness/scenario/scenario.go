@@ -107,11 +107,11 @@ func (s Scale) validate() error {
 // Parse reads a scenario from YAML, with its repeated steps as often as they happen. Fields that it
 // does not know are an error.
 func Parse(text []byte) (Scenario, error) {
-	var w written
-	if err := yaml.UnmarshalStrict(text, &w); err != nil {
-		return w.Scenario, fmt.Errorf("reading the scenario: %w", err)
+	var f File
+	if err := yaml.UnmarshalStrict(text, &f); err != nil {
+		return f.Scenario, fmt.Errorf("reading the scenario: %w", err)
 	}
-	s, err := w.unrolled()
+	s, err := f.unrolled()
 	if err != nil {
 		return s, fmt.Errorf("checking scenario %q: %w", s.Name, err)
 	}

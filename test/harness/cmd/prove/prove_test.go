@@ -127,12 +127,15 @@ func TestExecute(t *testing.T) {
 		code int
 		says string
 	}{
-		"help":               {[]string{"--help"}, 0, "prove --smoke"},
-		"help of init":       {[]string{"init", "--help"}, 0, "prove init config/default --binary bin/manager"},
-		"completion":         {[]string{"completion", "bash"}, 0, "__start_prove"},
-		"unknown flag":       {[]string{"--surprise"}, 2, "unknown flag: --surprise"},
-		"unknown subcommand": {[]string{"surprise"}, 2, "unknown command"},
-		"no subject":         {[]string{"--subject=none.yaml"}, 2, "none.yaml"},
+		"help":                {[]string{"--help"}, 0, "prove --smoke"},
+		"help of init":        {[]string{"init", "--help"}, 0, "prove init config/default --binary bin/manager"},
+		"schema":              {[]string{"schema", "subject"}, 0, `"title": "subject.yaml of prove"`},
+		"schema of scenarios": {[]string{"schema", "scenario"}, 0, `"title": "scenario of prove"`},
+		"unknown schema":      {[]string{"schema", "plan"}, 2, `invalid argument "plan"`},
+		"completion":          {[]string{"completion", "bash"}, 0, "__start_prove"},
+		"unknown flag":        {[]string{"--surprise"}, 2, "unknown flag: --surprise"},
+		"unknown subcommand":  {[]string{"surprise"}, 2, "unknown command"},
+		"no subject":          {[]string{"--subject=none.yaml"}, 2, "none.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"leasehold.dev/test/harness/schema"
+)
+
+// schemas are what schema prints, by its argument.
+var schemas = map[string][]byte{"subject": schema.Subject, "scenario": schema.Scenario}
+
+// newSchema returns the command that prints a JSON Schema.
+func newSchema() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema subject|scenario",
+		Short: "Print the JSON Schema of subject.yaml or of scenarios",
+		Long: `schema prints a JSON Schema, with which editors complete and check the files of prove. The YAML
+language server reads the schema that the first line of a file names:
+
+  # yaml-language-server: $schema=subject.schema.json`,
+		Example: `  prove schema subject > prove/subject.schema.json
+  prove schema scenario > prove/scenario.schema.json`,
+		ValidArgs: []string{"subject", "scenario"},
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		RunE: func(c *cobra.Command, args []string) error {
+			if _, err := c.OutOrStdout().Write(schemas[args[0]]); err != nil {
+				return fmt.Errorf("printing the schema: %w", err)
+			}
+			return nil
+		},
+	}
+}

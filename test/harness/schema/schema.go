@@ -1,0 +1,18 @@
+// Package schema has the JSON Schemas of subject.yaml and of scenarios, with which editors complete
+// and check them. They are generated from the Go types and their comments: after a change of these,
+// `go test ./schema -update` writes them anew.
+//
+// What only the program can know, such as whether a file exists, is no part of a schema.
+package schema
+
+import _ "embed"
+
+// Subject is the schema of subject.yaml.
+//
+//go:embed subject.json
+var Subject []byte
+
+// Scenario is the schema of a scenario.
+//
+//go:embed scenario.json
+var Scenario []byte
