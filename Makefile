@@ -157,6 +157,10 @@ memory: needs-go $(CONTROLPLANE) build $(TOOLS)/ginkgo ## Measure what users can
 # The program of the module test/harness.
 PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
 
+.PHONY: prover
+prover: needs-go ## Build the prover, bin/tools/prove.
+	@$(PROVER)
+
 # SUBJECT is the file that describes an operator of your own, see docs/proving.md.
 SUBJECT     ?= test/prove/subject.yaml
 # SEED and PLAN are those of the line that an earlier run has printed.
@@ -181,8 +185,7 @@ prove: needs-go $(CONTROLPLANE) s3server ## Break the operator at each of its wr
 SHARDS ?=
 
 .PHONY: prove-merge
-prove-merge: needs-go ## Make one report of those of all shards; SHARDS='DIR...'.
-	@$(PROVER)
+prove-merge: prover ## Make one report of those of all shards; SHARDS='DIR...'.
 	@$(TOOLS)/prove merge --dir $(ARTIFACTS)/prove $(SHARDS)
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.

@@ -192,5 +192,6 @@ func TestSchemas_HaveTheComments(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(string(Subject)).To(ContainSubstring(
 		`"description": "Binary is the program that a replica runs."`))
-	g.Expect(string(Scenario)).To(ContainSubstring(`"description": "Delete deletes an object as kubectl does. One that is gone is no error."`))
+	g.Expect(string(Scenario)).To(ContainSubstring(
+		`"description": "Delete deletes an object as kubectl does. One that is gone is no error."`))
 }

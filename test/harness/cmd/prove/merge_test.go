@@ -127,7 +127,8 @@ func TestMerge_IsOneRun(t *testing.T) {
 		}
 		dir, output, code := merged(t, dirs...)
 		g.Expect(code).To(Equal(1), "with findings, as a run")
-		g.Expect(output).To(And(ContainSubstring("24 plans"), ContainSubstring("15 held, 8 broken, 0 inconclusive, 1 void; findings: 2")))
+		g.Expect(output).To(And(ContainSubstring("24 plans"),
+			ContainSubstring("15 held, 8 broken, 0 inconclusive, 1 void; findings: 2")))
 		g.Expect(read(t, dir)).To(Equal(want), "with %d shards", n)
 		s, err := report.LoadSweep(dir)
 		g.Expect(err).NotTo(HaveOccurred())
@@ -188,11 +189,13 @@ func TestMerge_RejectsReportsOfOtherSweeps(t *testing.T) {
 		other string
 		says  string
 	}{
-		"whole":      {sweepOf(t, ""), "the report is of all plans"},
-		"twice":      {one, "both are shard 1/2"},
-		"count":      {sweepOf(t, "2/3"), "they are of 2 and of 3 shards"},
-		"seed":       {sweepOf(t, "2/2", func(l *ledger) { l.sweep.Seed = 8 }), "they have the seeds 7 and 8"},
-		"exceptions": {sweepOf(t, "2/2", func(l *ledger) { l.sweep.Except = []invariant.Exception{{Invariant: "O1"}} }), "other exceptions"},
+		"whole": {sweepOf(t, ""), "the report is of all plans"},
+		"twice": {one, "both are shard 1/2"},
+		"count": {sweepOf(t, "2/3"), "they are of 2 and of 3 shards"},
+		"seed":  {sweepOf(t, "2/2", func(l *ledger) { l.sweep.Seed = 8 }), "they have the seeds 7 and 8"},
+		"exceptions": {sweepOf(t, "2/2", func(l *ledger) {
+			l.sweep.Except = []invariant.Exception{{Invariant: "O1"}}
+		}), "other exceptions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
