@@ -10,3 +10,11 @@ import (
 func SetClock(q priorityqueue.PriorityQueue[reconcile.Request], c clock.WithDelayedExecution) {
 	q.(*queue).clock = c
 }
+
+// Flows returns the number of flows whose usage a queue has.
+func Flows(q priorityqueue.PriorityQueue[reconcile.Request]) int {
+	own := q.(*queue)
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	return len(own.turns.used)
+}

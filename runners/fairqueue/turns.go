@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"container/heap"
+	"maps"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,11 +25,15 @@ type turns struct {
 	// passed is the number of foreground requests that were served while background requests
 	// waited.
 	passed int
-	// used is the time that the requests of each flow took, with queued or taken requests only.
+	// used is the time that the requests of each flow took. It has the flows with queued or taken
+	// requests, and idle ones above the floor. Otherwise one that is idle for a moment after each
+	// request would never be charged.
 	used map[string]*usage
-	// floor is the usage of the flow that was served last. A new flow begins with it. So an idle
-	// flow gains no advantage over those that wait, and its usage can be dropped.
+	// floor is the highest usage of a flow when it was served. A new flow begins with it. So an idle
+	// flow gains no advantage over those that wait, and its usage below the floor can be dropped.
 	floor time.Duration
+	// requests are queued or taken. Without any, all usage is dropped, which bounds the memory.
+	requests int
 }
 
 // usage is the time of workers that a flow took. A flow is a namespace, or one object of a kind
@@ -57,6 +62,7 @@ func (t *turns) push(request reconcile.Request, background bool) {
 	}
 	if _, promoted := t.class[request]; !promoted {
 		u.requests++
+		t.requests++
 	}
 	t.class[request] = class
 	class.push(request, u)
@@ -94,7 +100,7 @@ func (t *turns) take(class *rotation) (reconcile.Request, bool) {
 	request, ok := class.pop(func(r reconcile.Request) bool { return t.class[r] == class })
 	if ok {
 		delete(t.class, request)
-		t.floor = max(t.floor, t.used[flowOf(request)].time)
+		t.raise(t.used[flowOf(request)].time)
 	}
 	return request, ok
 }
@@ -107,10 +113,25 @@ func (t *turns) charge(request reconcile.Request, took time.Duration) {
 	t.background.fix(name)
 }
 
+// raise raises the floor, and drops the idle flows that it reaches.
+func (t *turns) raise(floor time.Duration) {
+	if floor <= t.floor {
+		return
+	}
+	t.floor = floor
+	maps.DeleteFunc(t.used, func(_ string, u *usage) bool { return u.requests == 0 && u.time <= floor })
+}
+
 // done drops a taken request.
 func (t *turns) done(request reconcile.Request) {
 	name := flowOf(request)
-	if t.used[name].requests--; t.used[name].requests == 0 {
+	u := t.used[name]
+	u.requests--
+	t.requests--
+	switch {
+	case t.requests == 0:
+		clear(t.used)
+	case u.requests == 0 && u.time <= t.floor:
 		delete(t.used, name)
 	}
 }
