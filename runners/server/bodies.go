@@ -12,9 +12,14 @@ import (
 )
 
 const (
-	// bodyTimeout bounds the time in which a body arrives. The API server sends the largest one in
-	// milliseconds.
+	// bodyTimeout bounds the time in which a small body arrives, or the begin of a large one. The API
+	// server sends the largest one in milliseconds.
 	bodyTimeout = 2 * time.Second
+	// restTimeout bounds the time in which the rest of a large body arrives, which others may wait for.
+	// Those that wait share it: otherwise stalled bodies of a few flows would take the 5 s of a webhook.
+	restTimeout = time.Second
+	// leastTimeout is enough for the rest of a body of 4 MiB at 1 Gbit/s.
+	leastTimeout = 40 * time.Millisecond
 	// smallBody is what the server reads of each body before it limits anything. It includes the
 	// reviews of most objects.
 	smallBody = 32 << 10
@@ -58,9 +63,9 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	}
 	// A response without deadlines has those of the server.
 	control := http.NewResponseController(response)
-	deadline := func() { _ = control.SetReadDeadline(b.clock.Now().Add(bodyTimeout)) }
+	deadline := func(after time.Duration) { _ = control.SetReadDeadline(b.clock.Now().Add(after)) }
 	arrived := func() { _ = control.SetReadDeadline(time.Time{}) }
-	deadline()
+	deadline(bodyTimeout)
 	begin, err := io.ReadAll(io.LimitReader(request.Body, smallBody+1))
 	if err != nil {
 		refuse(response, "the body did not arrive in time", http.StatusRequestTimeout)
@@ -82,7 +87,7 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	defer limit.release(size)
 	rest := io.Reader(http.NoBody)
 	if len(begin) > smallBody {
-		deadline()
+		deadline(max(restTimeout/time.Duration(1+limit.waits()), leastTimeout))
 		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); complete(request) }}
 	}
 	request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(begin), rest))

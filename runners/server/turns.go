@@ -64,6 +64,13 @@ func (t *turns) release(bytes int64) {
 	t.grant()
 }
 
+// waits returns the number of flows with waiting requests.
+func (t *turns) waits() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.order)
+}
+
 // grant serves the flows in order. It does not skip a request that needs more than is free: smaller
 // ones would delay it for ever.
 func (t *turns) grant() {
