@@ -15,10 +15,11 @@ const (
 	// bodyTimeout bounds the time in which a small body arrives, or the begin of a large one. The API
 	// server sends the largest one in milliseconds.
 	bodyTimeout = 2 * time.Second
-	// restTimeout bounds the time in which the rest of a large body arrives, which others may wait for.
-	// Those that wait share it: otherwise stalled bodies of a few flows would take the 5 s of a webhook.
-	restTimeout = time.Second
-	// leastTimeout is enough for the rest of a body of 4 MiB at 1 Gbit/s.
+	// heldTimeout bounds the time for which a client that stalls holds a place: for the rest of a large
+	// body, and for a response. Those that wait share it: otherwise a few stalled flows would take the
+	// 5 s of a webhook.
+	heldTimeout = time.Second
+	// leastTimeout is enough for 4 MiB at 1 Gbit/s.
 	leastTimeout = 40 * time.Millisecond
 	// smallBody is what the server reads of each body before it limits anything. It includes the
 	// reviews of most objects.
@@ -87,11 +88,25 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	defer limit.release(size)
 	rest := io.Reader(http.NoBody)
 	if len(begin) > smallBody {
-		deadline(max(restTimeout/time.Duration(1+limit.waits()), leastTimeout))
+		deadline(limit.share())
 		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); complete(request) }}
 	}
 	request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(begin), rest))
-	b.mux.ServeHTTP(response, request)
+	b.mux.ServeHTTP(&writer{response, func() {
+		_ = control.SetWriteDeadline(b.clock.Now().Add(limit.share()))
+	}}, request)
+}
+
+// writer starts the time in which the client has to read the response.
+type writer struct {
+	http.ResponseWriter
+	begin func()
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(response []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(response)
 }
 
 // refuse answers a request whose body has not been read, so its connection ends.

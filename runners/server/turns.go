@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 )
 
 // flow is a client of one webhook. The address of the API server differs from that of an attacker,
@@ -64,11 +65,12 @@ func (t *turns) release(bytes int64) {
 	t.grant()
 }
 
-// waits returns the number of flows with waiting requests.
-func (t *turns) waits() int {
+// share returns the time for which a client that stalls may hold its bytes. It becomes shorter with
+// the number of waiting flows.
+func (t *turns) share() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.order)
+	return max(heldTimeout/time.Duration(1+len(t.order)), leastTimeout)
 }
 
 // grant serves the flows in order. It does not skip a request that needs more than is free: smaller
