@@ -125,6 +125,9 @@ type TenantNamespace struct {
 // MaxAdmins is the largest number of admins of a Tenant.
 const MaxAdmins = 32
 
+// MaxNamespaces is the largest number of namespaces in a Tenant's spec.
+const MaxNamespaces = 64
+
 // MaxStatusNamespaces bounds status.namespaces: the namespaces of the spec and those
 // that are being deleted or released.
 const MaxStatusNamespaces = 256

@@ -6,8 +6,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -39,6 +41,9 @@ var _ admission.Validator[*v1beta1.MarkdownView] = &Webhook{}
 
 // ValidateCreate returns all errors of the spec, and warnings for probable mistakes.
 func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (admission.Warnings, error) {
+	if err := validateForm(v); err != nil {
+		return nil, err
+	}
 	return warn(v), invalid(v, append(validate(v), validateSize(v)...))
 }
 
@@ -47,6 +52,9 @@ func (w *Webhook) ValidateCreate(_ context.Context, v *v1beta1.MarkdownView) (ad
 func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView) (admission.Warnings, error) {
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
+	}
+	if err := validateForm(v); err != nil {
+		return nil, err
 	}
 	var errs field.ErrorList
 	sameFiles, sameImage := maps.Equal(old.Spec.Markdowns, v.Spec.Markdowns), old.Spec.ViewerImage == v.Spec.ViewerImage
@@ -75,6 +83,37 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 // ValidateDelete is never called: the webhook has no rule for DELETE.
 func (w *Webhook) ValidateDelete(context.Context, *v1beta1.MarkdownView) (admission.Warnings, error) {
 	return nil, nil
+}
+
+// maxFileName is the largest length of a file's name.
+const maxFileName = 253
+
+// validateForm repeats limits of the schema, before anything else is checked. Its errors quote
+// nothing. The attacker is a client that sends reviews without credentials: one error for each of
+// 5,000 files takes seconds to join, and one that quotes a name of 7 MiB needs more memory than a
+// replica has.
+func validateForm(v *v1beta1.MarkdownView) error {
+	var errs field.ErrorList
+	if n := len(v.Spec.Markdowns); n > v1beta1.MaxMarkdowns {
+		errs = append(errs, field.TooMany(markdownsPath, n, v1beta1.MaxMarkdowns))
+	}
+	if n := len(v.Spec.ViewerArgs); n > v1beta1.MaxViewerArgs {
+		errs = append(errs, field.TooMany(viewerArgsPath, n, v1beta1.MaxViewerArgs))
+	}
+	for name := range v.Spec.Markdowns {
+		if len(name) > maxFileName {
+			errs = append(errs, field.TooLong(markdownsPath, "", maxFileName))
+			break
+		}
+	}
+	if utf8.RuneCountInString(v.Spec.ViewerImage) > v1beta1.MaxViewerImage {
+		errs = append(errs, field.TooLong(viewerImagePath, "", v1beta1.MaxViewerImage))
+	}
+	if len(v.Name) > validation.DNS1123SubdomainMaxLength {
+		errs = field.ErrorList{field.TooLong(field.NewPath("metadata", "name"), "", validation.DNS1123SubdomainMaxLength)}
+		return apierrors.NewInvalid(viewKind.GroupKind(), "", errs)
+	}
+	return invalid(v, errs)
 }
 
 func invalid(v *v1beta1.MarkdownView, errs field.ErrorList) error {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,6 +61,9 @@ func (w *Webhook) Default(_ context.Context, t *v1beta1.Tenant) error {
 // ValidateCreate refuses names that are reserved or in use by another Tenant. It warns of
 // existing namespaces, which the operator does not adopt.
 func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
+	if err := validateForm(t); err != nil {
+		return nil, err
+	}
 	return w.validate(ctx, t, nil)
 }
 
@@ -69,6 +73,12 @@ func (w *Webhook) ValidateCreate(ctx context.Context, t *v1beta1.Tenant) (admiss
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
+	}
+	if err := validateForm(old); err != nil {
+		return nil, err
+	}
+	if err := validateForm(t); err != nil {
+		return nil, err
 	}
 	var dropped []string
 	kept := namespaceNames(t)
@@ -81,19 +91,49 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, t *v1beta1.Tenant) (a
 	return append(removalWarnings(dropped, policyOf(t)), warnings...), err
 }
 
-// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing.
+// ValidateDelete warns of each namespace that the deletion removes, and refuses nothing. A status
+// that no schema permits has no namespace.
 func (w *Webhook) ValidateDelete(_ context.Context, t *v1beta1.Tenant) (admission.Warnings, error) {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
 	var owned []string
 	for _, ns := range t.Status.Namespaces {
-		if ns.UID != "" {
+		if ns.UID != "" && len(ns.Name) <= validation.DNS1123LabelMaxLength {
 			owned = append(owned, ns.Name)
 		}
 	}
+	if len(owned) > v1beta1.MaxStatusNamespaces {
+		return nil, nil
+	}
 	slices.Sort(owned)
 	return removalWarnings(owned, policyOf(t)), nil
+}
+
+// validateForm repeats limits of the schema, before any name is checked. Its errors quote nothing.
+// The attacker is a client that sends reviews without credentials: one error for each of 8,000 names
+// takes seconds to join, and one that quotes a name of 7 MiB needs more memory than a replica has.
+func validateForm(t *v1beta1.Tenant) error {
+	var errs field.ErrorList
+	path := field.NewPath("spec", "namespaces")
+	if n := len(t.Spec.Namespaces); n > v1beta1.MaxNamespaces {
+		errs = append(errs, field.TooMany(path, n, v1beta1.MaxNamespaces))
+	} else if slices.ContainsFunc(t.Spec.Namespaces, func(suffix v1beta1.NamespaceSuffix) bool {
+		return len(suffix) > validation.DNS1123LabelMaxLength
+	}) {
+		errs = append(errs, field.TooLong(path, "", validation.DNS1123LabelMaxLength))
+	}
+	for path, value := range map[*field.Path]string{
+		field.NewPath("metadata", "name"): t.Name, field.NewPath("spec", "namespacePrefix"): t.Spec.NamespacePrefix,
+	} {
+		if len(value) > validation.DNS1123SubdomainMaxLength {
+			errs = append(errs, field.TooLong(path, "", validation.DNS1123SubdomainMaxLength))
+		}
+	}
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(tenantKind.GroupKind(), "", errs)
+	}
+	return nil
 }
 
 // validate checks the names that are not in before, the names of the old object.

@@ -36,6 +36,16 @@ func TestMarkdownViewDefinition(t *testing.T) {
 	// The webhook checks the size, because no schema rule counts bytes. The description documents
 	// it.
 	markdowns := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["markdowns"]
+	images := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["viewerImage"]
+	if ptr.Deref(images.MaxLength, 0) != v1beta1.MaxViewerImage {
+		t.Errorf("images have at most %d characters, want %d", ptr.Deref(images.MaxLength, 0), v1beta1.MaxViewerImage)
+	}
+	arguments := version.Schema.OpenAPIV3Schema.Properties["spec"].Properties["viewerArgs"]
+	if files, args := ptr.Deref(markdowns.MaxProperties, 0), ptr.Deref(arguments.MaxItems, 0); files !=
+		v1beta1.MaxMarkdowns || args != v1beta1.MaxViewerArgs {
+		t.Errorf("a view has at most %d files and %d arguments, want %d and %d", files, args, v1beta1.MaxMarkdowns,
+			v1beta1.MaxViewerArgs)
+	}
 	if want := fmt.Sprintf("at most %d KiB",
 		v1beta1.MaxMarkdownBytes>>10); !strings.Contains(strings.ReplaceAll(markdowns.Description, "\n", " "), want) {
 		t.Errorf("markdowns are described by %q, want %q in it", markdowns.Description, want)
@@ -46,6 +56,10 @@ func TestMarkdownViewDefinition(t *testing.T) {
 func TestTenantDefinition(t *testing.T) {
 	crd := one[*apiextensionsv1.CustomResourceDefinition](t, render(t, "default"), "tenants.leasehold.dev")
 	namespaces := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties["namespaces"]
+	if most := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["namespaces"].MaxItems; ptr.Deref(
+		most, 0) != v1beta1.MaxNamespaces {
+		t.Errorf("the spec has at most %v namespaces, want %d", ptr.Deref(most, 0), v1beta1.MaxNamespaces)
+	}
 	if ptr.Deref(namespaces.MaxItems, 0) != v1beta1.MaxStatusNamespaces {
 		t.Errorf("the status has at most %v namespaces, want %d", ptr.Deref(namespaces.MaxItems, 0),
 			v1beta1.MaxStatusNamespaces)
