@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -53,11 +54,12 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 	if !v.DeletionTimestamp.IsZero() {
 		return nil, nil
 	}
-	if err := validateForm(v); err != nil {
-		return nil, err
-	}
 	var errs field.ErrorList
 	sameFiles, sameImage := maps.Equal(old.Spec.Markdowns, v.Spec.Markdowns), old.Spec.ViewerImage == v.Spec.ViewerImage
+	sameArgs := slices.Equal(old.Spec.ViewerArgs, v.Spec.ViewerArgs)
+	if err := validateForm(changedFields(v, sameFiles, sameImage, sameArgs)); err != nil {
+		return nil, err
+	}
 	if !sameFiles {
 		errs = append(errs, validateMarkdowns(v.Spec.Markdowns)...)
 	}
@@ -67,7 +69,7 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 	if !sameImage {
 		errs = append(errs, validateImage(viewerImagePath, v.Spec.ViewerImage)...)
 	}
-	if !slices.Equal(old.Spec.ViewerArgs, v.Spec.ViewerArgs) {
+	if !sameArgs {
 		errs = append(errs, validateArgs(v.Spec.ViewerArgs)...)
 	}
 	if tooLarge := validateSize(v); tooLarge != nil && storedBytes(v) > storedBytes(old) {
@@ -83,6 +85,21 @@ func (w *Webhook) ValidateUpdate(_ context.Context, old, v *v1beta1.MarkdownView
 // ValidateDelete is never called: the webhook has no rule for DELETE.
 func (w *Webhook) ValidateDelete(context.Context, *v1beta1.MarkdownView) (admission.Warnings, error) {
 	return nil, nil
+}
+
+// changedFields returns the name of v, and its fields that an update changes.
+func changedFields(v *v1beta1.MarkdownView, sameFiles, sameImage, sameArgs bool) *v1beta1.MarkdownView {
+	only := &v1beta1.MarkdownView{ObjectMeta: metav1.ObjectMeta{Name: v.Name}}
+	if !sameFiles {
+		only.Spec.Markdowns = v.Spec.Markdowns
+	}
+	if !sameImage {
+		only.Spec.ViewerImage = v.Spec.ViewerImage
+	}
+	if !sameArgs {
+		only.Spec.ViewerArgs = v.Spec.ViewerArgs
+	}
+	return only
 }
 
 // maxFileName is the largest length of a file's name.
