@@ -54,7 +54,6 @@ func limitBodies(mux *http.ServeMux, c clock.PassiveClock) *bodies {
 func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) {
 	_, path := b.mux.Handler(request)
 	if path == "" {
-		complete(request)
 		http.NotFound(response, request)
 		return
 	}

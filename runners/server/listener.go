@@ -12,7 +12,9 @@ import (
 
 // Listener bounds its connections. A connection waits from its start, or from its last response,
 // until its next request is complete. One connection more than the bound closes one of the remote
-// address that has the most: the one that waits longest, or the oldest one if none waits.
+// address that has the most: the one that waits longest, or the oldest one if none waits. Addresses
+// with up to an eighth of the bound count as equal: otherwise many addresses with one idle connection
+// each would close all but one of the API server.
 //
 // A flood from one address so closes its own connections. A flood from the API server's address, or
 // from many others, has to open as many connections as the bound within one request of the API
@@ -25,6 +27,9 @@ type Listener struct {
 	open list.List      // of *connection, in the order in which they began to wait
 	of   map[string]int // open connections by remote address
 }
+
+// fewShare is the part of the bound up to which the connections of an address are few.
+const fewShare = 8
 
 // Listen returns a TCP listener with at most this number of connections.
 func Listen(ctx context.Context, address string, most int) (*Listener, error) {
@@ -58,10 +63,10 @@ func (l *Listener) add(c *connection) *connection {
 	if l.open.Len() <= l.most {
 		return nil
 	}
-	surplus := c
+	surplus, few := c, l.most/fewShare
 	for e := l.open.Front(); e != nil; e = e.Next() {
 		other, _ := e.Value.(*connection)
-		more := l.of[other.host] - l.of[surplus.host]
+		more := max(l.of[other.host], few) - max(l.of[surplus.host], few)
 		if more > 0 || more == 0 && (surplus == c || surplus.served && !other.served) {
 			surplus = other
 		}

@@ -112,7 +112,9 @@ func addPages(ctx context.Context, mgr manager.Manager, name, address string, co
 		return fmt.Errorf("serving %s: %w", name, err)
 	}
 	handler := http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		complete(request)
+		if request.ContentLength == 0 { // net/http waits for any other body after the response
+			complete(request)
+		}
 		pages.ServeHTTP(response, request)
 	})
 	listener := net.Listener(bounded)

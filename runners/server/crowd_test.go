@@ -1,0 +1,37 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+)
+
+// Idle connections of many addresses close each other, and none of the one that has a few.
+func TestListenerSparesFewConnections(t *testing.T) {
+	const most = 64
+	b := newBounded(t, most, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { complete(request) }))
+	for i := range most - 1 {
+		b.dial(fmt.Sprint("crowd ", i), fmt.Sprint("127.0.1.", i+1))
+	}
+	for i := range 3 {
+		b.dial(fmt.Sprint("api ", i), "127.0.0.1")
+	}
+	b.expectClosed("crowd 0", "crowd 1") // those that wait longest
+	for i := range 3 {
+		b.get(fmt.Sprint("api ", i))
+	}
+}
+
+// A request for an unknown path whose body does not arrive still waits.
+func TestListenerClosesIncompleteRequests(t *testing.T) {
+	b := newBounded(t, 2, limitBodies(http.NewServeMux(), nil))
+	for _, name := range []string{"1", "2"} {
+		b.dial(name, "127.0.0.1")
+		if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.dial("3", "127.0.0.1")
+	b.expectClosed("1")
+}
