@@ -16,5 +16,5 @@ func Flows(q priorityqueue.PriorityQueue[reconcile.Request]) int {
 	own := q.(*queue)
 	own.mu.Lock()
 	defer own.mu.Unlock()
-	return len(own.turns.used)
+	return len(own.turns.foreground.used) + len(own.turns.background.used)
 }

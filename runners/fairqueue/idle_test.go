@@ -69,3 +69,40 @@ func TestUsageOfIdleFlowsIsDropped(t *testing.T) {
 		}
 	})
 }
+
+// A namespace with a large backlog in the background, as after a change of the leader, takes little
+// time while another is busy. A change of all its objects then takes turns with a new namespace.
+func TestBackgroundGivesNoAdvantage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := fairqueue.New("test", nil)
+		defer q.ShutDown()
+		for i := range 1000 {
+			q.AddWithOpts(opts(background, 0), request("backlog", fmt.Sprint(i)))
+		}
+		q.Add(request("busy", "a"))
+		q.Add(request("busy", "b"))
+		take := func() string {
+			r, _, _ := q.GetWithPriority()
+			<-time.After(time.Second)
+			if r.Namespace == "busy" {
+				q.Add(r)
+			}
+			q.Done(r)
+			return r.Namespace
+		}
+		for range 500 {
+			take()
+		}
+		for i := range 1000 {
+			q.Add(request("backlog", fmt.Sprint(i)))
+		}
+		q.Add(request("late", "a"))
+		waited := 1
+		for take() != "late" {
+			waited++
+		}
+		if waited > 5 {
+			t.Errorf("a new namespace waited for %d requests of a second", waited)
+		}
+	})
+}

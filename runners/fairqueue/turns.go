@@ -25,15 +25,8 @@ type turns struct {
 	// passed is the number of foreground requests that were served while background requests
 	// waited.
 	passed int
-	// used is the time that the requests of each flow took. It has the flows with queued or taken
-	// requests, and idle ones above the floor. Otherwise one that is idle for a moment after each
-	// request would never be charged.
-	used map[string]*usage
-	// floor is the highest usage of a flow when it was served. A new flow begins with it. So an idle
-	// flow gains no advantage over those that wait, and its usage below the floor can be dropped.
-	floor time.Duration
-	// requests are queued or taken. Without any, all usage is dropped, which bounds the memory.
-	requests int
+	// taken has the class of each taken request.
+	taken map[reconcile.Request]*rotation
 }
 
 // usage is the time of workers that a flow took. A flow is a namespace, or one object of a kind
@@ -48,24 +41,17 @@ func (t *turns) len() int { return len(t.class) }
 // push queues a request that is not queued.
 func (t *turns) push(request reconcile.Request, background bool) {
 	if t.class == nil {
-		t.class, t.used = map[reconcile.Request]*rotation{}, map[string]*usage{}
+		t.class, t.taken = map[reconcile.Request]*rotation{}, map[reconcile.Request]*rotation{}
 	}
 	class := &t.foreground
 	if background {
 		class = &t.background
 	}
-	name := flowOf(request)
-	u, known := t.used[name]
-	if !known {
-		u = &usage{time: t.floor}
-		t.used[name] = u
-	}
-	if _, promoted := t.class[request]; !promoted {
-		u.requests++
-		t.requests++
+	if former, promoted := t.class[request]; promoted {
+		former.done(request)
 	}
 	t.class[request] = class
-	class.push(request, u)
+	class.push(request, class.usageOf(flowOf(request)))
 }
 
 // promote moves a queued request to the foreground.
@@ -100,48 +86,41 @@ func (t *turns) take(class *rotation) (reconcile.Request, bool) {
 	request, ok := class.pop(func(r reconcile.Request) bool { return t.class[r] == class })
 	if ok {
 		delete(t.class, request)
-		t.raise(t.used[flowOf(request)].time)
+		t.taken[request] = class
+		class.raise(class.used[flowOf(request)].time)
 	}
 	return request, ok
 }
 
 // charge adds time that a taken request took to the usage of its flow.
 func (t *turns) charge(request reconcile.Request, took time.Duration) {
-	name := flowOf(request)
-	t.used[name].time += took
-	t.foreground.fix(name)
-	t.background.fix(name)
-}
-
-// raise raises the floor, and drops the idle flows that it reaches.
-func (t *turns) raise(floor time.Duration) {
-	if floor <= t.floor {
-		return
-	}
-	t.floor = floor
-	maps.DeleteFunc(t.used, func(_ string, u *usage) bool { return u.requests == 0 && u.time <= floor })
+	class, name := t.taken[request], flowOf(request)
+	class.used[name].time += took
+	class.fix(name)
 }
 
 // done drops a taken request.
 func (t *turns) done(request reconcile.Request) {
-	name := flowOf(request)
-	u := t.used[name]
-	u.requests--
-	t.requests--
-	switch {
-	case t.requests == 0:
-		clear(t.used)
-	case u.requests == 0 && u.time <= t.floor:
-		delete(t.used, name)
-	}
+	t.taken[request].done(request)
+	delete(t.taken, request)
 }
 
-// rotation has the flows with waiting requests, as a heap.
+// rotation has the flows with waiting requests, as a heap. It counts the usage of its class alone:
+// what a flow saves in the background gives it no advantage in the foreground.
 type rotation struct {
 	heap  flows
 	known map[string]*flow
 	// turn is the number of turns so far.
 	turn int
+	// used is the time that the requests of each flow took. It has the flows with queued or taken
+	// requests, and idle ones above the floor. Otherwise one that is idle for a moment after each
+	// request would never be charged.
+	used map[string]*usage
+	// floor is the highest usage of a flow when it was served. A new flow begins with it. So an idle
+	// flow gains no advantage over those that wait, and its usage below the floor can be dropped.
+	floor time.Duration
+	// requests are queued or taken. Without any, all usage is dropped, which bounds the memory.
+	requests int
 }
 
 type flow struct {
@@ -150,6 +129,44 @@ type flow struct {
 	turn    int // the last one
 	index   int // in the heap
 	waiting []reconcile.Request
+}
+
+// usageOf returns the usage of a flow, and counts one request more.
+func (r *rotation) usageOf(name string) *usage {
+	if r.used == nil {
+		r.used = map[string]*usage{}
+	}
+	u, known := r.used[name]
+	if !known {
+		u = &usage{time: r.floor}
+		r.used[name] = u
+	}
+	u.requests++
+	r.requests++
+	return u
+}
+
+// raise raises the floor, and drops the idle flows that it reaches.
+func (r *rotation) raise(floor time.Duration) {
+	if floor <= r.floor {
+		return
+	}
+	r.floor = floor
+	maps.DeleteFunc(r.used, func(_ string, u *usage) bool { return u.requests == 0 && u.time <= floor })
+}
+
+// done drops a request that ended, or that left the class.
+func (r *rotation) done(request reconcile.Request) {
+	name := flowOf(request)
+	u := r.used[name]
+	u.requests--
+	r.requests--
+	switch {
+	case r.requests == 0:
+		clear(r.used)
+	case u.requests == 0 && u.time <= r.floor:
+		delete(r.used, name)
+	}
 }
 
 func (r *rotation) empty() bool { return len(r.heap) == 0 }
