@@ -31,7 +31,8 @@ func TestForgedReviewsHaveShortAnswers(t *testing.T) {
 		},
 	} {
 		err := validate()
-		if !apierrors.IsInvalid(err) || len(err.Error()) > 200 || !strings.Contains(err.Error(), "must have at most 64 items") {
+		if !apierrors.IsInvalid(err) || len(err.Error()) > 200 ||
+			!strings.Contains(err.Error(), "must have at most 64 items") {
 			t.Errorf("%s: got %.300v, want one short error", what, err)
 		}
 	}

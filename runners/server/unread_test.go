@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -70,7 +71,9 @@ func TestUnreadResponsesDelayRequestsBriefly(t *testing.T) {
 				}
 				_ = response.Body.Close()
 				_ = s.Close()
-				<-ended
+				if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
 			})
 		})
 	}
