@@ -28,9 +28,10 @@ const (
 	smallAtOnce = 32
 	// largeAtOnce bounds the bytes of larger bodies that are read and decoded at the same time. A
 	// decoded review needs about ten times its size.
-	largeAtOnce = 4 << 20
-	// maxBody is the largest body that controller-runtime reads.
-	maxBody = 7 << 20
+	largeAtOnce = maxBody
+	// maxBody is the largest body. A review of an update has two objects of at most 1.5 MiB. A response
+	// repeats the UID of the review, whose characters may take six bytes each there, and several copies.
+	maxBody = 4 << 20
 	// maxWait bounds the wait of a large request. It is the API server's timeout for a webhook that
 	// names none. The shipped webhooks name 5 s.
 	maxWait = 10 * time.Second
@@ -75,7 +76,7 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	limit, size := b.small, int64(1)
 	if len(begin) <= smallBody {
 		complete(request)
-	} else if limit, size = b.large, request.ContentLength; size < 0 || size > largeAtOnce {
+	} else if limit, size = b.large, request.ContentLength; size < 0 {
 		size = largeAtOnce
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))

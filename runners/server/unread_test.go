@@ -35,7 +35,7 @@ func (p pipes) dial(t *testing.T, path string, length int) net.Conn {
 	t.Cleanup(func() { _ = client.Close() })
 	p <- server
 	if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, length,
-		strings.Repeat("x", length)); err != nil {
+		strings.Repeat("x", length)); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
 	return client
@@ -44,7 +44,7 @@ func (p pipes) dial(t *testing.T, path string, length int) net.Conn {
 // Attackers send complete requests, whose responses are long, and read no response. A review of
 // 32 KiB can have a response of 2 MiB, with one error for each invalid name.
 func TestUnreadResponsesDelayRequestsBriefly(t *testing.T) {
-	for size, length := range map[string]int{"small": 1, "large": smallBody + 1} {
+	for size, length := range map[string]int{"small": 1, "large": 4 * smallBody} {
 		t.Run(size, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mux := http.NewServeMux()
@@ -58,7 +58,7 @@ func TestUnreadResponsesDelayRequestsBriefly(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- s.Serve(l) }()
 				for range 2 * smallAtOnce {
-					l.dial(t, "/a", length)
+					go l.dial(t, "/a", length) // a body that waits for its place is sent only in part
 				}
 				synctest.Wait()
 				began := time.Now()

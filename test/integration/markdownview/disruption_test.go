@@ -171,17 +171,17 @@ var _ = Describe("When something is taken away", Serial, func() {
 		}
 	})
 
-	It("an AdmissionReview of 6 MiB is refused, and costs no memory that is kept", func(ctx SpecContext) {
+	It("an AdmissionReview of 3 MiB is refused, and costs no memory that is kept", func(ctx SpecContext) {
 		replica := suite.Leader(ctx)
 		for range 10 {
-			Expect(review(ctx, replica, 6<<20)).To(HaveField("Allowed", BeFalse()))
+			Expect(review(ctx, replica, 3<<20)).To(HaveField("Allowed", BeFalse()))
 		}
 		before := resident(replica)
 		for range 60 {
-			Expect(review(ctx, replica, 6<<20)).To(And(
+			Expect(review(ctx, replica, 3<<20)).To(And(
 				HaveField("Allowed", BeFalse()), HaveField("Result.Code", BeNumerically(">=", 400))))
 		}
-		Expect(resident(replica)-before).To(BeNumerically("<", 48<<20), "360 MiB were sent")
+		Expect(resident(replica)-before).To(BeNumerically("<", 48<<20), "180 MiB were sent")
 		By("not reading one of 8 MiB")
 		response := send(ctx, replica, 8<<20)
 		Expect(response.Body.Close()).To(Succeed())
