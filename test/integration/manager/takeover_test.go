@@ -131,9 +131,10 @@ func newContest(ctx context.Context, t timing) *contest {
 	for i := range 20 {
 		c.standbys = append(c.standbys, newCandidate(ctx, c.namespace, fmt.Sprintf("standby-%d", i), t))
 	}
-	// Each lists and watches the Lease and the leader's Pod.
+	// Each lists and watches the Lease and the leader's Pod. On a slow machine a watch may be silent
+	// for so long that a standby reads the Lease too.
 	for _, s := range c.standbys {
-		Eventually(func() []string { return s.requestsSince(0) }).WithTimeout(expect.Medium).Should(HaveLen(4))
+		Eventually(func() int { return len(s.requestsSince(0)) }).WithTimeout(expect.Medium).Should(BeNumerically(">=", 4))
 	}
 	// The kubelet's times have whole seconds.
 	Eventually(func(g Gomega) {
