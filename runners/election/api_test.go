@@ -137,7 +137,8 @@ func (a *api) serve(r *http.Request, user string) (*http.Response, error) {
 
 func answer(r *http.Request, result any, err error) (*http.Response, error) {
 	code := http.StatusOK
-	if failure, ok := errors.AsType[statusError](err); ok {
+	var failure statusError
+	if errors.As(err, &failure) {
 		code, result = int(failure), failure.object()
 	} else if err != nil {
 		return nil, err

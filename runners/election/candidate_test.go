@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -70,6 +71,13 @@ func (c *candidate) log() []string {
 // join starts a candidate in the bubble of the test.
 func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidate {
 	t.Helper()
+	return joinWith(t, a, name, func(lock *Lock) resourcelock.Interface { return lock }, change...)
+}
+
+// joinWith starts a candidate whose elector uses the lock in its own way.
+func joinWith(t *testing.T, a *api, name string, as func(*Lock) resourcelock.Interface,
+	change ...func(*Options)) *candidate {
+	t.Helper()
 	c := &candidate{name: name, clock: &wallClock{}, led: make(chan struct{}), lost: make(chan string, 1),
 		done: make(chan struct{})}
 	began := clock.RealClock{}.Now()
@@ -89,7 +97,7 @@ func join(t *testing.T, a *api, name string, change ...func(*Options)) *candidat
 	recorder := events.NewFakeRecorder(100)
 	c.lock.RecordWith(recorder)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: c.lock, LeaseDuration: leaseTime, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
+		Lock: as(c.lock), LeaseDuration: leaseTime, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(c.led) },

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Each rule has a row that satisfies it and similar rows that do not.
@@ -98,7 +99,7 @@ func TestEndOf(t *testing.T) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse,
 				Reason: "NodeNotReady"}}
 		}, "manager", 0, ""},
-		"Terminating": {func(p *corev1.Pod) { p.DeletionTimestamp = new(at(11)) }, "manager", 0, ""},
+		"Terminating": {func(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(at(11)) }, "manager", 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := podOf("first")

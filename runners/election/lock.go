@@ -91,6 +91,7 @@ type Lock struct {
 
 	role   role
 	stored *coordinationv1.Lease // as last written or read while leading
+	chosen bool                  // the standby has decided to claim the Lease, and has not tried yet
 	reason string                // of the last takeover
 }
 
@@ -166,13 +167,13 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return encode(record)
 }
 
-// await blocks until the standby may take the Lease, and stores the reason.
+// await blocks until the standby may take the Lease, and stores the decision with its reason.
 func (l *Lock) await(ctx context.Context) error {
 	decision, err := l.standby.await(ctx)
 	if err != nil {
 		return err
 	}
-	l.reason = decision.reason
+	l.chosen, l.reason = true, decision.reason
 	return nil
 }
 

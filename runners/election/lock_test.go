@@ -247,13 +247,13 @@ func TestTakeover_without_response(t *testing.T) {
 			return nil
 		})
 		stored := d.lease()
-		stored.Spec.HolderIdentity = new("")
+		stored.Spec.HolderIdentity = ptr.To("")
 		d.put(stored)
 		pass(retryPeriod / 4)
 		// The requests succeed again before the watch shows the write: a second failed claim
 		// would wait for a live read.
 		d.fail(nil)
-		stored.Spec.HolderIdentity = new(d.standby.lock.Identity())
+		stored.Spec.HolderIdentity = ptr.To(d.standby.lock.Identity())
 		d.put(stored)
 		synctest.Wait()
 		select {
@@ -274,7 +274,7 @@ func TestLost(t *testing.T) {
 	}{
 		"AnotherHolder": {func(d *duel) {
 			stored := d.lease()
-			stored.Spec.HolderIdentity = new("thief")
+			stored.Spec.HolderIdentity = ptr.To("thief")
 			d.put(stored)
 		}, retryPeriod, "thief holds the Lease"},
 		"TermEnded": {func(d *duel) { d.leader.vanish(d.api) }, leaseTime, "the term ended without a renewal"},
@@ -349,7 +349,7 @@ func TestLeaderKeepsLeaseWithoutHolder(t *testing.T) {
 		leader := join(t, a, "only")
 		<-leader.led
 		stored := a.lease()
-		stored.Spec.HolderIdentity = new("")
+		stored.Spec.HolderIdentity = ptr.To("")
 		a.put(stored)
 		pass(2 * retryPeriod)
 		select {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 )
 
 // duel is a leader that has renewed several times and a standby that has watched it.
@@ -205,7 +206,7 @@ func TestTakeover(t *testing.T) {
 			crashed(d, func(stored *coordinationv1.Lease) { delete(stored.Annotations, "leasehold.dev/holder-started") })
 		}, expiry, expiry + atOnce, "expired", nil},
 		"AnnotationLeftByAnotherHolder": {func(d *duel) {
-			crashed(d, func(stored *coordinationv1.Lease) { stored.Spec.HolderIdentity = new("first_of-an-older-version") })
+			crashed(d, func(stored *coordinationv1.Lease) { stored.Spec.HolderIdentity = ptr.To("first_of-an-older-version") })
 		}, leaseTime, leaseTime + atOnce, "expired", nil},
 		"Deleted": {func(d *duel) { crash(d); d.remove("leases", lease.Name) }, leaseTime, leaseTime + atOnce,
 			"there was no Lease", nil},
@@ -279,7 +280,7 @@ func TestTakeover_from_second_holder(t *testing.T) {
 		for _, name := range []string{"third", "fourth"} {
 			d.put(podOf(name))
 			stored := d.lease()
-			stored.Spec.HolderIdentity = new(name + "_uuid")
+			stored.Spec.HolderIdentity = ptr.To(name + "_uuid")
 			annotate(stored, name+"_uuid", types.UID(name+"-uid"), clock.RealClock{}.Now().Add(-time.Minute))
 			d.put(stored)
 			pass(time.Millisecond)

@@ -12,9 +12,16 @@ import (
 )
 
 // take claims the Lease for a standby. A standby that loses the race, or gets no response, waits
-// here for its next chance: the elector would pause first.
+// here for its next chance: the elector would pause first. A write of the elector alone claims
+// nothing: each claim needs a decision of the standby.
 func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	for {
+		if !l.chosen {
+			if err := l.await(ctx); err != nil {
+				return err
+			}
+		}
+		l.chosen = false
 		err := l.claim(ctx, record)
 		if err == nil {
 			klog.FromContext(ctx).Info("took the Lease", "lock", l.Describe(), "reason", l.reason)
@@ -22,9 +29,6 @@ func (l *Lock) take(ctx context.Context, record resourcelock.LeaderElectionRecor
 		}
 		klog.FromContext(ctx).Info("did not get the Lease", "lock", l.Describe(), "error", err.Error())
 		l.standby.view.failClaim(l.elapsed(), l.standby.retryPeriod)
-		if err := l.await(ctx); err != nil {
-			return err
-		}
 	}
 }
 
