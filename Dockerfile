@@ -11,7 +11,8 @@ WORKDIR /src
 
 # The modules come first, so that a change of code does not fetch them again.
 COPY go.mod go.sum ./
-# go.mod names this module by its path.
+# go.mod names these modules by their paths.
+COPY runners/election/go.mod runners/election/go.sum runners/election/
 COPY test/harness/go.mod test/harness/go.sum test/harness/
 RUN ["go", "mod", "download"]
 

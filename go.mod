@@ -25,7 +25,6 @@ require (
 	golang.org/x/net v0.60.0
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 	golang.org/x/sync v0.23.0
-	golang.org/x/sys v0.49.0
 	golang.org/x/tools v0.50.0
 	gotest.tools/v3 v3.5.2
 	k8s.io/api v0.37.2
@@ -37,6 +36,7 @@ require (
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad
 	k8s.io/pod-security-admission v0.37.2
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
+	leasehold.dev/runners/election v0.0.0
 	leasehold.dev/test/harness v0.0.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/controller-runtime v0.25.2
@@ -126,6 +126,7 @@ require (
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/exp v0.0.0-20260824195058-e88cd73687aa // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
@@ -145,5 +146,8 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-// The prover and the harness are a module of their own, which other repositories use.
-replace leasehold.dev/test/harness => ./test/harness
+// Other repositories use these modules: leader election, and the prover with the harness.
+replace (
+	leasehold.dev/runners/election => ./runners/election
+	leasehold.dev/test/harness => ./test/harness
+)

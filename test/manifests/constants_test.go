@@ -20,7 +20,7 @@ func TestConstantsOfTheOperator(t *testing.T) {
 		Dir: "../..",
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo |
 			packages.NeedImports | packages.NeedExportFile,
-	}, ".", "./controllers/...", "./runners/...")
+	}, ".", "./controllers/...", "./runners/...", "leasehold.dev/runners/election")
 	if err != nil {
 		t.Fatal(err)
 	}
