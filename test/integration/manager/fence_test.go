@@ -82,6 +82,10 @@ var _ = Describe("The fence", Ordered, func() {
 		}
 	}, SpecTimeout(expect.Long))
 
+	It("for another operator lets the holder of its Lease write, and a standby only what it needs", func(ctx SpecContext) {
+		f.otherOperator(ctx)
+	}, SpecTimeout(expect.Long))
+
 	It("lets other clients write", func(ctx SpecContext) {
 		stranger := f.stranger(ctx)
 		for what, write := range f.writes(ctx) {
