@@ -401,7 +401,7 @@ deploy: $(TOOLS)/kustomize ## Deploy the operator with the images IMG and VIEWER
 
 # The namespace goes first, and with it the Lease: an API server that has seen the
 # fence go while there was a Lease would judge the next installation by it. See
-# Decision 0032.
+# docs/decisions/fence.md.
 .PHONY: undeploy
 undeploy: $(TOOLS)/kustomize ## Remove the operator, CRDs included; refuses while there are Tenants or managed buckets.
 	@hack/nothing-held.sh $(KUBECTL)

@@ -212,20 +212,34 @@ func TestBrokenLinksAreFound(t *testing.T) {
 	}
 }
 
-// The index has each decision once.
+// The index has each record once, by its title, and each record has a date.
 func TestDecisionsAreInTheIndex(t *testing.T) {
 	folder := filepath.Join(root, "docs", "decisions")
 	index, err := os.ReadFile(filepath.Join(folder, "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(folder, "0*.md"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no decisions (%v)", err)
+	files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	if err != nil || len(files) < 2 || len(files) > 31 {
+		t.Fatalf("%d records, want at most 30 and an index (%v)", len(files)-1, err)
 	}
+	dated := regexp.MustCompile(`\A# (.+)\n\n20\d\d-\d\d-\d\d`)
 	for _, file := range files {
-		if n := strings.Count(string(index), "]("+filepath.Base(file)+")"); n != 1 {
-			t.Errorf("the index has %s %d times", filepath.Base(file), n)
+		name := filepath.Base(file)
+		if name == "README.md" {
+			continue
+		}
+		record, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := dated.FindStringSubmatch(string(record))
+		if title == nil {
+			t.Errorf("%s begins with no title and date", name)
+			continue
+		}
+		if row := "](" + name + ") | " + title[1] + " |"; strings.Count(string(index), row) != 1 {
+			t.Errorf("the index does not have %s once as %q", name, title[1])
 		}
 	}
 }

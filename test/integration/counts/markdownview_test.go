@@ -40,7 +40,7 @@ func (c *counter) countViews(ctx context.Context) {
 		phase{"markdownview.drift.content", "the config map",
 			[]step{change(content, func(c *corev1.ConfigMap) { c.Data["one.md"] = "# Three\n" })}},
 		phase{"markdownview.drift.deleted", "the service", []step{remove(service)}},
-		phase{"markdownview.delete", "nothing: the garbage collector follows the owner references (0026)",
+		phase{"markdownview.delete", "nothing: the garbage collector follows the owner references",
 			[]step{then(then(remove(v), gone(v)), gone(service))}},
 	)
 }

@@ -56,9 +56,9 @@ func (c *counter) countBuckets(ctx context.Context) {
 	edit := func(b *v1beta1.StorageBucket, f func(*v1beta1.ProbeSpec)) step {
 		return then(change(b, func(b *v1beta1.StorageBucket) { f(&b.Spec.Probe) }), ready(b))
 	}
-	const made = "the finalizer; 2 statuses: the intent before the bucket is created (0017), and the result; the Secret (0022)"
+	const made = "the finalizer; 2 statuses: the intent before the bucket is created, and the result; the Secret"
 	c.count(ctx,
-		phase{"storagebucket.create.observe", "the status; the Secret, past the cache for each probe (0022)",
+		phase{"storagebucket.create.observe", "the status; the Secret, past the cache for each probe",
 			[]step{then(create(observed), ready(observed))}},
 		phase{"storagebucket.create.manage", made, []step{then(create(managed), ready(managed))}},
 		phase{"storagebucket.create.retain", made, []step{then(create(retained), ready(retained))}},
@@ -75,7 +75,7 @@ func (c *counter) countBuckets(ctx context.Context) {
 		phase{"storagebucket.probe", "the Secret; the status does not change", []step{func(ctx context.Context) {
 			c.awaitReconciles(ctx, 1, c.work(ctx), "storagebucket")
 		}}},
-		phase{"storagebucket.delete.observe", "nothing: there is no finalizer (0018)",
+		phase{"storagebucket.delete.observe", "nothing: there is no finalizer",
 			[]step{then(remove(observed), gone(observed))}},
 	)
 }

@@ -34,18 +34,18 @@ func (c *counter) countTenants(ctx context.Context) {
 		return change(t, func(t *v1beta1.Tenant) { f(&t.Spec) })
 	}
 	const created = "3 namespaces, 3 role bindings, cluster role and binding of the reader; the finalizer; " +
-		"2 statuses: the names before they are created (0004), and the result"
+		"2 statuses: the names before they are created, and the result"
 	c.count(ctx,
 		phase{"tenant.create", created, []step{then(create(t), ready(t))}},
 		phase{"tenant.update.admins", "3 role bindings, the reader's cluster role binding; the status",
 			[]step{then(edit(func(s *v1beta1.TenantSpec) { s.Admins[0].Name = "ben" }), ready(t))}},
-		phase{"tenant.update.add", "namespace, role binding; 2 statuses (0004)",
+		phase{"tenant.update.add", "namespace, role binding; 2 statuses",
 			[]step{then(edit(func(s *v1beta1.TenantSpec) { s.Namespaces = append(s.Namespaces, "d") }), ready(t))}},
 		phase{"tenant.update.order", "the status, for the generation that was observed",
 			[]step{then(edit(func(s *v1beta1.TenantSpec) { s.Namespaces = suffixes{"d", "c", "b", "a"} }), ready(t))}},
 		phase{"tenant.update.label", "nothing",
 			[]step{change(t, func(t *v1beta1.Tenant) { t.Labels = map[string]string{"example.com/a": "b"} })}},
-		phase{"tenant.update.drop", "the namespace is deleted, and read before that and after (0008); 2 statuses: Terminating, gone", []step{
+		phase{"tenant.update.drop", "the namespace is deleted, and read before that and after; 2 statuses: Terminating, gone", []step{
 			edit(func(s *v1beta1.TenantSpec) { s.Namespaces = suffixes{"a", "b", "c"} }),
 			empty("acme-d"), then(finalize("acme-d"), ready(t)),
 		}},
@@ -54,14 +54,14 @@ func (c *counter) countTenants(ctx context.Context) {
 		phase{"tenant.drift.deleted", "the role binding", []step{remove(binding)}},
 		phase{"tenant.drift.labels", "the namespace",
 			[]step{change(namespace, func(n *corev1.Namespace) { n.Labels, n.OwnerReferences = nil, nil })}},
-		phase{"tenant.delete", "3 namespaces, each read before and after (0008); 3 statuses, one for each state that a user can see; " +
-			"the reader's cluster role and binding; a list for false owner references (0046); the finalizer", []step{
+		phase{"tenant.delete", "3 namespaces, each read before and after; 3 statuses, one for each state that a user can see; " +
+			"the reader's cluster role and binding; a list for false owner references; the finalizer", []step{
 			remove(t), empty("acme-a", "acme-b", "acme-c"),
 			finalize("acme-a"), finalize("acme-b"), then(finalize("acme-c"), gone(t)),
 		}},
 		phase{"tenant.create.retain", created, []step{then(create(retained), ready(retained))}},
-		phase{"tenant.delete.retain", "3 role bindings, each read before and after (0110); the ownership labels of 3 namespaces; the reader's cluster " +
-			"role and binding; a list for false owner references (0046); the finalizer",
+		phase{"tenant.delete.retain", "3 role bindings, each read before and after; the ownership labels of 3 namespaces; the reader's cluster " +
+			"role and binding; a list for false owner references; the finalizer",
 			[]step{then(remove(retained), gone(retained))}},
 	)
 }
