@@ -1,0 +1,196 @@
+package docs
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/mod/modfile"
+)
+
+// The layout names each folder of the tree down to the second level, and no other.
+func TestLayout(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := layout(string(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := folders(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range differences(want, got) {
+		t.Errorf("the layout in docs/architecture.md %s", problem)
+	}
+}
+
+// The table names each module that go.mod requires directly, and no other.
+func TestDependencies(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	module, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, r := range module.Require {
+		if !r.Indirect {
+			want = append(want, r.Mod.Path)
+		}
+	}
+	for _, problem := range differences(want, dependencies(string(document))) {
+		t.Errorf("the table of dependencies in docs/architecture.md %s", problem)
+	}
+}
+
+// layout returns the folders that the block below "## Layout" names: those at the beginning of a
+// line, and within them each word that ends with a slash.
+func layout(document string) (named []string, err error) {
+	_, section, _ := strings.Cut(document, "## Layout\n")
+	_, section, _ = strings.Cut(section, "```\n")
+	block, _, found := strings.Cut(section, "```\n")
+	if !found {
+		return nil, fmt.Errorf("there is no block below ## Layout")
+	}
+	words := regexp.MustCompile(`(?m)(^|[ (])([.\w-]+)/`)
+	var parent string
+	for line := range strings.Lines(block) {
+		for _, word := range words.FindAllStringSubmatch(line, -1) {
+			if word[1] == "" {
+				parent = word[2]
+				named = append(named, parent)
+				continue
+			}
+			named = append(named, parent+"/"+word[2])
+		}
+	}
+	return named, nil
+}
+
+// dependencies returns the modules in the first column of the table below "## Dependencies".
+func dependencies(document string) (named []string) {
+	_, section, _ := strings.Cut(document, "## Dependencies")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
+		for _, module := range strings.Fields(row[1]) {
+			named = append(named, strings.Trim(module, "`"))
+		}
+	}
+	return named
+}
+
+// folders returns the folders of the tree down to the second level, without those that .gitignore
+// names and those that git and editors keep.
+func folders(tree string) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(tree, ".gitignore"))
+	if err != nil {
+		return nil, err
+	}
+	ignored := append(strings.Fields(string(text)), "/.git/", "testdata/")
+	var all []string
+	for _, pattern := range []string{"*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join(tree, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			name, err := filepath.Rel(tree, path)
+			if err != nil {
+				return nil, err
+			}
+			top, _, _ := strings.Cut(name, "/")
+			info, err := os.Stat(path)
+			if err != nil || !info.IsDir() || slices.Contains(ignored, "/"+top+"/") ||
+				slices.Contains(ignored, filepath.Base(name)+"/") {
+				continue
+			}
+			all = append(all, name)
+		}
+	}
+	return all, nil
+}
+
+// differences reports what is in one of two lists only, and what is named twice.
+func differences(want, got []string) (problems []string) {
+	counts := map[string]int{}
+	for _, name := range got {
+		counts[name]++
+	}
+	for _, name := range want {
+		if counts[name] == 0 {
+			problems = append(problems, "lacks "+name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		switch {
+		case !slices.Contains(want, name):
+			problems = append(problems, "has "+name+", which does not exist")
+		case counts[name] > 1:
+			problems = append(problems, "has "+name+" twice")
+		}
+	}
+	return problems
+}
+
+// A reader has an hour for these four.
+func TestLengthOfDocuments(t *testing.T) {
+	for _, name := range []string{"CONTRIBUTING.md", "docs/architecture.md", "docs/testing.md", "docs/performance.md"} {
+		document, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, problem := range tooLong(string(document), 120, 100) {
+			t.Errorf("%s has %s", name, problem)
+		}
+	}
+}
+
+// tooLong reports what exceeds a number of lines or of columns.
+func tooLong(document string, lines, columns int) (problems []string) {
+	all := strings.Split(strings.TrimSuffix(document, "\n"), "\n")
+	if len(all) > lines {
+		problems = append(problems, fmt.Sprintf("%d lines, at most %d", len(all), lines))
+	}
+	for i, line := range all {
+		if n := utf8.RuneCountInString(line); n > columns {
+			problems = append(problems, fmt.Sprintf("%d columns in line %d, at most %d", n, i+1, columns))
+		}
+	}
+	return problems
+}
+
+func TestDifferencesAreFound(t *testing.T) {
+	document := "## Layout\n```\na/   b/ c/: text\n     d/ (e/ it)\nf/   g\n```\n## Dependencies\n" +
+		"| module | why |\n|---|---|\n| `x/y` `z` | a `b` |\n"
+	named, err := layout(document)
+	if want := []string{"a", "a/b", "a/c", "a/d", "a/e", "f"}; err != nil || !slices.Equal(named, want) {
+		t.Errorf("layout() = %q, %v, want %q", named, err, want)
+	}
+	if _, err := layout("## Layout\n"); err == nil {
+		t.Error("layout() accepts a document without a block")
+	}
+	if got, want := dependencies(document), []string{"x/y", "z"}; !slices.Equal(got, want) {
+		t.Errorf("dependencies() = %q, want %q", got, want)
+	}
+	if got, want := tooLong("aä\nabc\n", 1, 2), 2; len(got) != want {
+		t.Errorf("tooLong() = %q, want %d problems", got, want)
+	}
+	got := differences([]string{"a", "b"}, []string{"b", "b", "c"})
+	if want := []string{"lacks a", "has b twice", "has c, which does not exist"}; !slices.Equal(got, want) {
+		t.Errorf("differences() = %q, want %q", got, want)
+	}
+}
