@@ -282,7 +282,7 @@ E2E_TAG     ?= e2e
 E2E_IMAGES  := IMG=leasehold:$(E2E_TAG) VIEWER_IMG=leasehold-viewer:$(E2E_TAG) S3_IMG=leasehold-s3:$(E2E_TAG) POLLING_IMG=leasehold-polling:$(E2E_TAG) \
 	PREVIOUS_IMG=leasehold-previous:$(E2E_TAG) PREVIOUS_VIEWER_IMG=leasehold-viewer-previous:$(E2E_TAG)
 # More flags, for example E2E_FLAGS='-run Failover'. It also reads
-# E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see docs/testing.md.
+# E2E_NODE_IMAGE, E2E_KEEP=1, E2E_CLUSTER=<name>, see docs/end-to-end.md.
 E2E_FLAGS   ?=
 
 # The tests delete their cluster themselves; the trap is for when they die.
