@@ -21,9 +21,13 @@ import (
 // accountFolder is where a container finds the token of its ServiceAccount.
 const accountFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
+// temporaryFolder is where programs look for files such as controller-runtime's certificates. A
+// variable for another folder would move those.
+const temporaryFolder = "/tmp"
+
 // Isolation runs a replica in namespaces of its own, in which it has all ports, the
-// ServiceAccount's files and the volumes of a Pod. Its environment is then that of a container:
-// without KUBECONFIG and without the variables of this process.
+// ServiceAccount's files, the volumes of a Pod and an empty /tmp. Its environment is then that of a
+// container: without KUBECONFIG and without the variables of this process.
 type Isolation struct {
 	// Ports are those that the program listens on. Args gets them, and Replica.Ports returns the
 	// ports of this machine at which they are reached.
@@ -128,7 +132,11 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 	if err := os.WriteFile(hosts, []byte(hostsFile(r.options.Name, r.options.Isolation.Services)), 0o600); err != nil {
 		return nil, nil, err
 	}
-	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}}
+	temporary := filepath.Join(folder, "tmp")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		return nil, nil, err
+	}
+	mounts := []sandbox.Mount{{Source: hosts, Target: "/etc/hosts"}, {Source: temporary, Target: temporaryFolder}}
 	if r.options.Isolation.Template == nil {
 		return &podVolumes{}, append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true}), nil
 	}
@@ -145,7 +153,21 @@ func (r *Replica) files(ctx context.Context, cp *ControlPlane, folder,
 	if v.mountsAccount() {
 		mounts = append(mounts, sandbox.Mount{Source: account, Target: accountFolder, ReadOnly: true})
 	}
-	return v, slices.Concat(mounts, mounted), nil
+	mounts = slices.Concat(mounts, mounted)
+	slices.SortStableFunc(mounts, func(a, b sandbox.Mount) int { return mountTurn(a) - mountTurn(b) })
+	return v, mounts, nil
+}
+
+// mountTurn orders mounts. The one of /tmp may hide the folder in which a new root is made, so it
+// comes after mounts elsewhere, and before those below it.
+func mountTurn(m sandbox.Mount) int {
+	switch target := filepath.Clean(m.Target); {
+	case target == temporaryFolder:
+		return 1
+	case strings.HasPrefix(target, temporaryFolder+"/"):
+		return 2
+	}
+	return 0
 }
 
 // authorityOf returns the certificate by which a client verifies the API server.

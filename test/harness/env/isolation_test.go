@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -64,6 +65,7 @@ func TestIsolatedReplicas(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		r, err := startSmallOperator(ctx, shared, ns, name, func(o *ReplicaOptions) {
 			o.Isolation = &Isolation{Ports: ReplicaPorts{Probe: 8081, Metrics: 8081, Webhook: 9443}}
+			o.Env = append(o.Env, "POD_NAMESPACE="+ns, "POD_NAME="+o.Name)
 		})
 		g.Expect(err).NotTo(HaveOccurred())
 		replicas = append(replicas, r)
@@ -97,6 +99,10 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 		Data: map[string]string{"level": "7"}}
 	g.Expect(shared.client.Create(ctx, certs)).To(Succeed())
 	g.Expect(shared.client.Create(ctx, config)).To(Succeed())
+	// The folder for temporary files of this machine may not be /tmp, so that one is named.
+	foreign, err := os.MkdirTemp("/tmp", "foreign-")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { _ = os.RemoveAll(foreign) })
 	template := isolatedOperator()
 	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
 		o.Isolation = isolationOf(template)
@@ -127,6 +133,16 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	g.Expect(file(accountFolder + "/token")).To(Equal(r.Config().BearerToken))
 	g.Expect(file("/absent/")).To(ContainSubstring("<pre>"), "it is a folder without files")
 	g.Expect(file("/etc/hosts")).To(ContainSubstring("mounted-0"))
+	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", r.Pid()))
+	g.Expect(err).NotTo(HaveOccurred())
+	var names []string
+	for variable := range strings.SplitSeq(strings.TrimSuffix(string(environment), "\x00"), "\x00") {
+		name, _, _ := strings.Cut(variable, "=")
+		names = append(names, name)
+	}
+	g.Expect(names).To(ConsistOf("PATH", "HOME", "HOSTNAME", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT",
+		"KUBERNETES_SERVICE_PORT_HTTPS", "PWD", roleVariable), "the manifest sets no other variable")
+	g.Expect(file("/tmp/")).To(And(ContainSubstring("k8s-webhook-server"), Not(ContainSubstring(filepath.Base(foreign)))))
 	_, err = os.Stat("/tmp/k8s-webhook-server")
 	g.Expect(err).To(MatchError(os.ErrNotExist), "the machine stays as it was")
 

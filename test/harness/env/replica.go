@@ -53,7 +53,8 @@ type ReplicaOptions struct {
 	// Nil: none.
 	Args func(ReplicaPorts) []string
 	// Env is added to this process's own environment, to POD_NAME, POD_NAMESPACE,
-	// POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder.
+	// POD_UID, KUBECONFIG and a TMPDIR in the control plane's folder. An isolated
+	// replica has none of these, but what Isolation describes.
 	Env []string
 	// PodEnv returns variables that depend on the Pod. They stand before Env. It may be nil.
 	PodEnv func(ctx context.Context, uid types.UID) ([]string, error)
@@ -166,7 +167,10 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 		env, err = r.isolate(ctx, cp, token)
 	} else {
 		kubeconfig := filepath.Join(cp.dir, fmt.Sprintf("%s.%s.kubeconfig", r.options.Namespace, r.options.Name))
-		env = []string{"KUBECONFIG=" + kubeconfig}
+		o := r.options
+		// What a killed replica leaves behind goes with the control plane's folder.
+		env = []string{"KUBECONFIG=" + kubeconfig, "TMPDIR=" + cp.dir, "POD_NAME=" + o.Name, "POD_NAMESPACE=" + o.Namespace,
+			"POD_UID=" + string(r.identity.PodUID)}
 		if err := writeKubeconfig(kubeconfig, r.config); err != nil {
 			return err
 		}
@@ -179,8 +183,7 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 	if err != nil {
 		return err
 	}
-	// What a killed replica leaves behind goes with the control plane's folder.
-	r.spec, err = r.program(ctx, append(env, "TMPDIR="+cp.dir), ports)
+	r.spec, err = r.program(ctx, env, ports)
 	if err != nil {
 		return errors.Join(err, r.Close())
 	}
@@ -190,7 +193,6 @@ func (r *Replica) prepare(ctx context.Context, cp *ControlPlane, token string) e
 // program returns the program to start, with its arguments and its environment.
 func (r *Replica) program(ctx context.Context, env []string, ports ReplicaPorts) (spec, error) {
 	o, uid := r.options, r.identity.PodUID
-	env = append(env, "POD_NAME="+o.Name, "POD_NAMESPACE="+o.Namespace, "POD_UID="+string(uid))
 	if o.PodEnv != nil {
 		variables, err := o.PodEnv(ctx, uid)
 		if err != nil {
