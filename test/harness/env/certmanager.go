@@ -29,6 +29,8 @@ const (
 	// finds the CA of a webhook: by Certificate and by Secret.
 	injectCertificate = certManagerGroup + "/inject-ca-from"
 	injectSecret      = certManagerGroup + "/inject-ca-from-secret"
+	// issuedFor is the annotation by which cert-manager names the Certificate of a Secret.
+	issuedFor = certManagerGroup + "/certificate-name"
 	// certificateLife is longer than any run.
 	certificateLife = 365 * 24 * time.Hour
 )
@@ -143,6 +145,10 @@ func (a *authority) issue(c *unstructured.Unstructured) (*unstructured.Unstructu
 	secret.SetName(name)
 	labels, _, _ := unstructured.NestedStringMap(c.Object, "spec", "secretTemplate", "labels")
 	annotations, _, _ := unstructured.NestedStringMap(c.Object, "spec", "secretTemplate", "annotations")
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[issuedFor] = c.GetName()
 	secret.SetLabels(labels)
 	secret.SetAnnotations(annotations)
 	return secret, nil
@@ -232,17 +238,18 @@ func (a *authority) inject(o *unstructured.Unstructured,
 				annotation, source)
 		}
 		o = o.DeepCopy()
-		return o, a.setBundles(o)
+		return o, setBundles(o, a.bundle)
 	}
 	return o, nil
 }
 
-func (a *authority) setBundles(o *unstructured.Unstructured) error {
+// setBundles gives all webhooks of an object the CA.
+func setBundles(o *unstructured.Unstructured, bundle string) error {
 	if parent, ok := bundleFields[o.GetKind()]; ok {
 		if _, found, err := unstructured.NestedMap(o.Object, parent...); !found || err != nil {
 			return err // a definition without conversion
 		}
-		return unstructured.SetNestedField(o.Object, a.bundle, append(slices.Clone(parent), "caBundle")...)
+		return unstructured.SetNestedField(o.Object, bundle, append(slices.Clone(parent), "caBundle")...)
 	}
 	webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
 	if err != nil {
@@ -253,7 +260,7 @@ func (a *authority) setBundles(o *unstructured.Unstructured) error {
 		if !ok {
 			return errors.New("a webhook is not an object")
 		}
-		if err := unstructured.SetNestedField(fields, a.bundle, "clientConfig", "caBundle"); err != nil {
+		if err := unstructured.SetNestedField(fields, bundle, "clientConfig", "caBundle"); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -137,4 +139,56 @@ func TestWebhooksAreCalledWithIssuedCertificates(t *testing.T) {
 	i.subject.router.add(t.Context(), func(int) Backend { return backend })
 	apply(t, shipped...)
 	g.Eventually(creating(t, ns), eventually).Should(MatchError(ContainSubstring("refused by the test")))
+}
+
+// An operator that creates or changes its configuration while it runs gets the CA, too.
+func TestCAInjector(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	ctx, ns := t.Context(), namespace(t)
+	serving := objects(t, certificate)[0]
+	serving.SetNamespace(ns)
+	issued, _, err := issueCertificates([]*unstructured.Unstructured{serving}, time.Now())
+	g.Expect(err).NotTo(HaveOccurred())
+	injector, err := shared.startInjector(ctx, issued)
+	g.Expect(err).NotTo(HaveOccurred())
+	defer injector.stop()
+	key := types.NamespacedName{Namespace: ns, Name: "webhooks"}
+	configurations := map[string]map[string]string{
+		unique("by-certificate"): {injectCertificate: ns + "/serving"},
+		unique("by-secret"):      {injectSecret: ns + "/pair"},
+		unique("later"):          nil,
+		unique("foreign"):        {injectCertificate: ns + "/another"},
+	}
+	bundle := secretData(t, issued[0], "ca.crt")
+	for name, annotations := range configurations {
+		o := refusing(key, name, nil)
+		o.Annotations = annotations
+		g.Expect(shared.client.Create(ctx, o)).To(Succeed())
+		t.Cleanup(func() { _ = shared.client.Delete(context.WithoutCancel(ctx), o) })
+		if annotations == nil {
+			o.Annotations = map[string]string{injectCertificate: ns + "/serving"}
+			g.Expect(shared.client.Update(ctx, o)).To(Succeed())
+		}
+	}
+	for name, annotations := range configurations {
+		has := func() []byte {
+			var o admissionregistrationv1.ValidatingWebhookConfiguration
+			g.Expect(shared.client.Get(ctx, types.NamespacedName{Name: name}, &o)).To(Succeed())
+			return o.Webhooks[0].ClientConfig.CABundle
+		}
+		if annotations[injectCertificate] == ns+"/another" {
+			g.Expect(has()).To(BeEmpty())
+			continue
+		}
+		g.Eventually(has, eventually).Should(Equal(bundle), name)
+	}
+}
+
+func TestCAInjector_NeedsACertificate(t *testing.T) {
+	t.Parallel()
+	injector, err := shared.startInjector(t.Context(), objects(t, injected))
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Expect(injector).To(BeNil())
+	injector.stop()
 }

@@ -19,8 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// WorkloadControllers make Pods of Deployments, beside DefaultControllers.
-var WorkloadControllers = append([]string{"deployment-controller", "replicaset-controller"}, DefaultControllers...)
+// WorkloadControllers make Pods of Deployments, StatefulSets, DaemonSets and Jobs, beside
+// DefaultControllers. The last one ends the protection of claims, without which none is ever gone.
+var WorkloadControllers = append([]string{
+	"deployment-controller", "replicaset-controller", "statefulset-controller", "daemonset-controller",
+	"job-controller", "cronjob-controller", "persistentvolumeclaim-protection-controller",
+}, DefaultControllers...)
 
 const (
 	// readyPoll is the period of readiness probes of a program that starts.
@@ -40,8 +44,11 @@ type Program struct {
 // NodeOptions configure a Node.
 type NodeOptions struct {
 	// Images are the programs by the names of the images they stand in for. Pods
-	// of other images are left alone.
+	// of other images are left alone, unless StandIn is set.
 	Images map[string]Program
+	// StandIn makes Pods of all other images Ready after a moment. They run nothing, and those of
+	// Jobs succeed. Claims of volumes become Bound.
+	StandIn bool
 	// Serving is called when a Pod's program answers, with its URL. It may be nil.
 	Serving func(pod types.NamespacedName, url string)
 	// Failed is called when a Pod could not run or its program ended. Nil: only the Pod's status
@@ -72,25 +79,37 @@ type Node struct {
 // needs WorkloadControllers for Deployments to become Pods.
 func (c *ControlPlane) StartNode(ctx context.Context, o NodeOptions) (*Node, error) {
 	n := &Node{plane: c, options: o, client: c.client, pods: map[types.UID]context.CancelFunc{}}
-	pods, err := cache.New(c.Config(), cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {}}})
+	objects, err := cache.New(c.Config(), cache.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("starting a node: %w", err)
 	}
 	ctx, n.end = context.WithCancel(ctx)
-	informer, err := pods.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
-	if err == nil {
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { n.see(ctx, o) },
-			UpdateFunc: func(_, o any) { n.see(ctx, o) },
-			DeleteFunc: n.gone,
-		})
+	err = watchObjects(ctx, objects, &corev1.Pod{}, n.see, n.gone)
+	if err == nil && o.StandIn {
+		err = errors.Join(n.register(ctx),
+			watchObjects(ctx, objects, &corev1.PersistentVolumeClaim{}, n.seeClaim, func(any) {}))
 	}
 	if err != nil {
 		n.end()
 		return nil, fmt.Errorf("starting a node: %w", err)
 	}
-	n.running.Go(func() { _ = pods.Start(ctx) }) // it fails only where the control plane ends first
+	n.running.Go(func() { _ = objects.Start(ctx) }) // it fails only where the control plane ends first
 	return n, nil
+}
+
+// watchObjects calls see for each version of each object of a kind, and gone for each deletion.
+func watchObjects(ctx context.Context, objects cache.Cache, kind client.Object, see func(context.Context, any),
+	gone func(any)) error {
+	informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { see(ctx, o) },
+		UpdateFunc: func(_, o any) { see(ctx, o) },
+		DeleteFunc: gone,
+	})
+	return err
 }
 
 // Stop ends the programs. What they served is gone; their Pods stay as they are.
@@ -103,6 +122,10 @@ func (n *Node) Stop() {
 func (n *Node) see(ctx context.Context, o any) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok || len(pod.Spec.Containers) == 0 {
+		return
+	}
+	if n.standsIn(pod) {
+		n.seeStandIn(ctx, pod)
 		return
 	}
 	if pod.DeletionTimestamp != nil {

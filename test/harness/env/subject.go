@@ -62,6 +62,7 @@ type Installation struct {
 	// unsigned are the objects with webhooks that had no CA when they were last read. A companion
 	// injects it.
 	unsigned []*unstructured.Unstructured
+	injector *caInjector // nil if the harness issues no certificate
 
 	cancel  context.CancelFunc // ends the supervision of companions
 	running sync.WaitGroup
@@ -85,6 +86,9 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
 	if objects, err = i.routeWebhooks(ctx, objects); err == nil {
 		err = c.Apply(ctx, objects...)
+	}
+	if err == nil {
+		i.injector, err = c.startInjector(ctx, objects)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("installing %s: %w", s.Manifests, err), i.Stop(ctx))
@@ -249,6 +253,7 @@ func (i *Installation) Stop(ctx context.Context) error {
 		i.cancel()
 	}
 	i.running.Wait()
+	i.injector.stop()
 	for n, c := range i.companions {
 		all.Go(func() { errs[len(replicas)+n] = c.stop(ctx) })
 	}

@@ -27,8 +27,9 @@ type S3 struct {
 
 // Node configures the Pods that run.
 type Node struct {
-	// Images are programs that stand in for images, by the images' names.
-	Images map[string]Program `json:"images"`
+	// Images are programs that stand in for images, by the images' names. Pods of other images run
+	// nothing: they become Ready after a moment, and those of Jobs succeed.
+	Images map[string]Program `json:"images,omitempty"`
 }
 
 // Program stands in for an image.
@@ -58,7 +59,7 @@ func (f *File) buildPrograms(ctx context.Context, again bool) error {
 }
 
 func (f *File) nodeOptions() *env.NodeOptions {
-	o := &env.NodeOptions{Images: map[string]env.Program{}}
+	o := &env.NodeOptions{Images: map[string]env.Program{}, StandIn: true}
 	for image, p := range f.Node.Images {
 		o.Images[image] = env.Program{Binary: f.path(p.Binary), Args: p.arguments}
 	}

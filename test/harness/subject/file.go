@@ -62,7 +62,7 @@ type File struct {
 	Env map[string]string `json:"env,omitempty"`
 	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API
 	// server of its own, where the machine allows it: see env.Isolation. Left out: if there is
-	// neither an external system nor a node.
+	// no external system. No replica reaches a Pod of node by the address in its status.
 	Isolated *bool `json:"isolated,omitempty"`
 	// Replicas is how many run. Zero: as in run.Subject.
 	Replicas int `json:"replicas,omitempty"`
@@ -71,8 +71,8 @@ type File struct {
 	CRDs []string `json:"crds,omitempty"`
 	// External is what it uses outside the cluster. Left out: nothing.
 	External *External `json:"external,omitempty"`
-	// Node runs Pods as processes. Left out, Pods stay as they are, and no controller
-	// makes any of Deployments.
+	// Node makes Pods run, as processes or as their status alone. Left out, Pods stay as they are,
+	// and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
 	Node *Node `json:"node,omitempty"`
 	// Promises are what it is judged by. Left out: Users, which is the Deployment's
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
@@ -151,8 +151,6 @@ func (f *File) Validate() error {
 		}
 	}
 	need(f.External == nil || f.External.S3 != nil, "external: say which system; there is s3")
-	need(f.Node == nil || f.Isolated == nil || !*f.Isolated,
-		"isolated: replicas that are isolated cannot reach the Pods of node")
 	if f.Node != nil {
 		for image, p := range f.Node.Images {
 			need(p.Binary != "", "node.images[%s].binary: name the program that stands in for the image", image)
@@ -176,7 +174,7 @@ func (f *File) isolates() bool {
 	if f.Isolated != nil {
 		return *f.Isolated
 	}
-	return f.External == nil && f.Node == nil
+	return f.External == nil
 }
 
 // checkExceptions rejects exceptions that no report could explain.

@@ -159,7 +159,7 @@ func TestIsolates(t *testing.T) {
 	}{
 		"by itself":                        {File{}, true},
 		"not if the file denies it":        {File{Isolated: new(false)}, false},
-		"not with a node":                  {File{Node: &Node{}}, false},
+		"with a node":                      {File{Node: &Node{}}, true},
 		"not with an external system":      {File{External: &External{}}, false},
 		"with one if the file requires it": {File{External: &External{}, Isolated: new(true)}, true},
 	} {
@@ -190,8 +190,6 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"TooFew": {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
 		"WatchedTwice": {with("promises:", "promises:\n  watched: [{resource: secrets}]"),
 			"promises.watched: list the resources in watched"},
-		"IsolatedNode": {with("name: small", "name: small\nisolated: true\nnode: {}"),
-			"isolated: replicas that are isolated cannot reach the Pods of node"},
 		"ExceptTwice": {with("name: small",
 			"name: small\nexcept: [{invariant: O6, reason: a}, {invariant: O6, reason: b}]"),
 			"except[1]: there is another one for O6"},
