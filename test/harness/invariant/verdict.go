@@ -199,14 +199,15 @@ func Necessary(h *history.History, must []string) []string {
 	return must
 }
 
-// Sum returns the result of a run. Excepted promises do not count. A broken promise outweighs
-// everything else. An inconclusive one counts if it is necessary.
+// Sum returns the result of a run. A run without its fault is void, whatever else it shows: clean
+// runs report what needs no fault. Excepted promises do not count. A broken promise outweighs an
+// inconclusive one, which counts if it is necessary.
 func Sum(h *history.History, verdicts []Verdict, must []string) Result {
+	if len(h.Void()) > 0 {
+		return Void
+	}
 	must = Necessary(h, must)
 	result := Held
-	if len(h.Void()) > 0 {
-		result = Void
-	}
 	for _, v := range verdicts {
 		switch {
 		case v.Excepted != "":

@@ -33,7 +33,7 @@ func TestSum(t *testing.T) {
 			invariant.Held},
 		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
 		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
-		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Broken},
+		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Void},
 	} {
 		h := &history.History{Faults: []history.Fault{tc.fault}}
 		if name == "RejectedStep" || name == "RejectedCleanup" {

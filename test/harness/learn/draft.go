@@ -24,7 +24,12 @@ type Draft struct {
 	// Companions are the programs of other Deployments by their names.
 	Companions map[string]string
 	CRDs       []string
-	Arguments  []Argument
+	// Env are variables of the program besides the Deployment's. Values is a file for a chart.
+	Env    map[string]string
+	Values string
+	// Node means that the operator may create what has Pods.
+	Node      bool
+	Arguments []Argument
 	// Lease is the name and the namespace; Leases are all that the operator took.
 	Lease  history.Key
 	Leases []history.Key

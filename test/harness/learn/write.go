@@ -35,7 +35,24 @@ func (d *Draft) Subject() []byte {
 	if len(d.CRDs) > 0 {
 		w.line("crds: %s", quotedList(d.CRDs))
 	}
+	if d.Values != "" {
+		w.line("helm: {values: %s}", quoted(d.Values))
+	}
 	d.writeArguments(w)
+	if len(d.Env) > 0 {
+		w.line("env:")
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
+		w.line("  %s: %q", name, d.Env[name])
+	}
+	if !slices.ContainsFunc(d.Arguments, func(a Argument) bool { return strings.Contains(a.Text, "lease-duration=") }) {
+		w.line("# The Lease cannot be shortened, so the harness releases it for processes that a fault has killed.")
+		w.line("releaseLease: true")
+	}
+	if d.Node {
+		w.line("# Pods run nothing, and are Ready after a moment: the operator may create what has Pods.")
+		w.line("node: {}")
+	}
 	if d.Deployment != "" {
 		w.line("deployment: %s", quoted(d.Deployment))
 	}

@@ -182,25 +182,31 @@ func (t *execution) waitFor(ctx context.Context, timeout time.Duration, all ...s
 func (t *execution) unmet(ctx context.Context, all []scenario.Wait) ([]string, error) {
 	var texts []string
 	for _, w := range all {
-		met, err := t.isMet(ctx, w)
+		met, o, err := t.check(ctx, w)
 		if err != nil {
 			return nil, err
 		}
 		if !met {
-			texts = append(texts, w.String())
+			texts = append(texts, w.Unmet(o))
 		}
 	}
 	return texts, nil
 }
 
 func (t *execution) isMet(ctx context.Context, w scenario.Wait) (bool, error) {
+	met, _, err := t.check(ctx, w)
+	return met, err
+}
+
+// check returns also the object, which is nil if it does not exist.
+func (t *execution) check(ctx context.Context, w scenario.Wait) (bool, *unstructured.Unstructured, error) {
 	o := objectOf(w.Object)
 	err := t.prover.client.Get(ctx, client.ObjectKeyFromObject(o), o)
 	switch {
 	case apierrors.IsNotFound(err):
-		return w.Gone, nil
+		return w.Gone, nil, nil
 	case err != nil:
-		return false, fmt.Errorf("reading %s: %w", w.Object, err)
+		return false, nil, fmt.Errorf("reading %s: %w", w.Object, err)
 	}
-	return w.Met(o), nil
+	return w.Met(o), o, nil
 }

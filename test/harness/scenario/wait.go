@@ -45,7 +45,7 @@ func (w Wait) String() string {
 	case w.Current:
 		return w.Object.String() + " to be current"
 	case w.Field != "":
-		return fmt.Sprintf("%s to have %s: %v", w.Object, w.Field, w.Value)
+		return fmt.Sprintf("%s to have %s: %s", w.Object, w.Field, described(w.Value))
 	}
 	return fmt.Sprintf("%s to have %s=%s", w.Object, w.Condition, w.wantedStatus())
 }
@@ -128,6 +128,43 @@ func (w Wait) hasValue(o *unstructured.Unstructured) bool {
 	}
 	want, err := json.Marshal(w.Value)
 	return err == nil && bytes.Equal(have, want)
+}
+
+// Unmet is String with the value that an object has instead, for a field.
+func (w Wait) Unmet(o *unstructured.Unstructured) string {
+	if w.Field == "" || o == nil {
+		return w.String()
+	}
+	path, err := parsePath(w.Field)
+	if err != nil {
+		return w.String()
+	}
+	found, err := path.FindResults(o.Object)
+	if err != nil || len(found) != 1 || len(found[0]) == 0 {
+		return w.String() + "; it has no such field"
+	}
+	var values []string
+	for _, value := range found[0] {
+		values = append(values, described(value.Interface()))
+	}
+	return w.String() + "; it has " + strings.Join(values, ", ")
+}
+
+// described is a value with its type, as 1 and "1" differ.
+func described(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	switch value.(type) {
+	case string:
+		return fmt.Sprintf("the text %s", text)
+	case bool:
+		return fmt.Sprintf("the truth value %s", text)
+	case int, int64, float64:
+		return fmt.Sprintf("the number %s", text)
+	}
+	return string(text)
 }
 
 func parsePath(field string) (*jsonpath.JSONPath, error) {

@@ -75,14 +75,35 @@ func TestWait_Met(t *testing.T) {
 func TestWait_String(t *testing.T) {
 	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
 	for want, w := range map[string]scenario.Wait{
-		"X x to be gone":                   {Object: ref, Gone: true},
-		"X x to exist":                     {Object: ref, Exists: true},
-		"X x to be current":                {Object: ref, Current: true},
-		"X x to have Ready=True":           {Object: ref, Condition: "Ready"},
-		"X x to have status.phase: Failed": {Object: ref, Field: "status.phase", Value: "Failed"},
+		"X x to be gone":         {Object: ref, Gone: true},
+		"X x to exist":           {Object: ref, Exists: true},
+		"X x to be current":      {Object: ref, Current: true},
+		"X x to have Ready=True": {Object: ref, Condition: "Ready"},
+		`X x to have status.phase: the text "Failed"`: {Object: ref, Field: "status.phase", Value: "Failed"},
 	} {
 		if got := w.String(); got != want {
 			t.Errorf("String() = %q, want %q", got, want)
+		}
+	}
+}
+
+// A text is no number, and the message shows which of them the object has.
+func TestWait_Unmet(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"size": int64(1), "parts": []any{"a", "b"}}}}
+	ref := scenario.Ref{APIVersion: "v1", Kind: "X", Name: "x"}
+	for want, tc := range map[string]struct {
+		wait scenario.Wait
+		o    *unstructured.Unstructured
+	}{
+		`X x to have status.size: the text "1"; it has the number 1`: {scenario.Wait{Object: ref, Field: "status.size", Value: "1"}, o},
+		`X x to have status.parts[*]: the truth value true; it has the text "a", the text "b"`: {
+			scenario.Wait{Object: ref, Field: "status.parts[*]", Value: true}, o},
+		`X x to have status.none: the number 2; it has no such field`: {scenario.Wait{Object: ref, Field: "status.none", Value: 2.0}, o},
+		`X x to have status.size: the number 1`:                       {scenario.Wait{Object: ref, Field: "status.size", Value: 1.0}, nil},
+		"X x to exist":                                                {scenario.Wait{Object: ref, Exists: true}, o},
+	} {
+		if got := tc.wait.Unmet(tc.o); got != want {
+			t.Errorf("Unmet() = %q, want %q", got, want)
 		}
 	}
 }

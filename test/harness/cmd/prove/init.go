@@ -10,13 +10,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -36,6 +40,9 @@ type initOptions struct {
 	deployment                 string
 	companions                 map[string]string // programs by Deployment
 	crds                       []string
+	env                        map[string]string // of the program, besides the Deployment's
+	values                     string            // a file, for a chart
+	kinds                      []string          // empty: all
 	seed                       uint64
 	overwrite                  bool
 }
@@ -70,6 +77,10 @@ MANIFESTS is the kustomize folder, YAML files or chart of the whole installation
 		"DEPLOYMENT=PROGRAM of another Deployment, which runs beside the operator; may be repeated")
 	flags.StringArrayVar(&o.crds, "crds", nil,
 		"file or folder with CustomResourceDefinitions of others; may be repeated")
+	flags.StringToStringVar(&o.env, "env", map[string]string{},
+		"NAME=VALUE of a variable of the program, which replaces one of the Deployment; may be repeated")
+	flags.StringVar(&o.values, "values", "", "file with values, if the manifests are a chart")
+	flags.StringArrayVar(&o.kinds, "kind", nil, "describe this kind, such as Backup; may be repeated; without it, all kinds")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
 	flags.BoolVar(&o.overwrite, "overwrite", false, "replace files that are there")
 	return c
@@ -127,7 +138,7 @@ func isProgram(path string) bool {
 }
 
 func (o *initOptions) paths() []*string {
-	all := []*string{&o.dir, &o.manifests, &o.binary, &o.samples}
+	all := []*string{&o.dir, &o.manifests, &o.binary, &o.samples, &o.values}
 	for i := range o.crds {
 		all = append(all, &o.crds[i])
 	}
@@ -173,6 +184,16 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 		name, _, _ = strings.Cut(filepath.Base(o.manifests), ".")
 	}
 	chart := env.Chart{Release: name, Namespace: name}
+	if o.values != "" {
+		if !env.IsChart(o.manifests) {
+			return nil, fmt.Errorf("--values=%s: %s is no chart", o.values, o.manifests)
+		}
+		text, err := os.ReadFile(o.values)
+		if err != nil {
+			return nil, fmt.Errorf("reading --values: %w", err)
+		}
+		chart.Values = text
+	}
 	objects, _, err := env.Subject{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
@@ -191,7 +212,10 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 		return nil, fmt.Errorf("reading --samples: %w", err)
 	}
 	d := &learn.Draft{Name: name, Binary: o.binary, Manifests: o.manifests, Deployment: o.deployment,
-		Companions: o.companions, CRDs: o.crds}
+		Companions: o.companions, CRDs: o.crds, Env: o.env, Values: o.values, Node: makesWorkloads(objects)}
+	if definitions, err = chosenKinds(definitions, o.kinds); err != nil {
+		return nil, err
+	}
 	if d.Kinds, err = learn.Kinds(definitions, samples); err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}
@@ -208,6 +232,51 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	}
 	d.Arguments = learn.Arguments(help, pod.Containers[0].Args)
 	return d, nil
+}
+
+// chosenKinds are the definitions of the kinds that are named, or all of them.
+func chosenKinds(all []*apiextensionsv1.CustomResourceDefinition, kinds []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	if len(kinds) == 0 {
+		return all, nil
+	}
+	var chosen []*apiextensionsv1.CustomResourceDefinition
+	var there []string
+	missing := slices.Clone(kinds)
+	for _, d := range all {
+		there = append(there, d.Spec.Names.Kind)
+		if slices.Contains(kinds, d.Spec.Names.Kind) {
+			chosen = append(chosen, d)
+			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == d.Spec.Names.Kind })
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("--kind=%s: the manifests define %s", strings.Join(missing, ", "), strings.Join(there, ", "))
+	}
+	return chosen, nil
+}
+
+// makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or
+// volumes. Without a node, such an object would never be ready.
+func makesWorkloads(objects []*unstructured.Unstructured) bool {
+	with := []string{"pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs",
+		"persistentvolumeclaims", "*"}
+	verbs := []string{"create", "patch", "*"}
+	for _, o := range objects {
+		if o.GetKind() != "ClusterRole" && o.GetKind() != "Role" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role) != nil {
+			continue // the API server reports it
+		}
+		for _, rule := range role.Rules {
+			if slices.ContainsFunc(rule.Resources, func(r string) bool { return slices.Contains(with, r) }) &&
+				slices.ContainsFunc(rule.Verbs, func(v string) bool { return slices.Contains(verbs, v) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func nameOf(d appsv1.Deployment) string {
@@ -268,6 +337,9 @@ func readSamples(path string) ([]learn.Sample, error) {
 // relative makes the paths of the description relative to its folder.
 func (o *initOptions) relative(d *learn.Draft) (err error) {
 	paths := []*string{&d.Binary, &d.Manifests}
+	if d.Values != "" {
+		paths = append(paths, &d.Values)
+	}
 	for i := range d.CRDs {
 		paths = append(paths, &d.CRDs[i])
 	}

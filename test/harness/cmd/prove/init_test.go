@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
@@ -162,4 +164,69 @@ func TestWaitForLease(t *testing.T) {
 	g.Expect(c.Create(t.Context(), lease("ns", "new", "manager-0_1"))).To(Succeed())
 	g.Expect(waitForLease(t.Context(), c, before, []string{"webhook"}, func() bool { return true })).To(Equal(
 		[]history.Key{{Resource: history.Leases, Namespace: "ns", Name: "new"}}))
+}
+
+// endingReplica is a replica whose process ends a number of times.
+type endingReplica struct{ ends, restarts int }
+
+func (p *endingReplica) Running() bool      { return p.ends == 0 }
+func (p *endingReplica) Restart() error     { p.ends--; p.restarts++; return nil }
+func (p *endingReplica) LogTail(int) string { return "no certificate yet" }
+
+func TestRestarting(t *testing.T) {
+	g := NewWithT(t)
+	var output strings.Builder
+	l := &learner{output: &output}
+	p := &endingReplica{ends: 2}
+	running := l.restarting(p)
+	for range 3 {
+		g.Expect(running()).To(BeTrue())
+	}
+	g.Expect(p.restarts).To(Equal(2))
+	g.Expect(strings.Count(output.String(), "no certificate yet")).To(Equal(2))
+	p = &endingReplica{ends: 100}
+	running = l.restarting(p)
+	for range maxRestarts {
+		g.Expect(running()).To(BeTrue())
+	}
+	g.Expect(running()).To(BeFalse(), "it ends for good")
+}
+
+func TestRefusals(t *testing.T) {
+	g := NewWithT(t)
+	refused := func(name string) *history.History {
+		return &history.History{Aliases: map[string]string{name: "{thing}"}, Rejections: []history.Rejection{
+			{Step: "step 1 create", Object: "Thing ns/" + name, Message: "spec.size: Invalid value: 0: " + name + " needs one"},
+			{Object: "Thing ns/" + name, Message: "in the cleanup"},
+		}}
+	}
+	g.Expect(refusals([]*history.History{refused("thing-1-ab"), refused("thing-2-cd")})).To(MatchError(
+		"the API server refused the sample: step 1 create of Thing ns/{thing} was rejected: spec.size: Invalid value: 0: {thing} needs one"))
+	g.Expect(refusals([]*history.History{{}})).To(Succeed())
+}
+
+func TestChosenKinds(t *testing.T) {
+	g := NewWithT(t)
+	of := func(kind string) *apiextensionsv1.CustomResourceDefinition {
+		return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind}}}
+	}
+	all := []*apiextensionsv1.CustomResourceDefinition{of("Backup"), of("Restore")}
+	g.Expect(chosenKinds(all, nil)).To(Equal(all))
+	g.Expect(chosenKinds(all, []string{"Restore"})).To(Equal(all[1:]))
+	_, err := chosenKinds(all, []string{"Restore", "Backups"})
+	g.Expect(err).To(MatchError("--kind=Backups: the manifests define Backup, Restore"))
+}
+
+func TestMakesWorkloads(t *testing.T) {
+	g := NewWithT(t)
+	role := func(text string) []*unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		g.Expect(yaml.Unmarshal([]byte("kind: ClusterRole\nrules: ["+text+"]"), &o.Object)).To(Succeed())
+		return []*unstructured.Unstructured{o}
+	}
+	g.Expect(makesWorkloads(role("{apiGroups: [apps], resources: [statefulsets], verbs: [get, create]}"))).To(BeTrue())
+	g.Expect(makesWorkloads(role("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"))).To(BeTrue())
+	g.Expect(makesWorkloads(role("{apiGroups: [''], resources: [pods], verbs: [get, list, watch]}"))).To(BeFalse())
+	g.Expect(makesWorkloads(role("{apiGroups: [''], resources: [secrets], verbs: [create]}"))).To(BeFalse())
 }

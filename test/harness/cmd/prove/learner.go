@@ -124,7 +124,7 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, replica.Running); err != nil {
+	if l.draft.Leases, err = waitForLease(ctx, c, before, companions, l.restarting(replica)); err != nil {
 		return fmt.Errorf("%w; the operator has to elect a leader: see whether it needs a flag, and whether it takes its namespace "+
 			"from a flag or from POD_NAMESPACE. The end of its log:\n%s", err, replica.LogTail(logLines))
 	}
@@ -135,6 +135,33 @@ func (l *learner) findLease(ctx context.Context) (err error) {
 	}
 	l.resources, err = watchable(plane)
 	return err
+}
+
+// maxRestarts bounds how often a program that ends is started again while its Lease is awaited.
+const maxRestarts = 5
+
+// restarting returns a function that starts a program again if it has ended, as a kubelet does, and
+// reports whether it runs then. A program may end until a Secret or a webhook is there.
+func (l *learner) restarting(replica restartable) func() bool {
+	restarts := 0
+	return func() bool {
+		if replica.Running() {
+			return true
+		}
+		if restarts == maxRestarts {
+			return false
+		}
+		restarts++
+		fmt.Fprintf(l.output, "the program ended, and is started again. The end of its log:\n%s\n", replica.LogTail(logLines))
+		return replica.Restart() == nil
+	}
+}
+
+// restartable is a replica.
+type restartable interface {
+	Running() bool
+	Restart() error
+	LogTail(lines int) string
 }
 
 // waitForLease returns the Leases that the operator has taken while it ran. Those of companions
@@ -229,6 +256,9 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		fmt.Fprintf(l.output, "%s: %d clean runs to learn from\n", k.ScenarioName(), cleanRuns)
 		reference, err := prover.Reference(ctx, s.Scenarios[j], cleanRuns)
 		if err == nil {
+			err = refusals(reference.Histories)
+		}
+		if err == nil {
 			histories[i] = reference.Histories
 			err = l.draft.Learn(k, s.Promises.Users, reference.Histories...)
 		}
@@ -247,4 +277,22 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
 	}
 	return histories, nil
+}
+
+// refusals returns an error with what the API server refused, in full. Nothing can be learned from
+// an object that does not exist.
+func refusals(histories []*history.History) error {
+	var texts []string
+	for _, h := range histories {
+		for _, r := range h.Rejections {
+			text := (&history.History{Aliases: h.Aliases}).Normalizer().Replace(r.String())
+			if r.Step != "" && !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("the API server refused the sample: %s", strings.Join(texts, "; "))
 }
