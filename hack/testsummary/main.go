@@ -1,87 +1,111 @@
-// Command testsummary summarizes a test run: it reads the JUnit reports of the runs, prints the
-// failures and the skips, and prints the totals on the last line. It fails if a test failed, if a
-// run failed for another reason, or if a report is missing, so that a run that never started does
-// not count as passed.
+// Command testsummary prints failures and skips of JUnit reports, and the totals on its last line. It
+// fails if a test or a run failed, a suite exceeded its budget, or a report is missing or has no test.
 //
-//	testsummary unit:0:junit-unit.xml integration:1:junit-integration.xml
+//	testsummary unit:0:junit-unit.xml integration:1:junit-tenant.xml:junit-manager.xml
 //
-// Each argument is a run: its name, its exit status and its reports, separated by colons.
+// Each argument is a run: its name, its exit status and its reports.
 package main
 
 import (
-	"errors"
+	_ "embed"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
+//go:embed budgets.yaml
+var budgetsFile []byte
+
 func main() {
-	if err := summarize(os.Stdout, os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "testsummary: %v\n", err)
+	if !summarize(os.Stdout, os.Args[1:]) {
 		os.Exit(1)
 	}
 }
 
-// errFailed means that tests failed. The output has the details.
-var errFailed = errors.New("tests failed")
-
-// run is one argument.
-type run struct {
-	name    string
-	status  int
-	reports []string
+type suite struct {
+	Name    string  `xml:"name,attr"`
+	Seconds float64 `xml:"time,attr"`
+	Cases   []struct {
+		Name    string    `xml:"name,attr"`
+		Class   string    `xml:"classname,attr"`
+		Failure *struct{} `xml:"failure"`
+		Error   *struct{} `xml:"error"`
+		Skipped *struct {
+			Message string `xml:"message,attr"`
+		} `xml:"skipped"`
+	} `xml:"testcase"`
 }
 
-func parseRun(arg string) (run, error) {
-	parts := strings.SplitN(arg, ":", 3)
-	if len(parts) != 3 {
-		return run{}, fmt.Errorf("reading argument %q: want name:status:reports", arg)
+// summarize writes the summary of runs and reports whether all of them passed.
+func summarize(w io.Writer, runs []string) bool {
+	budgets := map[string]float64{}
+	var failures, skips []string
+	if err := yaml.UnmarshalStrict(budgetsFile, &budgets); err != nil {
+		failures = append(failures, "budgets.yaml: "+err.Error())
 	}
-	status, err := strconv.Atoi(parts[1])
-	if err != nil {
-		return run{}, fmt.Errorf("reading the exit status of run %s: %w", parts[0], err)
+	passed := 0
+	for _, run := range runs {
+		parts := strings.Split(run+"::", ":")
+		name, status := parts[0], parts[1]
+		p, f, s := passed, len(failures), len(skips)
+		for _, path := range parts[2 : len(parts)-2] {
+			suites, err := read(path)
+			if err != nil {
+				failures = append(failures, fmt.Sprintf("%s: %v", name, err))
+			}
+			for _, suite := range suites {
+				budget, ok := budgets[suite.Name]
+				if !ok {
+					budget = budgets["default"]
+				}
+				if suite.Seconds > budget {
+					failures = append(failures, fmt.Sprintf("%s: suite %s took %.0f s of %.0f", name, suite.Name, suite.Seconds, budget))
+				}
+				for _, c := range suite.Cases {
+					// Ginkgo's nodes around the specs, such as [BeforeSuite], count only if they fail.
+					spec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
+					switch {
+					case c.Failure != nil || c.Error != nil:
+						failures = append(failures, name+": "+c.Class+" "+c.Name)
+					case spec && c.Skipped != nil:
+						skips = append(skips, name+": "+c.Class+" "+c.Name+" ("+c.Skipped.Message+")")
+					case spec:
+						passed++
+					}
+				}
+			}
+		}
+		if len(failures) == f && (status != "0" || passed == p) {
+			failures = append(failures, fmt.Sprintf("%s: exit status %s, and %d tests passed", name, status, passed-p))
+		}
+		fmt.Fprintf(w, "%-14s %d passed, %d failed, %d skipped\n", name, passed-p, len(failures)-f, len(skips)-s)
 	}
-	return run{parts[0], status, filepath.SplitList(parts[2])}, nil
+	for _, line := range failures {
+		fmt.Fprintln(w, "FAILED  ", line)
+	}
+	for _, line := range skips {
+		fmt.Fprintln(w, "skipped ", line)
+	}
+	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", passed, len(failures), len(skips))
+	return len(failures) == 0 && passed > 0
 }
 
-// summarize writes the summary of the runs in args.
-func summarize(w io.Writer, args []string) error {
-	if len(args) == 0 {
-		return errors.New("no run to summarize")
+// read returns the suites of a report.
+func read(path string) ([]suite, error) {
+	var report struct {
+		XMLName xml.Name `xml:"testsuites"`
+		Suites  []suite  `xml:"testsuite"`
 	}
-	b, err := readBudgets(budgetsFile)
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = xml.Unmarshal(data, &report)
+	}
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("reading report %s: %w", path, err)
 	}
-	var all totals
-	var lines []string
-	for _, arg := range args {
-		r, err := parseRun(arg)
-		if err != nil {
-			return err
-		}
-		t, err := read(r, b)
-		if err != nil {
-			return err
-		}
-		for _, name := range t.failures {
-			lines = append(lines, fmt.Sprintf("FAILED   %s: %s", r.name, name))
-		}
-		for _, name := range t.skips {
-			lines = append(lines, fmt.Sprintf("skipped  %s: %s", r.name, name))
-		}
-		fmt.Fprintf(w, "%-14s %s\n", r.name, t)
-		all = all.plus(t)
-	}
-	for _, line := range lines {
-		fmt.Fprintln(w, line)
-	}
-	fmt.Fprintln(w, all)
-	if len(all.failures) > 0 {
-		return errFailed
-	}
-	return nil
+	return report.Suites, nil
 }
