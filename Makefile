@@ -110,7 +110,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 	$(MAKE) --no-print-directory prove-smoke || prove=$$?; \
 	echo; \
 	$(TOOLS)/testsummary \
-		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-harness.xml:$(ARTIFACTS)/junit-election.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-pinned.xml:$(ARTIFACTS)/junit-release.xml:$(ARTIFACTS)/junit-monitoring.xml \
+		unit:$$unit:$(ARTIFACTS)/junit-unit.xml:$(ARTIFACTS)/junit-unraced.xml:$(ARTIFACTS)/junit-harness.xml:$(ARTIFACTS)/junit-election.xml:$(ARTIFACTS)/junit-controlplane.xml:$(ARTIFACTS)/junit-nodeimage.xml:$(ARTIFACTS)/junit-pinned.xml:$(ARTIFACTS)/junit-monitoring.xml \
 		integration:$$integration$$(printf ':$(ARTIFACTS)/junit-integration-%s.xml' $(SUITES)) \
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
@@ -122,7 +122,7 @@ UNRACED := /markdownview/(viewer/render|summary)$$|/test/performance/
 # tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
 .PHONY: unit
 unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.
-	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-harness.xml $(ARTIFACTS)/junit-election.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-pinned.xml $(ARTIFACTS)/junit-release.xml $(ARTIFACTS)/junit-monitoring.xml
+	@mkdir -p $(ARTIFACTS) && rm -f $(ARTIFACTS)/junit-unit.xml $(ARTIFACTS)/junit-unraced.xml $(ARTIFACTS)/junit-harness.xml $(ARTIFACTS)/junit-election.xml $(ARTIFACTS)/junit-controlplane.xml $(ARTIFACTS)/junit-nodeimage.xml $(ARTIFACTS)/junit-pinned.xml $(ARTIFACTS)/junit-monitoring.xml
 	@race=-race; [ "$$($(GO) env CGO_ENABLED)" = 1 ] || { race=; echo "no C compiler: unit tests run without the race detector"; }; \
 	packages=$$($(GO) list ./... leasehold.dev/runners/election | grep -vE '/test/(integration|e2e)'); \
 	raced=$$(echo "$$packages" | grep -vE '$(UNRACED)'); \
@@ -132,7 +132,7 @@ unit: needs-go $(CONTROLPLANE) s3server promtool build $(TOOLS)/gotestsum $(TOOL
 	$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-unraced.xml -- $(LINK_FLAGS) $(UNIT_FLAGS) $$(echo "$$packages" | grep -E '$(UNRACED)') || status=$$?; \
 	(cd test/harness && ../../hack/compile.sh $(GO) $$race ./... && \
 		$(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-harness.xml -- $$race $(LINK_FLAGS) $(UNIT_FLAGS) ./...) || status=$$?; \
-	for module in runners/election hack/controlplane hack/nodeimage hack/pinned hack/release; do \
+	for module in runners/election hack/controlplane hack/nodeimage hack/pinned; do \
 		(cd $$module && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-$$(basename $$module).xml -- $$race $(LINK_FLAGS) $(UNIT_FLAGS) .) || status=$$?; \
 	done; \
 	(cd hack/monitoring && $(TOOLS)/gotestsum --format=pkgname --hide-summary=skipped --junitfile=$(ARTIFACTS)/junit-monitoring.xml -- $(LINK_FLAGS) $(UNIT_FLAGS) .) || status=$$?; \
@@ -312,25 +312,24 @@ generate: $(TOOLS)/controller-gen ## Generate DeepCopy methods.
 	$(TOOLS)/controller-gen object paths=./api/...
 
 .PHONY: manifests
-manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## Generate CRDs, webhook configurations, docs/api.md and the chart's templates.
+manifests: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate CRDs, webhook configurations and docs/api.md.
 	$(TOOLS)/controller-gen crd webhook paths=./api/... paths=./controllers/... output:crd:dir=config/crd/bases output:webhook:dir=config/webhook
 	$(TOOLS)/crd-ref-docs --log-level=ERROR --source-path=api --config=hack/tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
-	$(GO) run ./hack/chart -kustomize $(TOOLS)/kustomize -out config/chart/templates/generated
 
 .PHONY: verify
-verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs $(TOOLS)/kustomize ## Check that generated files and module files are up to date, and vet.
+verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
 	@for module in . runners/election test/harness hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/monitoring hack/release hack/pinned hack/nodeimage hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
-	@for module in . runners/election test/harness hack/controlplane hack/monitoring hack/nodeimage hack/pinned hack/release; do (cd $$module && $(GO) vet ./...); done
+	@for module in . runners/election test/harness hack/controlplane hack/monitoring hack/nodeimage hack/pinned; do (cd $$module && $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
 .PHONY: lint
 lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows.
 	@$(TOOLS)/golangci-lint run ./...
 	@for module in runners/election test/harness; do (cd $$module && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...) || exit 1; done
-	@for program in controlplane monitoring nodeimage pinned release; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage pinned; do (cd hack/$$program && $(TOOLS)/golangci-lint run --config=../../.golangci.yml ./...); done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 .PHONY: vulncheck
@@ -341,7 +340,7 @@ vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the 
 fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 	@$(TOOLS)/golangci-lint fmt ./...
 	@for module in runners/election test/harness; do (cd $$module && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
-	@for program in controlplane monitoring nodeimage release; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
+	@for program in controlplane monitoring nodeimage; do (cd hack/$$program && $(TOOLS)/golangci-lint fmt --config=../../.golangci.yml ./...); done
 
 ##@ Release
 
@@ -349,19 +348,19 @@ fmt: needs-go $(TOOLS)/golangci-lint ## Format the Go code, imports too.
 VERSION  ?=
 # What comes before the names of the images, by which install.yaml and the chart name them.
 REGISTRY ?= leasehold.dev
-RELEASE   = $(TOOLS)/release -version '$(VERSION)' -registry '$(REGISTRY)' -go $(GO) -kustomize $(TOOLS)/kustomize -helm $(TOOLS)/helm
+RELEASE   = GO=$(GO) KO=$(TOOLS)/ko KUSTOMIZE=$(TOOLS)/kustomize HELM=$(TOOLS)/helm hack/release
 
 .PHONY: release
 release: release-tools ## Write all files of release VERSION=v0.1.0 to dist/: binaries, images, manifests, SBOMs, sums.
-	@$(RELEASE)
+	@$(RELEASE)/release.sh . dist '$(VERSION)' '$(REGISTRY)'
 
 .PHONY: release-repeat
 release-repeat: release-tools ## Make a release in two clones, the second with an empty build cache, and compare the files (15 minutes).
-	@hack/release/repeat.sh $(RELEASE)
+	@$(RELEASE)/repeat.sh '$(VERSION)' '$(REGISTRY)'
 
 .PHONY: release-tools
-release-tools: needs-go $(TOOLS)/kustomize $(if $(wildcard config/chart),$(TOOLS)/helm)
-	@cd hack/release && $(GO) build -o $(TOOLS)/release .
+release-tools: needs-go $(TOOLS)/kustomize $(TOOLS)/helm
+	@cd hack/release && $(GO) build -o $(TOOLS)/ github.com/google/ko
 
 ##@ Deploy to a cluster
 

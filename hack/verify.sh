@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 tools=$1
 
 # What `make generate manifests` writes.
-generated=(config/crd/bases config/webhook/manifests.yaml config/chart/templates/generated docs/api.md)
+generated=(config/crd/bases config/webhook/manifests.yaml docs/api.md)
 while IFS= read -r file; do
   generated+=("$file")
 done < <(find api -name 'zz_generated.*.go')
@@ -18,7 +18,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/hack" "$copy/test/harness"
 cp -Rp Makefile go.mod go.sum api controllers runners config docs "$copy/"
-cp -Rp hack/tools hack/chart "$copy/hack/"
+cp -Rp hack/tools "$copy/hack/"
 # The go.mod of the root names this module by its path.
 cp -p test/harness/go.mod test/harness/go.sum "$copy/test/harness/"
 (cd "$copy" && rm -rf "${generated[@]}")

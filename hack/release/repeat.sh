@@ -2,7 +2,7 @@
 # Makes a release of the commit that is checked out in two clones, the second of which has
 # an empty build cache, and fails if a file differs.
 #
-#   hack/release/repeat.sh <the command that makes a release, without -source and -out>
+#   hack/release/repeat.sh <version> <registry>
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,8 +11,9 @@ trap 'rm -rf "$work"' EXIT
 first=$work/first second=$work/another/folder
 git clone --quiet . "$first"
 git clone --quiet . "$second"
-"$@" -source "$first" -out "$first/dist"
-GOCACHE=$work/cache "$@" -source "$second" -out "$second/dist"
+release=$PWD/hack/release/release.sh
+"$release" "$first" "$first/dist" "$@"
+GOCACHE=$work/cache "$release" "$second" "$second/dist" "$@"
 
 diff -r "$first/dist" "$second/dist"
 cat "$second/dist/SHA256SUMS"

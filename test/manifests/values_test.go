@@ -131,7 +131,7 @@ func TestChartAndManagerRefuseTheSameImages(t *testing.T) {
 // gives it.
 func TestAlertsFollowValues(t *testing.T) {
 	on := []string{"--set=alerts.enabled=true", "--set=serviceMonitor.enabled=true",
-		"--show-only=templates/generated/prometheusrule.yaml"}
+		"--show-only=templates/prometheusrule.yaml"}
 	for name, tc := range map[string]struct {
 		set     string
 		standby bool
@@ -167,7 +167,7 @@ func renderFlags(t *testing.T, flags string) ([]string, error) {
 
 func renderDeployment(t *testing.T, args ...string) ([]string, error) {
 	t.Helper()
-	args = append(args, "--show-only", "templates/generated/deployment.yaml")
+	args = append(args, "--show-only", "templates/deployment.yaml")
 	rendered, err := openChart(t).Template(t.Context(), operatorNamespace, args...)
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ var _ = Describe("The Helm chart", operator.OldestKubernetes, func() {
 
 		By("refusing what only the API server knows to be wrong")
 		rendered, err := c.Template(ctx, namespace.Name, "--set", "resources.requests.memory=much", "--show-only",
-			"templates/generated/deployment.yaml")
+			"templates/deployment.yaml")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(dryRun(ctx, judge, objectsOf(rendered)[0])).
 			To(MatchError(ContainSubstring("quantities must match the regular expression")))
