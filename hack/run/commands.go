@@ -27,7 +27,7 @@ func (e *environment) printCommands() error {
 	}
 	fmt.Fprintf(&text, "\n  Kill the S3 server (kill -9 %d): its buckets become unreachable with the third failure, and\n"+
 		"  Ready again after it has restarted, %v later.\n", e.storage.server.Pid(), restartDelay)
-	fmt.Fprintf(&text, "  Kill a replica (kill -9 <process>) to watch the other one take over.\n")
+	fmt.Fprintf(&text, "  Kill a replica (kill -9 <process>): the other one takes over, and it starts again as in a Pod.\n")
 	fmt.Fprintf(&text, "  Ctrl-C stops everything and leaves nothing behind.")
 	e.out.block(text.String())
 	return nil

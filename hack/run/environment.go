@@ -31,7 +31,7 @@ type environment struct {
 	storage       *storage
 	node          *env.Node
 	installation  *env.Installation
-	allEnded      chan struct{} // closed when no replica runs any more
+	kept          sync.WaitGroup // restarts replicas
 	client        client.Client
 	stopFollowing func() // ends what follow began
 	samples       []*unstructured.Unstructured
@@ -79,32 +79,14 @@ func electionArgs(lease time.Duration) []string {
 
 // startReplicas starts as many replicas as the Deployment has.
 func (e *environment) startReplicas(ctx context.Context) error {
-	e.allEnded = make(chan struct{})
-	var running sync.WaitGroup
 	for range ptr.Deref(e.installation.Shipped().Spec.Replicas, 1) {
 		replica, err := e.installation.Start(ctx)
 		if err != nil {
 			return err
 		}
 		e.out.printf("operator", "%s runs as process %d, log %s", replica.Name(), replica.Pid(), short(replica.LogPath()))
-		running.Go(func() { e.reportEnd(ctx, replica) })
 	}
-	go func() {
-		running.Wait()
-		close(e.allEnded)
-	}()
 	return nil
-}
-
-// reportEnd prints the end of a replica that was not stopped.
-func (e *environment) reportEnd(ctx context.Context, replica *env.Replica) {
-	select {
-	case <-ctx.Done():
-	case <-replica.Done():
-		if ctx.Err() == nil {
-			e.out.printf("operator", "%s has ended by itself; the end of its log:\n%s", replica.Name(), cut(replica.LogTail(8)))
-		}
-	}
 }
 
 func (e *environment) awaitReplicas(ctx context.Context) error {
@@ -114,7 +96,7 @@ func (e *environment) awaitReplicas(ctx context.Context) error {
 		err := wait.PollUntilContextTimeout(ctx, pollInterval, e.settings.timeout, true,
 			func(ctx context.Context) (bool, error) {
 				if !replica.Running() {
-					return false, errors.New("it has ended")
+					return false, fmt.Errorf("it has ended; the end of its log:\n%s", cut(replica.LogTail(8)))
 				}
 				last = replica.Ready(ctx)
 				return last == nil, nil
@@ -189,6 +171,7 @@ func (e *environment) stop(ctx context.Context) error {
 	if e.node != nil {
 		e.node.Stop()
 	}
+	e.kept.Wait()
 	if e.installation != nil {
 		errs = append(errs, e.installation.Stop(ctx))
 		e.out.printf("stopping", "the replicas have ended")

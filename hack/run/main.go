@@ -134,6 +134,7 @@ func run(ctx context.Context, s *settings, out *progress) (err error) {
 		e.startNode,         // it runs the viewers
 		e.startReplicas,     // both, under the shipped ServiceAccount
 		e.awaitReplicas,     // webhooks answer from here on
+		e.keepReplicas,      // not earlier: one that cannot start is an error
 		e.applySamples,
 		e.awaitSamples,
 	} {
@@ -147,10 +148,6 @@ func run(ctx context.Context, s *settings, out *progress) (err error) {
 	if err := e.printCommands(); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-e.allEnded:
-		return errors.New("both replicas have ended")
-	}
+	<-ctx.Done()
+	return nil
 }

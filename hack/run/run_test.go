@@ -2,10 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -105,4 +107,49 @@ func TestCut(t *testing.T) {
 	if got := cut("short\n" + long); got != "short\n"+strings.Repeat("é", 160)+"..." {
 		t.Errorf("got %q", got)
 	}
+}
+
+// crashing is a process that ends after it has run for the durations given, one for each start.
+type crashing struct {
+	runs   []time.Duration
+	done   chan struct{}
+	starts []time.Duration // since began
+	began  time.Time
+}
+
+func (c *crashing) Name() string          { return "a" }
+func (c *crashing) Pid() int              { return len(c.starts) }
+func (c *crashing) Done() <-chan struct{} { return c.done }
+func (c *crashing) LogTail(int) string    { return "killed" }
+
+func (c *crashing) Restart() error {
+	c.starts = append(c.starts, time.Since(c.began))
+	done := make(chan struct{})
+	if len(c.runs) > 0 {
+		time.AfterFunc(c.runs[0], func() { close(done) })
+		c.runs = c.runs[1:]
+	}
+	c.done = done
+	return nil
+}
+
+func TestReplicas_RestartWithBackOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &crashing{done: make(chan struct{}), began: time.Now(), runs: []time.Duration{0, time.Second, 0, 11 * time.Minute}}
+		close(c.done)
+		var out bytes.Buffer
+		ended := make(chan struct{})
+		go func() { keepRunning(ctx, c, newProgress(&out)); close(ended) }()
+		time.Sleep(time.Hour)
+		cancel()
+		<-ended
+		want := []time.Duration{0, 10 * time.Second, 31 * time.Second, 71 * time.Second, 11*time.Minute + 71*time.Second}
+		if diff := cmp.Diff(want, c.starts); diff != "" {
+			t.Errorf("starts (-want +got):\n%s\n%s", diff, &out)
+		}
+		if want := "a runs again as process 5"; !strings.Contains(out.String(), want) {
+			t.Errorf("it does not print %q:\n%s", want, &out)
+		}
+	})
 }

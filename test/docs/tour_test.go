@@ -306,6 +306,13 @@ func TestTour(t *testing.T) {
 		}
 		return nil
 	})
+	again := "operator +" + leader + ` runs again as process \d+`
+	r.await(t, "the killed replica again", outputTimeout, func() error {
+		if !regexp.MustCompile(again).MatchString(r.output()) {
+			return fmt.Errorf("no line matches %q", again)
+		}
+		return nil
+	})
 	operate(t, r)
 }
 
