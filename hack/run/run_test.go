@@ -141,7 +141,7 @@ func TestReplicas_RestartWithBackOff(t *testing.T) {
 		var out bytes.Buffer
 		ended := make(chan struct{})
 		go func() { keepRunning(ctx, c, newProgress(&out)); close(ended) }()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		cancel()
 		<-ended
 		want := []time.Duration{0, 10 * time.Second, 31 * time.Second, 71 * time.Second, 11*time.Minute + 71*time.Second}
