@@ -2,9 +2,11 @@
 # Builds both images of the Dockerfile by `make docker-build` and runs them. The base is an image
 # of this machine's Go and of the modules in its cache, so no registry and no proxy is needed.
 #
-#   MAKE=make GO=go hack/docker-test.sh
+#   hack/docker-test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+: "${MAKE:=make}" "${GO:=go}"
+hack/needs-docker.sh
 
 # Without these two BuildKit builds in a place that does not see the base.
 export BUILDX_NO_DEFAULT_ATTESTATIONS=1 BUILDX_BUILDER=default

@@ -4,7 +4,7 @@
 #
 #  1. E2E_NODE_IMAGE, if set; nothing else will do then
 #  2. kindest/node of the Kubernetes that this repository pins
-#  3. the one that `make node-image` builds, where that cannot be had
+#  3. the one that hack/nodeimage builds, where that cannot be had
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -86,8 +86,8 @@ elif here "$published" || pulled "$published"; then
   exit
 fi
 
-say "taking the one of make node-image, which is built from source (10 minutes, once)"
-if ! built=$("${MAKE:-make}" --no-print-directory node-image); then
+say "taking the one of hack/nodeimage, which is built from source (10 minutes, once)"
+if ! built=$("${GO:-go}" -C hack/nodeimage run . -out "$PWD/bin/nodeimage" -go "${GO:-go}" -image "${NODE_IMG:-}"); then
   say "there is neither an image that can be pulled nor one that can be built, see above; E2E_NODE_IMAGE names one of your own"
   exit 1
 fi

@@ -15,7 +15,7 @@ git init --quiet; git add .; git commit --quiet --message=all; cd - >/dev/null
 `
 
 // Bad input is refused with the exit code 2 before anything is built, and a build that fails leaves
-// nothing. `make release-repeat` shows the rest: it needs ko, which takes minutes to build.
+// nothing. `make release REPEAT=1` shows the rest: it needs ko, which takes minutes to build.
 func TestReleaseRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ prepare, version, registry, want, code string }{
 		"no version":      {version: "", want: `version "" is not like v0.1.0`},

@@ -1,5 +1,5 @@
 // Package hack has the tests of the scripts in this folder and in .ci. They run with fake
-// programs in place of docker, make and runc.
+// programs in place of docker, go and runc.
 package hack
 
 import (
@@ -71,7 +71,7 @@ info) echo "${CGROUP:-2}" ;;
 image) [[ $3 == "$HERE" ]] ;;
 ` + c.pull + `
 esac`,
-				"make": c.make + "\necho compiling; echo " + built,
+				"go": c.make + "\necho compiling; echo " + built,
 			}, "CGROUP="+c.cgroup, "HERE="+c.here, "E2E_NODE_IMAGE="+c.env)
 			if got.ok == c.fails || got.stdout != c.want || !strings.Contains(got.stderr, c.says) {
 				t.Errorf("got %+v, want %q and %q", got, c.want, c.says)
@@ -294,7 +294,7 @@ func TestProveSmoke_withoutControllers(t *testing.T) {
 				write(t, filepath.Join(dir, program), "")
 			}
 			// The fake Go builds a prover that reports that it runs.
-			got := run(t, `unset MAKEFLAGS MAKEOVERRIDES K8S; make --no-print-directory -C .. prove-smoke \
+			got := run(t, `unset MAKEFLAGS MAKEOVERRIDES K8S; make --no-print-directory -C .. prove SMOKE=1 \
   GO=fakego S3SERVER=/bin/true TOOLS="$DIR" KUBEBUILDER_ASSETS="$DIR" `+c.env, map[string]string{
 				"fakego": `case $1 in
 env) echo go99.0 ;;

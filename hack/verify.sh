@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools=$1
 
-# What `make generate manifests` writes.
+# What `make generate` writes.
 generated=(config/crd/bases config/webhook/manifests.yaml docs/api.md)
 while IFS= read -r file; do
   generated+=("$file")
@@ -22,14 +22,14 @@ cp -Rp hack/tools "$copy/hack/"
 # The go.mod of the root names this module by its path.
 cp -p test/harness/go.mod test/harness/go.sum "$copy/test/harness/"
 (cd "$copy" && rm -rf "${generated[@]}")
-make --no-print-directory -C "$copy" generate manifests TOOLS="$tools" >/dev/null
+make --no-print-directory -C "$copy" generate TOOLS="$tools" >/dev/null
 
 failed=0
 for dir in api config docs; do
   diff -ru "$dir" "$copy/$dir" || failed=1
 done
 if ((failed)); then
-  echo "verify: generated files differ from their sources (above); run: make generate manifests" >&2
+  echo "verify: generated files differ from their sources (above); run: make generate" >&2
 fi
 
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then

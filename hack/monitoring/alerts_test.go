@@ -98,7 +98,7 @@ func scenarios(t *testing.T) []scenario {
 	return all
 }
 
-// promtool runs what `make promtool` builds.
+// promtool runs what `make bin/monitoring/promtool` builds.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	program, err := filepath.Abs(filepath.Join("..", "..", "bin", "monitoring", "promtool"))
@@ -106,7 +106,7 @@ func promtool(t *testing.T, args ...string) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(program); errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("%s is not there: run `make promtool`", program)
+		t.Fatalf("%s is not there: run `make bin/monitoring/promtool`", program)
 	}
 	out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
 	if err != nil {

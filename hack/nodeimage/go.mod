@@ -1,4 +1,4 @@
-// The program of `make node-image`. What it builds is pinned in kubernetes/ and
+// The program of `hack/node-image.sh`. What it builds is pinned in kubernetes/ and
 // node/, modules of their own: their dependencies do not agree with each other.
 module leasehold.dev/hack/nodeimage
 

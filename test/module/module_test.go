@@ -27,7 +27,7 @@ const (
 // The test needs minutes and downloads, so make test leaves it out.
 func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	if os.Getenv("MODULE_PROOF") == "" {
-		t.Skip("MODULE_PROOF is not set; make prove-module sets it")
+		t.Skip("MODULE_PROOF is not set; hack/prove-module.sh sets it")
 	}
 	g := NewWithT(t)
 	proxy, version := publish(t)

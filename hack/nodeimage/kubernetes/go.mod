@@ -6,7 +6,7 @@ go 1.26.0
 
 godebug default=go1.26
 
-// These are the programs that `make node-image` builds.
+// These are the programs that `hack/node-image.sh` builds.
 tool (
 	go.etcd.io/etcd/server/v3
 	k8s.io/kubernetes/cmd/kube-apiserver

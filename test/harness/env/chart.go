@@ -21,11 +21,11 @@ const (
 	hookAnnotation = "helm.sh/hook"
 )
 
-// builtHelm is where `make helm` leaves it, below the module's root.
+// builtHelm is where `make bin/tools/helm` leaves it, below the module's root.
 var builtHelm = filepath.Join("bin", "tools", "helm")
 
 // ErrNoHelm is returned if this machine has no helm to render a chart.
-var ErrNoHelm = errors.New("no helm has been built: run `make helm`, or set " + helmVariable)
+var ErrNoHelm = errors.New("no helm has been built: run `make bin/tools/helm`, or set " + helmVariable)
 
 // Chart configures the rendering of a Helm chart.
 type Chart struct {
@@ -70,7 +70,7 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	return objs, nil
 }
 
-// findHelm returns the user's program, or else what `make helm` built.
+// findHelm returns the user's program, or else what `make bin/tools/helm` built.
 func findHelm() (string, error) {
 	if path := os.Getenv(helmVariable); path != "" {
 		if !isFile(path) {

@@ -1,5 +1,5 @@
 // Package memory_test measures what users can make the operator's replicas hold in memory.
-// The numbers of objects are small in `make test`; `make memory` takes those of the goals.
+// The numbers of objects are small in `make test`; MEMORY_VIEWS and MEMORY_FOREIGN set those of the goals.
 package memory_test
 
 import (

@@ -1,5 +1,5 @@
 // Package proof proves the gate and the golden files: each regression in testdata/planted is
-// stopped, and a checkout is not stopped by itself. `make gate-proof` runs it.
+// stopped, and a checkout is not stopped by itself. `make gate PROOF=20` runs it.
 package proof
 
 import (
@@ -91,7 +91,7 @@ func (p plant) into(t *testing.T, dir string, flags ...string) {
 	}
 }
 
-// make test checks this, so that make gate-proof does not fail an hour later. A plant that does not
+// make test checks this, so that make gate PROOF=20 does not fail an hour later. A plant that does not
 // compile fails any test, and so proves nothing.
 func TestPlantedRegressionsApplyAndCompile(t *testing.T) {
 	g, copied := NewWithT(t), filepath.Join(t.TempDir(), "copy")

@@ -25,7 +25,7 @@ const runs = "GATE_RUNS"
 func build(t *testing.T) string {
 	t.Helper()
 	if os.Getenv(runs) == "" {
-		t.Skip("this takes long: make gate-proof runs it")
+		t.Skip("this takes long: make gate PROOF=20 runs it")
 	}
 	program := filepath.Join(t.TempDir(), "gate")
 	command := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/performance/gate")

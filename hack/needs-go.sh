@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Fails with what to do when Go is missing or older than go.mod requires. Go 1.21 and later fetch a
+# newer toolchain by themselves, unless their settings forbid it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+go=$1
+want=$(awk '$1 == "go" {print $2}' go.mod)
+command -v "$go" >/dev/null || {
+  echo "Go is needed and $go was not found: install Go $want or later, see https://go.dev/doc/install" >&2
+  exit 1
+}
+have=$("$go" env GOVERSION)
+printf '%s\n' "go$want" "$have" | sort -VC || {
+  echo "Go $want or later is needed and this is ${have#go}: see https://go.dev/doc/install" >&2
+  exit 1
+}

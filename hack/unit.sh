@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Runs the unit tests of modules, each with a report in $ARTIFACTS: junit-unit.xml for the root,
+# junit-<folder>.xml for another. With -race among the flags, it leaves out what the race detector
+# slows down and finds nothing in: renderers, which have one goroutine, and measurements.
+#
+#   GO=go GOTESTSUM=gotestsum ARTIFACTS=artifacts hack/unit.sh "FLAGS OF GO TEST" MODULES...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+read -ra flags <<<"$1"
+shift
+not_unit='/test/(integration|e2e)(/|$)'
+race=()
+if [[ " ${flags[*]} " == *" -race "* ]]; then
+  [[ $("$GO" env CGO_ENABLED) == 1 ]] || { echo "unit: the race detector needs a C compiler, and there is none" >&2; exit 1; }
+  not_unit+='|/markdownview/(viewer/render|summary)$|/test/performance/'
+  race=(-race)
+fi
+
+mkdir -p "$ARTIFACTS"
+status=0
+for module in "$@"; do
+  report=$ARTIFACTS/junit-${module##*/}.xml
+  [[ $module != . ]] || report=$ARTIFACTS/junit-unit.xml
+  rm -f "$report"
+  cd "$root/$module"
+  mapfile -t packages < <("$GO" list ./... | grep -vE "$not_unit")
+  "$root/hack/compile.sh" "$GO" "${race[@]}" "${packages[@]}"
+  "$GOTESTSUM" --format=pkgname --hide-summary=skipped --junitfile="$report" -- "${flags[@]}" "${packages[@]}" || status=$?
+done
+exit "$status"
