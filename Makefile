@@ -30,7 +30,7 @@ help: ## Show this help.
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z_0-9-]+:.*?##/ {printf "  \033[36m%-16s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 controlplane: needs-go ## Build etcd, kube-apiserver, kube-controller-manager, kubectl (5 minutes, once); K8S=1.31 is the oldest version of hack/controlplane.
-	@cd hack/controlplane && $(GO) run . -out $(BIN)/controlplane -go $(GO) -minor '$(K8S)'
+	@cd test/harness && $(GO) run ./cmd/controlplane -out $(BIN)/controlplane -pins $(CURDIR)/hack/controlplane -go $(GO) -minor '$(K8S)'
 
 # A program of the user's own needs none of ours.
 s3server: needs-go $(if $(S3SERVER),,$(BIN)/s3server/versitygw) ## Build the S3 server versitygw (45 s, once).
@@ -89,7 +89,7 @@ test: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo
 		$(if $(UNPROVABLE),,prove:$$prove:$(ARTIFACTS)/prove-smoke/junit.xml)
 
 # The modules that have Go code, and their reports.
-MODULES := . runners/election test/harness hack/controlplane hack/monitoring hack/nodeimage hack/pinned
+MODULES := . runners/election test/harness hack/monitoring hack/nodeimage
 UNITS   := unit $(notdir $(filter-out .,$(MODULES)))
 
 unit: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests, those of the harness and those of config/.
@@ -177,7 +177,7 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Generate DeepCopy met
 
 verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that generated files and module files are up to date, and vet.
 	@hack/verify.sh $(TOOLS)
-	@for module in $(MODULES) hack/tools hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/kubernetes hack/nodeimage/node; do \
+	@for module in $(MODULES) hack/tools hack/controlplane hack/controlplane/1.31 hack/s3server hack/release hack/nodeimage/kubernetes hack/nodeimage/node; do \
 		(cd $$module && $(GO) mod tidy -diff) || { echo "verify: $$module is not tidy; run go mod tidy there" >&2; exit 1; }; \
 	done
 	@for module in $(MODULES); do (cd $$module && $(GO) vet ./...); done

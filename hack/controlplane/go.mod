@@ -15,8 +15,6 @@ tool (
 	k8s.io/kubernetes/cmd/kubectl
 )
 
-require leasehold.dev/hack/pinned v0.0.0
-
 require (
 	cel.dev/expr v0.25.1 // indirect
 	cyphar.com/go-pathrs v0.2.2 // indirect
@@ -237,5 +235,3 @@ replace (
 	k8s.io/sample-controller => k8s.io/sample-controller v0.36.3
 	k8s.io/streaming => k8s.io/streaming v0.36.3
 )
-
-replace leasehold.dev/hack/pinned => ../pinned

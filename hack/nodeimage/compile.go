@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"leasehold.dev/hack/pinned"
+	"leasehold.dev/test/harness/controlplane"
 )
 
 // program is one thing to compile.
@@ -62,7 +62,7 @@ func (p *plan) compile(ctx context.Context, log io.Writer) error {
 		err := watched(log, step, func() error {
 			ldflags := "-s -w"
 			if prog.module == "kubernetes" {
-				ldflags = pinned.LDFlags(p.version)
+				ldflags = controlplane.LDFlags(p.version)
 			}
 			cmd := command(ctx, p.goCmd, "build", "-trimpath", "-ldflags", ldflags, "-o", p.binary(prog.name()), prog.pkg)
 			cmd.Dir = prog.module

@@ -6,7 +6,7 @@ go 1.26.0
 
 require (
 	github.com/google/go-containerregistry v0.22.1
-	leasehold.dev/hack/pinned v0.0.0
+	leasehold.dev/test/harness v0.0.0
 )
 
 require (
@@ -15,4 +15,4 @@ require (
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 )
 
-replace leasehold.dev/hack/pinned => ../pinned
+replace leasehold.dev/test/harness => ../../test/harness

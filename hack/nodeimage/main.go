@@ -26,7 +26,7 @@ import (
 	"syscall"
 	"time"
 
-	"leasehold.dev/hack/pinned"
+	"leasehold.dev/test/harness/controlplane"
 )
 
 func main() {
@@ -68,7 +68,7 @@ func run(ctx context.Context, opts options, log io.Writer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unlock, err := pinned.Lock(ctx, out, "node-image", log)
+	unlock, err := controlplane.Lock(ctx, out, "node-image", log)
 	if err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"leasehold.dev/hack/pinned"
+	"leasehold.dev/test/harness/controlplane"
 )
 
 // fakeDocker answers as a daemon that has the images named in $IMAGES, each with
@@ -66,7 +66,7 @@ func present(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := pinned.Version(mod, kubernetesModule)
+	version, err := controlplane.Version(mod, kubernetesModule)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAnImageOfOtherInputsIsBuiltAnew(t *testing.T) {
 func TestARunWaitsForTheOther(t *testing.T) {
 	opts, _ := setup(t)
 	present(t)
-	unlock, err := pinned.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
+	unlock, err := controlplane.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestARunWaitsForTheOther(t *testing.T) {
 func TestAnInterruptEndsTheWait(t *testing.T) {
 	opts, _ := setup(t)
 	present(t)
-	unlock, err := pinned.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
+	unlock, err := controlplane.Lock(t.Context(), opts.out, "node-image", &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"strings"
 
-	"leasehold.dev/hack/pinned"
+	"leasehold.dev/test/harness/controlplane"
 )
 
 const (
@@ -51,7 +51,7 @@ func newPlan(ctx context.Context, opts options) (*plan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the pinned modules: %w", err)
 	}
-	version, err := pinned.Version(mod, kubernetesModule)
+	version, err := controlplane.Version(mod, kubernetesModule)
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +135,10 @@ func hashInputs(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the pin of kind: %w", err)
 	}
-	kind, err := pinned.Version(mod, kindModule)
+	kind, err := controlplane.Version(mod, kindModule)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(sum, kind, pinned.LDFlags(""))
+	fmt.Fprintln(sum, kind, controlplane.LDFlags(""))
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }

@@ -61,6 +61,19 @@ func TestModule_HasAZip(t *testing.T) {
 	publish(t)
 }
 
+// The zip has no nested modules, so the builder embeds copies of what dependabot updates.
+func TestModule_EmbedsThePins(t *testing.T) {
+	g := NewWithT(t)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		pinned, err := os.ReadFile(filepath.Join("../../hack/controlplane", name))
+		g.Expect(err).NotTo(HaveOccurred())
+		embedded, err := os.ReadFile(filepath.Join(source, "controlplane/pins", name+".txt"))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(bytes.Equal(embedded, pinned)).To(BeTrue(),
+			"%s differs: cp hack/controlplane/%[1]s test/harness/controlplane/pins/%[1]s.txt", name)
+	}
+}
+
 // publish puts the module into a folder that serves as a module proxy. The version depends on the
 // content, since the module cache keeps what it has for a version.
 func publish(t *testing.T) (proxy, version string) {

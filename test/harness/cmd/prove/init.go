@@ -148,6 +148,9 @@ func (o *initOptions) paths() []*string {
 // describe writes the subject and the scenarios of an operator that has none.
 func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	log.SetLogger(logr.Discard())
+	if err := ensureControlPlane(ctx, output); err != nil {
+		return err
+	}
 	d, err := propose(ctx, o)
 	if err != nil {
 		return err

@@ -105,6 +105,9 @@ func inForm(form, dir string, stdout io.Writer, work func(output io.Writer) erro
 }
 
 func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
+	if err := ensureControlPlane(ctx, output); err != nil {
+		return err
+	}
 	s, err := subject.Load(ctx, o.subject, o.manager)
 	if err != nil {
 		return err

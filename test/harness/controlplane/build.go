@@ -1,31 +1,23 @@
-// Command controlplane builds the programs of a Kubernetes control plane from
-// the Go modules this folder's go.mod pins, into
+// Package controlplane builds the programs of a Kubernetes control plane from pinned Go modules,
+// into
 //
 //	<out>/<kubernetes version>-<os>-<arch>/{etcd,kube-apiserver,...}
 //
-// and keeps <out>/current pointing at that folder, so that others find it
-// without knowing the version. With -minor it builds what the folder of that name
-// pins, and the link is <out>/<minor>. Two runs at the same time are safe: one builds,
-// the other waits for it. A run with nothing to do only compares a stamp.
-//
-// Run it in this folder: go run . -out ../../bin/controlplane
-package main
+// and keeps a link at that folder, so that others find it without knowing the version. Two runs
+// at the same time are safe: one builds, the other waits for it. A run with nothing to do only
+// compares a stamp. The package needs the standard library alone, as fresh machines build it first.
+package controlplane
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
-
-	"leasehold.dev/hack/pinned"
 )
 
 // program is one thing to build.
@@ -47,53 +39,48 @@ var programs = []program{
 // heartbeat is the period of the progress lines of a long build.
 const heartbeat = 15 * time.Second
 
-func main() {
-	out := flag.String("out", "", "folder that receives <version>-<os>-<arch> and the link current (required)")
-	minor := flag.String("minor", "",
-		"minor version of Kubernetes that has a folder here, as in 1.31; empty is the default version")
-	goCmd := flag.String("go", "go", "go command to build with")
-	flag.Parse()
-	// The process ends with the command, so the handler of signals is never stopped.
-	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if err := run(ctx, *out, *goCmd, *minor, os.Stderr); err != nil {
-		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)
-		os.Exit(1)
-	}
+// Options say what to build and where.
+type Options struct {
+	// Out receives <version>-<os>-<arch> and the link.
+	Out string
+	// Pins are what to build; empty, they are the embedded ones.
+	Pins Pins
+	// Link is the name of the link; empty, it is current.
+	Link string
+	// Go is the go command to build with; empty, it is the one on the path.
+	Go string
+	// Log receives a line for each step, and one every 15 s of a long one.
+	Log io.Writer
 }
 
-// run builds all programs under out that are missing or outdated, and logs its steps.
-func run(ctx context.Context, out, goCmd, minor string, log io.Writer) error {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && minor == "" {
-		fmt.Fprintf(log, "controlplane: KUBEBUILDER_ASSETS is set, so the control plane in %s is used and nothing is built\n",
-			assets)
-		return nil
+// Build builds all programs that are missing or outdated, and returns their folder.
+func Build(ctx context.Context, o Options) (dir string, err error) {
+	if o.Out == "" {
+		return "", errors.New("building the control plane: no folder is given")
 	}
-	if out == "" {
-		return errors.New("-out is required")
-	}
-	out, err := filepath.Abs(out)
+	out, err := filepath.Abs(o.Out)
 	if err != nil {
-		return fmt.Errorf("resolving %s: %w", out, err)
+		return "", fmt.Errorf("resolving %s: %w", o.Out, err)
 	}
-	plan, err := newPlan(out, goCmd, minor)
+	plan, err := newPlan(o, out)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if plan.finished() {
-		fmt.Fprintf(log, "controlplane: %s is up to date\n", plan.dir)
-		return nil
+		fmt.Fprintf(o.Log, "controlplane: %s is up to date\n", plan.dir)
+		return plan.dir, nil
 	}
-	unlock, err := pinned.Lock(ctx, out, "controlplane", log)
+	unlock, err := Lock(ctx, out, "controlplane", o.Log)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer unlock()
 	// The run that held the lock may have built everything.
 	if plan.finished() {
-		fmt.Fprintf(log, "controlplane: %s was built by the other run\n", plan.dir)
-		return nil
+		fmt.Fprintf(o.Log, "controlplane: %s was built by the other run\n", plan.dir)
+		return plan.dir, nil
 	}
-	return plan.build(ctx, log)
+	return plan.dir, plan.build(ctx, o.Log)
 }
 
 // build compiles every program in a folder of its own, which gets its name when all
@@ -110,10 +97,15 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 		return fmt.Errorf("creating the output folder: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(unfinished) }() // renamed by then, except after a failure
+	module, err := p.pins.extract()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(module) }() // it has copies only
 	began := time.Now()
 	for i, prog := range programs {
 		step := fmt.Sprintf("[%d/%d] %s", i+1, len(programs), prog.name)
-		if err := p.buildOne(ctx, prog, filepath.Join(unfinished, prog.name), step, log); err != nil {
+		if err := p.buildOne(ctx, module, prog, filepath.Join(unfinished, prog.name), step, log); err != nil {
 			return fmt.Errorf("building %s: %w", prog.name, err)
 		}
 	}
@@ -130,15 +122,15 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 	return nil
 }
 
-func (p *plan) buildOne(ctx context.Context, prog program, binary, step string, log io.Writer) error {
+func (p *plan) buildOne(ctx context.Context, module string, prog program, binary, step string, log io.Writer) error {
 	fmt.Fprintln(log, step)
-	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-trimpath", "-ldflags", pinned.LDFlags(p.version), "-o",
-		binary, prog.pkg)
-	cmd.Dir = p.module
+	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-mod=readonly", "-trimpath", "-ldflags", LDFlags(p.version),
+		"-o", binary, prog.pkg)
+	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var printed strings.Builder
+	cmd.Stdout, cmd.Stderr = &printed, &printed
 
 	began := time.Now()
 	done := make(chan error, 1)
@@ -152,7 +144,7 @@ func (p *plan) buildOne(ctx context.Context, prog program, binary, step string, 
 				return errors.New("interrupted")
 			}
 			if err != nil {
-				return fmt.Errorf("%w\n%s", err, said.String())
+				return fmt.Errorf("%w\n%s", err, printed.String())
 			}
 			fmt.Fprintf(log, "%s: built in %.1f s\n", step, time.Since(began).Seconds())
 			return nil

@@ -1,6 +1,4 @@
-// Package pinned has what programs need that build Kubernetes from the modules that a
-// go.mod pins.
-package pinned
+package controlplane
 
 import (
 	"bufio"

@@ -1,15 +1,15 @@
-package main
+package controlplane
 
 import (
+	"cmp"
 	"crypto/sha256"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-
-	"leasehold.dev/hack/pinned"
 )
 
 const (
@@ -21,10 +21,48 @@ const (
 	currentLink = "current"
 )
 
+// Pins are the texts of a go.mod and a go.sum that have the programs as tools.
+type Pins struct {
+	Mod, Sum []byte
+}
+
+// The folder of the go.mod is a module of its own, which no zip of this module contains. A test
+// of test/module holds these copies equal to it.
+var (
+	//go:embed pins/go.mod.txt
+	pinnedMod []byte
+	//go:embed pins/go.sum.txt
+	pinnedSum []byte
+)
+
+// ReadPins reads the pins of a folder.
+func ReadPins(dir string) (pins Pins, err error) {
+	if pins.Mod, err = os.ReadFile(filepath.Join(dir, "go.mod")); err != nil {
+		return Pins{}, fmt.Errorf("reading the pinned modules: %w", err)
+	}
+	if pins.Sum, err = os.ReadFile(filepath.Join(dir, "go.sum")); err != nil {
+		return Pins{}, fmt.Errorf("reading the module checksums: %w", err)
+	}
+	return pins, nil
+}
+
+// extract writes the pins into a new folder, in which go builds.
+func (p Pins) extract() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "controlplane"); err != nil {
+		return "", fmt.Errorf("creating a folder for the pins: %w", err)
+	}
+	for name, text := range map[string][]byte{"go.mod": p.Mod, "go.sum": p.Sum} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return "", errors.Join(fmt.Errorf("writing the pins: %w", err), os.RemoveAll(dir))
+		}
+	}
+	return dir, nil
+}
+
 // plan has the version to build, its folder, and its sources.
 type plan struct {
 	goCmd   string
-	module  string // folder of the go.mod that pins the version
+	pins    Pins
 	link    string // name of the link to dir, beside it
 	version string // of Kubernetes, as in v1.36.3
 	out     string // folder of all versions
@@ -32,26 +70,12 @@ type plan struct {
 	stamp   string // changes when a rebuild is needed
 }
 
-// newPlan reads the go.mod and go.sum that pin the minor version: those of the
-// folder of its name, or of the working directory for the default one.
-func newPlan(out, goCmd, minor string) (*plan, error) {
-	module, link := ".", currentLink
-	if minor != "" {
-		module, link = minor, minor
+func newPlan(o Options, out string) (*plan, error) {
+	pins := o.Pins
+	if len(pins.Mod) == 0 {
+		pins = Pins{Mod: pinnedMod, Sum: pinnedSum}
 	}
-	mod, err := os.ReadFile(filepath.Join(module, "go.mod"))
-	if errors.Is(err, os.ErrNotExist) && minor != "" {
-		return nil, fmt.Errorf("no modules are pinned for Kubernetes %s: hack/controlplane has the folders %s",
-			minor, minors())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the pinned modules: %w", err)
-	}
-	sum, err := os.ReadFile(filepath.Join(module, "go.sum"))
-	if err != nil {
-		return nil, fmt.Errorf("reading the module checksums: %w", err)
-	}
-	version, err := pinned.Version(mod, kubernetesModule)
+	version, err := Version(pins.Mod, kubernetesModule)
 	if err != nil {
 		return nil, err
 	}
@@ -61,27 +85,15 @@ func newPlan(out, goCmd, minor string) (*plan, error) {
 	}
 	dir := fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
 	return &plan{
-		goCmd:   goCmd,
-		module:  module,
-		link:    link,
+		goCmd:   cmp.Or(o.Go, "go"),
+		pins:    pins,
+		link:    cmp.Or(o.Link, currentLink),
 		version: version,
 		out:     out,
 		dir:     filepath.Join(out, dir),
-		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n",
-			sha256.Sum256(mod), sha256.Sum256(sum), runtime.Version(), strings.Join(names, " "), pinned.LDFlags(version)),
+		stamp: fmt.Sprintf("go.mod %x\ngo.sum %x\ngo %s\nprograms %s\nldflags %s\n", sha256.Sum256(pins.Mod),
+			sha256.Sum256(pins.Sum), runtime.Version(), strings.Join(names, " "), LDFlags(version)),
 	}, nil
-}
-
-// minors names the minor versions that have a folder.
-func minors() string {
-	files, err := filepath.Glob("*/go.mod")
-	if err != nil || len(files) == 0 {
-		return "of none"
-	}
-	for i := range files {
-		files[i] = filepath.Dir(files[i])
-	}
-	return strings.Join(files, ", ")
 }
 
 // finished reports whether all programs exist and were built from the same sources.

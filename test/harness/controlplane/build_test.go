@@ -1,14 +1,14 @@
-package main
+package controlplane
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-
-	"leasehold.dev/hack/pinned"
 )
 
 // fakeGo is a `go` that notes each build in $BUILDS and the output folder of that time in
@@ -26,6 +26,12 @@ ls "$(dirname "$(dirname "$out")")" >> "$BUILDS.visible"
 echo binary > "$out"
 `
 
+// run builds what is embedded.
+func run(ctx context.Context, out, goCmd string, log io.Writer) error {
+	_, err := Build(ctx, Options{Out: out, Go: goCmd, Log: log})
+	return err
+}
+
 // setup returns an output folder, the fake go command and a reader of what it built.
 func setup(t *testing.T) (out, goCmd string, built func() []string) {
 	t.Helper()
@@ -35,7 +41,6 @@ func setup(t *testing.T) (out, goCmd string, built func() []string) {
 		t.Fatal(err)
 	}
 	t.Setenv("BUILDS", filepath.Join(dir, "builds"))
-	t.Setenv("KUBEBUILDER_ASSETS", "")
 	return filepath.Join(dir, "out"), goCmd, func() []string {
 		text, err := os.ReadFile(filepath.Join(dir, "builds"))
 		if err != nil && !os.IsNotExist(err) {
@@ -48,7 +53,7 @@ func setup(t *testing.T) (out, goCmd string, built func() []string) {
 func TestSecondRunBuildsNothing(t *testing.T) {
 	out, goCmd, built := setup(t)
 	for range 2 {
-		if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
+		if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +70,7 @@ func TestSecondRunBuildsNothing(t *testing.T) {
 // The folder of a version appears with all its programs: tests start each that they find.
 func TestFolderAppearsComplete(t *testing.T) {
 	out, goCmd, _ := setup(t)
-	if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
+	if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	visible, err := os.ReadFile(os.Getenv("BUILDS") + ".visible")
@@ -78,7 +83,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	out, goCmd, built := setup(t)
 	// The lock is held while the runs start, so that all of them have to wait.
 	var holder bytes.Buffer
-	unlock, err := pinned.Lock(t.Context(), out, "controlplane", &holder)
+	unlock, err := Lock(t.Context(), out, "controlplane", &holder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +92,7 @@ func TestRunsAtTheSameTimeBuildOnce(t *testing.T) {
 	errs := make([]error, len(logs))
 	for i := range logs {
 		logs[i].said = make(chan struct{})
-		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, "", &logs[i]) })
+		all.Go(func() { errs[i] = run(t.Context(), out, goCmd, &logs[i]) })
 	}
 	for i := range logs {
 		<-logs[i].said
@@ -122,7 +127,7 @@ func (a *announced) Write(p []byte) (int, error) {
 func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	out, goCmd, built := setup(t)
 	t.Setenv("BREAK", "kubectl")
-	err := run(t.Context(), out, goCmd, "", &bytes.Buffer{})
+	err := run(t.Context(), out, goCmd, &bytes.Buffer{})
 	if err == nil || !strings.Contains(err.Error(), "building kubectl") ||
 		!strings.Contains(err.Error(), "broken on purpose") {
 		t.Fatalf("error %v does not say what failed and how", err)
@@ -133,7 +138,7 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	}
 	t.Setenv("BREAK", "")
 	before := len(built())
-	if err := run(t.Context(), out, goCmd, "", &bytes.Buffer{}); err != nil {
+	if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(built()) - before; got != len(programs) {
@@ -141,47 +146,24 @@ func TestFailedBuildLeavesNothingHalfDone(t *testing.T) {
 	}
 }
 
-func TestOwnAssetsAreHonoured(t *testing.T) {
+// Another version is built beside the first one, which stays current.
+func TestOtherVersion(t *testing.T) {
 	out, goCmd, built := setup(t)
-	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
-	var log bytes.Buffer
-	if err := run(t.Context(), out, goCmd, "", &log); err != nil {
-		t.Fatal(err)
-	}
-	if len(built()) > 0 || !strings.Contains(log.String(), "/somewhere/else") {
-		t.Errorf("built %v and said %q", built(), log.String())
-	}
-}
-
-// Another minor version is built beside the default one, which stays current.
-func TestMinorVersion(t *testing.T) {
-	out, goCmd, built := setup(t)
+	other := Pins{Mod: []byte("require k8s.io/kubernetes v1.31.0\n"), Sum: []byte("sums\n")}
 	for range 2 {
-		for _, minor := range []string{"", "1.31"} {
-			if err := run(t.Context(), out, goCmd, minor, &bytes.Buffer{}); err != nil {
-				t.Fatal(err)
-			}
+		if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Build(t.Context(), Options{Out: out, Go: goCmd, Pins: other, Link: "1.31", Log: &bytes.Buffer{}}); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if got, want := len(built()), 2*len(programs); got != want {
 		t.Errorf("built %d programs, want %d: %v", got, want, built())
 	}
-	for link, prefix := range map[string]string{currentLink: "v1.36.", "1.31": "v1.31."} {
+	for link, prefix := range map[string]string{currentLink: "v1.3", "1.31": "v1.31.0-"} {
 		if target, err := os.Readlink(filepath.Join(out, link)); err != nil || !strings.HasPrefix(target, prefix) {
 			t.Errorf("%s points at %q (%v), want %s", link, target, err, prefix)
 		}
-	}
-	err := run(t.Context(), out, goCmd, "1.20", &bytes.Buffer{})
-	if err == nil || !strings.Contains(err.Error(), "1.31") {
-		t.Errorf("%v, want the versions that there are", err)
-	}
-}
-
-// A version that K8S names is built although KUBEBUILDER_ASSETS is set.
-func TestMinorVersionBeatsOwnAssets(t *testing.T) {
-	out, goCmd, built := setup(t)
-	t.Setenv("KUBEBUILDER_ASSETS", "/somewhere/else")
-	if err := run(t.Context(), out, goCmd, "1.31", &bytes.Buffer{}); err != nil || len(built()) != len(programs) {
-		t.Errorf("built %v (%v), want all programs", built(), err)
 	}
 }
