@@ -48,5 +48,5 @@ func collectionNotice(dir string) string {
 		return ""
 	}
 	return fmt.Sprintf("%s has no %s: nothing collects children of deleted owners or empties deleted namespaces, "+
-		"so what invariants find about those is not judged\n", dir, program)
+		"so end-state, single-lifecycle and convergence say nothing about those objects\n", dir, program)
 }
