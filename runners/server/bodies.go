@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -32,6 +33,10 @@ const (
 	// maxBody is the largest body. A review of an update has two objects of at most 1.5 MiB. A response
 	// repeats the UID of the review, whose characters may take six bytes each there, and several copies.
 	maxBody = 4 << 20
+	// maxValues bounds the values of a body, as a decoded one needs up to 300 bytes, and the least takes
+	// 3 bytes of the body. The largest objects with webhooks have some hundred, and as many for each
+	// field manager.
+	maxValues = 64 << 10
 	// maxWait bounds the wait of a large request. It is the API server's timeout for a webhook that
 	// names none. The shipped webhooks name 5 s.
 	maxWait = 10 * time.Second
@@ -60,6 +65,11 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	}
 	if request.ContentLength > maxBody {
 		refuse(response, "the request is too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	// controller-runtime would log the type.
+	if request.Header.Get("Content-Type") != "application/json" {
+		refuse(response, "the request is not of the type application/json", http.StatusUnsupportedMediaType)
 		return
 	}
 	// A response without deadlines has those of the server.
@@ -91,7 +101,7 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		deadline(limit.share())
 		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); complete(request) }}
 	}
-	request.Body = io.NopCloser(io.MultiReader(bytes.NewReader(begin), rest))
+	request.Body = io.NopCloser(&values{Reader: io.MultiReader(bytes.NewReader(begin), rest), left: maxValues})
 	b.mux.ServeHTTP(&writer{response, func() {
 		_ = control.SetWriteDeadline(b.clock.Now().Add(limit.share()))
 	}}, request)
@@ -126,6 +136,36 @@ func (r *remainder) Read(into []byte) (int, error) {
 	n, err := r.Reader.Read(into)
 	if errors.Is(err, io.EOF) {
 		r.ended()
+	}
+	return n, err
+}
+
+// values ends JSON that has more values than left. The attacker sends millions of empty ones.
+type values struct {
+	io.Reader
+	left            int
+	quoted, escaped bool
+}
+
+var errManyValues = fmt.Errorf("the body has more than %d JSON values", maxValues)
+
+// Read implements io.Reader.
+func (v *values) Read(into []byte) (int, error) {
+	n, err := v.Reader.Read(into)
+	for _, b := range into[:n] {
+		switch {
+		case v.escaped:
+			v.escaped = false
+		case b == '"':
+			v.quoted = !v.quoted
+		case v.quoted:
+			v.escaped = b == '\\'
+		case b == ',', b == '[', b == '{': // a value follows
+			v.left--
+		}
+	}
+	if v.left < 0 {
+		return 0, errManyValues
 	}
 	return n, err
 }

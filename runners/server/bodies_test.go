@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -51,6 +52,7 @@ func serve(hooks map[string]http.Handler) http.Handler {
 func post(host, url string, body io.Reader) *http.Request {
 	request := httptest.NewRequest(http.MethodPost, url, body)
 	request.RemoteAddr = host + ":1234"
+	request.Header.Set("Content-Type", "application/json")
 	return request
 }
 
@@ -263,5 +265,52 @@ func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }
 func TestUnknownPath(t *testing.T) {
 	if got := send(serve(nil), post("api", "/other", strings.NewReader(large))).Code; got != http.StatusNotFound {
 		t.Errorf("answered %d, want 404", got)
+	}
+}
+
+// Decoded, an empty value needs a hundred times what it takes of the body. What is quoted is no value.
+func TestValuesAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body string
+		want int
+	}{
+		"as many as permitted":    {"[" + strings.Repeat("1,", maxValues-1) + "1]", http.StatusOK},
+		"one more":                {"[" + strings.Repeat("1,", maxValues) + "1]", http.StatusBadRequest},
+		"empty objects":           {"[" + strings.Repeat("{},", maxValues/2) + "{}]", http.StatusBadRequest},
+		"empty lists":             {"[" + strings.Repeat("[],", maxValues/2) + "[]]", http.StatusBadRequest},
+		"small, and of the most":  {strings.Repeat("[", smallBody), http.StatusOK},
+		"quoted":                  {`["` + strings.Repeat(`,[{`, maxValues) + `"]`, http.StatusOK},
+		"after a quoted mark":     {`["\"` + strings.Repeat(`,`, maxValues+1) + `"]`, http.StatusOK},
+		"after a quoted \\":       {`["\\"` + strings.Repeat(`,1`, maxValues+1) + `]`, http.StatusBadRequest},
+		"after the begin":         {`["` + strings.Repeat(`x`, smallBody) + `"` + strings.Repeat(`,1`, maxValues+1) + `]`, 400},
+		"not after a quote's end": {`["\\","` + strings.Repeat(`,`, maxValues+1) + `"]`, http.StatusOK},
+	} {
+		hook := newGate()
+		close(hook.open)
+		handler := serve(map[string]http.Handler{"/views": hook})
+		for way, body := range map[string]io.Reader{"at once": strings.NewReader(tc.body),
+			"byte by byte": iotest.OneByteReader(strings.NewReader(tc.body))} {
+			if answer := send(handler, post("api", "/views", body)); answer.Code != tc.want {
+				t.Errorf("%s, %s: answered %d %.100q, want %d", name, way, answer.Code, answer.Body, tc.want)
+			}
+		}
+	}
+}
+
+// A client without credentials chooses the type, which must not come into the log.
+func TestOtherTypesAreRefused(t *testing.T) {
+	hook := newGate()
+	close(hook.open)
+	handler := serve(map[string]http.Handler{"/views": hook})
+	for kind, want := range map[string]int{"application/json": http.StatusOK, "": http.StatusUnsupportedMediaType,
+		strings.Repeat("x", 24<<10): http.StatusUnsupportedMediaType} {
+		request := post("api", "/views", strings.NewReader("{}"))
+		request.Header.Set("Content-Type", kind)
+		if answer := send(handler, request); answer.Code != want || answer.Body.Len() > 100 {
+			t.Errorf("%.20q: answered %d with %d bytes, want %d", kind, answer.Code, answer.Body.Len(), want)
+		}
+	}
+	if n := hook.read.Load(); n != 2 {
+		t.Errorf("the webhook has read %d bytes, want 2", n)
 	}
 }

@@ -28,7 +28,7 @@ func TestListenerClosesIncompleteRequests(t *testing.T) {
 	b := newBounded(t, 2, limitBodies(http.NewServeMux(), nil))
 	for _, name := range []string{"1", "2"} {
 		b.dial(name, "127.0.0.1")
-		if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
+		if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	certutil "k8s.io/client-go/util/cert"
@@ -21,6 +22,9 @@ import (
 // pageConnections bounds the connections to the metrics, and to the probes. Their clients are a
 // kubelet and a few scrapers.
 const pageConnections = 512
+
+// reviewsAtOnce bounds the requests whose credentials are reviewed at the same time.
+const reviewsAtOnce = 4
 
 // AddProbes adds a server for /healthz and /readyz, and for each check by its name.
 func AddProbes(ctx context.Context, mgr manager.Manager, address string, live, ready map[string]healthz.Checker) error {
@@ -51,8 +55,9 @@ func AddMetrics(ctx context.Context, mgr manager.Manager, o metricsserver.Option
 			return provided(mgr.GetLogger().WithName("metrics").WithValues("path", path), page)
 		}
 	}
+	reviews := newTurns(reviewsAtOnce)
 	for path, page := range all {
-		filtered, err := filter(path, page)
+		filtered, err := takeTurns(reviews, page, func(page http.Handler) (http.Handler, error) { return filter(path, page) })
 		if err != nil {
 			return fmt.Errorf("filtering requests for %s: %w", path, err)
 		}
@@ -67,6 +72,35 @@ func AddMetrics(ctx context.Context, mgr manager.Manager, o metricsserver.Option
 	}
 	return addPages(ctx, mgr, "metrics", o.BindAddress, config, mux)
 }
+
+// takeTurns limits the requests that a filter reviews at the same time. The attacker makes up tokens,
+// each of which costs a request to the API server. The filter's client has a rate limit, in whose
+// queue the tokens of scrapers would wait for all of the attacker's.
+func takeTurns(reviews *turns, page http.Handler,
+	filter func(http.Handler) (http.Handler, error)) (http.Handler, error) {
+	filtered, err := filter(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if release, ok := request.Context().Value(reviewKey{}).(func()); ok {
+			release() // a client that reads slowly holds no place
+		}
+		page.ServeHTTP(response, request)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		ctx, cancel := context.WithTimeout(request.Context(), requestTimeout)
+		defer cancel()
+		if err := reviews.acquire(ctx, flow{host: hostOf(request.RemoteAddr)}, 1); err != nil {
+			refuse(response, "too many requests at once", http.StatusServiceUnavailable)
+			return
+		}
+		release := sync.OnceFunc(func() { reviews.release(1) })
+		defer release()
+		filtered.ServeHTTP(response, request.WithContext(context.WithValue(request.Context(), reviewKey{}, release)))
+	}), nil
+}
+
+type reviewKey struct{}
 
 // metricsTLS returns the configuration with the certificate of the files, or with one that the
 // manager signs itself.

@@ -34,7 +34,7 @@ func (p pipes) dial(t *testing.T, path string, length int) net.Conn {
 	client, server := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
 	p <- server
-	if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, length,
+	if _, err := fmt.Fprintf(client, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, length,
 		strings.Repeat("x", length)); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}

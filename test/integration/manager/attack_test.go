@@ -44,6 +44,7 @@ type target struct {
 	secure  bool
 	path    string
 	pid     int
+	from    net.Addr // of the attacker; nil: the address of the other clients
 }
 
 // attack is what one connection of an attacker does. It ends with the connection.
@@ -92,6 +93,10 @@ func afterStart(text func(*target) string, then func(net.Conn)) func(net.Conn, *
 var (
 	largeBody = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"` +
 		strings.Repeat("x", 3<<20) + `"}}`
+	// Each value takes 3 bytes of the body, and some 100 bytes of the object.
+	manyValues = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"x","operation":"CREATE",` +
+		`"object":{"kind":"MarkdownView","apiVersion":"leasehold.dev/v1beta1","metadata":{"managedFields":[{}` +
+		strings.Repeat(",{}", 1<<20) + `]}}}}`
 	attacks = []attack{
 		{"many connections that send nothing", 3000, true, func(c net.Conn, _ *target) { hold(c) }},
 		{"handshakes that stop", 400, true, afterStart(func(*target) string { return "\x16\x03\x01\x02\x00" }, hold)},
@@ -114,6 +119,13 @@ var (
 		{"large requests", 50, false, afterStart(func(t *target) string {
 			return header("POST", t, "Content-Length: "+strconv.Itoa(len(largeBody))+"\r\n\r\n") + largeBody
 		}, hold)},
+		{"requests of many values", 50, false, afterStart(func(t *target) string {
+			return header("POST", t, "Content-Length: "+strconv.Itoa(len(manyValues))+"\r\n\r\n") + manyValues
+		}, hold)},
+		{"requests of a wrong type", 50, false, afterStart(func(t *target) string {
+			return strings.Repeat(strings.Replace(header("POST", t, "Content-Length: 1\r\n\r\nx"), "application/json",
+				largeBody[1<<10:25<<10], 1), 20)
+		}, hold)},
 	}
 )
 
@@ -125,7 +137,7 @@ func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait 
 	for range a.connections {
 		all.Go(func() {
 			for ctx.Err() == nil {
-				c, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
+				c, err := (&net.Dialer{LocalAddr: t.from}).DialContext(ctx, "tcp", t.address)
 				if err != nil {
 					continue
 				}
@@ -152,7 +164,7 @@ func (a *attack) run(ctx context.Context, t *target) (opened func() int64, wait 
 var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, ContinueOnFailure, func() {
 	var (
 		replicas []*env.Replica
-		tokens   map[string]string
+		tokens   map[string]string // by path
 		viewer   *target
 		users    client.Client
 	)
@@ -208,20 +220,20 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		serves func(context.Context, *env.Replica)
 	}{
 		"the webhooks": {func(r *env.Replica) *target {
-			return &target{local(r.Ports().Webhook), true, "/validate-leasehold-dev-v1beta1-markdownview", r.Pid()}
+			return &target{local(r.Ports().Webhook), true, "/validate-leasehold-dev-v1beta1-markdownview", r.Pid(), nil}
 		}, func(ctx context.Context, _ *env.Replica) { admits(ctx) }},
 		"the metrics": {func(r *env.Replica) *target {
-			return &target{local(r.Ports().Metrics), true, "/metrics", r.Pid()}
+			return &target{local(r.Ports().Metrics), true, "/metrics", r.Pid(), nil}
 		}, func(ctx context.Context, r *env.Replica) {
 			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/metrics", tokens["/metrics"])
 		}},
 		"the debug page": {func(r *env.Replica) *target {
-			return &target{local(r.Ports().Metrics), true, "/debug/leasehold", r.Pid()}
+			return &target{local(r.Ports().Metrics), true, "/debug/leasehold", r.Pid(), nil}
 		}, func(ctx context.Context, r *env.Replica) {
 			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/debug/leasehold", tokens["/debug/leasehold"])
 		}},
 		"the probes": {func(r *env.Replica) *target {
-			return &target{local(r.Ports().Probe), false, "/readyz", r.Pid()}
+			return &target{local(r.Ports().Probe), false, "/readyz", r.Pid(), nil}
 		}, func(ctx context.Context, r *env.Replica) {
 			fetch(ctx, "http://"+local(r.Ports().Probe)+"/healthz", "")
 			fetch(ctx, "http://"+local(r.Ports().Probe)+"/readyz", "")
@@ -235,6 +247,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		for i := range attacks {
 			a := &attacks[i]
 			It(fmt.Sprintf("%s still serve, and admission works: %s", name, a.name), func(ctx SpecContext) {
+				logged := logBytes(replicas)
 				for _, r := range replicas {
 					// VmHWM begins anew, see proc_pid_clear_refs(5).
 					file := fmt.Sprintf("/proc/%d/clear_refs", server.target(r).pid)
@@ -269,9 +282,40 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 					AddReportEntry(fmt.Sprintf("%s, %s: most %d MiB", name, a.name, peak>>20))
 					Expect(peak).To(BeNumerically("<", memoryLimit))
 				}
+				Expect(logBytes(replicas)-logged).To(BeNumerically("<", 1<<20), "bytes in the logs")
 			}, SpecTimeout(expect.Long))
 		}
 	}
+
+	// A replica reviews made-up tokens by requests to the API server, at a limited rate.
+	It("the metrics still serve: made-up tokens of another address", func(ctx SpecContext) {
+		var fresh []string // a replica remembers the result for a token
+		for range 5 {
+			fresh = append(fresh, tokenOfReader(ctx, "leasehold-metrics-reader", "/metrics"))
+		}
+		attacking, stop := context.WithCancel(ctx)
+		forged := &atomic.Int64{}
+		_, wait := (&attack{connections: 400, act: func(c net.Conn, t *target) {
+			for {
+				token := fmt.Sprintf("Authorization: Bearer forged.%d\r\n\r\n", forged.Add(1))
+				if _, err := io.WriteString(c, header("GET", t, token)); err != nil {
+					return
+				}
+				if _, err := c.Read(make([]byte, 4<<10)); err != nil {
+					return
+				}
+			}
+		}}).run(attacking, &target{address: local(replicas[0].Ports().Metrics), secure: true, path: "/metrics",
+			from: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}})
+		DeferCleanup(func() { stop(); wait() })
+		for _, token := range fresh {
+			// More than the client of the replica may send at once.
+			before := forged.Load()
+			Eventually(forged.Load).WithContext(ctx).WithTimeout(expect.Medium).Should(BeNumerically(">", before+100))
+			fetch(ctx, "https://"+local(replicas[0].Ports().Metrics)+"/metrics", token)
+		}
+		admits(ctx)
+	}, SpecTimeout(expect.Long))
 })
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
@@ -302,6 +346,18 @@ func startViewer(ctx context.Context) *target {
 	_, rest, _ := bytes.Cut(session.Out.Contents(), []byte("msg=Serving address="))
 	address, _, _ := strings.Cut(string(rest), " ")
 	return &target{address: address, path: "/one.html", pid: session.Command.Process.Pid}
+}
+
+// logBytes is the size of the logs of all replicas.
+func logBytes(replicas []*env.Replica) int64 {
+	GinkgoHelper()
+	var all int64
+	for _, r := range replicas {
+		file, err := os.Stat(r.LogPath())
+		Expect(err).NotTo(HaveOccurred())
+		all += file.Size()
+	}
+	return all
 }
 
 // residentMost is the most memory that the process has had since the spec began, in bytes.
