@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+	uberzap "go.uber.org/zap"
 	// The image has no folder of certificates: by these those of S3 services are judged.
 	_ "golang.org/x/crypto/x509roots/fallback"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +55,7 @@ func main() {
 		fmt.Fprintln(os.Stdout, build.Line("manager"))
 		os.Exit(0)
 	}
-	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap)))
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap), zap.RawZapOpts(uberzap.WrapCore(boundErrors))))
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
 	if _, err := memlimit.Set(memlimit.WithRatio(memoryShare)); err != nil {

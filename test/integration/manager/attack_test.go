@@ -122,6 +122,11 @@ var (
 		{"requests of many values", 50, false, afterStart(func(t *target) string {
 			return header("POST", t, "Content-Length: "+strconv.Itoa(len(manyValues))+"\r\n\r\n") + manyValues
 		}, hold)},
+		{"requests with a large number", 50, false, afterStart(func(t *target) string {
+			number := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"status":{"code":` +
+				strings.Repeat("1", 1<<20) + `}}}`
+			return header("POST", t, "Content-Length: "+strconv.Itoa(len(number))+"\r\n\r\n") + number
+		}, hold)},
 		{"requests of a wrong type", 50, false, afterStart(func(t *target) string {
 			return strings.Repeat(strings.Replace(header("POST", t, "Content-Length: 1\r\n\r\nx"), "application/json",
 				largeBody[1<<10:25<<10], 1), 20)
