@@ -52,6 +52,9 @@ func TestOf(t *testing.T) {
 		"cluster scope": {forbidden(
 			`User "op" cannot list resource "x" in API group "" at the cluster scope: RBAC: clusterrole "y" not found`),
 			Denial{RBAC, ""}, rbac},
+		"authorizer quoting a webhook": {forbidden(
+			`User "op" cannot create resource "x" in API group "": admission webhook "w" denied the request`),
+			Denial{RBAC, ""}, rbac},
 		"escalation": {forbidden("user \"op\" (groups=[\"a\" \"b\"]) is attempting to grant RBAC permissions not " +
 			"currently held:\n{...}"), Denial{Grant, ""}, rbac},
 		"owner reference": {forbidden("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't " +

@@ -99,8 +99,8 @@ func TestRulesCheck_embedded(t *testing.T) {
 		"2000:ffff:a9fe:a9fe:0:0:80ff:fffe": true,
 		// NAT64 with a network-specific prefix of 96, 64, 56 and 48 bits.
 		"64:ff9b:1::7f00:1": false, "64:ff9b:1:0:7f:0:100:0": false, "64:ff9b:1:7f:0:1::": false,
-		"64:ff9b:1:7f00:0:100::": false,
-		"64:ff9b:1::c0a8:105":    true, "64:ff9b:1:0:c0:a801:500:0": true, "64:ff9b:2::7f00:1": true,
+		"64:ff9b:1:7f00:0:100::": false, "64:ff9b:1::1": false, // 0.0.0.1 has a first byte of zero, too
+		"64:ff9b:1::c0a8:105": true, "64:ff9b:1:0:c0:a801:500:0": true, "64:ff9b:2::7f00:1": true,
 		"64:ff9b:0:ffff::7f00:1": true,
 		// NAT64, 6to4, IPv4-compatible and IPv4-translated.
 		"64:ff9b::7f00:1": false, "64:ff9b::1:7f00:1": true, "2002:7f00:1::": false, "2002:c0a8:105::": true,
