@@ -116,7 +116,7 @@ SUBJECT     ?= test/prove/subject.yaml
 SEED        ?= 0
 EXPLORE     ?= 0
 PAIRS       ?= 0
-# SMOKE=1 runs one plan of each perturbation, as every change has to pass it, with a fixed seed: as long
+# SMOKE=1 runs one plan of each family of faults, as every change has to pass it, with a fixed seed: as long
 # as the clean runs give the same plans, the same ones are chosen of them.
 # SHARDS='DIR...' makes one report of those of all shards of one seed, in place of plans.
 PROVE_MODE  := $(if $(SHARDS),shards,$(if $(SMOKE),$(if $(UNPROVABLE),unprovable,smoke),plans))

@@ -23,7 +23,7 @@ func proving(t *testing.T) string {
 func TestProving_ListsTheInvariants(t *testing.T) {
 	var rows strings.Builder
 	for _, i := range invariant.All() {
-		fmt.Fprintf(&rows, "| %s | %s |\n", i.ID, i.Promise)
+		fmt.Fprintf(&rows, "| %s | %s |\n", i.Name, i.Promise)
 	}
 	if want := "| | promise |\n|---|---|\n" + rows.String(); !strings.Contains(proving(t), want) {
 		t.Errorf("docs/proving.md does not have the table\n%s", want)

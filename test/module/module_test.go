@@ -46,7 +46,7 @@ func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	g.Expect(said).To(ContainSubstring("wrote "))
 	g.Expect(filepath.Join(project, "prove", "subject.yaml")).To(BeARegularFile())
 	// The example loses the answer to the creation of its Job, and makes another.
-	plan := "backup-life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1"
+	plan := "backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1"
 	said = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
 	g.Expect(said).To(And(ContainSubstring("2 clean runs to compare with"),
 		ContainSubstring("again: go tool prove --seed=4 --plan='"+plan+"'"),

@@ -50,10 +50,10 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	g.Expect(resources(learned.Children)).To(ConsistOf(resources(written.Children)))
 	right.Operator.Kinds = []invariant.Kind{learned}
 	d.Require(right.Operator, [][]*history.History{right.References})
-	g.Expect(d.Kinds[0].Must).To(Equal([]string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}))
+	g.Expect(d.Kinds[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle", "convergence", "quiescence", "single-writer", "preconditions", "ownership", "finalizer-order", "truthful-status", "sufficient-rights"}))
 
-	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.ID,
-		"half-made": invariant.Lifecycle.ID} {
+	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.Name,
+		"half-made": invariant.SingleLifecycle.Name} {
 		r, err := report.Load(filepath.Join("testdata", "runs", run))
 		g.Expect(err).NotTo(HaveOccurred())
 		r.Operator.Kinds = []invariant.Kind{learned}

@@ -30,7 +30,7 @@ func leasehold(t *testing.T) *subject.Subject {
 func TestSubject_IsLeasehold(t *testing.T) {
 	g := NewWithT(t)
 	s := leasehold(t)
-	p := s.Promises
+	p := s.Contract
 	g.Expect(p.Users).To(Equal([]string{"system:serviceaccount:leasehold-system:leasehold-controller-manager"}))
 	g.Expect(p.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "leasehold-system",
 		Name: "manager.leasehold.dev"}))
@@ -63,7 +63,7 @@ func TestSubject_ScenariosUseItsKinds(t *testing.T) {
 		applied := 0
 		for _, step := range of.Steps {
 			if step.Quiesce != nil {
-				g.Expect(step.Quiesce.For.Duration).To(BeNumerically(">=", s.Promises.Limits.Quiet.Duration), step.Name)
+				g.Expect(step.Quiesce.For.Duration).To(BeNumerically(">=", s.Contract.Limits.Quiet.Duration), step.Name)
 			}
 			object, known := kinds[step.Apply["kind"]]
 			if !known {

@@ -30,7 +30,7 @@ func parameter(name, value string) types.GomegaMatcher {
 	return WithTransform(func(q url.Values) string { return q.Get(name) }, Equal(value))
 }
 
-// What a stale start (P9) rests on: an informer begins with a watch that is consistent,
+// What a stale start (stale-start) rests on: an informer begins with a watch that is consistent,
 // for which no old answer would be legal. One internal error makes it take any version.
 func TestInformer_ListsAnyVersionAfterOneError(t *testing.T) {
 	for name, fails := range map[string]bool{"as it is": false, "after an error": true} {

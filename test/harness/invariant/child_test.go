@@ -22,7 +22,7 @@ func lifeOf(child *unstructured.Unstructured, stays bool) *history.History {
 	return tell(append(steps, ends("a", thing(held, ready, leaving)), rests("gone"))...)
 }
 
-// A child is found by its mark: O8 misses it while the finalizer is removed only if it belongs to
+// A child is found by its mark: finalizer-order misses it while the finalizer is removed only if it belongs to
 // the Thing ns/t with UID u1.
 func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 	annotated := func(value string) func(*unstructured.Unstructured) {

@@ -10,7 +10,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// concerns returns a filter for the objects of a history that O1 and O2 judge:
+// concerns returns a filter for the objects of a history that end-state and single-lifecycle judge:
 //   - objects of the operator's kinds;
 //   - objects of the children's resources that the operator wrote, or that are marked as made for
 //     an object of its kinds. Without an audit log, an object without a mark may be the operator's;

@@ -22,8 +22,8 @@ func TestConcerns_IgnoresObjectsOfOthers(t *testing.T) {
 		return tell(append(append([]step{writes("alice", thing())}, more...), rests("end"))...)
 	}
 	clean := []*history.History{with(certificate("a")), with(certificate("a"))}
-	for _, i := range []invariant.Invariant{invariant.EndState, invariant.Lifecycle} {
-		t.Run(i.ID, func(t *testing.T) {
+	for _, i := range []invariant.Invariant{invariant.EndState, invariant.SingleLifecycle} {
+		t.Run(i.Name, func(t *testing.T) {
 			check(t, i, map[string]row{
 				"TheSame":            {history: with(certificate("a")), references: clean, want: invariant.Held},
 				"AnothersDiffers":    {history: with(certificate("b")), references: clean, want: invariant.Held},

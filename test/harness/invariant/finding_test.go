@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// unconditional is a deletion without a precondition, which O6 forbids.
+// unconditional is a deletion without a precondition, which preconditions forbids.
 func unconditional(r *history.Request) { r.NeedsUID = "" }
 
 // verdictOf returns the verdict of one invariant.
@@ -61,18 +61,18 @@ func TestJudge_Excepted(t *testing.T) {
 	g := NewWithT(t)
 	h := tell(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
 	c := invariant.Case{History: h, Operator: operator()}
-	c.Operator.Except = []invariant.Exception{{Invariant: "O6", Reason: "its API has no preconditions"}}
+	c.Operator.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
 	verdicts := invariant.Judge(c)
-	v := verdictOf("O6", verdicts)
+	v := verdictOf("preconditions", verdicts)
 	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
-	g.Expect(v.String()).To(ContainSubstring("O6 broken, excepted (its API has no preconditions)"))
-	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"O6"})).To(Equal(invariant.Held))
-	g.Expect(invariant.Findings(c, verdicts)).NotTo(ContainElement(HaveField("Invariants", ContainElement("O6"))))
+	g.Expect(v.String()).To(ContainSubstring("preconditions broken, excepted (its API has no preconditions)"))
+	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"preconditions"})).To(Equal(invariant.Held))
+	g.Expect(invariant.Findings(c, verdicts)).NotTo(ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
 	c.Operator.Except = nil
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
 }
 
-// One object that was created twice is found by O1 and by O2.
+// One object that was created twice is found by end-state and by single-lifecycle.
 func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
@@ -82,7 +82,7 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
 		c := invariant.Case{History: h, References: clean, Operator: operator()}
-		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c),
+		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c),
 			invariant.Preconditions.Judge(c)}
 		return invariant.Findings(c, verdicts)
 	}
@@ -90,21 +90,21 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 
 	twice := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated))))
 	g.Expect(twice).To(HaveLen(1))
-	g.Expect(twice[0].Invariants).To(Equal([]string{"O1", "O2"}))
+	g.Expect(twice[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
 	g.Expect(twice[0].Objects).To(Equal([]string{"configmaps ns/p-*"}))
 	g.Expect(twice[0].Violations).To(HaveLen(2))
 
 	two := findings(run("p-3-c", writes("a", part("p-3-c-x2", "p2", generated)), writes("a", part("q", "q1")),
 		ends("a", part("q", "q1"), unconditional)))
 	g.Expect(two).To(HaveLen(2), "another object is another cause")
-	g.Expect(two[1].Invariants).To(Equal([]string{"O2", "O6"}), "the deletion is one request")
+	g.Expect(two[1].Invariants).To(Equal([]string{"single-lifecycle", "preconditions"}), "the deletion is one request")
 
 	missing := findings(tell(writes("alice", thing()), rests("end")))
 	g.Expect(missing).To(HaveLen(1), "what does not exist has no revision to share")
-	g.Expect(missing[0].Invariants).To(Equal([]string{"O1", "O2"}))
+	g.Expect(missing[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
 }
 
-// A child that is left is found by O1, O2 and O8.
+// A child that is left is found by end-state, single-lifecycle and finalizer-order.
 func TestFindings_ChildThatIsLeft(t *testing.T) {
 	g := NewWithT(t)
 	run := func(alias string, steps ...step) *history.History {
@@ -115,9 +115,9 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
 	c := invariant.Case{History: run("r-3-c"), References: clean, Operator: operator()}
 	findings := invariant.Findings(c,
-		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.Lifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
+		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
 	g.Expect(findings).To(HaveLen(1))
-	g.Expect(findings[0].Invariants).To(Equal([]string{"O1", "O2", "O8"}))
+	g.Expect(findings[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle", "finalizer-order"}))
 	g.Expect(findings[0].Objects).To(Equal([]string{"namespaces {room}", "things.example.com ns/t"}))
 }
 

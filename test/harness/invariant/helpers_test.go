@@ -332,7 +332,7 @@ func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
 				t.Errorf("violations %v do not go with %s", got.Violations, r.want)
 			}
 			text := got.String()
-			for _, part := range append([]string{i.ID, i.Promise}, r.says...) {
+			for _, part := range append([]string{i.Name, i.Promise}, r.says...) {
 				if !strings.Contains(text, part) {
 					t.Errorf("the verdict lacks %q:\n%s", part, text)
 				}

@@ -21,7 +21,7 @@ type Operator struct {
 	// events.
 	AnyReplica []history.Resource `json:"anyReplica,omitempty"`
 	Kinds      []Kind             `json:"kinds"`
-	// Watched are resources besides those of the kinds and their children. O1 and O2 judge their
+	// Watched are resources besides those of the kinds and their children. end-state and single-lifecycle judge their
 	// objects that the operator wrote or that a user of the scenario created.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Warm: a replica follows the kinds and their children before it reports that it is
@@ -34,7 +34,7 @@ type Operator struct {
 
 // Exception is an invariant that is evaluated and reported, and does not count.
 type Exception struct {
-	// Invariant is its ID, such as O14.
+	// Invariant is its ID, such as truthful-readiness.
 	Invariant string `json:"invariant"`
 	// Reason is for readers of the report.
 	Reason string `json:"reason"`

@@ -1,7 +1,7 @@
 package invariant_test
 
 import (
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -14,7 +14,7 @@ func TestProgress(t *testing.T) {
 	conflict := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Reason = "Conflict" })
 	forbidden := asks("a", "patch", t1, history.Refused, 403)
 	status := asks("a", "patch", t1, history.Refused, 409, func(r *history.Request) { r.Subresource = "status" })
-	check(t, invariant.Progress, map[string]row{
+	check(t, invariant.NoFutileRetry, map[string]row{
 		"Writes": {history: tell(writes("a", t1)), want: invariant.Held},
 		"AFew":   {history: tell(conflict, conflict, conflict, writes("a", t1)), want: invariant.Held},
 		"AgainLater": {history: tell(conflict, conflict, conflict, writes("a", t1), conflict, conflict, conflict),
@@ -59,7 +59,7 @@ func TestEventBudget(t *testing.T) {
 		})
 	}
 	made := tells("op", "Made", "u1")
-	check(t, invariant.EventBudget, map[string]row{
+	check(t, invariant.BoundedEvents, map[string]row{
 		"Few": {history: tell(made, made), want: invariant.Held},
 		"Flood": {history: tell(made, made, made), want: invariant.Broken,
 			says: []string{"Normal Made about UID u1", "is number 3: at most 2"}},
@@ -80,7 +80,7 @@ func TestEventBudget(t *testing.T) {
 func TestRights(t *testing.T) {
 	t1 := thing()
 	forbidden := func(r *history.Request) { r.Forbidden = true }
-	check(t, invariant.Rights, map[string]row{
+	check(t, invariant.SufficientRights, map[string]row{
 		"Allowed": {history: tell(writes("a", t1)), want: invariant.Held},
 		"Denied":  {history: tell(asks("a", "patch", t1, history.Refused, 403)), want: invariant.Held},
 		"NotThere": {history: tell(asks("a", "get", t1, history.Read, 404), asks("a", "patch", t1, history.Refused, 404)),
@@ -131,7 +131,7 @@ func stops(seconds, exit int, change ...func(*history.Replica)) step {
 
 func TestShutdown(t *testing.T) {
 	t1 := thing()
-	check(t, invariant.Shutdown, map[string]row{
+	check(t, invariant.CleanShutdown, map[string]row{
 		"Clean":         {history: tell(writes("a", t1), holds(""), stops(1, 0)), want: invariant.Held},
 		"KeepsTheLease": {history: tell(writes("a", t1), stops(1, 0)), want: invariant.Held},
 		"Standby":       {history: tell(stops(1, 0, func(r *history.Replica) { r.Name = "b" })), want: invariant.Held},
@@ -177,17 +177,17 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 	steps = append(append(steps, polls("b", 6)...), elects("b", "b_1"))
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)},
 		Operator: operator()}
-	seen := map[string]bool{}
+	words, seen := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`), map[string]bool{}
 	c.Operator.Limits.Goroutines, c.Operator.Limits.Late.Duration = 10, time.Second
 	c.Operator.Limits.Takeover.Duration = 2 * time.Second
 	for _, i := range invariant.All() {
 		if v := i.Judge(c); v.Result != invariant.Held {
 			t.Errorf("%s", v)
 		}
-		if seen[i.ID] || i.Name == "" || !strings.HasPrefix(i.ID, "O") {
-			t.Errorf("%s %q is not told from the others", i.ID, i.Name)
+		if seen[i.Name] || !words.MatchString(i.Name) {
+			t.Errorf("the name %q is no word of its own", i.Name)
 		}
-		seen[i.ID] = true
+		seen[i.Name] = true
 		if v := i.Judge(invariant.Case{History: &history.History{},
 			Operator: operator()}); v.Result != invariant.Inconclusive {
 			t.Errorf("of an empty history: %s", v)

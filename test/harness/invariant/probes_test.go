@@ -88,7 +88,7 @@ func TestHonestReadiness(t *testing.T) {
 			holds("a").tell(s)
 		}}
 	}
-	check(t, invariant.HonestReadiness, map[string]row{
+	check(t, invariant.TruthfulReadiness, map[string]row{
 		"ByTheBook": {history: start(down, notYet, followed, parts, ready, serves), change: warm, want: invariant.Held,
 			says: []string{"1 checked"}},
 		"NoWebhooks": {history: start(down, followed, ready), want: invariant.Held},
@@ -151,7 +151,7 @@ func TestHonestLiveness(t *testing.T) {
 	run := func(steps ...step) *history.History {
 		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
-	check(t, invariant.HonestLiveness, map[string]row{
+	check(t, invariant.TruthfulLiveness, map[string]row{
 		"Idle":   {history: run(healthy, idle), change: stuck, want: invariant.Held},
 		"GetsOn": {history: run(healthy, busy(2, 6), busy(6, 10), busy(10, 14)), change: stuck, want: invariant.Held},
 		"FalseAlarm": {history: run(answers(history.Alive, history.Yes, 2, 9), answers(history.Alive, history.No, 9, 12),
@@ -214,7 +214,7 @@ func TestResources(t *testing.T) {
 		return tell(all...)
 	}
 	clean := []*history.History{run(uses(50, 20, 8, 11)), run(uses(60, 18, 9, 11))}
-	check(t, invariant.Resources, map[string]row{
+	check(t, invariant.NoLeaks, map[string]row{
 		"AsBefore": {history: run(uses(55, 20, 9, 11)), references: clean, change: limits, want: invariant.Held,
 			says: []string{"3 checked"}},
 		"ABitMore": {history: run(uses(70, 25, 10, 11)), references: clean, change: limits, want: invariant.Held},
@@ -262,7 +262,7 @@ func TestMemory(t *testing.T) {
 		return tell(all...)
 	}
 	clean := []*history.History{run(uses(180, 3000, 11)), run(uses(200, 4000, 11))}
-	check(t, invariant.Resources, map[string]row{
+	check(t, invariant.NoLeaks, map[string]row{
 		"AsBefore": {history: run(uses(200, 4000, 11)), references: clean, change: limits, want: invariant.Held,
 			says: []string{"2 checked"}},
 		"AllThatMayBe": {history: run(uses(400, 7000, 11)), references: clean, change: limits, want: invariant.Held},

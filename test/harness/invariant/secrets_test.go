@@ -89,7 +89,7 @@ func TestSecrets_AreJudged(t *testing.T) {
 				"Generated": {history: made("p-c", "p-d"), references: []*history.History{made("p-e"), made("p-f")}, change: change,
 					want: invariant.Broken, says: []string{"secrets ns/p-* #2 (UID uid-p-d"}},
 			})
-			check(t, invariant.Lifecycle, map[string]row{
+			check(t, invariant.SingleLifecycle, map[string]row{
 				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,
 					says: []string{"2 checked"}},
 				"MadeAnew": {history: with(hidden(writes("a", secret("s", "s1", one))), hidden(ends("a", secret("s", "s1", one))),
@@ -116,7 +116,7 @@ func TestWatched_IsJudgedIfTheScenarioOrTheOperatorMadeIt(t *testing.T) {
 		return with(hidden(writes("system:serviceaccount:kube-system:token-controller", secret(name, "uid-"+name, one))))
 	}
 	clean := []*history.History{users(), users()}
-	check(t, invariant.Lifecycle, map[string]row{
+	check(t, invariant.SingleLifecycle, map[string]row{
 		"Users": {history: users(), references: clean, change: watchSecrets, want: invariant.Held,
 			says: []string{"2 checked"}},
 		"UsersIsDeleted": {history: users(hidden(ends("a", secret("s", "s1", one)))), references: clean,

@@ -82,12 +82,12 @@ func (c Case) withoutHostile() Case {
 
 // Invariant is one promise.
 type Invariant struct {
-	// ID is its number, such as O5. Name is short, for tables.
-	ID, Name string
+	// Name identifies the invariant in files and reports, such as single-writer.
+	Name string
 	// Promise is one sentence.
 	Promise string
 	judge   func(*judgement)
-	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; O19
+	// inHostile includes hostile namespaces. Elsewhere, objects of an attacker are not judged; tenant-isolation
 	// judges what an attack costs others.
 	inHostile bool
 }
@@ -95,7 +95,7 @@ type Invariant struct {
 // Judge judges a case. It does not change it.
 func (i Invariant) Judge(c Case) Verdict {
 	b := i.evaluate(c)
-	v := Verdict{Invariant: i.ID, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations,
+	v := Verdict{Invariant: i.Name, Promise: i.Promise, Result: Held, Checked: b.checked, Violations: b.violations,
 		Doubts: b.doubts}
 	if len(v.Violations) > 0 {
 		v.Violations, v.Known = i.separate(c, b.violations)
@@ -107,7 +107,7 @@ func (i Invariant) Judge(c Case) Verdict {
 		v.Result = Inconclusive
 	}
 	for _, e := range c.Operator.Except {
-		if e.Invariant == i.ID {
+		if e.Invariant == i.Name {
 			v.Excepted = e.Reason
 		}
 	}
@@ -168,13 +168,21 @@ func (c Case) reporting() []*history.History {
 	return c.References[:n]
 }
 
-// All returns the invariants by number.
+// All returns the invariants in the order of tables.
 func All() []Invariant {
 	return []Invariant{
-		EndState, Lifecycle, Settled, Quiet, SingleWriter, Preconditions, Ownership, FinalizerOrder, OneExternal,
-		HonestStatus, Progress, EventBudget, Rights, HonestReadiness, HonestLiveness, Shutdown, Resources,
-		ExternalByLeader, Isolation, Decisions, Takeover,
+		EndState, SingleLifecycle, Convergence, Quiescence, SingleWriter, Preconditions, Ownership, FinalizerOrder,
+		ExternalOwnership, TruthfulStatus, NoFutileRetry, BoundedEvents, SufficientRights, TruthfulReadiness,
+		TruthfulLiveness, CleanShutdown, NoLeaks, LeaderOnlyCalls, TenantIsolation, ExpectedRights, PromptTakeover,
 	}
+}
+
+// Order compares the names of two invariants by their order in tables, for package slices.
+func Order(a, b string) int {
+	at := func(name string) int {
+		return slices.IndexFunc(All(), func(i Invariant) bool { return i.Name == name })
+	}
+	return at(a) - at(b)
 }
 
 // Judge judges a case by all invariants.
@@ -186,15 +194,15 @@ func Judge(c Case) []Verdict {
 	return verdicts
 }
 
-// Necessary returns the IDs of the invariants without which a run is inconclusive: must, after an
-// attack O19, and after a rejected step O1 and O3.
+// Necessary returns the names of the invariants without which a run is inconclusive: must, after an
+// attack tenant-isolation, and after a rejected step end-state and convergence.
 func Necessary(h *history.History, must []string) []string {
 	must = slices.Clone(must)
 	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
-		must = append(must, Isolation.ID)
+		must = append(must, TenantIsolation.Name)
 	}
 	if slices.ContainsFunc(h.Rejections, func(r history.Rejection) bool { return r.Step != "" }) {
-		must = append(must, EndState.ID, Settled.ID)
+		must = append(must, EndState.Name, Convergence.Name)
 	}
 	return must
 }

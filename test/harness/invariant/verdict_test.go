@@ -11,7 +11,7 @@ func TestSum(t *testing.T) {
 	attack := history.Fault{Name: "f", Happened: 1, Attack: true}
 	happened, not := history.Fault{Name: "f", Happened: 1}, history.Fault{Name: "f"}
 	verdicts := func(o1, o2 invariant.Result) []invariant.Verdict {
-		return []invariant.Verdict{{Invariant: "O1", Result: o1}, {Invariant: "O2", Result: o2}}
+		return []invariant.Verdict{{Invariant: "end-state", Result: o1}, {Invariant: "single-lifecycle", Result: o2}}
 	}
 	for name, tc := range map[string]struct {
 		fault    history.Fault
@@ -24,12 +24,12 @@ func TestSum(t *testing.T) {
 		"NotWhatItIsAbout":   {happened, verdicts(invariant.Held, invariant.Inconclusive), invariant.Held},
 		"BrokenAndUndecided": {happened, verdicts(invariant.Inconclusive, invariant.Broken), invariant.Broken},
 		"CostUndecided": {attack, append(verdicts(invariant.Held, invariant.Held),
-			invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Inconclusive},
+			invariant.Verdict{Invariant: "tenant-isolation", Result: invariant.Inconclusive}), invariant.Inconclusive},
 		"NoAttack": {happened, append(verdicts(invariant.Held, invariant.Held),
-			invariant.Verdict{Invariant: "O19", Result: invariant.Inconclusive}), invariant.Held},
-		"RejectedStep": {happened, []invariant.Verdict{{Invariant: "O3", Result: invariant.Inconclusive}},
+			invariant.Verdict{Invariant: "tenant-isolation", Result: invariant.Inconclusive}), invariant.Held},
+		"RejectedStep": {happened, []invariant.Verdict{{Invariant: "convergence", Result: invariant.Inconclusive}},
 			invariant.Inconclusive},
-		"RejectedCleanup": {happened, []invariant.Verdict{{Invariant: "O3", Result: invariant.Inconclusive}},
+		"RejectedCleanup": {happened, []invariant.Verdict{{Invariant: "convergence", Result: invariant.Inconclusive}},
 			invariant.Held},
 		"Void":                {not, verdicts(invariant.Held, invariant.Held), invariant.Void},
 		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
@@ -39,7 +39,7 @@ func TestSum(t *testing.T) {
 		if name == "RejectedStep" || name == "RejectedCleanup" {
 			h.Rejections = []history.Rejection{{Step: map[string]string{"RejectedStep": "step 1"}[name]}}
 		}
-		if got := invariant.Sum(h, tc.verdicts, []string{"O1"}); got != tc.want {
+		if got := invariant.Sum(h, tc.verdicts, []string{"end-state"}); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

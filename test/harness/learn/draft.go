@@ -48,8 +48,8 @@ type Kind struct {
 	Objects []*unstructured.Unstructured
 	Main    int
 	// Until is the state at rest, as YAML has it after the object; see scenario.Wait.
-	Until string
-	Must  []string
+	Until      string
+	Invariants []string
 	// Problem is why its scenario could not be run; there is none in the files then.
 	Problem string
 	// Guesses are comments on the scenario, Notes on the kind in the subject.
@@ -86,7 +86,7 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
 	samples []Sample) (*Kind, error) {
-	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Must: []string{"O5"}}
+	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"}}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	for _, s := range samples {
 		i := slices.IndexFunc(s.Objects, func(o *unstructured.Unstructured) bool { return isOf(o, d) })

@@ -15,7 +15,7 @@ import (
 
 // judged are the promises that a scenario may require, because every run of it can show them.
 // Others need a fault, metrics or a figure.
-var judged = []string{"O1", "O2", "O3", "O4", "O5", "O6", "O7", "O8", "O10", "O13"}
+var judged = []string{"end-state", "single-lifecycle", "convergence", "quiescence", "single-writer", "preconditions", "ownership", "finalizer-order", "truthful-status", "sufficient-rights"}
 
 // events are resources that each replica may write.
 var events = []history.Resource{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}}
@@ -64,7 +64,7 @@ func (d *Draft) Require(promises invariant.Operator, histories [][]*history.Hist
 				}
 			}
 		}
-		d.Kinds[i].Must = slices.DeleteFunc(slices.Clone(judged),
+		d.Kinds[i].Invariants = slices.DeleteFunc(slices.Clone(judged),
 			func(id string) bool { return could[id] < len(histories[i]) })
 	}
 }

@@ -62,14 +62,14 @@ func (d *Draft) Subject() []byte {
 	for _, name := range slices.Sorted(maps.Keys(d.Companions)) {
 		w.line("  %s: {binary: %s}", name, quoted(d.Companions[name]))
 	}
-	w.line("promises:")
+	w.line("contract:")
 	if len(d.Leases) > 1 {
 		w.line("  # guess: the operator took several Leases, %s; this one is the leader's.", join(d.Leases))
 	}
 	w.line("  lease: {name: %s, namespace: %s}", quoted(d.Lease.Name), quoted(d.Lease.Namespace))
 	w.line("  kinds:")
 	for _, k := range d.Kinds {
-		k.writePromises(w)
+		k.writeContract(w)
 	}
 	w.line("  # guess: a standby writes events only.")
 	w.line("  anyReplica: [%s, %s]", resourceText(events[0]), resourceText(events[1]))
@@ -119,7 +119,7 @@ func (d *Draft) watched() []history.Resource {
 	return all
 }
 
-func (k *Kind) writePromises(w *writer) {
+func (k *Kind) writeContract(w *writer) {
 	for _, note := range k.Notes {
 		w.line("  # %s.", note)
 	}
@@ -183,7 +183,7 @@ func (d *Draft) Scenario(k *Kind) ([]byte, error) {
 		w.line("# guess: %s.", guess)
 	}
 	w.line("name: %s", k.ScenarioName())
-	w.line("must: [%s]", strings.Join(k.Must, ", "))
+	w.line("invariants: [%s]", strings.Join(k.Invariants, ", "))
 	w.line("steps:")
 	if err := k.writeApplies(w); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (d *Draft) Scenario(k *Kind) ([]byte, error) {
 func (d *Draft) Observing(k *Kind) ([]byte, error) {
 	w, quiet := &writer{}, d.quiet()
 	w.line("name: %s", k.ScenarioName())
-	w.line("must: [O5]")
+	w.line("invariants: [single-writer]")
 	w.line("steps:")
 	if err := k.writeApplies(w); err != nil {
 		return nil, err

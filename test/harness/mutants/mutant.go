@@ -100,7 +100,7 @@ func (m mutant) validate() error {
 	if m.Change != "" {
 		need(slices.Contains(oracles, explore.Oracle(m.Kills)), fmt.Sprintf("kills: no oracle is called %q", m.Kills))
 	} else {
-		need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == m.Kills }),
+		need(slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.Name == m.Kills }),
 			fmt.Sprintf("kills: no invariant is called %q", m.Kills))
 	}
 	for _, id := range m.Plans {

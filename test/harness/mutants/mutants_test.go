@@ -60,15 +60,15 @@ const patch = "--- a/file\n+++ b/file\n@@ -1,1 +1,1 @@\n-right\n+wrong\n"
 
 func TestParseMutant(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"Good":      {"class: a\nbug: b\nkills: O4\nplans: [s, 's:P1:PATCH:/x:1']\n\n" + patch, ""},
-		"NoPatch":   {"class: a\nbug: b\nkills: O4\nplans: [s]\n", "no patch"},
-		"NoSuchO":   {"class: a\nbug: b\nkills: O99\nplans: [s]\n" + patch, `no invariant is called "O99"`},
-		"NoPlan":    {"class: a\nbug: b\nkills: O4\n" + patch, "plans: say"},
+		"Good":      {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:crash-after-write:PATCH:/x:1']\n\n" + patch, ""},
+		"NoPatch":   {"class: a\nbug: b\nkills: quiescence\nplans: [s]\n", "no patch"},
+		"NoSuchO":   {"class: a\nbug: b\nkills: no-such-invariant\nplans: [s]\n" + patch, `no invariant is called "no-such-invariant"`},
+		"NoPlan":    {"class: a\nbug: b\nkills: quiescence\n" + patch, "plans: say"},
 		"Both":      {"class: a\nbug: b\nkills: restore\nplans: [s]\nchange: k /x:set\n" + patch, "plans: say"},
-		"NoSuchWay": {"class: a\nbug: b\nkills: O4\nchange: k /x:set\n" + patch, `no oracle is called "O4"`},
-		"NoSuchPlan": {"class: a\nbug: b\nkills: O4\nplans: ['s:P99:PATCH:/x:1']\n" + patch,
-			`no perturbation is called "P99"`},
-		"Unknown": {"class: a\nbug: b\nkills: O4\nplan: s\n" + patch, `unknown field "plan"`},
+		"NoSuchWay": {"class: a\nbug: b\nkills: quiescence\nchange: k /x:set\n" + patch, `no oracle is called "quiescence"`},
+		"NoSuchPlan": {"class: a\nbug: b\nkills: quiescence\nplans: ['s:no-such-fault:PATCH:/x:1']\n" + patch,
+			`no fault is called "no-such-fault"`},
+		"Unknown": {"class: a\nbug: b\nkills: quiescence\nplan: s\n" + patch, `unknown field "plan"`},
 		"Nothing": {patch, "class: say"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestParseMutant(t *testing.T) {
 			}
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(m.diff).To(Equal(patch))
-			g.Expect(m.Plans).To(Equal([]string{"s", "s:P1:PATCH:/x:1"}))
+			g.Expect(m.Plans).To(Equal([]string{"s", "s:crash-after-write:PATCH:/x:1"}))
 		})
 	}
 }
@@ -101,9 +101,9 @@ func TestHurried(t *testing.T) {
 func verdicts(broken ...string) []invariant.Verdict {
 	var all []invariant.Verdict
 	for _, i := range invariant.All() {
-		v := invariant.Verdict{Invariant: i.ID, Result: invariant.Held}
+		v := invariant.Verdict{Invariant: i.Name, Result: invariant.Held}
 		for _, id := range broken {
-			if id == i.ID {
+			if id == i.Name {
 				v.Result, v.Violations = invariant.Broken, []invariant.Violation{{Message: "it is not so"}}
 			}
 		}
@@ -120,14 +120,14 @@ func TestRowJudge(t *testing.T) {
 		want    result
 		fired   []string
 	}{
-		"Killed":    {run.Outcome{History: happened, Verdicts: verdicts("O1", "O4")}, killed, []string{"O1", "O4"}},
-		"ByOthers":  {run.Outcome{History: happened, Verdicts: verdicts("O1")}, survived, []string{"O1"}},
+		"Killed":    {run.Outcome{History: happened, Verdicts: verdicts("end-state", "quiescence")}, killed, []string{"end-state", "quiescence"}},
+		"ByOthers":  {run.Outcome{History: happened, Verdicts: verdicts("end-state")}, survived, []string{"end-state"}},
 		"Unnoticed": {run.Outcome{History: happened, Verdicts: verdicts()}, survived, nil},
-		"Void":      {run.Outcome{History: not, Verdicts: verdicts("O4")}, void, []string{"O4"}},
+		"Void":      {run.Outcome{History: not, Verdicts: verdicts("quiescence")}, void, []string{"quiescence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := row{Named: "O4"}
+			r := row{Named: "quiescence"}
 			r.judge(tc.outcome)
 			g.Expect(r.Result).To(Equal(tc.want))
 			g.Expect(r.Fired).To(Equal(tc.fired))
@@ -137,7 +137,7 @@ func TestRowJudge(t *testing.T) {
 
 // All have to be killed, in each of their plans, and the operator as it is has to hold.
 func TestFinish(t *testing.T) {
-	dead := row{Mutant: "a", Plan: "s", Named: "O4", Verdict: invariant.Broken, Fired: []string{"O4"}, Result: killed,
+	dead := row{Mutant: "a", Plan: "s", Named: "quiescence", Verdict: invariant.Broken, Fired: []string{"quiescence"}, Result: killed,
 		Took: time.Minute}
 	alive, other := dead, dead
 	alive.Result, other.Mutant = survived, "b"
@@ -159,7 +159,7 @@ func TestFinish(t *testing.T) {
 				flaws: tc.flaws}
 			err := h.finish(2)
 			g.Expect(filepath.Join(h.options.dir, "mutants.json")).To(BeARegularFile())
-			g.Expect(said.String()).To(ContainSubstring("O4"))
+			g.Expect(said.String()).To(ContainSubstring("quiescence"))
 			if tc.want == "" {
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(said.String()).To(ContainSubstring("2 mutants, 2 killed"))

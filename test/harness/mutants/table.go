@@ -25,15 +25,15 @@ func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Outcome) err
 	kept := &report.Run{
 		Outcome: report.Outcome{
 			Name: name, Scenario: o.Scenario, Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
-			Must:   ref.Scenario.Must,
-			Words:  fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug),
-			Replay: "make mutants MUTANTS='^" + m.name + "$'",
+			Invariants: ref.Scenario.Invariants,
+			Words:      fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug),
+			Replay:     "make mutants MUTANTS='^" + m.name + "$'",
 		},
-		Seed: h.options.seed, Operator: of.Promises,
+		Seed: h.options.seed, Operator: of.Contract,
 		History: o.History, References: ref.Histories, AuditLog: o.AuditLog,
 	}
 	if _, plan, err := planOf(id); err == nil && plan != nil {
-		kept.Perturbation, kept.Plan = string(plan.Perturbation), id
+		kept.Fault, kept.Plan = string(plan.Fault), id
 		kept.Words = fmt.Sprintf("%s, in an operator with a mistake: %s", plan.Describe(), m.Bug)
 	}
 	_, err := kept.Save(h.options.dir)

@@ -74,7 +74,7 @@ func (f knownFinding) validate() error {
 	}
 	for _, known := range f.Violations {
 		id, signature, _ := strings.Cut(known, ": ")
-		if !slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.ID == id }) {
+		if !slices.ContainsFunc(invariant.All(), func(i invariant.Invariant) bool { return i.Name == id }) {
 			errs = append(errs, fmt.Errorf("the violation %q begins with no invariant and a colon", known))
 		}
 		if strings.TrimSpace(strings.ReplaceAll(signature, wildcard, "")) == "" {

@@ -18,13 +18,13 @@ import (
 
 const (
 	causes = `
-  - 'O1: at "..." jobs.batch default/{backup}-* ## does not exist'
-  - 'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'`
+  - 'end-state: at "..." jobs.batch default/{backup}-* ## does not exist'
+  - 'single-lifecycle: jobs.batch default/{backup}-* was created # times, in clean runs # times'`
 	knownBug = `
 findings:
 - violations:` + causes + `
   objects: ["jobs.batch default/{backup}-*", "backups.example.com default/{backup}"]
-  plan: life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1
+  plan: life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1
   verdict: true bug
   source: internal/job.go:41
   reason: the job is created twice
@@ -39,12 +39,12 @@ func TestReadKnown(t *testing.T) {
 		"valid":                {"", "", ""},
 		"no source, by design": {"true bug\n  source: internal/job.go:41", "by design", ""},
 		"unknown field":        {"reason:", "because:", `unknown field "because"`},
-		"unknown invariant":    {"O2:", "O99:", "finding 1: the violation \"O99: jobs.batch"},
-		"no invariant":         {"O2: jobs", "jobs", "begins with no invariant and a colon"},
-		"no signature": {"'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
-			"'O2'", `the violation "O2" has no signature`},
-		"any signature": {"'O2: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
-			"'O2: ... ...'", "has no signature"},
+		"unknown invariant":    {"single-lifecycle:", "no-such-invariant:", "finding 1: the violation \"no-such-invariant: jobs.batch"},
+		"no invariant":         {"single-lifecycle: jobs", "jobs", "begins with no invariant and a colon"},
+		"no signature": {"'single-lifecycle: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
+			"'single-lifecycle'", `the violation "single-lifecycle" has no signature`},
+		"any signature": {"'single-lifecycle: jobs.batch default/{backup}-* was created # times, in clean runs # times'",
+			"'single-lifecycle: ... ...'", "has no signature"},
 		"no violation":              {causes, " []", "it has no violations"},
 		"unknown verdict":           {"true bug", "bug", `the verdict "bug" is not "true bug", "by design" or "unknown"`},
 		"true bug without a source": {"source: internal/job.go:41", "", `the source "" is not file:line`},
@@ -72,8 +72,8 @@ func TestCompare(t *testing.T) {
 	violation := func(id, signature string) invariant.FoundViolation {
 		return invariant.FoundViolation{Invariant: id, Signature: signature}
 	}
-	lost, twice := violation("O1", missing), violation("O2", madeMore)
-	other := violation("O2", "jobs.batch default/{backup}-* was deleted # times, in clean runs # times")
+	lost, twice := violation("end-state", missing), violation("single-lifecycle", madeMore)
+	other := violation("single-lifecycle", "jobs.batch default/{backup}-* was deleted # times, in clean runs # times")
 	finding := func(objects []string, violations ...invariant.FoundViolation) report.Finding {
 		return report.Finding{Finding: invariant.Finding{Objects: objects, Violations: violations}}
 	}
@@ -85,21 +85,21 @@ func TestCompare(t *testing.T) {
 		"the known one":            {[]report.Finding{finding([]string{jobs}, lost, twice)}, 0, 0},
 		"by one of its violations": {[]report.Finding{finding([]string{jobs, backup}, twice)}, 0, 0},
 		"at another checkpoint": {[]report.Finding{finding([]string{jobs},
-			violation("O1", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
+			violation("end-state", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
 		"in two parts": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)},
 			0, 0},
 		"no object":                      {[]report.Finding{finding(nil, twice)}, 0, 0},
 		"another cause, no object":       {[]report.Finding{finding(nil, other)}, 1, 1},
 		"another cause, the same object": {[]report.Finding{finding([]string{jobs}, other)}, 1, 1},
 		"another cause too":              {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
-		"the cause of another invariant": {[]report.Finding{finding([]string{jobs}, violation("O8", madeMore))}, 1, 1},
+		"the cause of another invariant": {[]report.Finding{finding([]string{jobs}, violation("finalizer-order", madeMore))}, 1, 1},
 		"about another object": {[]report.Finding{finding([]string{backup},
-			violation("O2", "backups.example.com default/{backup} was created # times, in clean runs # times"))}, 1, 1},
+			violation("single-lifecycle", "backups.example.com default/{backup} was created # times, in clean runs # times"))}, 1, 1},
 		"another object too": {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
 		"the known one and another": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)},
 			1, 0},
-		"a text that has the known one": {[]report.Finding{finding([]string{jobs}, violation("O2", "x"+madeMore),
-			violation("O2", madeMore+"x"))}, 1, 1},
+		"a text that has the known one": {[]report.Finding{finding([]string{jobs}, violation("single-lifecycle", "x"+madeMore),
+			violation("single-lifecycle", madeMore+"x"))}, 1, 1},
 		"a name that the pattern matches": {[]report.Finding{finding([]string{"jobs.batch default/{backup}-x"}, lost)}, 1, 0},
 		"nothing but an object":           {[]report.Finding{finding([]string{jobs})}, 1, 1},
 	} {
@@ -119,12 +119,12 @@ func TestCompare(t *testing.T) {
 func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 	g := NewWithT(t)
 	k := known{Findings: []knownFinding{
-		{Violations: []string{"O5: a was written"}, Objects: []string{"a"}},
-		{Violations: []string{"O18: call for ..."}},
-		{Violations: []string{"O10: b went back"}, Objects: []string{"b"}},
+		{Violations: []string{"single-writer: a was written"}, Objects: []string{"a"}},
+		{Violations: []string{"leader-only-calls: call for ..."}},
+		{Violations: []string{"truthful-status: b went back"}, Objects: []string{"b"}},
 	}}
 	found := report.Finding{Finding: invariant.Finding{Objects: []string{"a"}, Violations: []invariant.FoundViolation{
-		{Invariant: "O5", Signature: "a was written"}, {Invariant: "O18", Signature: "call for a"},
+		{Invariant: "single-writer", Signature: "a was written"}, {Invariant: "leader-only-calls", Signature: "call for a"},
 	}}}
 	d := compare(k, []report.Finding{found})
 	g.Expect(d.unknown).To(BeEmpty())
@@ -136,7 +136,7 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 	k.Findings[0].Objects = []string{"a"}
 	unlisted := found
 	unlisted.Violations = append(slices.Clone(found.Violations),
-		invariant.FoundViolation{Invariant: "O18", Signature: "call against a"})
+		invariant.FoundViolation{Invariant: "leader-only-calls", Signature: "call against a"})
 	d = compare(k, []report.Finding{unlisted})
 	g.Expect(d.unknown).To(HaveLen(1))
 	g.Expect(d.unknown[0].Violations).To(Equal(unlisted.Violations[2:]), "what is known already is not reported")
@@ -216,8 +216,8 @@ func execute(t *testing.T, args []string, output io.Writer) error {
 }
 
 func TestOthers(t *testing.T) {
-	const found = `[{"invariants": ["O2"], "objects": ["` + jobs +
-		`"], "violations": [{"invariant": "O2", "signature": "` + madeMore +
+	const found = `[{"invariants": ["single-lifecycle"], "objects": ["` + jobs +
+		`"], "violations": [{"invariant": "single-lifecycle", "signature": "` + madeMore +
 		`"}], "runs": [{"replay": "make prove PLAN=known"}]}`
 	for name, tc := range map[string]struct {
 		findings string
@@ -228,13 +228,13 @@ func TestOthers(t *testing.T) {
 		"known": {found + "]", 1, 0, []string{
 			"--seed 1 --smoke", "example.com/archiver v1.2.3, 3 plans: 2 held, 1 broken, 0 inconclusive, 0 void; 1 findings, 0 new, 0 vanished",
 		}},
-		"new": {found + `, {"invariants": ["O9"], "objects": ["` + jobs +
-			`"], "violations": [{"invariant": "O9", "message": "a was lost", "signature": "it was lost"}],
-			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: O9", "O9: a was lost",
-			`in known.yaml: "O9: it was lost"`, "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
+		"new": {found + `, {"invariants": ["external-ownership"], "objects": ["` + jobs +
+			`"], "violations": [{"invariant": "external-ownership", "message": "a was lost", "signature": "it was lost"}],
+			"runs": [{"replay": "make prove PLAN=new"}]}]`, 1, 1, []string{"new finding: external-ownership", "external-ownership: a was lost",
+			`in known.yaml: "external-ownership: it was lost"`, "again: make prove PLAN=new", "known.yaml", "2 findings, 1 new, 0 vanished"}},
 		"vanished": {"[]", 0, 1, []string{
-			`vanished finding: ["O1: at`, "the job is created twice",
-			"plan life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
+			`vanished finding: ["end-state: at`, "the job is created twice",
+			"plan life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1", "0 findings, 0 new, 1 vanished",
 		}},
 		"undone": {found + "]", 2, 2, []string{"proving archiver: running the prover: exit status 2"}},
 	} {

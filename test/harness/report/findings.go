@@ -77,7 +77,7 @@ func mergeFinding(all []Finding, f Finding) []Finding {
 			return slices.ContainsFunc(o.Runs, func(p FindingRun) bool { return p.Name == r.Name })
 		})...)
 	}
-	slices.SortFunc(f.Invariants, byNumber)
+	slices.SortFunc(f.Invariants, invariant.Order)
 	slices.Sort(f.Objects)
 	f.Objects = slices.Compact(f.Objects)
 	f.Violations = distinct(f.Violations)
@@ -166,8 +166,7 @@ func (s *Sweep) listExceptions(w io.Writer) {
 				}
 			}
 		}
-		fmt.Fprintf(w, "- %s %s (%s): held in %d runs, broken in %d, inconclusive in %d\n", e.Invariant,
-			nameOf(e.Invariant), e.Reason,
+		fmt.Fprintf(w, "- %s (%s): held in %d runs, broken in %d, inconclusive in %d\n", e.Invariant, e.Reason,
 			counts[invariant.Held], counts[invariant.Broken], counts[invariant.Inconclusive])
 	}
 }

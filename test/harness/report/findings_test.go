@@ -37,30 +37,30 @@ func knows(o Outcome, id, signature string) Outcome {
 func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g := NewWithT(t)
 	s := &Sweep{
-		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=--clean", [2]string{"O14", "never ready"}),
-			knows(outcome("clean-2", "", invariant.Held), "O14", "never ready")},
+		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=--clean", [2]string{"truthful-readiness", "never ready"}),
+			knows(outcome("clean-2", "", invariant.Held), "truthful-readiness", "never ready")},
 		Outcomes: []Outcome{
-			broke("1", "P3", "make prove PLAN=the-longer-one", [2]string{"O1", "one more"}, [2]string{"O2", "made twice"}),
-			broke("2", "P5", "make prove PLAN=z", [2]string{"O9", "none outside"}),
-			knows(broke("3", "P4", "make prove PLAN=short", [2]string{"O2", "made twice"}), "O14", "never ready"),
-			broke("4", "P6", "make prove PLAN=b", [2]string{"O1", "one less"}),
-			broke("5", "P7", "make prove PLAN=c", [2]string{"O1", "one less"}, [2]string{"O9", "none outside"}), // joins 2 and 4
+			broke("1", "lost-response", "make prove PLAN=the-longer-one", [2]string{"end-state", "one more"}, [2]string{"single-lifecycle", "made twice"}),
+			broke("2", "external-error", "make prove PLAN=z", [2]string{"external-ownership", "none outside"}),
+			knows(broke("3", "failed-write", "make prove PLAN=short", [2]string{"single-lifecycle", "made twice"}), "truthful-readiness", "never ready"),
+			broke("4", "watch-delay", "make prove PLAN=b", [2]string{"end-state", "one less"}),
+			broke("5", "watch-gap", "make prove PLAN=c", [2]string{"end-state", "one less"}, [2]string{"external-ownership", "none outside"}), // joins 2 and 4
 		},
 	}
 	findings := s.Findings()
 	g.Expect(findings).To(HaveLen(3))
 	g.Expect(findings[0].Clean).To(BeTrue(), "what needs no fault comes first")
 	g.Expect(findings[0].Again).To(Equal(2))
-	g.Expect(findings[1].Invariants).To(Equal([]string{"O1", "O9"}))
+	g.Expect(findings[1].Invariants).To(Equal([]string{"end-state", "external-ownership"}))
 	g.Expect(findings[1].Runs).To(HaveLen(3))
-	g.Expect(findings[2].Invariants).To(Equal([]string{"O1", "O2"}))
+	g.Expect(findings[2].Invariants).To(Equal([]string{"end-state", "single-lifecycle"}))
 	g.Expect(findings[2].Runs[0].Replay).To(Equal("make prove PLAN=short"), "the shortest first")
 	g.Expect(s.Held()).To(BeFalse())
 	var said bytes.Buffer
 	g.Expect(s.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(And(
-		ContainSubstring("1. O14: jobs.batch ns/j-*, in a clean run; also in 2 other runs, judged for everything else\n"),
-		ContainSubstring("\n3. O1 O2: jobs.batch ns/j-*, in 2 plans\n\n   - O1: one more in 1\n   - O2: made twice in 1\n   - again: `make prove PLAN=short`\n   - [P4](3/timeline.html)\n   - [P3](1/timeline.html)\n"),
+		ContainSubstring("1. truthful-readiness: jobs.batch ns/j-*, in a clean run; also in 2 other runs, judged for everything else\n"),
+		ContainSubstring("\n3. end-state single-lifecycle: jobs.batch ns/j-*, in 2 plans\n\n   - end-state: one more in 1\n   - single-lifecycle: made twice in 1\n   - again: `make prove PLAN=short`\n   - [failed-write](3/timeline.html)\n   - [lost-response](1/timeline.html)\n"),
 		ContainSubstring("; findings: 3\n"),
 	))
 }
@@ -68,18 +68,18 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 // An exception is in each report, whether something broke it or not.
 func TestExceptions_AreReported(t *testing.T) {
 	g := NewWithT(t)
-	excepted := outcome("1", "P2", invariant.Held)
-	excepted.Verdicts = []invariant.Verdict{{Invariant: "O14", Result: invariant.Broken, Excepted: "no webhook",
+	excepted := outcome("1", "crash-before-write", invariant.Held)
+	excepted.Verdicts = []invariant.Verdict{{Invariant: "truthful-readiness", Result: invariant.Broken, Excepted: "no webhook",
 		Violations: []invariant.Violation{{Message: "not ready"}}}}
-	s := &Sweep{Except: []invariant.Exception{{Invariant: "O14", Reason: "no webhook"}}, Outcomes: []Outcome{excepted}}
+	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}}, Outcomes: []Outcome{excepted}}
 	var said, junit bytes.Buffer
 	g.Expect(s.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring(
-		"- O14 honest readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
+		"- truthful-readiness (no webhook): held in 0 runs, broken in 1, inconclusive in 0\n"))
 	g.Expect(said.String()).To(ContainSubstring("findings: 0"))
 	g.Expect(s.WriteJUnit(&junit)).To(Succeed())
 	var got junitSuites
 	g.Expect(xml.Unmarshal(junit.Bytes(), &got)).To(Succeed())
-	g.Expect(got.Suites[0].Properties.All).To(Equal([]junitProperty{{"except O14", "no webhook"}}))
+	g.Expect(got.Suites[0].Properties.All).To(Equal([]junitProperty{{"except truthful-readiness", "no webhook"}}))
 	g.Expect(got.Suites[0].Failures).To(BeZero())
 }

@@ -94,7 +94,7 @@ func split(t *testing.T) *Run {
 	s.holds("op-0")
 	s.request("system:kube-controller-manager", "create", history.Key{Resource: history.Resource{Resource: "configmaps"},
 		Name: "ca"}, history.Stored, map[string]any{"kind": "ConfigMap"})
-	s.Faults = []history.Fault{{Name: "P1", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms),
+	s.Faults = []history.Fault{{Name: "crash-after-write", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms),
 		Ended: at(s.ms + 1)}}
 	s.ms += 500
 	s.holds("op-1")
@@ -109,10 +109,10 @@ func split(t *testing.T) *Run {
 	}
 	r := &Run{
 		Outcome: Outcome{
-			Name: "001-split", Scenario: "life", Perturbation: "P1", Plan: "life:P1:PATCH:/things/{t}:1",
+			Name: "001-split", Scenario: "life", Fault: "crash-after-write", Plan: "life:crash-after-write:PATCH:/things/{t}:1",
 			Words:  "a replica is killed",
-			Replay: "make prove SEED=7 PLAN='life:P1:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second,
-			Must: []string{"O5"},
+			Replay: "make prove SEED=7 PLAN='life:crash-after-write:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second,
+			Invariants: []string{"single-writer"},
 		},
 		Seed: 7,
 		Operator: invariant.Operator{Users: []string{"op"}, Lease: lease,
@@ -131,7 +131,7 @@ func split(t *testing.T) *Run {
 // single is the verdict about the single writer.
 func single(r *Run) invariant.Verdict {
 	for _, v := range r.Verdicts {
-		if v.Invariant == invariant.SingleWriter.ID {
+		if v.Invariant == invariant.SingleWriter.Name {
 			return v
 		}
 	}

@@ -21,21 +21,21 @@ type Outcome struct {
 	// Name is that of the run's folder, one of a kind in a sweep.
 	Name     string `json:"name"`
 	Scenario string `json:"scenario"`
-	// Perturbation is the kind of the fault, such as P1; "" for a clean run.
-	Perturbation string `json:"perturbation,omitempty"`
+	// Fault is the kind of the fault, such as crash-after-write; "" for a clean run.
+	Fault string `json:"fault,omitempty"`
 	// Plan is the plan's ID; "" for a clean run. Words describe it to people.
 	Plan  string `json:"plan,omitempty"`
 	Words string `json:"words,omitempty"`
 	// Replay is the command that repeats the run.
 	Replay string `json:"replay"`
-	// Must are the IDs of invariants without which the run proves nothing.
-	Must     []string            `json:"must,omitempty"`
-	Result   invariant.Result    `json:"result"`
-	Verdicts []invariant.Verdict `json:"verdicts"`
-	Findings []invariant.Finding `json:"findings,omitempty"`
-	Faults   []history.Fault     `json:"faults,omitempty"`
-	Took     time.Duration       `json:"took"`
-	Phases   []Phase             `json:"phases,omitempty"`
+	// Invariants are the names of those without which the run proves nothing.
+	Invariants []string            `json:"invariants,omitempty"`
+	Result     invariant.Result    `json:"result"`
+	Verdicts   []invariant.Verdict `json:"verdicts"`
+	Findings   []invariant.Finding `json:"findings,omitempty"`
+	Faults     []history.Fault     `json:"faults,omitempty"`
+	Took       time.Duration       `json:"took"`
+	Phases     []Phase             `json:"phases,omitempty"`
 	// Releases counts those of the Lease by the harness.
 	Releases int `json:"releases,omitempty"`
 }
@@ -69,7 +69,7 @@ const (
 // Judge judges the run as it was recorded, by the invariants as they are now.
 func (r *Run) Judge() ([]invariant.Verdict, invariant.Result) {
 	verdicts := invariant.Judge(invariant.Case{History: r.History, References: r.References, Operator: r.Operator})
-	return verdicts, invariant.Sum(r.History, verdicts, r.Must)
+	return verdicts, invariant.Sum(r.History, verdicts, r.Invariants)
 }
 
 // Save writes the run's folder below dir and returns the path of its timeline.

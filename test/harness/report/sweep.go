@@ -102,23 +102,21 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 		counts[name][r]++
 	}
 	for _, o := range s.Outcomes {
-		note(plans, strings.TrimSpace(o.Scenario+" "+o.Perturbation), o.Result)
+		note(plans, strings.TrimSpace(o.Scenario+" "+o.Fault), o.Result)
 		for _, v := range o.Verdicts {
 			note(promises, v.Invariant, v.Result)
 		}
 	}
-	if err := table(w, "plans", slices.SortedFunc(maps.Keys(plans), byNumber), plans, results); err != nil {
+	if err := table(w, "plans", slices.Sorted(maps.Keys(plans)), plans, results); err != nil {
 		return err
 	}
 	var names []string
 	for _, i := range invariant.All() {
-		if counts, judged := promises[i.ID]; judged {
-			name := i.ID + " " + i.Name
-			promises[name] = counts
-			names = append(names, name)
+		if _, judged := promises[i.Name]; judged {
+			names = append(names, i.Name)
 		}
 	}
-	if err := table(w, "promises", names, promises, results[:3]); err != nil {
+	if err := table(w, "invariants", names, promises, results[:3]); err != nil {
 		return err
 	}
 	if err := errors.Join(s.listPairs(w), s.writePhases(w)); err != nil {
@@ -138,12 +136,6 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	return err
 }
 
-// byNumber puts P2 before P15.
-func byNumber(a, b string) int {
-	i, j := strings.LastIndex(a, " ")+1, strings.LastIndex(b, " ")+1
-	return cmp.Or(strings.Compare(a[:i], b[:j]), cmp.Compare(len(a)-i, len(b)-j), strings.Compare(a, b))
-}
-
 // listUnproven names the runs that prove nothing, with the promises because of which.
 func (s *Sweep) listUnproven(w io.Writer) {
 	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool {
@@ -154,7 +146,7 @@ func (s *Sweep) listUnproven(w io.Writer) {
 		}
 		var because []string
 		for _, v := range o.Verdicts {
-			if v.Result == o.Result && v.Excepted == "" && slices.Contains(o.Must, v.Invariant) {
+			if v.Result == o.Result && v.Excepted == "" && slices.Contains(o.Invariants, v.Invariant) {
 				because = append(because, v.Invariant)
 			}
 		}

@@ -17,17 +17,17 @@ import (
 
 func outcome(name, kind string, r invariant.Result) Outcome {
 	o := Outcome{
-		Name: name, Scenario: "life", Perturbation: kind, Result: r, Took: 2 * time.Second, Replay: "make prove",
-		Verdicts: []invariant.Verdict{{Invariant: "O5", Promise: "one writes", Result: r},
-			{Invariant: "O9", Result: invariant.Inconclusive}},
+		Name: name, Scenario: "life", Fault: kind, Result: r, Took: 2 * time.Second, Replay: "make prove",
+		Verdicts: []invariant.Verdict{{Invariant: "single-writer", Promise: "one writes", Result: r},
+			{Invariant: "external-ownership", Result: invariant.Inconclusive}},
 	}
 	if kind != "" {
 		o.Plan = "life:" + kind + ":PATCH:/<a>:1"
 	}
 	if r == invariant.Broken {
 		o.Verdicts[0].Violations = []invariant.Violation{{Message: "two wrote"}}
-		o.Findings = []invariant.Finding{{Invariants: []string{"O5"}, Objects: []string{"things t"},
-			Violations: []invariant.FoundViolation{{Invariant: "O5", Message: "two wrote", Signature: "two wrote"}}}}
+		o.Findings = []invariant.Finding{{Invariants: []string{"single-writer"}, Objects: []string{"things t"},
+			Violations: []invariant.FoundViolation{{Invariant: "single-writer", Message: "two wrote", Signature: "two wrote"}}}}
 	}
 	if r == invariant.Void {
 		o.Verdicts[0].Result = invariant.Inconclusive
@@ -39,8 +39,8 @@ func someRuns() *Sweep {
 	return &Sweep{
 		Seed: 7, Began: at(0), Took: time.Minute,
 		Clean: []Outcome{outcome("life-clean-1", "", invariant.Held)},
-		Outcomes: []Outcome{outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Broken),
-			outcome("3", "P14", invariant.Void), outcome("4", "", invariant.Held)},
+		Outcomes: []Outcome{outcome("1", "crash-before-write", invariant.Held), outcome("2", "crash-before-write", invariant.Broken),
+			outcome("3", "stop-leader", invariant.Void), outcome("4", "", invariant.Held)},
 	}
 }
 
@@ -49,28 +49,28 @@ func TestTables(t *testing.T) {
 	var said bytes.Buffer
 	g.Expect(someRuns().WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(Equal(strings.ReplaceAll(`
-| plans    | held | broken | inconclusive | void |
-|---       |---   |---     |---           |---   |
-| life     | 1    | 0      | 0            | 0    |
-| life P2  | 1    | 1      | 0            | 0    |
-| life P14 | 0    | 0      | 0            | 1    |
+| plans                   | held | broken | inconclusive | void |
+|---                      |---   |---     |---           |---   |
+| life                    | 1    | 0      | 0            | 0    |
+| life crash-before-write | 1    | 1      | 0            | 0    |
+| life stop-leader        | 0    | 0      | 0            | 1    |
 
-| promises              | held | broken | inconclusive |
-|---                    |---   |---     |---           |
-| O5 single writer      | 2    | 1      | 1            |
-| O9 one external thing | 0    | 0      | 4            |
+| invariants         | held | broken | inconclusive |
+|---                 |---   |---     |---           |
+| single-writer      | 2    | 1      | 1            |
+| external-ownership | 0    | 0      | 4            |
 
 Findings:
 
-1. O5: things t, in 1 plan
+1. single-writer: things t, in 1 plan
 
-   - O5: two wrote
+   - single-writer: two wrote
    - again: 'make prove'
-   - [life:P2:PATCH:/<a>:1](2/timeline.html)
+   - [life:crash-before-write:PATCH:/<a>:1](2/timeline.html)
 
 What proves nothing:
 
-- void: [life:P14:PATCH:/<a>:1](3/timeline.html)
+- void: [life:stop-leader:PATCH:/<a>:1](3/timeline.html)
 
 4 plans, 240 an hour: 2 held, 1 broken, 0 inconclusive, 1 void; findings: 1
 `, "'", "`")))
@@ -80,15 +80,15 @@ What proves nothing:
 func TestList_NamesInconclusivePromises(t *testing.T) {
 	g := NewWithT(t)
 	o := outcome("life-clean-1", "", invariant.Inconclusive)
-	o.Must = []string{"O5"}
+	o.Invariants = []string{"single-writer"}
 	var said bytes.Buffer
 	g.Expect((&Sweep{Clean: []Outcome{o}}).WriteTable(&said)).To(Succeed())
-	g.Expect(said.String()).To(ContainSubstring("- inconclusive O5: [life-clean-1](life-clean-1/timeline.html)\n"))
+	g.Expect(said.String()).To(ContainSubstring("- inconclusive single-writer: [life-clean-1](life-clean-1/timeline.html)\n"))
 }
 
 func TestHeld(t *testing.T) {
 	g := NewWithT(t)
-	held, void := outcome("1", "P2", invariant.Held), outcome("2", "P2", invariant.Void)
+	held, void := outcome("1", "crash-before-write", invariant.Held), outcome("2", "crash-before-write", invariant.Void)
 	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
 	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
 	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(),
@@ -129,10 +129,10 @@ func TestJUnit(t *testing.T) {
 	for _, c := range suite.Cases {
 		names = append(names, c.Name)
 	}
-	const p2, p24 = "life:P2:PATCH:/<a>:1", "life:P14:PATCH:/<a>:1"
+	const p2, p24 = "life:crash-before-write:PATCH:/<a>:1", "life:stop-leader:PATCH:/<a>:1"
 	g.Expect(names).To(Equal([]string{"life-clean-1", p2, p2, p24, "4"}))
 	failed, void := suite.Cases[2], suite.Cases[3]
-	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: O5: things t"), ContainSubstring("broken: two wrote"),
+	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: single-writer: things t"), ContainSubstring("broken: two wrote"),
 		ContainSubstring(`"one writes"`), ContainSubstring("again: make prove")))
 	g.Expect(void.Error.Type).To(Equal("void"))
 	g.Expect(suite.Cases[1].Failure).To(BeNil())

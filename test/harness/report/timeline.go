@@ -43,7 +43,6 @@ type member struct{ Lane, Name, Short, Tail string }
 // brokenPromise is a broken promise with all its violations.
 type brokenPromise struct {
 	invariant.Verdict
-	Name  string
 	Sites []*violationSite
 	// Quoted means that an earlier row has quoted the promise.
 	Quoted bool
@@ -61,7 +60,6 @@ func (a brokenPromise) More() []*violationSite { return a.Sites[min(sitesShown, 
 // judged is a line of the table of verdicts.
 type judged struct {
 	invariant.Verdict
-	Name string
 	Must bool
 }
 
@@ -72,18 +70,18 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 	s := newTimelineWriter(r, sites)
 	p := page{Run: r, Title: r.Scenario, Overview: s.overview(sites), Rows: s.rows, writer: s,
 		Condition: conditionOf(r.Result)}
-	if r.Perturbation != "" {
-		p.Title += ", " + r.Perturbation
+	if r.Fault != "" {
+		p.Title += ", " + r.Fault
 	}
 	for _, name := range s.replicas {
 		p.Replicas = append(p.Replicas, member{s.laneOf(name), name, s.short(name), strings.TrimPrefix(name, s.prefix)})
 	}
 	for _, v := range r.Verdicts {
-		p.Judged = append(p.Judged, judged{v, nameOf(v.Invariant), slices.Contains(r.Must, v.Invariant)})
+		p.Judged = append(p.Judged, judged{v, slices.Contains(r.Invariants, v.Invariant)})
 		if v.Result != invariant.Broken {
 			continue
 		}
-		a := brokenPromise{Verdict: v, Name: nameOf(v.Invariant)}
+		a := brokenPromise{Verdict: v}
 		for _, site := range sites {
 			if site.Invariant == v.Invariant {
 				a.Sites = append(a.Sites, site)

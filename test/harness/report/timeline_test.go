@@ -115,7 +115,7 @@ func TestTimeline_MarksTheViolation(t *testing.T) {
 	for why.Type != html.ElementNode {
 		why = why.NextSibling
 	}
-	g.Expect(words(why)).To(ContainSubstring("O5 single writer is broken here: " + single(r).Promise))
+	g.Expect(words(why)).To(ContainSubstring("single-writer is broken here: " + single(r).Promise))
 	g.Expect(words(why)).To(ContainSubstring("at that time replica op-1 held the Lease"))
 }
 

@@ -10,7 +10,6 @@ import (
 type violationSite struct {
 	Number int // from 1
 	invariant.Verdict
-	Name      string // of the invariant, a word or two
 	Violation invariant.Violation
 	// Rows are what the violation refers to. At is the ID of the first, which shows it in full.
 	// Both are empty if it refers to nothing that happened, such as an object that never came.
@@ -23,21 +22,10 @@ func violationSitesOf(verdicts []invariant.Verdict) []*violationSite {
 	var sites []*violationSite
 	for _, v := range verdicts {
 		for _, violation := range v.Violations {
-			sites = append(sites, &violationSite{Number: len(sites) + 1, Verdict: v, Name: nameOf(v.Invariant),
-				Violation: violation})
+			sites = append(sites, &violationSite{Number: len(sites) + 1, Verdict: v, Violation: violation})
 		}
 	}
 	return sites
-}
-
-// nameOf returns the name of an invariant, or "" if it no longer exists.
-func nameOf(id string) string {
-	for _, i := range invariant.All() {
-		if i.ID == id {
-			return i.Name
-		}
-	}
-	return ""
 }
 
 // locate finds the rows to which the violation refers: requests and calls first, then revisions

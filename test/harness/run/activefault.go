@@ -83,9 +83,9 @@ type killedRequest struct {
 // run, which makes it unique.
 func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan,
 	names map[string]string) (*activeFault, error) {
-	how, known := perturbations[plan.Perturbation]
+	how, known := injectors[plan.Fault]
 	if !known {
-		return nil, fmt.Errorf("preparing plan %s: no perturbation is called %q", plan.ID(), plan.Perturbation)
+		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
 	ctx, end := context.WithCancel(ctx)
 	a := &activeFault{
@@ -285,10 +285,10 @@ func (a *activeFault) result() history.Fault {
 	return f
 }
 
-// findOccurrences returns the recorded occurrences or, for a perturbation with requestEvidence,
+// findOccurrences returns the recorded occurrences or, for a fault with requestEvidence,
 // those that the journals prove.
 func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
-	evidence, inRequests := perturbations[a.plan.Perturbation].(requestEvidence)
+	evidence, inRequests := injectors[a.plan.Fault].(requestEvidence)
 	if !inRequests {
 		a.mu.Lock()
 		defer a.mu.Unlock()

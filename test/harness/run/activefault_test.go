@@ -18,11 +18,11 @@ func TestActiveFault_MeetsOnlyItsRequest(t *testing.T) {
 		asked  int // requests that the API server saw, of three
 		kills  int
 	}{
-		{"P1", 0, 3, 1},
-		{"P2", 0, 2, 1},
-		{"P3", 0, 3, 0},
-		{"P4-409", http.StatusConflict, 2, 0},
-		{"P4-504", http.StatusGatewayTimeout, 2, 0},
+		{"crash-after-write", 0, 3, 1},
+		{"crash-before-write", 0, 2, 1},
+		{"lost-response", 0, 3, 0},
+		{"failed-write-409", http.StatusConflict, 2, 0},
+		{"failed-write-504", http.StatusGatewayTimeout, 2, 0},
 	} {
 		t.Run(tc.kind, func(t *testing.T) {
 			g := NewWithT(t)
@@ -50,7 +50,7 @@ func TestActiveFault_MeetsOnlyItsRequest(t *testing.T) {
 func TestCrash_KillsOneReplicaOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	a := s.injectKind(t, "P2")
+	a := s.injectKind(t, "crash-before-write")
 	for worker, want := range []int{0, http.StatusOK} {
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(want))
@@ -68,12 +68,12 @@ func TestActiveFault_IsVoidWithoutItsRequest(t *testing.T) {
 		times  int // that the request comes
 		detail string
 	}{
-		"NobodyCame":             {"P1", http.StatusOK, 0, "no PATCH of /things/{thing} came for the 2. time"},
-		"OnlyOnce":               {"P3", http.StatusOK, 1, "no PATCH"},
-		"RefusedAnyway":          {"P1", http.StatusConflict, 2, "which was answered with 409"},
-		"TheLostOneWasARefusal":  {"P3", http.StatusForbidden, 2, "which was answered with 403"},
-		"NothingToRefuse":        {"P4-500", http.StatusOK, 1, "no PATCH"},
-		"NobodyToKillBeforehand": {"P2", http.StatusOK, 1, "no PATCH"},
+		"NobodyCame":             {"crash-after-write", http.StatusOK, 0, "no PATCH of /things/{thing} came for the 2. time"},
+		"OnlyOnce":               {"lost-response", http.StatusOK, 1, "no PATCH"},
+		"RefusedAnyway":          {"crash-after-write", http.StatusConflict, 2, "which was answered with 409"},
+		"TheLostOneWasARefusal":  {"lost-response", http.StatusForbidden, 2, "which was answered with 403"},
+		"NothingToRefuse":        {"failed-write-500", http.StatusOK, 1, "no PATCH"},
+		"NobodyToKillBeforehand": {"crash-before-write", http.StatusOK, 1, "no PATCH"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -96,8 +96,8 @@ func TestInject_RejectsUnknownPlans(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
 	_, err := s.inject(t.Context(), scenario.Scenario{},
-		scenario.Plan{Perturbation: scenario.Refuse, Variant: "418"}, thing)
+		scenario.Plan{Fault: scenario.FailedWrite, Variant: "418"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
-	_, err = s.inject(t.Context(), scenario.Scenario{}, scenario.Plan{Perturbation: "P99"}, thing)
-	g.Expect(err).To(MatchError(ContainSubstring(`"P99"`)))
+	_, err = s.inject(t.Context(), scenario.Scenario{}, scenario.Plan{Fault: "no-such-fault"}, thing)
+	g.Expect(err).To(MatchError(ContainSubstring(`"no-such-fault"`)))
 }

@@ -44,7 +44,7 @@ func (hostileAttack) inject(ctx context.Context, a *activeFault) error {
 
 // isAttack reports whether the step is the plan's attack. A clean run has none.
 func (a *activeFault) isAttack(step int) bool {
-	return a != nil && a.plan.Perturbation == scenario.Hostile && a.plan.Target.Nth == step+1
+	return a != nil && a.plan.Fault == scenario.AttackFault && a.plan.Target.Nth == step+1
 }
 
 // attack acts as the hostile user. An attack that works by lasting goes on beside the scenario.

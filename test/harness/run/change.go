@@ -46,15 +46,15 @@ type PatchOperation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Kind returns the variant of the perturbation that makes the change.
-func (c Change) Kind() string {
+// Fault returns the fault that makes the change.
+func (c Change) Fault() scenario.Fault {
 	switch {
 	case c.Flag != "":
 		return scenario.FlagChange
 	case c.Without != nil:
 		return scenario.RuleChange
 	case c.Object != nil && c.Object.Kind == "CustomResourceDefinition":
-		return scenario.DefinitionChange
+		return scenario.CRDChange
 	}
 	return scenario.WebhookChange
 }
@@ -81,7 +81,7 @@ func (c Change) Validate() error {
 func (p *Prover) plannedChanges() []scenario.Change {
 	var all []scenario.Change
 	for _, c := range p.subject.Changes {
-		all = append(all, scenario.Change{Name: c.Name, Kind: c.Kind(), Scenarios: c.Scenarios})
+		all = append(all, scenario.Change{Name: c.Name, Fault: c.Fault(), Scenarios: c.Scenarios})
 	}
 	return all
 }

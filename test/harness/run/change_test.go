@@ -34,7 +34,7 @@ func TestValidateChange(t *testing.T) {
 	patch := []PatchOperation{{Op: "remove", Path: "/data"}}
 	for name, tc := range map[string]struct {
 		change Change
-		kind   string
+		kind   scenario.Fault
 		says   string
 	}{
 		"Flag": {Change{Name: "a", Flag: "--x"}, scenario.FlagChange, ""},
@@ -42,7 +42,7 @@ func TestValidateChange(t *testing.T) {
 			scenario.RuleChange, ""},
 		"Webhook": {Change{Name: "a", Object: object, Patch: patch}, scenario.WebhookChange, ""},
 		"Definition": {Change{Name: "a", Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
-			Patch: patch}, scenario.DefinitionChange, ""},
+			Patch: patch}, scenario.CRDChange, ""},
 		"NoName":  {Change{Flag: "--x"}, "", "needs a name"},
 		"Colon":   {Change{Name: "a:b", Flag: "--x"}, "", "without a colon"},
 		"Both":    {Change{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
@@ -57,7 +57,7 @@ func TestValidateChange(t *testing.T) {
 				return
 			}
 			g.Expect(tc.change.Validate()).To(Succeed())
-			g.Expect(tc.change.Kind()).To(Equal(tc.kind))
+			g.Expect(tc.change.Fault()).To(Equal(tc.kind))
 		})
 	}
 }

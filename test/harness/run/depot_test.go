@@ -110,9 +110,9 @@ func (d *externalStore) call(t *testing.T, caller, method, path string) int {
 	return response.StatusCode
 }
 
-func callPlan(t *testing.T, variant, target string) scenario.Plan {
+func callPlan(t *testing.T, fault, target string) scenario.Plan {
 	t.Helper()
-	p, err := scenario.ParsePlan("s:P5-" + variant + ":" + target)
+	p, err := scenario.ParsePlan("s:" + fault + ":" + target)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return p
 }

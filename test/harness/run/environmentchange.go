@@ -21,12 +21,12 @@ const (
 	rivalFor, rivalPeriod = 3 * time.Second, 200 * time.Millisecond
 )
 
-// administratorChanges maps variants to an administrator's changes of an object. Each returns what
+// administratorChanges maps faults to an administrator's changes of an object. Each returns what
 // it changed, or nothing if it changed nothing.
-var administratorChanges = map[string]func(ctx context.Context, a *activeFault, o object) (string, error){
-	scenario.StripLabels: strip,
-	scenario.RemoveChild: remove,
-	scenario.Rival:       rival,
+var administratorChanges = map[scenario.Fault]func(ctx context.Context, a *activeFault, o object) (string, error){
+	scenario.MetadataStripped:  strip,
+	scenario.ObjectDeleted:     remove,
+	scenario.MetadataContested: rival,
 }
 
 // environmentChange lets an administrator change an object of the operator's. It holds the answer
@@ -34,7 +34,7 @@ var administratorChanges = map[string]func(ctx context.Context, a *activeFault, 
 type environmentChange struct{}
 
 func (e environmentChange) inject(ctx context.Context, a *activeFault) error {
-	if a.plan.Variant == scenario.ForeignFinalizer {
+	if a.plan.Fault == scenario.ForeignFinalizer {
 		return foreignFinalizer{}.inject(ctx, a)
 	}
 	for _, r := range a.prover.replicas {
@@ -61,7 +61,7 @@ func (environmentChange) change(ctx context.Context, a *activeFault, r *replica,
 	if err == nil {
 		began := a.now()
 		var did string
-		did, err = administratorChanges[a.plan.Variant](ctx, a, o)
+		did, err = administratorChanges[a.plan.Fault](ctx, a, o)
 		if err == nil && did != "" {
 			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did,
 				Touched: []history.Key{o.key}})

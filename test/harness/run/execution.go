@@ -121,7 +121,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 	}
 	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks,
 		Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
-	h.AliasGenerated(p.subject.Promises.Users)
+	h.AliasGenerated(p.subject.Contract.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))
 	err = t.cleanUp(ctx)
@@ -225,7 +225,7 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 // arrivals returns the writes with their replicas. A request without an answer is left out, because
 // its effect is unknown.
 func (t *execution) arrivals(h *history.History) []arrival {
-	promises, normal := t.prover.subject.Promises, h.Normalizer()
+	promises, normal := t.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
 		known[r.ID] = r

@@ -61,7 +61,7 @@ func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	s.subject.Promises = invariant.Operator{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
+	s.subject.Contract = invariant.Operator{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
 	s.request(t, 0, http.MethodPatch, "/things/thing-1", "before")
 	run := &execution{prover: s.Prover, journalOffsets: []int{1, 0}}
 	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
@@ -101,7 +101,7 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).WithInterceptorFuncs(funcs).Build()
 	p := &Prover{client: c, clock: clock.RealClock{}, auditLog: filepath.Join(t.TempDir(), "audit.log")}
-	p.subject.Promises = invariant.Operator{Users: []string{operator}, Lease: lease}
+	p.subject.Contract = invariant.Operator{Users: []string{operator}, Lease: lease}
 	return &execution{prover: p}
 }
 

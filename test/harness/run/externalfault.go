@@ -75,12 +75,12 @@ func (e externalFault) inject(ctx context.Context, a *activeFault) error {
 	if err != nil {
 		return err
 	}
-	switch a.plan.Variant {
-	case scenario.ExternalDieAfter:
+	switch a.plan.Fault {
+	case scenario.ExternalCrash:
 		e.killCaller(ctx, a, match, fault.AfterAnswer)
-	case scenario.ExternalDieBefore:
+	case scenario.ExternalCrashBefore:
 		e.killCaller(ctx, a, match, fault.BeforeForward)
-	case scenario.ExternalLose:
+	case scenario.ExternalLostResponse:
 		a.injectAt(x.Proxy(), match, fault.Cut{At: fault.AfterAnswer})
 	case scenario.ExternalSlow:
 		a.injectAt(x.Proxy(), match, fault.Delay{At: fault.AfterAnswer, For: slow})
@@ -118,16 +118,16 @@ func (externalFault) killCaller(ctx context.Context, a *activeFault, match fault
 	})
 }
 
-// happened reports whether the variant's fault met a call. The loss of a refusal counts for a read
+// happened reports whether the fault met a call. The loss of a refusal counts for a read
 // only: for a change the plan needs one that was made.
 func (externalFault) happened(a *activeFault, r *replica, request fault.Request) bool {
 	answered := !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
-	switch a.plan.Variant {
-	case scenario.ExternalDieAfter:
+	switch a.plan.Fault {
+	case scenario.ExternalCrash:
 		return a.wasKilled(r, request) && answered && request.Delivered.IsZero()
-	case scenario.ExternalDieBefore:
+	case scenario.ExternalCrashBefore:
 		return a.wasKilled(r, request) && request.Forwarded.IsZero()
-	case scenario.ExternalLose:
+	case scenario.ExternalLostResponse:
 		return answered && request.Delivered.IsZero()
 	case scenario.ExternalSlow:
 		// The replica gave up, or its answer was late.

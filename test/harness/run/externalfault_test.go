@@ -12,22 +12,22 @@ import (
 
 func TestExternalFault(t *testing.T) {
 	for _, tc := range []struct {
-		variant string
-		answer  int // that the caller got to its second call
-		came    int // of three calls
-		kills   int
+		fault  string
+		answer int // that the caller got to its second call
+		came   int // of three calls
+		kills  int
 	}{
-		{"die-after", 0, 3, 1},
-		{"die-before", 0, 2, 1},
-		{"lose", 0, 3, 0},
-		{"503", http.StatusServiceUnavailable, 2, 0},
-		{"slow", http.StatusOK, 3, 0},
+		{"external-crash", 0, 3, 1},
+		{"external-crash-before", 0, 2, 1},
+		{"external-lost-response", 0, 3, 0},
+		{"external-error-503", http.StatusServiceUnavailable, 2, 0},
+		{"external-slow", http.StatusOK, 3, 0},
 	} {
-		t.Run(tc.variant, func(t *testing.T) {
+		t.Run(tc.fault, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newTestbed(t, http.StatusOK)
 			d := newExternalStore(t, s, http.StatusOK)
-			a := s.injectPlan(t, callPlan(t, tc.variant, "PUT:/{thing}:2"))
+			a := s.injectPlan(t, callPlan(t, tc.fault, "PUT:/{thing}:2"))
 			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(http.StatusOK), "the first")
 			g.Expect(d.call(t, "one", http.MethodPut, "/thing-1?tag=x")).To(Equal(http.StatusOK), "another one")
 			g.Expect(d.call(t, "two", http.MethodPut, "/thing-1")).To(Equal(tc.answer), "the second")
@@ -49,27 +49,27 @@ func TestExternalFault(t *testing.T) {
 
 func TestExternalFault_IsVoidWithoutEffect(t *testing.T) {
 	for name, tc := range map[string]struct {
-		variant, target string
-		code            int // of the depot
-		caller          string
-		times           int
-		detail          string
+		fault, target string
+		code          int // of the depot
+		caller        string
+		times         int
+		detail        string
 	}{
-		"NobodyCame": {"lose", "PUT:/{thing}:2", http.StatusOK, "one", 1,
+		"NobodyCame": {"external-lost-response", "PUT:/{thing}:2", http.StatusOK, "one", 1,
 			"no PUT of /{thing} came for the 2. time"},
-		"AnotherQuery":            {"lose", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
-		"SenderUnknown":           {"die-after", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
-		"SenderUnknownAfterwards": {"die-before", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
-		"TheLostOneWasARefusal":   {"lose", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
-		"RefusedBeforeTheDeath": {"die-after", "PUT:/{thing}:2", http.StatusConflict, "one", 2,
+		"AnotherQuery":            {"external-lost-response", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
+		"SenderUnknown":           {"external-crash", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
+		"SenderUnknownAfterwards": {"external-crash-before", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
+		"TheLostOneWasARefusal":   {"external-lost-response", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
+		"RefusedBeforeTheDeath": {"external-crash", "PUT:/{thing}:2", http.StatusConflict, "one", 2,
 			"which was answered with 409"},
-		"TheLateOneIsARefusalToo": {"slow", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
+		"TheLateOneIsARefusalToo": {"external-slow", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newTestbed(t, http.StatusOK)
 			d := newExternalStore(t, s, tc.code)
-			a := s.injectPlan(t, callPlan(t, tc.variant, tc.target))
+			a := s.injectPlan(t, callPlan(t, tc.fault, tc.target))
 			for range tc.times {
 				d.call(t, tc.caller, http.MethodPut, "/thing-1")
 			}
@@ -83,7 +83,7 @@ func TestExternalFault_LosesAnyAnswerToARead(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
 	d := newExternalStore(t, s, http.StatusNotFound)
-	a := s.injectPlan(t, callPlan(t, "lose", "GET:/{thing}?list&max:1"))
+	a := s.injectPlan(t, callPlan(t, "external-lost-response", "GET:/{thing}?list&max:1"))
 	g.Expect(d.call(t, "one", http.MethodGet, "/thing-1?max=1&list=2")).To(BeZero())
 	g.Expect(a.heal()).To(Succeed())
 	g.Expect(a.result().Happened).To(Equal(1))
@@ -92,9 +92,9 @@ func TestExternalFault_LosesAnyAnswerToARead(t *testing.T) {
 func TestExternalFault_NeedsAnExternalSystem(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	_, err := s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "lose", "PUT:/{thing}:1"), thing)
+	_, err := s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "external-lost-response", "PUT:/{thing}:1"), thing)
 	g.Expect(err).To(MatchError(ContainSubstring("no external system")))
 	newExternalStore(t, s, http.StatusOK)
-	_, err = s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "500", "PUT:/{thing}:1"), thing)
+	_, err = s.inject(t.Context(), scenario.Scenario{}, callPlan(t, "external-error-500", "PUT:/{thing}:1"), thing)
 	g.Expect(err).To(MatchError(ContainSubstring("it never says that")))
 }

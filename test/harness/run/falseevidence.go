@@ -105,7 +105,7 @@ func (falseEvidence) leaderPod(ctx context.Context, a *activeFault,
 		a.setVoidReason("replica %s did not lead when it began: %q did", r.process.Name(), identity)
 		return identity, nil, nil
 	}
-	key, pod := client.ObjectKey{Namespace: a.prover.subject.Promises.Lease.Namespace, Name: r.process.Name()},
+	key, pod := client.ObjectKey{Namespace: a.prover.subject.Contract.Lease.Namespace, Name: r.process.Name()},
 		&corev1.Pod{}
 	if err := a.prover.client.Get(ctx, key, pod); err != nil {
 		return "", nil, fmt.Errorf("reading the Pod of replica %s: %w", r.process.Name(), err)

@@ -21,7 +21,7 @@ func (s *testbed) getPodOne(t *testing.T) (*corev1.Pod, error) {
 func TestFalseEvidence_StatusSaysTerminated(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P21-terminated")
+	a := s.injectKind(t, "false-evidence-terminated")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	var ended *corev1.ContainerStateTerminated
 	g.Eventually(func() *corev1.ContainerStateTerminated {
@@ -47,7 +47,7 @@ func TestFalseEvidence_StatusSaysTerminated(t *testing.T) {
 func TestFalseEvidence_PodIsDeleted(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P21-deleted")
+	a := s.injectKind(t, "false-evidence-deleted")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(func() bool {
 		_, err := s.getPodOne(t)
@@ -67,7 +67,7 @@ func TestFalseEvidence_PodIsDeleted(t *testing.T) {
 func TestFalseEvidence_AnotherPodOfThatNameFails(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P21-replaced")
+	a := s.injectKind(t, "false-evidence-replaced")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(func() corev1.PodPhase {
 		pod, err := s.getPodOne(t)

@@ -26,7 +26,7 @@ func deletionScenario(name string) scenario.Scenario {
 func TestForeignFinalizer_OutlastsTheOperators(t *testing.T) {
 	const own = "example.com/own"
 	now := metav1.Now()
-	plan := scenario.Plan{Scenario: "s", Perturbation: scenario.EnvironmentChange, Variant: scenario.ForeignFinalizer,
+	plan := scenario.Plan{Scenario: "s", Fault: scenario.ForeignFinalizer,
 		Target: scenario.Target{Method: scenario.StepTarget, Path: "end", Nth: 1}}
 	for name, tc := range map[string]struct {
 		change  func(*corev1.ConfigMap)

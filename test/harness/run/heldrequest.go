@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// heldAction is what a perturbation does while a request is held at a point on its way.
+// heldAction is what a fault does while a request is held at a point on its way.
 type heldAction struct {
 	point fault.Point
 	do    func(context.Context, *activeFault, *replica, *fault.Held) error

@@ -22,7 +22,7 @@ const informersTimeout = 30 * time.Second
 func (p *Prover) waitForInformers(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, pollInterval, informersTimeout, true, func(context.Context) (bool, error) {
 		leader := p.lastRenewer()
-		return leader != nil && listsKinds(leader.proxy.Journal(), p.subject.Promises.Kinds), nil
+		return leader != nil && listsKinds(leader.proxy.Journal(), p.subject.Contract.Kinds), nil
 	})
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("waiting for the leader's informers: %w", err)

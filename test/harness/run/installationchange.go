@@ -28,8 +28,8 @@ func (i installationChange) inject(ctx context.Context, a *activeFault) error {
 		return fmt.Errorf("looking for the change %s: the subject has none of that name", a.plan.Target.Path)
 	}
 	change := a.prover.subject.Changes[n]
-	if change.Kind() != a.plan.Variant {
-		return fmt.Errorf("looking for the change %s: it is one of a %s", change.Name, change.Kind())
+	if change.Fault() != a.plan.Fault {
+		return fmt.Errorf("looking for the change %s: it is a %s", change.Name, change.Fault())
 	}
 	return a.beforeAction(func() {
 		var err error

@@ -33,7 +33,7 @@ func newInstallationChange(t *testing.T, c Change) (*testbed, *activeFault) {
 		configMap(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }))
 	s.subject.Changes = []Change{c}
 	steps := []scenario.Step{{Apply: applied("a")}, {Wait: &scenario.Wait{}}, {Apply: applied("b")}}
-	plan := scenario.Plan{Perturbation: scenario.InstallationChange, Variant: c.Kind(),
+	plan := scenario.Plan{Fault: c.Fault(),
 		Target: scenario.Target{Method: scenario.ChangeTarget, Path: c.Name, Nth: 2}}
 	a, err := s.inject(t.Context(), scenario.Scenario{Steps: steps}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -132,14 +132,14 @@ func TestInstallationChange_RejectsUnknownChange(t *testing.T) {
 	s := newTestbed(t, http.StatusOK)
 	s.subject.Changes = []Change{{Name: "other", Flag: "--x"}}
 	for id, says := range map[string]string{
-		"s:P18-flag:CHANGE:none:1":  "the subject has none of that name",
-		"s:P18-rule:CHANGE:other:1": "it is one of a flag",
-		"s:P18-flag:CHANGE:other:9": "there are 0",
+		"s:flag-change:CHANGE:none:1":  "the subject has none of that name",
+		"s:rule-change:CHANGE:other:1": "it is a flag-change",
+		"s:flag-change:CHANGE:other:9": "there are 0",
 	} {
 		plan, err := scenario.ParsePlan(id)
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = s.inject(t.Context(), scenario.Scenario{}, plan, nil)
 		g.Expect(err).To(MatchError(ContainSubstring(says)))
 	}
-	g.Expect(s.plannedChanges()).To(Equal([]scenario.Change{{Name: "other", Kind: scenario.FlagChange}}))
+	g.Expect(s.plannedChanges()).To(Equal([]scenario.Change{{Name: "other", Fault: scenario.FlagChange}}))
 }

@@ -81,7 +81,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 		took = append(took, p.clock.Since(began))
 		phases = append(phases, t.phases(h)) // all clean runs are judged together, later
 	}
-	ref.hashed = history.LearnHashedNames(p.subject.Promises.Users, ref.Histories)
+	ref.hashed = history.LearnHashedNames(p.subject.Contract.Users, ref.Histories)
 	for i, h := range ref.Histories {
 		ref.observed[i].Rename(ref.hashed.Alias(h))
 	}
@@ -127,7 +127,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Pla
 
 func (p *Prover) judge(ref *Reference, h *history.History) Outcome {
 	o := Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults, History: h}
-	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Promises})
-	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Must)
+	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Contract})
+	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Invariants)
 	return o
 }

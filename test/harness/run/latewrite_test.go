@@ -12,7 +12,7 @@ import (
 func TestLateWrite_ArrivesAfterFailover(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P10")
+	a := s.injectKind(t, "late-write")
 	answer := s.patchInBackground(t)
 	g.Eventually(s.isCutFrom(t, leasePath), testTimeout).Should(BeTrue(), "it cannot renew")
 	g.Expect(s.isUnreachable(t, 1, leasePath)).To(BeFalse(), "the other one can")
@@ -31,7 +31,7 @@ func TestLateWrite_ArrivesAfterFailover(t *testing.T) {
 func TestLateWrite_OutlivesItsSender(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P10")
+	a := s.injectKind(t, "late-write")
 	g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
 	ctx, dies := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, s.replicas[0].proxy.URL()+"/things/thing-1", nil)
@@ -52,7 +52,7 @@ func TestLateWrite_OutlivesItsSender(t *testing.T) {
 }
 
 func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
-	for _, kind := range []string{"P10", "P11", "P12", "P13-leader", "P21-terminated"} {
+	for _, kind := range []string{"late-write", "leader-pause", "lease-partition", "leader-partition", "false-evidence-terminated"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
@@ -69,8 +69,8 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 }
 
 func TestLateWrite_IsVoidIfTheRunEnds(t *testing.T) {
-	for _, kind := range []string{"P10", "P11", "P12", "P12-rest", "P13-leader", "P13-all", "P13-start", "P14-slow",
-		"P21-terminated", "P21-deleted"} {
+	for _, kind := range []string{"late-write", "leader-pause", "lease-partition", "lease-only", "leader-partition", "full-partition", "partitioned-start", "slow-stop",
+		"false-evidence-terminated", "false-evidence-deleted"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
@@ -81,7 +81,7 @@ func TestLateWrite_IsVoidIfTheRunEnds(t *testing.T) {
 			g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.ongoing }, testTimeout).Should(Equal(1))
 			g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("the run ended before it was over"))
 			g.Eventually(answer, testTimeout).Should(Receive())
-			if kind == "P11" {
+			if kind == "leader-pause" {
 				g.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}), "no process stays paused")
 			}
 		})

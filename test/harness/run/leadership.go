@@ -16,7 +16,7 @@ import (
 )
 
 func (p *Prover) readLease(ctx context.Context) (*coordinationv1.Lease, error) {
-	key, lease := p.subject.Promises.Lease, &coordinationv1.Lease{}
+	key, lease := p.subject.Contract.Lease, &coordinationv1.Lease{}
 	if err := p.client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, lease); err != nil {
 		return nil, fmt.Errorf("reading the Lease: %w", err)
 	}
@@ -67,7 +67,7 @@ func (p *Prover) watchedLeasePath() string {
 
 // leasePath returns the path of requests about the Lease.
 func (p *Prover) leasePath() string {
-	key := p.subject.Promises.Lease
+	key := p.subject.Contract.Lease
 	return fmt.Sprintf("/apis/%s/namespaces/%s/leases/%s", coordinationv1.SchemeGroupVersion, key.Namespace, key.Name)
 }
 

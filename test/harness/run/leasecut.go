@@ -13,10 +13,10 @@ import (
 type leaseCut struct{}
 
 func (l leaseCut) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[string]heldAction{
-		"":                   {fault.AfterAnswer, l.fromLease},
-		scenario.VariantRest: {fault.AfterAnswer, l.fromRest},
-	}[a.plan.Variant])
+	a.holdFirst(ctx, map[scenario.Fault]heldAction{
+		scenario.LeasePartition: {fault.AfterAnswer, l.fromLease},
+		scenario.LeaseOnly:      {fault.AfterAnswer, l.fromRest},
+	}[a.plan.Fault])
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 func TestLeaseCut_AffectsOnlyTheLease(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P12")
+	a := s.injectKind(t, "lease-partition")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.isCutFrom(t, leasePath), testTimeout).Should(BeTrue())
 	g.Expect(s.isUnreachable(t, 0, "/things/thing-1")).To(BeFalse(), "the rest is there")
@@ -25,7 +25,7 @@ func TestLeaseCut_AffectsOnlyTheLease(t *testing.T) {
 func TestLeaseCut_IsVoidWithoutRenewals(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P12")
+	a := s.injectKind(t, "lease-partition")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	s.setHolder(t)
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
@@ -38,7 +38,7 @@ func TestLeaseCut_RestSparesTheLease(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			c := s.useFakeClock()
-			a := s.injectKind(t, "P12-rest")
+			a := s.injectKind(t, "lease-only")
 			s.patchInBackground(t)
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			g.Expect(s.isUnreachable(t, 0, leasePath)).To(BeFalse())

@@ -130,7 +130,7 @@ func TestCrash_ReleasesTheLeaseOnRequest(t *testing.T) {
 		s := newElection(t)
 		s.subject.ReleaseLease = wanted
 		s.renewLease(t, s.client, 0)
-		a := s.injectKind(t, "P1")
+		a := s.injectKind(t, "crash-after-write")
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
 		g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).
@@ -155,7 +155,7 @@ func TestPause_ReleasesNoLease(t *testing.T) {
 	s := newElection(t)
 	s.subject.ReleaseLease = true
 	s.renewLease(t, s.client, 0)
-	a := s.injectKind(t, "P11")
+	a := s.injectKind(t, "leader-pause")
 	code := s.patchInBackground(t)
 	g.Eventually(code, testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("paused"))

@@ -13,11 +13,11 @@ import (
 type partition struct{}
 
 func (p partition) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[string]heldAction{
-		scenario.VariantLeader: {fault.AfterAnswer, p.leader},
-		scenario.VariantAll:    {fault.AfterAnswer, p.all},
-		scenario.VariantStart:  {fault.AfterAnswer, p.atStart},
-	}[a.plan.Variant])
+	a.holdFirst(ctx, map[scenario.Fault]heldAction{
+		scenario.LeaderPartition:  {fault.AfterAnswer, p.leader},
+		scenario.FullPartition:    {fault.AfterAnswer, p.all},
+		scenario.PartitionedStart: {fault.AfterAnswer, p.atStart},
+	}[a.plan.Fault])
 	return nil
 }
 

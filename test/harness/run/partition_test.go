@@ -11,7 +11,7 @@ import (
 func TestPartition_Leader(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P13-leader")
+	a := s.injectKind(t, "leader-partition")
 	s.patchInBackground(t)
 	g.Eventually(s.isCutFrom(t, "/healthz"), testTimeout).Should(BeTrue())
 	g.Expect(s.isUnreachable(t, 1, "/healthz")).To(BeFalse())
@@ -28,7 +28,7 @@ func TestPartition_All(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			c := s.useFakeClock()
-			a := s.injectKind(t, "P13-all")
+			a := s.injectKind(t, "full-partition")
 			s.patchInBackground(t)
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			for worker := range asking {
@@ -53,7 +53,7 @@ func TestPartition_StartingReplica(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			c := s.useFakeClock()
-			a := s.injectKind(t, "P13-start")
+			a := s.injectKind(t, "partitioned-start")
 			g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			g.Eventually(func() int { starts, _ := s.processes[1].counts(); return starts }, testTimeout).Should(Equal(2),

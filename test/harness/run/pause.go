@@ -69,10 +69,10 @@ func (a *activeFault) cutLeaseWatches(ctx context.Context) (stop func() int) {
 type pausedLeader struct{}
 
 func (p pausedLeader) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[string]heldAction{
-		"":                        {fault.AfterAnswer, p.untilFailover},
-		scenario.VariantReconnect: {fault.AfterAnswer, p.reconnecting},
-	}[a.plan.Variant])
+	a.holdFirst(ctx, map[scenario.Fault]heldAction{
+		scenario.LeaderPause:          {fault.AfterAnswer, p.untilFailover},
+		scenario.LeaderPauseReconnect: {fault.AfterAnswer, p.reconnecting},
+	}[a.plan.Fault])
 	return nil
 }
 

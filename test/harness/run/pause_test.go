@@ -13,7 +13,7 @@ import (
 func TestPausedLeader_ReconnectNeedsAWatchOfTheLease(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P11-reconnect")
+	a := s.injectKind(t, "leader-pause-reconnect")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(Equal([]string{"paused"}))
 	s.setHolder(t)
@@ -25,7 +25,7 @@ func TestPausedLeader_ReconnectNeedsAWatchOfTheLease(t *testing.T) {
 func TestPausedLeader_ResumesAfterFailover(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P11")
+	a := s.injectKind(t, "leader-pause")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)), "the answer waits for it")
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(Equal([]string{"paused"}))
 	s.setHolder(t)
@@ -43,7 +43,7 @@ func TestPausedLeader_IsVoidForAStandby(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.setHolder(t) // the second one
-	a := s.injectKind(t, "P11")
+	a := s.injectKind(t, "leader-pause")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("resumed"))
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
@@ -55,7 +55,7 @@ func TestPausedLeader_IsResumedAfterAFailedPause(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.processes[0].pauseErr = errors.New("its state is unknown")
-	a, err := s.inject(t.Context(), scenario.Scenario{}, planOf(t, "P11"), thing)
+	a, err := s.inject(t.Context(), scenario.Scenario{}, planOf(t, "leader-pause"), thing)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(Equal([]string{"paused", "resumed"}))

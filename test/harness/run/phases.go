@@ -52,7 +52,7 @@ func (t *execution) enter(phase string) {
 // phases returns the times of all phases until now.
 func (t *execution) phases(h *history.History) []Phase {
 	t.enter("")
-	gaps := leaderlessSpans(h, t.prover.subject.Promises.Lease)
+	gaps := leaderlessSpans(h, t.prover.subject.Contract.Lease)
 	took := map[string]time.Duration{}
 	for _, s := range t.spans[:len(t.spans)-1] {
 		took[s.phase] += s.to.Sub(s.from)

@@ -33,7 +33,7 @@ func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 	}
 	c := clocktesting.NewFakeClock(began)
 	p := &Prover{clock: c}
-	p.subject.Promises.Lease = lease
+	p.subject.Contract.Lease = lease
 	run := &execution{prover: p}
 	for _, phase := range []struct {
 		name  string

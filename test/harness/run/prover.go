@@ -36,8 +36,8 @@ type Subject struct {
 	Plane env.Options
 	// Operator is its installation.
 	Operator env.Subject
-	// Promises are the properties of the operator that the invariants need.
-	Promises invariant.Operator
+	// Contract has the properties of the operator that the invariants need.
+	Contract invariant.Operator
 	// Replicas is the number of replicas. Zero means 2.
 	Replicas int
 	// External starts the external system that it uses, if any.

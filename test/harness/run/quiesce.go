@@ -160,7 +160,7 @@ func (t *execution) waitForIdle(ctx context.Context, last, until time.Time) erro
 			return false, err
 		}
 		from = end
-		for _, user := range t.prover.subject.Promises.Users {
+		for _, user := range t.prover.subject.Contract.Users {
 			for _, e := range record.Writes(events, user, record.Not(t.isRenewal()), record.Not(t.isHostile)) {
 				if e.StageTimestamp.After(last) {
 					last = e.StageTimestamp.Time
@@ -196,7 +196,7 @@ func (t *execution) isHostile(e auditv1.Event) bool {
 
 // isRenewal matches requests about the Lease.
 func (t *execution) isRenewal() record.Match {
-	lease := t.prover.subject.Promises.Lease
+	lease := t.prover.subject.Contract.Lease
 	wanted := []record.Match{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
 		record.Named(lease.Name)}
 	return func(e auditv1.Event) bool {

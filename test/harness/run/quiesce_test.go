@@ -99,7 +99,7 @@ func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.
 	})
 	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
 	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
-	run = &execution{prover: s.Prover, activeFault: s.injectKind(t, "P1")}
+	run = &execution{prover: s.Prover, activeFault: s.injectKind(t, "crash-after-write")}
 	ended := make(chan error, 1)
 	go func() {
 		_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})

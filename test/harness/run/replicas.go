@@ -140,7 +140,7 @@ func (p *Prover) replaceReplica(ctx context.Context, r *replica) error {
 
 // gracePeriod is how long a replica may take to stop.
 func (p *Prover) gracePeriod() time.Duration {
-	if grace := p.subject.Promises.Limits.Grace.Duration; grace > 0 {
+	if grace := p.subject.Contract.Limits.Grace.Duration; grace > 0 {
 		return grace
 	}
 	return defaultTimeout

@@ -24,11 +24,11 @@ type recovery struct {
 // prepareSecond prepares the second fault of a plan. Its evidence is its own.
 func (a *activeFault) prepareSecond(ctx context.Context, plan scenario.Plan) {
 	t := plan.Second
-	alone := scenario.Plan{Scenario: plan.Scenario, Perturbation: t.Perturbation, Variant: t.Variant, Target: t.Target}
+	alone := scenario.Plan{Scenario: plan.Scenario, Fault: t.Fault, Variant: t.Variant, Target: t.Target}
 	ctx, end := context.WithCancel(ctx)
 	second := &activeFault{prover: a.prover, plan: alone, name: plan.ID(), names: a.names, cancel: end, inRecovery: true}
 	a.recovery.second = second
-	a.recovery.inject = func() error { return perturbations[t.Perturbation].inject(ctx, second) }
+	a.recovery.inject = func() error { return injectors[t.Fault].inject(ctx, second) }
 }
 
 // beginRecovery injects the second fault, as the first has killed the replicas that it kills, and

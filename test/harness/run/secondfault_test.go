@@ -14,7 +14,7 @@ import (
 // injectPair injects a plan of two faults. The first is a crash at the first PATCH of the thing.
 func (s *testbed) injectPair(t *testing.T, second string) *activeFault {
 	t.Helper()
-	plan, err := scenario.ParsePlan("s:P1:PATCH:/things/{thing}:1+" + second + ":PATCH:/things/{thing}:2")
+	plan, err := scenario.ParsePlan("s:crash-after-write:PATCH:/things/{thing}:1+" + second + ":PATCH:/things/{thing}:2")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return s.injectPlan(t, plan)
 }
@@ -36,10 +36,10 @@ func TestSecondFault_CountsFromTheFirst(t *testing.T) {
 		answer int // to the second PATCH of the recovery
 		kills  int // of worker two
 	}{
-		{"P1", 0, 1},
-		{"P2", 0, 1},
-		{"P3", 0, 0},
-		{"P4-503", http.StatusServiceUnavailable, 0},
+		{"crash-after-write", 0, 1},
+		{"crash-before-write", 0, 1},
+		{"lost-response", 0, 0},
+		{"failed-write-503", http.StatusServiceUnavailable, 0},
 	} {
 		t.Run(tc.second, func(t *testing.T) {
 			g := NewWithT(t)
@@ -60,8 +60,8 @@ func TestSecondFault_CountsFromTheFirst(t *testing.T) {
 			g.Expect(a.heal()).To(Succeed())
 			faults := a.results()
 			g.Expect(faults).To(HaveExactElements(
-				And(HaveField("Name", "s:P1:PATCH:/things/{thing}:1"), HaveField("Happened", 1), HaveField("Replica", "one")),
-				And(HaveField("Name", "s:P1:PATCH:/things/{thing}:1+"+tc.second+":PATCH:/things/{thing}:2"),
+				And(HaveField("Name", "s:crash-after-write:PATCH:/things/{thing}:1"), HaveField("Happened", 1), HaveField("Replica", "one")),
+				And(HaveField("Name", "s:crash-after-write:PATCH:/things/{thing}:1+"+tc.second+":PATCH:/things/{thing}:2"),
 					HaveField("Happened", 1), HaveField("Replica", "two")),
 			))
 			g.Expect((&history.History{Faults: faults}).Void()).To(BeEmpty())
@@ -85,7 +85,7 @@ func TestSecondFault_VoidWithoutEitherFault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newTestbed(t, http.StatusOK)
-			a := s.injectPair(t, "P2")
+			a := s.injectPair(t, "crash-before-write")
 			if tc.first {
 				s.crashFirst(t, a)
 			} else {
@@ -111,7 +111,7 @@ func TestSecondFault_VoidWithoutEitherFault(t *testing.T) {
 func TestSecondFault_OutlivesEarlierCheckpoints(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	a := s.injectPair(t, "P4-500")
+	a := s.injectPair(t, "failed-write-500")
 	a.endRecovery()
 	s.crashFirst(t, a)
 	g.Expect(s.patch(t, 1, "/things/thing-1")).To(Equal(http.StatusOK))
@@ -125,7 +125,7 @@ func TestSecondFault_OutlivesEarlierCheckpoints(t *testing.T) {
 func TestSecondFault_IgnoresEndedProcesses(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	a := s.injectPair(t, "P3")
+	a := s.injectPair(t, "lost-response")
 	s.crashFirst(t, a)
 	for range 2 {
 		s.patch(t, 1, "/things/thing-1")
@@ -142,7 +142,7 @@ func TestSecondFault_IgnoresEndedProcesses(t *testing.T) {
 func TestExecution_RecoveryWrites(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	a := s.injectPlan(t, scenario.Plan{Scenario: "s", Perturbation: scenario.DieAfterCommit,
+	a := s.injectPlan(t, scenario.Plan{Scenario: "s", Fault: scenario.CrashAfterWrite,
 		Target: scenario.Target{Method: http.MethodPatch, Path: "/things/{thing}", Nth: 1}})
 	run := &execution{prover: s.Prover, journalOffsets: []int{0, 0}, activeFault: a}
 	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}

@@ -17,7 +17,7 @@ import (
 type splitBrain struct{}
 
 func (s splitBrain) inject(ctx context.Context, a *activeFault) error {
-	if a.plan.Variant == scenario.VariantUpgrade {
+	if a.plan.Fault == scenario.Upgrade {
 		return upgrade{}.inject(ctx, a)
 	}
 	return s.addUnelected(ctx, a)
@@ -70,5 +70,5 @@ func (a *activeFault) needsLeader(r fault.Request) bool {
 		return false
 	}
 	about := history.Resource{Group: info.APIGroup, Resource: info.Resource}
-	return !slices.Contains(a.prover.subject.Promises.AnyReplica, about)
+	return !slices.Contains(a.prover.subject.Contract.AnyReplica, about)
 }

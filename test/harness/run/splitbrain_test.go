@@ -16,7 +16,7 @@ const unelected = "--elect=false"
 // unelectedPlan is the plan in which a replica acts without being elected.
 func unelectedPlan(t *testing.T) scenario.Plan {
 	t.Helper()
-	plan, err := scenario.ParsePlan("s:P16-unelected:BESIDE:all:1")
+	plan, err := scenario.ParsePlan("s:unelected-replica:BESIDE:all:1")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return plan
 }
@@ -25,7 +25,7 @@ func TestSplitBrain_UnelectedReplicaActs(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.subject.Unelected = []string{unelected}
-	s.subject.Promises.AnyReplica = []history.Resource{{Resource: "events"}}
+	s.subject.Contract.AnyReplica = []history.Resource{{Resource: "events"}}
 	a := s.injectPlan(t, unelectedPlan(t))
 	g.Expect(processNames(s)).To(Equal([]string{"one", "two", "three"}))
 	g.Expect(s.processes[2].overrides.args).To(Equal([]string{unelected}))
@@ -47,7 +47,7 @@ func TestSplitBrain_IsVoidWithoutWrites(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.subject.Unelected = []string{unelected}
-	s.subject.Promises.AnyReplica = []history.Resource{{Resource: "events"}}
+	s.subject.Contract.AnyReplica = []history.Resource{{Resource: "events"}}
 	a := s.injectPlan(t, unelectedPlan(t))
 	s.request(t, 2, http.MethodGet, "/apis/example.com/v1/things/thing-1", "")
 	s.request(t, 2, http.MethodPost, "/api/v1/namespaces/ns/events", "")

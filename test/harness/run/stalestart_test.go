@@ -21,7 +21,7 @@ func TestStaleStart_ReturnsOldLists(t *testing.T) {
 	store := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{resource: "ThingList"}, newThing("before"))
 	n.dynamic = store
-	a := n.injectID(t, "s:P9:START:"+collection+":2")
+	a := n.injectID(t, "s:stale-start:START:"+collection+":2")
 	g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())
 	g.Expect(store.Tracker().Add(newThing("after"))).To(Succeed())
 	_, kills := n.processes[0].counts()
@@ -73,7 +73,7 @@ func TestStaleStart_HeedsSelectors(t *testing.T) {
 	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{resource: "ThingList"}, ours, newThing("theirs"))
 	n.watchAt(t, 0, collection, "&labelSelector=made%3Dby-us")
-	a := n.injectID(t, "s:P9:START:"+collection+":2")
+	a := n.injectID(t, "s:stale-start:START:"+collection+":2")
 	g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())
 	g.Eventually(n.clock.HasWaiters, testTimeout).Should(BeTrue())
 	n.clock.Step(silenceFor)
@@ -91,7 +91,7 @@ func TestStaleStart_DelaysWatchesOfNewestLists(t *testing.T) {
 	resource := thingKind.GroupVersion().WithResource("things")
 	n.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{resource: "ThingList"})
-	a := n.injectID(t, "s:P9:START:"+collection+":2")
+	a := n.injectID(t, "s:stale-start:START:"+collection+":2")
 	g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())
 	g.Eventually(n.clock.HasWaiters, testTimeout).Should(BeTrue())
 	n.clock.Step(silenceFor)

@@ -47,7 +47,7 @@ func (startRace) inject(ctx context.Context, a *activeFault) error {
 
 // raceFault returns the fault that requests for the collection meet until it is healed.
 func raceFault(variant string) (fault.Fault, error) {
-	if variant == scenario.NoAnswer {
+	if variant == scenario.VariantTimeout {
 		return fault.NewGate(fault.BeforeForward), nil
 	}
 	return refusalOf(variant)

@@ -14,12 +14,12 @@ import (
 )
 
 func TestStartRace(t *testing.T) {
-	for variant, want := range map[string]int{"stall": http.StatusOK, "403": http.StatusForbidden,
+	for variant, want := range map[string]int{"timeout": http.StatusOK, "403": http.StatusForbidden,
 		"404": http.StatusNotFound} {
 		t.Run(variant, func(t *testing.T) {
 			g := NewWithT(t)
 			n := newWatchSource(t)
-			a := n.injectID(t, "s:P15-"+variant+":START:/things:1")
+			a := n.injectID(t, "s:failed-list-"+variant+":START:/things:1")
 			g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 			for _, w := range n.processes {
 				_, kills := w.counts()
@@ -41,14 +41,14 @@ func TestStartRace(t *testing.T) {
 					answers <- response.StatusCode
 				}
 			}()
-			if variant == scenario.NoAnswer {
+			if variant == scenario.VariantTimeout {
 				g.Consistently(answers, 50*time.Millisecond).ShouldNot(Receive())
 			} else {
 				g.Eventually(answers, testTimeout).Should(Receive(Equal(want)))
 			}
 			g.Eventually(func() bool { return a.injections[0].Happened() && n.clock.HasWaiters() }, testTimeout).Should(BeTrue())
 			n.clock.Step(raceFor)
-			if variant == scenario.NoAnswer {
+			if variant == scenario.VariantTimeout {
 				g.Eventually(answers, testTimeout).Should(Receive(Equal(want)))
 			}
 			g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).
@@ -67,7 +67,7 @@ func TestStartRace(t *testing.T) {
 func TestStartRace_IsVoidWithoutRequests(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
-	a := n.injectID(t, "s:P15-403:START:/things:2")
+	a := n.injectID(t, "s:failed-list-403:START:/things:2")
 	g.Expect(n.request(t, 0, http.MethodGet, "/things", "")).To(Equal(http.StatusOK))
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())

@@ -18,12 +18,12 @@ const slowness = 5 * time.Second
 type termination struct{}
 
 func (t termination) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[string]heldAction{
-		"":                      {fault.AfterAnswer, t.ofLeader},
-		scenario.VariantSlow:    {fault.BeforeForward, t.whileWaiting},
-		scenario.VariantStandby: {fault.AfterAnswer, t.ofStandby},
-		scenario.VariantStart:   {fault.AfterAnswer, t.atStart},
-	}[a.plan.Variant])
+	a.holdFirst(ctx, map[scenario.Fault]heldAction{
+		scenario.StopLeader:  {fault.AfterAnswer, t.ofLeader},
+		scenario.SlowStop:    {fault.BeforeForward, t.whileWaiting},
+		scenario.StopStandby: {fault.AfterAnswer, t.ofStandby},
+		scenario.StopAtStart: {fault.AfterAnswer, t.atStart},
+	}[a.plan.Fault])
 	return nil
 }
 func (t termination) ofLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {

@@ -24,8 +24,8 @@ func TestTermination(t *testing.T) {
 		worker int
 		detail string
 	}{
-		"P14":         {0, "asked to stop at PATCH /things/thing-1"},
-		"P14-standby": {1, "asked to stop, without leading, at PATCH /things/thing-1"},
+		"stop-leader":  {0, "asked to stop at PATCH /things/thing-1"},
+		"stop-standby": {1, "asked to stop, without leading, at PATCH /things/thing-1"},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			g := NewWithT(t)
@@ -47,7 +47,7 @@ func TestTermination(t *testing.T) {
 func TestTermination_AtStart(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P14-start")
+	a := s.injectKind(t, "stop-at-start")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive(Equal(http.StatusOK)))
 	g.Eventually(func() int { starts, _ := s.processes[1].counts(); return starts }, testTimeout).Should(Equal(2))
 	g.Expect(s.processes[1].recordedActions()).To(BeEmpty(), "it has asked for nothing yet")
@@ -62,7 +62,7 @@ func TestTermination_AtStart(t *testing.T) {
 func TestTermination_AtStartIsVoidWithoutRequests(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	a := s.injectKind(t, "P14-start")
+	a := s.injectKind(t, "stop-at-start")
 	a.failoverTimeout = 200 * time.Millisecond
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive())
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
@@ -75,7 +75,7 @@ func TestTermination_WhileWaiting(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			c := s.useFakeClock()
-			a := s.injectKind(t, "P14-slow")
+			a := s.injectKind(t, "slow-stop")
 			answer := s.patchInBackground(t)
 			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 			g.Expect(s.processes[0].recordedActions()).To(Equal([]string{"asked by terminated"}))
@@ -99,9 +99,9 @@ func TestTermination_WhileWaiting(t *testing.T) {
 func TestTermination_KillsAfterTheGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
-	s.subject.Promises.Limits.Grace.Duration = 100 * time.Millisecond
+	s.subject.Contract.Limits.Grace.Duration = 100 * time.Millisecond
 	s.processes[0].ignoresSignals = true
-	a := s.injectKind(t, "P14")
+	a := s.injectKind(t, "stop-leader")
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive())
 	healAndGetFault(t, a)
 	life := s.replicas[0].lifetimes()[0]

@@ -32,7 +32,7 @@ const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease"
 func newElection(t *testing.T) *testbed {
 	t.Helper()
 	s := newTestbed(t, http.StatusOK)
-	s.subject.Promises.Lease = lease
+	s.subject.Contract.Lease = lease
 	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 	o := &coordinationv1.Lease{}
 	o.Namespace, o.Name = lease.Namespace, lease.Name

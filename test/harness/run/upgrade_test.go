@@ -23,7 +23,7 @@ func TestUpgrade_ReplacesReplicasInTurn(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			s.subject.Previous = tc.previous
-			a := s.injectKind(t, "P16-upgrade")
+			a := s.injectKind(t, "upgrade")
 			leader := len(s.processes) - 2 // those of the previous build have no names of their own
 			g.Expect(processNames(s)).To(HaveLen(2))
 			g.Expect(s.patchBy(t, s.running()[0])).To(Equal(http.StatusOK))
@@ -53,7 +53,7 @@ func TestUpgrade_EndsWithThisBuild(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.subject.Previous = "old"
-	a := s.injectKind(t, "P16-upgrade")
+	a := s.injectKind(t, "upgrade")
 	g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("no PATCH"))
 	g.Expect(processNames(s)).To(Equal([]string{"five", "six"}))
 	g.Expect(s.processes[5].overrides.binary).To(BeEmpty())

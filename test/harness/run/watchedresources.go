@@ -14,7 +14,7 @@ import (
 func (p *Prover) watchedResources() ([]schema.GroupVersionResource, error) {
 	var all []schema.GroupVersionResource
 	var known []history.Resource
-	for _, r := range slices.Concat(p.subject.Promises.Resources(), p.subject.Promises.Watched) {
+	for _, r := range slices.Concat(p.subject.Contract.Resources(), p.subject.Contract.Watched) {
 		if slices.Contains(known, r) {
 			continue
 		}

@@ -25,15 +25,15 @@ func TestWatchedResources(t *testing.T) {
 	}
 	jobs := history.Resource{Group: "batch", Resource: "jobs"}
 	p := &Prover{client: fake.NewClientBuilder().WithRESTMapper(mapper).Build()}
-	p.subject.Promises.Kinds = []invariant.Kind{{Resource: things, Children: []invariant.Child{{Resource: jobs}}}}
-	p.subject.Promises.Watched = []history.Resource{jobs, {Resource: "events"}}
+	p.subject.Contract.Kinds = []invariant.Kind{{Resource: things, Children: []invariant.Child{{Resource: jobs}}}}
+	p.subject.Contract.Watched = []history.Resource{jobs, {Resource: "events"}}
 	g.Expect(p.watchedResources()).To(Equal([]schema.GroupVersionResource{
 		{Group: "example.com", Version: "v1beta1", Resource: "things"},
 		{Group: "batch", Version: "v1", Resource: "jobs"},
 		{Version: "v1", Resource: "events"},
 	}))
 
-	p.subject.Promises.Watched = []history.Resource{{Group: "example.com", Resource: "thingies"}}
+	p.subject.Contract.Watched = []history.Resource{{Group: "example.com", Resource: "thingies"}}
 	_, err := p.watchedResources()
 	g.Expect(err).To(MatchError(ContainSubstring("looking for the version of thingies.example.com to watch")))
 }

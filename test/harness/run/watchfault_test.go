@@ -15,7 +15,7 @@ func TestWatchFault_DelaysEvents(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
 	lines := n.watch(t, 0)
-	a := n.injectID(t, "s:P6:WATCH:/things:2")
+	a := n.injectID(t, "s:watch-delay:WATCH:/things:2")
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	g.Expect(a.beginStep(t.Context(), 1)).To(Succeed())
 	n.send(t, "early")
@@ -38,7 +38,7 @@ func TestWatchFault_LosesEvents(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
 	lines := n.watch(t, 1)
-	a := n.injectID(t, "s:P8:WATCH:/things:1")
+	a := n.injectID(t, "s:watch-stall:WATCH:/things:1")
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	n.send(t, "lost")
 	g.Eventually(func() bool { return a.injections[1].Happened() }, testTimeout).Should(BeTrue())
@@ -52,7 +52,7 @@ func TestWatchFault_SkipsEvents(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
 	lines := n.watch(t, 0)
-	a := n.injectID(t, "s:P7:WATCH:/things:1")
+	a := n.injectID(t, "s:watch-gap:WATCH:/things:1")
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	g.Eventually(lines, testTimeout).Should(BeClosed())
 	g.Expect(n.request(t, 0, http.MethodGet, "/things?watch=true&resourceVersion=5", "")).
@@ -68,7 +68,7 @@ func TestWatchFault_SkipsEvents(t *testing.T) {
 }
 
 func TestWatchFault_IsVoidWithoutAWatch(t *testing.T) {
-	for _, kind := range []string{"P6", "P7", "P8"} {
+	for _, kind := range []string{"watch-delay", "watch-gap", "watch-stall"} {
 		t.Run(kind, func(t *testing.T) {
 			g := NewWithT(t)
 			n := newWatchSource(t)
@@ -85,7 +85,7 @@ func TestWatchFault_IsVoidWithoutANewWatch(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
 	lines := n.watch(t, 0)
-	a := n.injectID(t, "s:P7:WATCH:/things:1")
+	a := n.injectID(t, "s:watch-gap:WATCH:/things:1")
 	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
 	g.Eventually(lines, testTimeout).Should(BeClosed())
 	n.waitUntilOver(t, a)
@@ -93,7 +93,7 @@ func TestWatchFault_IsVoidWithoutANewWatch(t *testing.T) {
 }
 
 func TestInject_RejectsUnknownSteps(t *testing.T) {
-	for _, id := range []string{"s:P6:WATCH:/things:3", "s:P15-stall:START:/things:0"} {
+	for _, id := range []string{"s:watch-delay:WATCH:/things:3", "s:failed-list-timeout:START:/things:0"} {
 		p, err := scenario.ParsePlan(id)
 		g := NewWithT(t)
 		g.Expect(err).NotTo(HaveOccurred())

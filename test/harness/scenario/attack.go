@@ -7,9 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Hostile lets a hostile user perform one of the scenario's steps with an attack. Clean runs leave
+// AttackFault lets a hostile user perform one of the scenario's steps with an attack. Clean runs leave
 // these steps out.
-const Hostile Perturbation = "P19"
+const AttackFault Fault = "attack"
 
 // AttackTarget is the method of a target that is a step with an attack.
 const AttackTarget = "ATTACK"
@@ -71,7 +71,7 @@ func attacks(d *derivation) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {
 		if step.Attack != nil {
-			plans = append(plans, d.plan(Hostile, "", Target{Method: AttackTarget, Path: step.Name, Nth: i + 1}))
+			plans = append(plans, d.plan(AttackFault, "", Target{Method: AttackTarget, Path: step.Name, Nth: i + 1}))
 		}
 	}
 	return plans

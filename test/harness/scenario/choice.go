@@ -44,7 +44,7 @@ func (d *derivation) few(possible []Plan) []Plan {
 }
 
 // at returns a plan for each target.
-func (d *derivation) at(p Perturbation, variant string, targets []Target) []Plan {
+func (d *derivation) at(p Fault, variant string, targets []Target) []Plan {
 	plans := make([]Plan, len(targets))
 	for i, t := range targets {
 		plans[i] = d.plan(p, variant, t)

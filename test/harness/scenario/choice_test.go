@@ -16,7 +16,7 @@ const added = "/added"
 func richRun() scenario.Observed {
 	run := scenario.Observed{
 		Leases: "/leases", Unelected: true,
-		Changes: []scenario.Change{{Name: "flag", Kind: scenario.FlagChange}, {Name: "rule", Kind: scenario.RuleChange}},
+		Changes: []scenario.Change{{Name: "flag", Fault: scenario.FlagChange}, {Name: "rule", Fault: scenario.RuleChange}},
 	}
 	for i := range 6 {
 		run.Writes = append(run.Writes,
@@ -42,11 +42,16 @@ func planIDs(s scenario.Scenario, run scenario.Observed, seed uint64) []string {
 	return ids(scenario.Plans(s, []scenario.Observed{run, run}, seed))
 }
 
-// kindOf returns the perturbation of a plan's ID, with its variant unless the variant is drawn.
+// kindOf returns the fault of a plan's ID, with its variant unless the variant is drawn.
 func kindOf(id string) string {
 	kind := strings.Split(id, ":")[1]
-	if base, _, _ := strings.Cut(kind, "-"); base == "P4" || base == "P5" || base == "P15" {
-		return base
+	if strings.Contains(id, ":GET:") {
+		return "a disturbed read" // in one way, which is drawn
+	}
+	for _, drawn := range []string{"failed-write", "external-error", "failed-list"} {
+		if strings.HasPrefix(kind, drawn+"-") {
+			return drawn
+		}
 	}
 	return kind
 }
@@ -66,7 +71,7 @@ func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 			run.WatchEvents = slices.Insert(run.WatchEvents, at, scenario.WatchEvent{Path: added, Action: 3})
 		},
 		"ChangeOfTheInstallation": func(run *scenario.Observed, at int) {
-			run.Changes = slices.Insert(run.Changes, min(at, 2), scenario.Change{Name: added, Kind: scenario.RuleChange})
+			run.Changes = slices.Insert(run.Changes, min(at, 2), scenario.Change{Name: added, Fault: scenario.RuleChange})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

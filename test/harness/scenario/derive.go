@@ -53,8 +53,8 @@ type derivation struct {
 	seed     uint64
 }
 
-func (d *derivation) plan(p Perturbation, variant string, t Target) Plan {
-	return Plan{Scenario: d.scenario.Name, Perturbation: p, Variant: variant, Target: t}
+func (d *derivation) plan(p Fault, variant string, t Target) Plan {
+	return Plan{Scenario: d.scenario.Name, Fault: p, Variant: variant, Target: t}
 }
 
 // derivations are the rules in the order of their plans.
@@ -83,8 +83,8 @@ func Plans(s Scenario, runs []Observed, seed uint64) []Plan {
 	for _, derive := range derivations {
 		plans = append(plans, derive(d)...)
 	}
-	if len(s.Perturbations) > 0 {
-		plans = slices.DeleteFunc(plans, func(p Plan) bool { return !slices.Contains(s.Perturbations, p.Perturbation) })
+	if len(s.Faults) > 0 {
+		plans = slices.DeleteFunc(plans, func(p Plan) bool { return !slices.Contains(s.Faults, p.Fault) })
 	}
 	return plans
 }
@@ -94,10 +94,10 @@ func Plans(s Scenario, runs []Observed, seed uint64) []Plan {
 func atEachWrite(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range d.writes() {
-		for _, p := range []Perturbation{DieAfterCommit, DieBeforeCommit, LoseAnswer} {
+		for _, p := range []Fault{CrashAfterWrite, CrashBeforeWrite, LostResponse} {
 			plans = append(plans, d.plan(p, "", t))
 		}
-		plans = append(plans, d.plan(Refuse, draw(d.seed, d.plan(Refuse, "", t), texts(codes)), t))
+		plans = append(plans, d.plan(FailedWrite, draw(d.seed, d.plan(FailedWrite, "", t), texts(codes)), t))
 	}
 	return plans
 }

@@ -8,7 +8,7 @@
 // runs share a control plane. A scenario can be read from YAML:
 //
 //	name: team-life
-//	must: [O1, O3, O4, O5]
+//	invariants: [end-state, convergence, quiescence, single-writer]
 //	steps:
 //	- apply: {apiVersion: example.com/v1, kind: Team, metadata: {name: "{team}"}}
 //	- name: made

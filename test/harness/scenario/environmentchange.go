@@ -6,22 +6,20 @@ import (
 	"strings"
 )
 
-// EnvironmentChange lets an administrator change an object of the operator's while the operator's
-// write to it is being answered.
-const EnvironmentChange Perturbation = "P17"
-
-// The variants of EnvironmentChange.
+// Changes of one object by an administrator or another controller. Those of an object that the
+// operator created happen while the operator's write to it is being answered.
 const (
-	// StripLabels removes all labels and annotations of an object that the operator created.
-	StripLabels = "strip"
-	// RemoveChild deletes an object that the operator created.
-	RemoveChild = "remove"
-	// Rival writes other values to an object that the operator created, for some seconds.
-	Rival = "rival"
+	// MetadataStripped removes all labels and annotations of an object that the operator created.
+	MetadataStripped Fault = "metadata-stripped"
+	// ObjectDeleted deletes an object that the operator created.
+	ObjectDeleted Fault = "object-deleted"
+	// MetadataContested removes labels and annotations of an object that the operator created, again
+	// and again for some seconds.
+	MetadataContested Fault = "metadata-contested"
 	// ForeignFinalizer puts another controller's finalizer on an object before a user deletes it,
 	// and removes it some time after the operator's own. Its target is that step: StepTarget, the
 	// step's name and its number from 1.
-	ForeignFinalizer = "finalizer"
+	ForeignFinalizer Fault = "foreign-finalizer"
 )
 
 // StepTarget is the method of a target that is a step of the scenario.
@@ -36,13 +34,13 @@ func environmentChanges(d *derivation) []Plan {
 		if t.Method == http.MethodPost {
 			continue
 		}
-		for _, variant := range []string{StripLabels, RemoveChild, Rival} {
-			plans = append(plans, d.plan(EnvironmentChange, variant, t))
+		for _, fault := range []Fault{MetadataStripped, ObjectDeleted, MetadataContested} {
+			plans = append(plans, d.plan(fault, "", t))
 		}
 	}
 	for i, step := range d.scenario.Steps {
 		if step.Delete != nil {
-			plans = append(plans, d.plan(EnvironmentChange, ForeignFinalizer,
+			plans = append(plans, d.plan(ForeignFinalizer, "",
 				Target{Method: StepTarget, Path: step.Name, Nth: i + 1}))
 		}
 	}

@@ -5,20 +5,19 @@ import (
 	"slices"
 )
 
-// ExternalFails disturbs a call to the external system.
-const ExternalFails Perturbation = "P5"
-
-// The variants of ExternalFails, besides externalCodes: a refused call is not forwarded.
+// Faults of a call to the external system.
 const (
-	// ExternalDieAfter kills the replica after its call was answered and before the answer
-	// arrives.
-	ExternalDieAfter = "die-after"
-	// ExternalDieBefore kills the replica before its call arrives.
-	ExternalDieBefore = "die-before"
-	// ExternalLose cuts the connection after the call was answered.
-	ExternalLose = "lose"
+	// ExternalCrash kills the replica after its call was answered and before the answer arrives.
+	ExternalCrash Fault = "external-crash"
+	// ExternalCrashBefore kills the replica before its call arrives.
+	ExternalCrashBefore Fault = "external-crash-before"
+	// ExternalLostResponse cuts the connection after the call was answered.
+	ExternalLostResponse Fault = "external-lost-response"
+	// ExternalError answers with an error in place of the external system. Its variants are the
+	// codes.
+	ExternalError Fault = "external-error"
 	// ExternalSlow delays the answer.
-	ExternalSlow = "slow"
+	ExternalSlow Fault = "external-slow"
 )
 
 // externalCodes are the codes with which a call may be refused.
@@ -40,21 +39,28 @@ type Call struct {
 }
 
 // externalFaults plans at each call that changed something each way to disturb it, with one code,
-// and at a few reads one variant.
+// and at a few reads one way.
 func externalFaults(d *derivation) []Plan {
 	var plans []Plan
-	for _, p := range d.at(ExternalFails, "", d.calls(func(c Call) bool { return c.Changed })) {
-		for _, variant := range []string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow,
-			draw(d.seed, p, texts(externalCodes))} {
-			plans = append(plans, d.plan(ExternalFails, variant, p.Target))
-		}
+	for _, t := range d.calls(func(c Call) bool { return c.Changed }) {
+		plans = append(plans, d.disturbed(t)...)
 	}
-	reads := d.at(ExternalFails, "", d.calls(func(c Call) bool { return !c.Changed && c.Answered }))
+	var reads []Plan
+	for _, t := range d.calls(func(c Call) bool { return !c.Changed && c.Answered }) {
+		reads = append(reads, d.one(d.disturbed(t)))
+	}
 	slices.SortFunc(reads, Order(d.seed))
-	for _, p := range reads[:min(readsTried, len(reads))] {
-		plans = append(plans, d.plan(ExternalFails, draw(d.seed, p, variants[ExternalFails]), p.Target))
+	return append(plans, reads[:min(readsTried, len(reads))]...)
+}
+
+// disturbed returns a plan for each fault of a call.
+func (d *derivation) disturbed(t Target) []Plan {
+	var plans []Plan
+	for _, fault := range []Fault{ExternalCrash, ExternalCrashBefore, ExternalLostResponse, ExternalSlow} {
+		plans = append(plans, d.plan(fault, "", t))
 	}
-	return plans
+	code := draw(d.seed, d.plan(ExternalError, "", t), texts(externalCodes))
+	return append(plans, d.plan(ExternalError, code, t))
 }
 
 // calls returns the wanted calls that came in all runs, in the order of the first run.

@@ -24,7 +24,8 @@ func TestPlans_ExternalFaults(t *testing.T) {
 	}
 	// A look that was not made in all runs is no target, nor is a change.
 	fewer := slices.Clone(calls[:4])
-	s := scenario.Scenario{Name: "s", Perturbations: []scenario.Perturbation{scenario.ExternalFails}}
+	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{scenario.ExternalCrash, scenario.ExternalCrashBefore,
+		scenario.ExternalLostResponse, scenario.ExternalError, scenario.ExternalSlow}}
 	plans := scenario.Plans(s, []scenario.Observed{{Calls: calls}, {Calls: fewer}}, 1)
 	var changes, looks []string
 	for _, p := range plans {
@@ -36,7 +37,7 @@ func TestPlans_ExternalFaults(t *testing.T) {
 			t.Errorf("%s read again (-want +got):\n%s", p.ID(), diff)
 		}
 		if p.Target.Method == http.MethodPut {
-			changes = append(changes, strings.TrimPrefix(p.ID(), "s:P5-"))
+			changes = append(changes, strings.TrimPrefix(p.ID(), "s:"))
 			continue
 		}
 		_, target, _ := strings.Cut(strings.TrimPrefix(p.ID(), "s:"), ":")
@@ -46,11 +47,11 @@ func TestPlans_ExternalFaults(t *testing.T) {
 		t.Fatalf("there are %d plans for the change, want 5: %q", len(changes), changes)
 	}
 	code, _, _ := strings.Cut(changes[4], ":")
-	if !slices.Contains([]string{"403", "500", "503"}, code) {
+	if !slices.Contains([]string{"external-error-403", "external-error-500", "external-error-503"}, code) {
 		t.Errorf("the change is refused with %q", code)
 	}
 	var want []string
-	for _, variant := range []string{"die-after", "die-before", "lose", "slow", code} {
+	for _, variant := range []string{"external-crash", "external-crash-before", "external-lost-response", "external-slow", code} {
 		want = append(want, variant+":PUT:/{thing}:2")
 	}
 	if diff := cmp.Diff(want, changes); diff != "" {

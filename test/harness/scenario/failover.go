@@ -2,9 +2,9 @@ package scenario
 
 // FalseEvidence shows standbys an end of the leader's process, which runs on. Its variants are
 // states of the leader's Pod.
-const FalseEvidence Perturbation = "P21"
+const FalseEvidence Fault = "false-evidence"
 
-// Variants of FalseEvidence, and of Pause.
+// Variants of FalseEvidence.
 const (
 	// VariantTerminated is a status in which the leader's container has terminated.
 	VariantTerminated = "terminated"
@@ -12,8 +12,6 @@ const (
 	VariantDeleted = "deleted"
 	// VariantReplaced is a forced deletion and another Pod of that name, which has failed.
 	VariantReplaced = "replaced"
-	// VariantReconnect cuts the watches of the Lease again and again while the leader is paused.
-	VariantReconnect = "reconnect"
 )
 
 // failover plans faults of a standby's view of the Lease and its holder. Each happens once, at a
@@ -21,10 +19,10 @@ const (
 func failover(d *derivation) []Plan {
 	var plans []Plan
 	if writes := d.writes(); len(writes) > 0 {
-		for _, variant := range variants[FalseEvidence] {
+		for _, variant := range kinds[FalseEvidence].variants {
 			plans = append(plans, d.one(d.at(FalseEvidence, variant, writes)))
 		}
-		plans = append(plans, d.one(d.at(Pause, VariantReconnect, writes)))
+		plans = append(plans, d.one(d.at(LeaderPauseReconnect, "", writes)))
 	}
 	var watches, starts []Target // of the Lease, one for each step that acts
 	for _, step := range d.scenario.Steps {
@@ -35,7 +33,7 @@ func failover(d *derivation) []Plan {
 		}
 	}
 	if d.runs[0].Leases != "" && len(watches) > 0 {
-		for _, p := range []Perturbation{LateEvents, MissedEvents, LostEvents} {
+		for _, p := range []Fault{WatchDelay, WatchGap, WatchStall} {
 			plans = append(plans, d.one(d.at(p, "", watches)))
 		}
 		plans = append(plans, d.one(d.at(StaleStart, "", starts)))

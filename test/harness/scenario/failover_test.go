@@ -14,8 +14,8 @@ func TestFailoverPlans(t *testing.T) {
 	steps := []scenario.Step{{Name: "one"}, {Wait: &scenario.Wait{}}, {Name: "two"}}
 	write := []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true}}
 	all := []string{
-		"s:P21-terminated:PATCH:/a:1", "s:P21-deleted:PATCH:/a:1", "s:P21-replaced:PATCH:/a:1", "s:P11-reconnect:PATCH:/a:1",
-		"s:P6:WATCH:" + leases, "s:P7:WATCH:" + leases, "s:P8:WATCH:" + leases, "s:P9:START:" + leases,
+		"s:false-evidence-terminated:PATCH:/a:1", "s:false-evidence-deleted:PATCH:/a:1", "s:false-evidence-replaced:PATCH:/a:1", "s:leader-pause-reconnect:PATCH:/a:1",
+		"s:watch-delay:WATCH:" + leases, "s:watch-gap:WATCH:" + leases, "s:watch-stall:WATCH:" + leases, "s:stale-start:START:" + leases,
 	}
 	for name, tc := range map[string]struct {
 		run  scenario.Observed
@@ -34,7 +34,7 @@ func TestFailoverPlans(t *testing.T) {
 					if back, err := scenario.ParsePlan(id); err != nil || back != p {
 						t.Errorf("%s read again is %v, %v", id, back, err)
 					}
-					if found := regexp.MustCompile(`^(s:P[6-9]:.*):([12])$`).FindStringSubmatch(id); found != nil {
+					if found := regexp.MustCompile(`^(s:(?:watch-[a-z]+|stale-start):.*):([12])$`).FindStringSubmatch(id); found != nil {
 						id, chosen[found[2]] = found[1], true
 					}
 					for _, want := range all {

@@ -2,19 +2,16 @@ package scenario
 
 import "slices"
 
-// InstallationChange changes the operator's installation at run time.
-const InstallationChange Perturbation = "P18"
-
-// The variants of InstallationChange.
+// Changes of the operator's installation at run time.
 const (
 	// FlagChange restarts all replicas with another flag, and then without it.
-	FlagChange = "flag"
+	FlagChange Fault = "flag-change"
 	// RuleChange removes a right and restores it.
-	RuleChange = "rule"
+	RuleChange Fault = "rule-change"
 	// WebhookChange changes a webhook configuration.
-	WebhookChange = "webhook"
-	// DefinitionChange changes a CustomResourceDefinition.
-	DefinitionChange = "definition"
+	WebhookChange Fault = "webhook-change"
+	// CRDChange changes a CustomResourceDefinition.
+	CRDChange Fault = "crd-change"
 )
 
 // ChangeTarget is the method of a target that is a change of the installation. The path is the
@@ -24,8 +21,8 @@ const ChangeTarget = "CHANGE"
 // Change is a possible change of the subject's installation.
 type Change struct {
 	Name string
-	// Kind is one of the variants of InstallationChange.
-	Kind string
+	// Fault is the kind of change.
+	Fault Fault
 	// Scenarios are the names of those in which the change is made. Empty means all.
 	Scenarios []string
 }
@@ -43,12 +40,12 @@ func installationChanges(d *derivation) []Plan {
 			continue
 		}
 		steps := after
-		if change.Kind == FlagChange && len(claimed) > 0 {
+		if change.Fault == FlagChange && len(claimed) > 0 {
 			steps = claimed
 		}
 		var possible []Plan
 		for _, nth := range steps {
-			possible = append(possible, d.plan(InstallationChange, change.Kind,
+			possible = append(possible, d.plan(change.Fault, "",
 				Target{Method: ChangeTarget, Path: change.Name, Nth: nth}))
 		}
 		plans = append(plans, d.one(possible))

@@ -1,33 +1,34 @@
 package scenario
 
 const (
-	// DeliverLate holds a write of the leader until another replica leads.
-	DeliverLate Perturbation = "P10"
-	// Pause stops the leader's process until another replica leads.
-	Pause Perturbation = "P11"
-	// CutLease separates the leader from its Lease until another replica leads, or from everything
-	// but its Lease.
-	CutLease Perturbation = "P12"
-	// Partition separates one replica or all of them from the API server.
-	Partition Perturbation = "P13"
-	// Terminate sends SIGTERM to a replica. Without a variant it is the leader.
-	Terminate Perturbation = "P14"
-	// SplitBrain lets two processes act that do not know of each other.
-	SplitBrain Perturbation = "P16"
-)
-
-// Variants of the faults above. VariantLeader, VariantAll, VariantStandby and VariantStart name the
-// affected replicas; VariantStart is one that has just started. VariantSlow is a leader that waits
-// for an answer.
-const (
-	VariantRest      = "rest"
-	VariantLeader    = "leader"
-	VariantAll       = "all"
-	VariantStart     = "start"
-	VariantStandby   = "standby"
-	VariantSlow      = "slow"
-	VariantUnelected = "unelected"
-	VariantUpgrade   = "upgrade"
+	// LateWrite holds a write of the leader until another replica leads.
+	LateWrite Fault = "late-write"
+	// LeaderPause stops the leader's process until another replica leads.
+	LeaderPause Fault = "leader-pause"
+	// LeaderPauseReconnect also cuts the watches of the Lease again and again meanwhile.
+	LeaderPauseReconnect Fault = "leader-pause-reconnect"
+	// LeasePartition separates the leader from its Lease until another replica leads.
+	LeasePartition Fault = "lease-partition"
+	// LeaseOnly separates the leader from everything but its Lease.
+	LeaseOnly Fault = "lease-only"
+	// LeaderPartition separates the leader from the API server.
+	LeaderPartition Fault = "leader-partition"
+	// FullPartition separates all replicas from the API server.
+	FullPartition Fault = "full-partition"
+	// PartitionedStart starts a standby that cannot reach the API server.
+	PartitionedStart Fault = "partitioned-start"
+	// StopLeader sends SIGTERM to the leader.
+	StopLeader Fault = "stop-leader"
+	// StopStandby sends SIGTERM to a replica that does not lead.
+	StopStandby Fault = "stop-standby"
+	// StopAtStart sends SIGTERM to a replica that has just started.
+	StopAtStart Fault = "stop-at-start"
+	// SlowStop sends SIGTERM to a leader that waits for an answer.
+	SlowStop Fault = "slow-stop"
+	// UnelectedReplica runs one more replica, which acts without being elected.
+	UnelectedReplica Fault = "unelected-replica"
+	// Upgrade replaces all replicas, one after another.
+	Upgrade Fault = "upgrade"
 )
 
 // Beside is the method of a target that is no request: the fault lasts for the whole run.
@@ -35,7 +36,7 @@ const Beside = "BESIDE"
 
 // lateWrites plans the late arrival of each write, because any may do harm.
 func lateWrites(d *derivation) []Plan {
-	return d.at(DeliverLate, "", d.writes())
+	return d.at(LateWrite, "", d.writes())
 }
 
 // leaderFaults plans faults of whole processes. If the leader's work matters, they happen at the
@@ -47,18 +48,12 @@ func leaderFaults(d *derivation) []Plan {
 		return nil
 	}
 	var plans []Plan
-	few := func(p Perturbation, variant string) { plans = append(plans, d.few(d.at(p, variant, writes))...) }
-	one := func(p Perturbation, variant string) { plans = append(plans, d.one(d.at(p, variant, writes))) }
-	few(Pause, "")
-	few(CutLease, "")
-	one(CutLease, VariantRest)
-	for _, variant := range variants[Partition] {
-		one(Partition, variant)
+	for _, fault := range []Fault{LeaderPause, LeasePartition, StopLeader, SlowStop} {
+		plans = append(plans, d.few(d.at(fault, "", writes))...)
 	}
-	few(Terminate, "")
-	few(Terminate, VariantSlow)
-	one(Terminate, VariantStandby)
-	one(Terminate, VariantStart)
+	for _, fault := range []Fault{LeaseOnly, LeaderPartition, FullPartition, PartitionedStart, StopStandby, StopAtStart} {
+		plans = append(plans, d.one(d.at(fault, "", writes)))
+	}
 	return plans
 }
 
@@ -68,9 +63,9 @@ func splitBrains(d *derivation) []Plan {
 	if len(writes) == 0 {
 		return nil
 	}
-	plans := []Plan{d.one(d.at(SplitBrain, VariantUpgrade, writes))}
+	plans := []Plan{d.one(d.at(Upgrade, "", writes))}
 	if d.runs[0].Unelected {
-		plans = append(plans, d.plan(SplitBrain, VariantUnelected, Target{Method: Beside, Path: "all", Nth: 1}))
+		plans = append(plans, d.plan(UnelectedReplica, "", Target{Method: Beside, Path: "all", Nth: 1}))
 	}
 	return plans
 }

@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// plansOf are those of a scenario with so many writes, by perturbation and variant:
+// plansOf are those of a scenario with so many writes, by fault:
 // the number of the write that each is about.
 func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 	run := scenario.Observed{Unelected: unelected}
@@ -18,7 +18,7 @@ func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 	}
 	of := map[string][]int{}
 	for _, p := range scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{run}, seed) {
-		kind := string(p.Perturbation)
+		kind := string(p.Fault)
 		if p.Variant != "" {
 			kind += "-" + p.Variant
 		}
@@ -34,8 +34,8 @@ func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 }
 
 func TestPlans_LateWritesAtEachWrite(t *testing.T) {
-	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, plansOf(5, true, 1)["P10"]); diff != "" {
-		t.Errorf("P10 (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, plansOf(5, true, 1)["late-write"]); diff != "" {
+		t.Errorf("late-write (-want +got):\n%s", diff)
 	}
 }
 
@@ -43,21 +43,21 @@ func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
 	between := map[int]bool{}
 	for seed := range uint64(50) {
 		plans := plansOf(5, true, seed)
-		for _, kind := range []string{"P11", "P12", "P14", "P14-slow"} {
+		for _, kind := range []string{"leader-pause", "lease-partition", "stop-leader", "slow-stop"} {
 			at := plans[kind]
 			if len(at) != 3 || at[0] != 0 || at[2] != 4 || at[1] <= 0 || at[1] >= 4 {
 				t.Fatalf("%s is at %v, want the first write, the last, and one between", kind, at)
 			}
 			between[at[1]] = true
 		}
-		for _, kind := range []string{"P12-rest", "P13-leader", "P13-all", "P13-start", "P14-standby", "P14-start",
-			"P16-upgrade"} {
+		for _, kind := range []string{"lease-only", "leader-partition", "full-partition", "partitioned-start", "stop-standby", "stop-at-start",
+			"upgrade"} {
 			if at := plans[kind]; len(at) != 1 || at[0] < 0 || at[0] > 4 {
 				t.Fatalf("%s is at %v, want one write", kind, at)
 			}
 		}
-		if diff := cmp.Diff([]int{-1}, plans["P16-unelected"]); diff != "" {
-			t.Fatalf("P16-unelected (-want +got):\n%s", diff)
+		if diff := cmp.Diff([]int{-1}, plans["unelected-replica"]); diff != "" {
+			t.Fatalf("unelected-replica (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(plans, plansOf(5, true, seed)); diff != "" {
 			t.Fatalf("the same seed gives other plans:\n%s", diff)
@@ -70,7 +70,7 @@ func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
 
 func TestPlans_FewWritesEachOnce(t *testing.T) {
 	for writes, want := range map[int][]int{0: nil, 1: {0}, 2: {0, 1}, 3: {0, 1, 2}} {
-		if diff := cmp.Diff(want, plansOf(writes, true, 1)["P11"]); diff != "" {
+		if diff := cmp.Diff(want, plansOf(writes, true, 1)["leader-pause"]); diff != "" {
 			t.Errorf("of %d writes (-want +got):\n%s", writes, diff)
 		}
 	}
@@ -78,7 +78,7 @@ func TestPlans_FewWritesEachOnce(t *testing.T) {
 
 func TestPlans_UnelectedOnlyIfSupported(t *testing.T) {
 	plans := plansOf(5, false, 1)
-	if plans["P16-unelected"] != nil || plans["P16-upgrade"] == nil {
+	if plans["unelected-replica"] != nil || plans["upgrade"] == nil {
 		t.Errorf("plans are %v, want an upgrade and no unelected replica", plans)
 	}
 }

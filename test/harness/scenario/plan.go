@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,63 +11,95 @@ import (
 	"strings"
 )
 
-// Perturbation is a kind of fault.
-type Perturbation string
+// Fault is the name of what goes wrong, in words that are the same in plans, files and reports.
+type Fault string
 
 const (
-	// DieAfterCommit kills the replica after the API server has carried out a request and before
+	// CrashAfterWrite kills the replica after the API server has carried out a request and before
 	// the answer arrives.
-	DieAfterCommit Perturbation = "P1"
-	// DieBeforeCommit kills the replica before its request reaches the API server.
-	DieBeforeCommit Perturbation = "P2"
-	// LoseAnswer cuts the connection after the API server has carried out a request. The replica
+	CrashAfterWrite Fault = "crash-after-write"
+	// CrashBeforeWrite kills the replica before its request reaches the API server.
+	CrashBeforeWrite Fault = "crash-before-write"
+	// LostResponse cuts the connection after the API server has carried out a request. The replica
 	// lives on without the answer.
-	LoseAnswer Perturbation = "P3"
-	// Refuse answers with an error in place of the API server, which does not see the request. Its
+	LostResponse Fault = "lost-response"
+	// FailedWrite answers with an error in place of the API server, which does not see the request. Its
 	// variants are the codes.
-	Refuse Perturbation = "P4"
-	// Elsewhere is no fault: the operator is installed in a namespace of another name, by
+	FailedWrite Fault = "failed-write"
+	// OtherNamespace is no fault: the operator is installed in a namespace of another name, by
 	// manifests of its own. It is not derived and is no part of a run.
-	Elsewhere Perturbation = "P20"
+	OtherNamespace Fault = "other-namespace"
 )
 
 // ManifestsTarget is the method of a target that is an installation's manifests.
 const ManifestsTarget = "MANIFESTS"
 
-// codes are the variants of Refuse.
+// codes are the variants of FailedWrite.
 var codes = []int{
 	http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// variants has the variants of each perturbation; "" is the perturbation without one.
-var variants = map[Perturbation][]string{
-	DieAfterCommit:     {""},
-	DieBeforeCommit:    {""},
-	LoseAnswer:         {""},
-	Refuse:             texts(codes),
-	DeliverLate:        {""},
-	Pause:              {"", VariantReconnect},
-	CutLease:           {"", VariantRest},
-	Partition:          {VariantLeader, VariantAll, VariantStart},
-	Terminate:          {"", VariantStandby, VariantStart, VariantSlow},
-	FalseEvidence:      {VariantTerminated, VariantDeleted, VariantReplaced},
-	SplitBrain:         {VariantUnelected, VariantUpgrade},
-	LateEvents:         {""},
-	MissedEvents:       {""},
-	LostEvents:         {""},
-	StaleStart:         {""},
-	StartRace:          append(texts(raceCodes), NoAnswer),
-	Elsewhere:          {""},
-	EnvironmentChange:  {StripLabels, RemoveChild, Rival, ForeignFinalizer},
-	InstallationChange: {FlagChange, RuleChange, WebhookChange, DefinitionChange},
-	Hostile:            {""},
-	ExternalFails: append([]string{ExternalDieAfter, ExternalDieBefore, ExternalLose, ExternalSlow},
-		texts(externalCodes)...),
+// kind describes a fault by its name.
+type kind struct {
+	// family is shared by faults of which one is enough for a smoke test.
+	family string
+	// variants are the forms of the fault; "" is the fault without one.
+	variants []string
 }
 
-// Perturbations returns all perturbations, in order.
-func Perturbations() []Perturbation { return slices.Sorted(maps.Keys(variants)) }
+// plain is a kind without variants.
+func plain(family string) kind { return kind{family, []string{""}} }
+
+// kinds has all faults.
+var kinds = map[Fault]kind{
+	CrashAfterWrite:      plain("crash-after-write"),
+	CrashBeforeWrite:     plain("crash-before-write"),
+	LostResponse:         plain("lost-response"),
+	FailedWrite:          {"failed-write", texts(codes)},
+	LateWrite:            plain("late-write"),
+	LeaderPause:          plain("leader-pause"),
+	LeaderPauseReconnect: plain("leader-pause"),
+	LeasePartition:       plain("lease"),
+	LeaseOnly:            plain("lease"),
+	LeaderPartition:      plain("partition"),
+	FullPartition:        plain("partition"),
+	PartitionedStart:     plain("partition"),
+	StopLeader:           plain("stop"),
+	StopStandby:          plain("stop"),
+	StopAtStart:          plain("stop"),
+	SlowStop:             plain("stop"),
+	FalseEvidence:        {"false-evidence", []string{VariantTerminated, VariantDeleted, VariantReplaced}},
+	UnelectedReplica:     plain("split brain"),
+	Upgrade:              plain("split brain"),
+	WatchDelay:           plain("watch-delay"),
+	WatchGap:             plain("watch-gap"),
+	WatchStall:           plain("watch-stall"),
+	StaleStart:           plain("stale-start"),
+	FailedList:           {"failed-list", append(texts(raceCodes), VariantTimeout)},
+	OtherNamespace:       plain("other-namespace"),
+	MetadataStripped:     plain("environment"),
+	ObjectDeleted:        plain("environment"),
+	MetadataContested:    plain("environment"),
+	ForeignFinalizer:     plain("environment"),
+	FlagChange:           plain("installation"),
+	RuleChange:           plain("installation"),
+	WebhookChange:        plain("installation"),
+	CRDChange:            plain("installation"),
+	AttackFault:          plain("attack"),
+	ExternalCrash:        plain("external"),
+	ExternalCrashBefore:  plain("external"),
+	ExternalLostResponse: plain("external"),
+	ExternalError:        {"external", texts(externalCodes)},
+	ExternalSlow:         plain("external"),
+}
+
+// Faults returns all faults, in order.
+func Faults() []Fault { return slices.Sorted(maps.Keys(kinds)) }
+
+// Family returns a word that a fault shares with similar ones, of which one is enough for a smoke
+// test.
+func (f Fault) Family() string { return kinds[f].family }
 
 func texts(numbers []int) []string {
 	var all []string
@@ -76,8 +109,8 @@ func texts(numbers []int) []string {
 	return all
 }
 
-// Target is what a fault affects. For most perturbations it is the nth request of the subject with
-// this method and path. Other perturbations have a word of their own as the method.
+// Target is what a fault affects. For most faults it is the nth request of the subject with
+// this method and path. Other faults have a word of their own as the method.
 type Target struct {
 	Method string `json:"method"`
 	// Path has placeholders where it has names of the scenario.
@@ -91,9 +124,9 @@ const separator = ":"
 
 // Plan is one fault in one run of a scenario, or two.
 type Plan struct {
-	Scenario     string       `json:"scenario"`
-	Perturbation Perturbation `json:"perturbation"`
-	// Variant is which of a perturbation's forms it is; "" if it has one only.
+	Scenario string `json:"scenario"`
+	Fault    Fault  `json:"fault"`
+	// Variant is which of a fault's forms it is; "" if it has one only.
 	Variant string `json:"variant,omitempty"`
 	Target  Target `json:"target"`
 	// Second is the fault in the recovery from the first, if there is one.
@@ -102,14 +135,14 @@ type Plan struct {
 
 // ID returns the plan as one word, which means the same in every run.
 func (p Plan) ID() string {
-	id := p.Scenario + separator + faultID(p.Perturbation, p.Variant, p.Target)
+	id := p.Scenario + separator + faultID(p.Fault, p.Variant, p.Target)
 	if p.HasSecond() {
-		id += "+" + faultID(p.Second.Perturbation, p.Second.Variant, p.Second.Target)
+		id += "+" + faultID(p.Second.Fault, p.Second.Variant, p.Second.Target)
 	}
 	return id
 }
 
-func faultID(p Perturbation, variant string, t Target) string {
+func faultID(p Fault, variant string, t Target) string {
 	kind := string(p)
 	if variant != "" {
 		kind += "-" + variant
@@ -137,34 +170,30 @@ func parsePlan(id string) (p Plan, err error) {
 	}
 	var fault string
 	p.Scenario, fault, _ = strings.Cut(first, separator)
-	if p.Perturbation, p.Variant, p.Target, err = parseFault(fault); err != nil || second == "" {
+	if p.Fault, p.Variant, p.Target, err = parseFault(fault); err != nil || second == "" {
 		return p, err
 	}
-	if p.Second.Perturbation, p.Second.Variant, p.Second.Target, err = parseFault(second); err != nil {
+	if p.Second.Fault, p.Second.Variant, p.Second.Target, err = parseFault(second); err != nil {
 		return p, fmt.Errorf("the second fault: %w", err)
 	}
-	if !p.HasRecovery() || !slices.Contains(inRecovery, p.Second.Perturbation) {
+	if !p.HasRecovery() || !slices.Contains(inRecovery, p.Second.Fault) {
 		return p, fmt.Errorf("the first of two faults is one of %q, the second one of %q", recoverable, inRecovery)
 	}
 	return p, nil
 }
 
-// parseFault reads perturbation:method:path:nth.
-func parseFault(text string) (p Perturbation, variant string, t Target, err error) {
+// parseFault reads fault:method:path:nth.
+func parseFault(text string) (p Fault, variant string, t Target, err error) {
 	parts := strings.SplitN(text, separator, 3)
 	if len(parts) != 3 {
-		return p, variant, t, errors.New("it is not scenario:perturbation:method:path:nth")
+		return p, variant, t, errors.New("it is not scenario:fault:method:path:nth")
 	}
-	kind, variant, _ := strings.Cut(parts[0], "-")
+	p, variant, err = parseForm(parts[0])
+	if err != nil {
+		return p, variant, t, err
+	}
 	path, nth, _ := cutLast(parts[2])
-	p, t = Perturbation(kind), Target{Method: parts[1], Path: path}
-	known, there := variants[p]
-	if !there {
-		return p, variant, t, fmt.Errorf("no perturbation is called %q", kind)
-	}
-	if !slices.Contains(known, variant) {
-		return p, variant, t, fmt.Errorf("%q is not one of the variants %q of %s", variant, known, kind)
-	}
+	t = Target{Method: parts[1], Path: path}
 	if furtherFault.MatchString(path) {
 		return p, variant, t, errors.New("what follows + is no second fault, or a third one")
 	}
@@ -172,6 +201,23 @@ func parseFault(text string) (p Perturbation, variant string, t Target, err erro
 		return p, variant, t, fmt.Errorf("reading which request: %w", err)
 	}
 	return p, variant, t, nil
+}
+
+// parseForm reads the name of a fault, and the variant that may follow it.
+func parseForm(text string) (p Fault, variant string, err error) {
+	if known, there := kinds[Fault(text)]; there && slices.Contains(known.variants, "") {
+		return Fault(text), "", nil
+	}
+	for name, known := range kinds {
+		variant, found := strings.CutPrefix(text, string(name)+"-")
+		if found && slices.Contains(known.variants, variant) {
+			return name, variant, nil
+		}
+		if found || text == string(name) {
+			err = fmt.Errorf("%q is not one of the variants %q of %s", variant, known.variants, name)
+		}
+	}
+	return "", "", cmp.Or(err, fmt.Errorf("no fault is called %q", text))
 }
 
 func cutLast(s string) (before, after string, found bool) {

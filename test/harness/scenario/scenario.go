@@ -15,11 +15,11 @@ import (
 // Scenario is what happens in a run, but for what goes wrong.
 type Scenario struct {
 	Name string `json:"name"`
-	// Must are the IDs of the invariants that the scenario tests. A run proves nothing if one of
+	// Invariants are the names of those that the scenario tests. A run proves nothing if one of
 	// them cannot be judged. Others are judged as far as the run allows.
-	Must []string `json:"must,omitempty"`
-	// Perturbations are those that are tried, by ID. Empty: all.
-	Perturbations []Perturbation `json:"perturbations,omitempty"`
+	Invariants []string `json:"invariants,omitempty"`
+	// Faults are the names of those that are tried. Empty: all.
+	Faults []Fault `json:"faults,omitempty"`
 	// Users are those that steps name in As. All others act as an administrator.
 	Users []User `json:"users,omitempty"`
 
@@ -51,7 +51,7 @@ type Step struct {
 	External map[string]string `json:"external,omitempty"`
 	// May is an access with its expected answer.
 	May *Access `json:"may,omitempty"`
-	// Attack is what a hostile user does. It is part of the plans of Hostile only.
+	// Attack is what a hostile user does. It is part of the plans of AttackFault only.
 	Attack *Attack `json:"attack,omitempty"`
 }
 
@@ -109,7 +109,8 @@ func (s Scale) validate() error {
 func Parse(text []byte) (Scenario, error) {
 	var f File
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {
-		return f.Scenario, fmt.Errorf("reading the scenario: %w", err)
+		return f.Scenario, fmt.Errorf("reading the scenario: %w",
+			NameKey(err, map[string]string{"must": "invariants", "perturbations": "faults"}))
 	}
 	s, err := f.unrolled()
 	if err != nil {
@@ -118,15 +119,25 @@ func Parse(text []byte) (Scenario, error) {
 	return s, s.Validate()
 }
 
+// NameKey adds to the error of an unknown field the key that has replaced it, by the earlier one.
+func NameKey(err error, keys map[string]string) error {
+	for earlier, key := range keys {
+		if strings.Contains(err.Error(), fmt.Sprintf("unknown field %q", earlier)) {
+			err = fmt.Errorf("%w: %s is called %s now", err, earlier, key)
+		}
+	}
+	return err
+}
+
 // Validate finds what cannot be run.
 func (s Scenario) Validate() error {
 	var errs []error
 	if s.Name == "" || strings.Contains(s.Name, separator) {
 		errs = append(errs, fmt.Errorf("the name %q is empty or has a %q in it", s.Name, separator))
 	}
-	for _, p := range s.Perturbations {
-		if _, known := variants[p]; !known {
-			errs = append(errs, fmt.Errorf("no perturbation is called %q", p))
+	for _, p := range s.Faults {
+		if _, known := kinds[p]; !known {
+			errs = append(errs, fmt.Errorf("no fault is called %q", p))
 		}
 	}
 	errs = append(errs, s.validateUsers())

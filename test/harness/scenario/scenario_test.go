@@ -13,7 +13,7 @@ import (
 
 const team = `
 name: team-life
-must: [O1, O3]
+invariants: [end-state, convergence]
 steps:
 - apply: {apiVersion: example.com/v1, kind: Team, metadata: {name: "{team}", labels: {friend: "{other}-x"}}}
 - name: made
@@ -123,7 +123,7 @@ func TestParseRefuses(t *testing.T) {
 			`unknown field "repeat"`},
 		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
 		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
-		"UnknownFault":  {"name: a\nperturbations: [P1, P99]\nsteps:\n" + rest, `no perturbation is called "P99"`},
+		"UnknownFault":  {"name: a\nfaults: [crash-after-write, no-such-fault]\nsteps:\n" + rest, `no fault is called "no-such-fault"`},
 		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	plans := scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{{Writes: first}, {Writes: second}}, 1)
 	var got []string
 	for _, p := range plans {
-		if !slices.Contains([]scenario.Perturbation{"P1", "P2", "P3", "P4"}, p.Perturbation) {
+		if !slices.Contains([]scenario.Fault{"crash-after-write", "crash-before-write", "lost-response", "failed-write"}, p.Fault) {
 			continue
 		}
 		id := p.ID()
@@ -165,14 +165,14 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 		if diff := cmp.Diff(p, back); diff != "" {
 			t.Errorf("%s read again (-want +got):\n%s", id, diff)
 		}
-		if p.Perturbation == scenario.Refuse {
-			id = strings.Replace(id, p.ID()[:len("s:P4-409")], "s:P4-code", 1)
+		if p.Fault == scenario.FailedWrite {
+			id = strings.Replace(id, p.ID()[:len("s:failed-write-409")], "s:failed-write-code", 1)
 		}
 		got = append(got, id)
 	}
 	var want []string
 	for _, target := range []string{"PATCH:" + path + ":1", "PATCH:" + path + ":3", "PATCH:" + other + ":1"} {
-		for _, kind := range []string{"P1", "P2", "P3", "P4-code"} {
+		for _, kind := range []string{"crash-after-write", "crash-before-write", "lost-response", "failed-write-code"} {
 			want = append(want, "s:"+kind+":"+target)
 		}
 	}
@@ -188,11 +188,11 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	}
 }
 
-func TestPlans_OnlySelectedPerturbations(t *testing.T) {
-	s := scenario.Scenario{Name: "s", Perturbations: []scenario.Perturbation{scenario.LoseAnswer}}
+func TestPlans_OnlySelectedFaults(t *testing.T) {
+	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{scenario.LostResponse}}
 	run := scenario.Observed{Writes: []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true, Made: true}}}
 	plans := scenario.Plans(s, []scenario.Observed{run, run}, 1)
-	if len(plans) != 1 || plans[0].ID() != "s:P3:PATCH:/a:1" {
+	if len(plans) != 1 || plans[0].ID() != "s:lost-response:PATCH:/a:1" {
 		t.Errorf("plans are %v, want the lost answer only", plans)
 	}
 }
@@ -212,13 +212,14 @@ func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
 		want  []string
 	}{
 		"Deleting": {[]scenario.Step{{Name: "end", Delete: &ref}},
-			[]string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room, "finalizer:STEP:end"}},
-		"Staying": {nil, []string{"strip:PATCH:" + room, "remove:PATCH:" + room, "rival:PATCH:" + room}},
+			[]string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room, "foreign-finalizer:STEP:end"}},
+		"Staying": {nil, []string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room}},
 	} {
-		s := scenario.Scenario{Name: "s", Steps: tc.steps, Perturbations: []scenario.Perturbation{scenario.EnvironmentChange}}
+		s := scenario.Scenario{Name: "s", Steps: tc.steps, Faults: []scenario.Fault{scenario.MetadataStripped,
+			scenario.ObjectDeleted, scenario.MetadataContested, scenario.ForeignFinalizer}}
 		var got []string
 		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, 1) {
-			got = append(got, strings.TrimSuffix(strings.TrimPrefix(p.ID(), "s:P17-"), ":1"))
+			got = append(got, strings.TrimSuffix(strings.TrimPrefix(p.ID(), "s:"), ":1"))
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: plans (-want +got):\n%s", name, diff)
@@ -228,8 +229,8 @@ func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
 
 func TestParsePlanRefuses(t *testing.T) {
 	for _, id := range []string{
-		"", "s", "s:P1:PATCH", "s:P1:PATCH:/a", "s:P1:PATCH:/a:x", "s:P1:PATCH:/a:1x", "s:P99:PATCH:/a:1",
-		"s:P1-409:PATCH:/a:1", "s:P1-:PATCH:/a:1", "s:P4:PATCH:/a:1", "s:P4-x:PATCH:/a:1", "s:P4-418:PATCH:/a:1",
+		"", "s", "s:crash-after-write:PATCH", "s:crash-after-write:PATCH:/a", "s:crash-after-write:PATCH:/a:x", "s:crash-after-write:PATCH:/a:1x", "s:no-such-fault:PATCH:/a:1",
+		"s:crash-after-write-409:PATCH:/a:1", "s:crash-after-write-:PATCH:/a:1", "s:failed-write:PATCH:/a:1", "s:failed-write-x:PATCH:/a:1", "s:failed-write-418:PATCH:/a:1",
 	} {
 		if p, err := scenario.ParsePlan(id); err == nil {
 			t.Errorf("ParsePlan(%q) = %+v, want an error", id, p)

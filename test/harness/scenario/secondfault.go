@@ -8,31 +8,31 @@ import (
 // Second is a fault at a write of the recovery from the first fault of a plan. The zero value is
 // none.
 type Second struct {
-	Perturbation Perturbation `json:"perturbation"`
-	Variant      string       `json:"variant,omitempty"`
+	Fault   Fault  `json:"fault"`
+	Variant string `json:"variant,omitempty"`
 	// Target's Nth counts the requests of one replica since the first fault.
 	Target Target `json:"target"`
 }
 
-// recoverable are the perturbations from which the operator has to recover before its next write.
-var recoverable = []Perturbation{DieAfterCommit, DieBeforeCommit, StaleStart}
+// recoverable are the faults from which the operator has to recover before its next write.
+var recoverable = []Fault{CrashAfterWrite, CrashBeforeWrite, StaleStart}
 
-// inRecovery are the perturbations of a write of the recovery. All but those in unanswered need a
+// inRecovery are the faults of a write of the recovery. All but those in unanswered need a
 // write that changed something.
 var (
-	inRecovery = []Perturbation{DieAfterCommit, DieBeforeCommit, LoseAnswer, Refuse}
-	unanswered = []Perturbation{DieBeforeCommit, Refuse}
+	inRecovery = []Fault{CrashAfterWrite, CrashBeforeWrite, LostResponse, FailedWrite}
+	unanswered = []Fault{CrashBeforeWrite, FailedWrite}
 )
 
 // secondFault matches the ID of a plan with two faults, and furtherFault a path that is the rest of
 // such an ID.
 var (
-	secondFault  = regexp.MustCompile(`^(.*:\d+)\+(P\d.*)$`)
+	secondFault  = regexp.MustCompile(`^(.*:\d+)\+([a-z].*)$`)
 	furtherFault = regexp.MustCompile(`:\d+\s*\+`)
 )
 
 // HasRecovery reports whether a second fault can follow the plan's fault.
-func (p Plan) HasRecovery() bool { return slices.Contains(recoverable, p.Perturbation) }
+func (p Plan) HasRecovery() bool { return slices.Contains(recoverable, p.Fault) }
 
 // HasSecond reports whether the plan has a second fault.
 func (p Plan) HasSecond() bool { return p.Second != Second{} }
@@ -44,7 +44,7 @@ func (p Plan) First() Plan {
 }
 
 // Pairs returns the plans with the plan's fault and a second one at a write of the recovery. It
-// leaves out perturbations that the scenario does not have. The seed fixes the order and the codes
+// leaves out faults that the scenario does not have. The seed fixes the order and the codes
 // of refusals.
 func (p Plan) Pairs(s Scenario, recovery []Write, seed uint64) []Plan {
 	var plans []Plan
@@ -54,13 +54,13 @@ func (p Plan) Pairs(s Scenario, recovery []Write, seed uint64) []Plan {
 		nth[t]++
 		t.Nth = nth[Target{Method: w.Method, Path: w.Path}]
 		for _, kind := range inRecovery {
-			if !w.Effective && !slices.Contains(unanswered, kind) || len(s.Perturbations) > 0 &&
-				!slices.Contains(s.Perturbations, kind) {
+			if !w.Effective && !slices.Contains(unanswered, kind) || len(s.Faults) > 0 &&
+				!slices.Contains(s.Faults, kind) {
 				continue
 			}
 			pair := p
-			pair.Second = Second{Perturbation: kind, Target: t}
-			if kind == Refuse {
+			pair.Second = Second{Fault: kind, Target: t}
+			if kind == FailedWrite {
 				pair.Second.Variant = draw(seed, pair, texts(codes))
 			}
 			plans = append(plans, pair)

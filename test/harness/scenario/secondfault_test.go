@@ -28,7 +28,7 @@ func ids(plans []scenario.Plan) []string {
 }
 
 func TestPairs_AtEachWriteOfTheRecovery(t *testing.T) {
-	first := parse(t, "s:P1:POST:/jobs:1")
+	first := parse(t, "s:crash-after-write:POST:/jobs:1")
 	recovery := []scenario.Write{
 		{Method: "POST", Path: "/jobs"}, // it found the object
 		{Method: "PUT", Path: "/teams/{team}/status", Effective: true},
@@ -41,24 +41,24 @@ func TestPairs_AtEachWriteOfTheRecovery(t *testing.T) {
 			t.Errorf("%s read again: %s", id, diff)
 		}
 		second := strings.TrimPrefix(id, first.ID()+"+")
-		if strings.HasPrefix(second, "P4-") {
-			second = "P4-code" + second[len("P4-500"):]
+		if strings.HasPrefix(second, "failed-write-") {
+			second = "failed-write-code" + second[len("failed-write-500"):]
 		}
 		got = append(got, second)
 	}
 	slices.Sort(got)
 	want := []string{
-		"P1:PUT:/teams/{team}/status:1", "P1:PUT:/teams/{team}/status:2",
-		"P2:POST:/jobs:1", "P2:PUT:/teams/{team}/status:1", "P2:PUT:/teams/{team}/status:2",
-		"P3:PUT:/teams/{team}/status:1", "P3:PUT:/teams/{team}/status:2",
-		"P4-code:POST:/jobs:1", "P4-code:PUT:/teams/{team}/status:1", "P4-code:PUT:/teams/{team}/status:2",
+		"crash-after-write:PUT:/teams/{team}/status:1", "crash-after-write:PUT:/teams/{team}/status:2",
+		"crash-before-write:POST:/jobs:1", "crash-before-write:PUT:/teams/{team}/status:1", "crash-before-write:PUT:/teams/{team}/status:2",
+		"failed-write-code:POST:/jobs:1", "failed-write-code:PUT:/teams/{team}/status:1", "failed-write-code:PUT:/teams/{team}/status:2",
+		"lost-response:PUT:/teams/{team}/status:1", "lost-response:PUT:/teams/{team}/status:2",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pairs (-want +got):\n%s", diff)
 	}
-	only := first.Pairs(scenario.Scenario{Perturbations: []scenario.Perturbation{"P1", "P3"}}, recovery, 7)
+	only := first.Pairs(scenario.Scenario{Faults: []scenario.Fault{"crash-after-write", "lost-response"}}, recovery, 7)
 	if len(only) != 4 {
-		t.Errorf("with P1 and P3 alone there are %q, want 4", ids(only))
+		t.Errorf("with crash-after-write and lost-response alone there are %q, want 4", ids(only))
 	}
 	if none := first.Pairs(scenario.Scenario{}, nil, 7); none != nil {
 		t.Errorf("without a write there are %q", ids(none))
@@ -66,7 +66,7 @@ func TestPairs_AtEachWriteOfTheRecovery(t *testing.T) {
 }
 
 func TestPairs_SeedFixesTheOrder(t *testing.T) {
-	first := parse(t, "s:P9:START:/apis/example.com/v1/teams:2")
+	first := parse(t, "s:stale-start:START:/apis/example.com/v1/teams:2")
 	var recovery []scenario.Write
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
 		recovery = append(recovery, scenario.Write{Method: "PATCH", Path: path, Effective: true})
@@ -86,17 +86,17 @@ func TestPairs_SeedFixesTheOrder(t *testing.T) {
 }
 
 func TestParsePlan_SecondFault(t *testing.T) {
-	const id = "s:P2:PATCH:/apis/rbac/v1/roles/a:b:2+P4-409:PUT:/x/{thing}/status:3"
+	const id = "s:crash-before-write:PATCH:/apis/rbac/v1/roles/a:b:2+failed-write-409:PUT:/x/{thing}/status:3"
 	want := scenario.Plan{
-		Scenario: "s", Perturbation: "P2", Target: scenario.Target{Method: "PATCH", Path: "/apis/rbac/v1/roles/a:b", Nth: 2},
-		Second: scenario.Second{Perturbation: "P4", Variant: "409",
+		Scenario: "s", Fault: "crash-before-write", Target: scenario.Target{Method: "PATCH", Path: "/apis/rbac/v1/roles/a:b", Nth: 2},
+		Second: scenario.Second{Fault: "failed-write", Variant: "409",
 			Target: scenario.Target{Method: "PUT", Path: "/x/{thing}/status", Nth: 3}},
 	}
 	got := parse(t, id)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ParsePlan(%q) (-want +got):\n%s", id, diff)
 	}
-	if first := got.First().ID(); first != "s:P2:PATCH:/apis/rbac/v1/roles/a:b:2" {
+	if first := got.First().ID(); first != "s:crash-before-write:PATCH:/apis/rbac/v1/roles/a:b:2" {
 		t.Errorf("the first fault is %s", first)
 	}
 	said := got.Describe()
@@ -107,14 +107,14 @@ func TestParsePlan_SecondFault(t *testing.T) {
 		}
 	}
 	for _, id := range []string{
-		"s:P1:PATCH:/a:1+", "s:P1:PATCH:/a:1+P2", "s:P1:PATCH:/a:1+P2:PUT:/b", "s:P1:PATCH:/a:1+P2:PUT:/b:x",
-		"s:P1:PATCH:/a:1+P99:PUT:/b:1",
-		"s:P1:PATCH:/a:1+P4:PUT:/b:1",             // no code
-		"s:P3:PATCH:/a:1+P1:PUT:/b:1",             // nothing to recover from
-		"s:P1:PATCH:/a:1+P9:START:/b:1",           // no fault of a write
-		"s:P1:PATCH:/a:1+P2:PUT:/b:1+P2:PUT:/b:1", // three
-		"s:P1:PATCH:/a:1+s:P2:PUT:/b:1",           // the scenario twice
-		"s:P1:PATCH:/a:1 + P2:PUT:/b:1",           // spaces
+		"s:crash-after-write:PATCH:/a:1+", "s:crash-after-write:PATCH:/a:1+crash-before-write", "s:crash-after-write:PATCH:/a:1+crash-before-write:PUT:/b", "s:crash-after-write:PATCH:/a:1+crash-before-write:PUT:/b:x",
+		"s:crash-after-write:PATCH:/a:1+no-such-fault:PUT:/b:1",
+		"s:crash-after-write:PATCH:/a:1+failed-write:PUT:/b:1",                                   // no code
+		"s:lost-response:PATCH:/a:1+crash-after-write:PUT:/b:1",                                  // nothing to recover from
+		"s:crash-after-write:PATCH:/a:1+stale-start:START:/b:1",                                  // no fault of a write
+		"s:crash-after-write:PATCH:/a:1+crash-before-write:PUT:/b:1+crash-before-write:PUT:/b:1", // three
+		"s:crash-after-write:PATCH:/a:1+s:crash-before-write:PUT:/b:1",                           // the scenario twice
+		"s:crash-after-write:PATCH:/a:1 + crash-before-write:PUT:/b:1",                           // spaces
 	} {
 		if p, err := scenario.ParsePlan(id); err == nil {
 			t.Errorf("ParsePlan(%q) = %+v, want an error", id, p)

@@ -83,9 +83,9 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := scenario.Observed{Changes: []scenario.Change{{Name: "other", Kind: scenario.FlagChange},
-		{Name: "no-right", Kind: scenario.RuleChange, Scenarios: []string{"hostile"}},
-		{Name: "elsewhere", Kind: scenario.RuleChange, Scenarios: []string{"other"}}}}
+	run := scenario.Observed{Changes: []scenario.Change{{Name: "other", Fault: scenario.FlagChange},
+		{Name: "no-right", Fault: scenario.RuleChange, Scenarios: []string{"hostile"}},
+		{Name: "elsewhere", Fault: scenario.RuleChange, Scenarios: []string{"other"}}}}
 	rules := map[string]bool{}
 	for seed := range uint64(50) {
 		var ids []string
@@ -97,17 +97,17 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 			if p.Target.Path == "elsewhere" {
 				t.Fatalf("%s is not about this scenario", p.ID())
 			}
-			if p.Perturbation == scenario.InstallationChange && p.Variant == scenario.RuleChange {
+			if p.Fault == scenario.RuleChange {
 				rules[p.ID()] = true
 				continue
 			}
-			if p.Perturbation == scenario.InstallationChange || p.Perturbation == scenario.Hostile {
+			if p.Fault == scenario.FlagChange || p.Fault == scenario.AttackFault {
 				ids = append(ids, p.ID())
 			}
 		}
 		// The attack is the fifth of all steps. The fifth of those that act is the only one
 		// after an expected access, as clean runs leave the attack out.
-		want := []string{"hostile:P18-flag:CHANGE:other:5", "hostile:P19:ATTACK:storm:5"}
+		want := []string{"hostile:flag-change:CHANGE:other:5", "hostile:attack:ATTACK:storm:5"}
 		if !slices.Equal(ids, want) {
 			t.Fatalf("plans are %q, want %q", ids, want)
 		}

@@ -8,32 +8,32 @@ import (
 // Faults of watches and of starts. The target is a collection and a step: the nth of those that
 // act.
 const (
-	// LateEvents holds the events of watches back for a few seconds.
-	LateEvents Perturbation = "P6"
-	// MissedEvents cuts the watches and refuses new ones for a few seconds. Then the version to
+	// WatchDelay holds the events of watches back for a few seconds.
+	WatchDelay Fault = "watch-delay"
+	// WatchGap cuts the watches and refuses new ones for a few seconds. Then the version to
 	// continue from has expired, and the client has to list.
-	MissedEvents Perturbation = "P7"
-	// LostEvents keeps the watches open and sends nothing on them for a few seconds. Then it cuts
+	WatchGap Fault = "watch-gap"
+	// WatchStall keeps the watches open and sends nothing on them for a few seconds. Then it cuts
 	// them.
-	LostEvents Perturbation = "P8"
+	WatchStall Fault = "watch-stall"
 	// StaleStart kills all replicas a while after the step has begun, and those that
 	// start find the collection as it was before. That is legal for clients that request
 	// any version, as they do after an error.
-	StaleStart Perturbation = "P9"
-	// StartRace kills all replicas, and as they start again they do not get the
+	StaleStart Fault = "stale-start"
+	// FailedList kills all replicas, and as they start again they do not get the
 	// collection for a few seconds. Its variants are how.
-	StartRace Perturbation = "P15"
+	FailedList Fault = "failed-list"
 )
 
-// NoAnswer is the StartRace in which a replica's first request for a collection is
+// VariantTimeout is the FailedList in which a replica's first request for a collection is
 // not answered until later. The other variants are codes: the rights are not there
 // yet, or the kind is not.
-const NoAnswer = "stall"
+const VariantTimeout = "timeout"
 
-// raceCodes are those of StartRace.
+// raceCodes are those of FailedList.
 var raceCodes = []int{http.StatusForbidden, http.StatusNotFound}
 
-// The words that targets of these perturbations have as their method.
+// The words that targets of these faults have as their method.
 const (
 	watchMethod = "WATCH"
 	startMethod = "START"
@@ -62,7 +62,7 @@ func watchFaults(d *derivation) []Plan {
 	var collections []string
 	for _, n := range events {
 		t := Target{Method: watchMethod, Path: n.Path, Nth: n.Action}
-		plans = append(plans, d.plan(LateEvents, "", t), d.plan(MissedEvents, "", t))
+		plans = append(plans, d.plan(WatchDelay, "", t), d.plan(WatchGap, "", t))
 		if !slices.Contains(collections, n.Path) {
 			collections = append(collections, n.Path)
 		}
@@ -74,9 +74,9 @@ func watchFaults(d *derivation) []Plan {
 				continue
 			}
 			start := Target{Method: startMethod, Path: path, Nth: n.Action}
-			lost = append(lost, d.plan(LostEvents, "", Target{Method: watchMethod, Path: path, Nth: n.Action}))
-			for _, variant := range variants[StartRace] {
-				races = append(races, d.plan(StartRace, variant, start))
+			lost = append(lost, d.plan(WatchStall, "", Target{Method: watchMethod, Path: path, Nth: n.Action}))
+			for _, variant := range kinds[FailedList].variants {
+				races = append(races, d.plan(FailedList, variant, start))
 			}
 			if n.Action > 1 {
 				stale = append(stale, d.plan(StaleStart, "", start))

@@ -32,7 +32,7 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 			if diff := cmp.Diff(p, back); diff != "" {
 				t.Errorf("%s read again (-want +got):\n%s", id, diff)
 			}
-			if p.Perturbation == scenario.LateEvents || p.Perturbation == scenario.MissedEvents {
+			if p.Fault == scenario.WatchDelay || p.Fault == scenario.WatchGap {
 				got = append(got, id)
 			} else {
 				chosen[id] = true
@@ -40,7 +40,7 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 		}
 		var want []string
 		for _, target := range []string{teams + ":1", parts + ":1", teams + ":2"} {
-			want = append(want, "s:P6:WATCH:"+target, "s:P7:WATCH:"+target)
+			want = append(want, "s:watch-delay:WATCH:"+target, "s:watch-gap:WATCH:"+target)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("late and missed news (-want +got):\n%s", diff)
@@ -50,11 +50,11 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 				seed)
 		}
 	}
-	want := []string{"s:P9:START:" + teams + ":2"}
+	want := []string{"s:stale-start:START:" + teams + ":2"}
 	for _, target := range []string{teams + ":1", parts + ":1", teams + ":2"} {
-		want = append(want, "s:P8:WATCH:"+target)
-		for _, variant := range []string{"stall", "403", "404"} {
-			want = append(want, "s:P15-"+variant+":START:"+target)
+		want = append(want, "s:watch-stall:WATCH:"+target)
+		for _, variant := range []string{"timeout", "403", "404"} {
+			want = append(want, "s:failed-list-"+variant+":START:"+target)
 		}
 	}
 	for _, id := range want {

@@ -43,12 +43,12 @@ type rule struct {
 func rules() map[string]rule {
 	var invariants []string
 	for _, i := range invariant.All() {
-		invariants = append(invariants, i.ID)
+		invariants = append(invariants, i.Name)
 	}
 	actions := [][]string{{"apply"}, {"patch"}, {"scale"}, {"delete"}, {"wait"}, {"quiesce"}, {"sleep"}, {"external"},
 		{"may"}, {"attack"}}
 	return map[string]rule{
-		"scenario.File":       {required: []string{"name", "must", "steps"}, enums: map[string][]string{"must": invariants}},
+		"scenario.File":       {required: []string{"name", "invariants", "steps"}, enums: map[string][]string{"invariants": invariants}},
 		"scenario.Step":       {oneOf: actions},
 		"scenario.FileStep":   {oneOf: slices.Concat(actions, [][]string{{"repeat"}})},
 		"scenario.Wait":       {oneOf: [][]string{{"condition"}, {"field", "value"}, {"current"}, {"exists"}, {"gone"}}},
@@ -67,9 +67,9 @@ func special() map[reflect.Type]object {
 			"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
 		reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
 		// Values of a chart: a file, or the values themselves.
-		reflect.TypeFor[json.RawMessage]():       {"type": []string{"string", "object"}},
-		reflect.TypeFor[scenario.Refusal]():      {"enum": []any{true, string(scenario.MayRefuse)}},
-		reflect.TypeFor[scenario.Perturbation](): {"enum": scenario.Perturbations()},
+		reflect.TypeFor[json.RawMessage]():  {"type": []string{"string", "object"}},
+		reflect.TypeFor[scenario.Refusal](): {"enum": []any{true, string(scenario.MayRefuse)}},
+		reflect.TypeFor[scenario.Fault]():   {"enum": scenario.Faults()},
 	}
 }
 

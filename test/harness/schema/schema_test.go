@@ -79,7 +79,7 @@ func TestSchemas_AcceptAllFilesOfTheRepository(t *testing.T) {
 		}
 		var fields map[string]any
 		_ = yaml.Unmarshal(text, &fields) // several documents and templates have no fields
-		if _, is := fields["promises"]; is {
+		if _, is := fields["contract"]; is {
 			subjects++
 			g.Expect(validate(t, subjectSchema, text)).To(Succeed(), path)
 		}
@@ -97,16 +97,16 @@ func TestSchemas_AcceptAllFilesOfTheRepository(t *testing.T) {
 const aSubject = `name: x
 binary: bin/manager
 manifests: config/default
-promises:
+contract:
   lease: {name: x.example.com}
   kinds: [{group: example.com, resource: things, children: [{resource: configmaps}]}]
   limits: {quiet: 1.5s, heap: 16Mi}
-except: [{invariant: O14, reason: none}]
+except: [{invariant: truthful-readiness, reason: none}]
 scenarios: [scenarios]
 `
 
 const aScenario = `name: life
-must: [O1]
+invariants: [end-state]
 users: [{name: mallory}]
 steps:
 - refused: true
@@ -146,15 +146,15 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 			"wrong type below":     {"quiet: 1.5s", "quiet: soon"},
 			"no list":              {"kinds: [", "kinds: {a: ["},
 			"missing name":         {"name: x\n", ""},
-			"missing promises":     {"promises:", "args: []\nenv:"},
+			"missing promises":     {"contract:", "args: []\nenv:"},
 			"missing lease's name": {"{name: x.example.com}", "{}"},
 			"missing resource":     {"{resource: configmaps}", "{controlled: true}"},
 			"missing reason":       {", reason: none", ""},
-			"unknown invariant":    {"O14", "O99"},
+			"unknown invariant":    {"truthful-readiness", "no-such-invariant"},
 			"misplaced field":      {"  lease:", "  watched: [{resource: secrets}]\n  lease:"},
 		}},
 		{"scenario", Scenario, aScenario, readScenario, map[string][2]string{
-			"unknown field":           {"must:", "should: []\nmust:"},
+			"unknown field":           {"invariants:", "should: []\ninvariants:"},
 			"unknown action":          {"sleep: 1s", "rest: 1s"},
 			"unknown field of a wait": {"condition: Ready", "condition: Ready, reason: x"},
 			"wrong type":              {"times: 2", "times: twice"},
@@ -166,7 +166,7 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 			"two actions":             {"{sleep: 1s}", "{sleep: 1s, delete: {apiVersion: v1, kind: Thing, name: a}}"},
 			"no action":               {"{sleep: 1s}", "{name: nothing}"},
 			"two states":              {"condition: Ready", "condition: Ready, gone: true"},
-			"unknown fault":           {"must:", "perturbations: [P99]\nmust:"},
+			"unknown fault":           {"invariants:", "faults: [no-such-fault]\ninvariants:"},
 		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {

@@ -38,9 +38,9 @@ const archiver = "../testdata/archiver"
 
 // One plan for each of the archiver's flaws, and the promise that it breaks.
 var flaws = []struct{ plan, broken string }{
-	{"backup-life:P3:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.Lifecycle.ID},
-	{"backup-life:P4-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
-		invariant.FinalizerOrder.ID},
+	{"backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1", invariant.SingleLifecycle.Name},
+	{"backup-life:failed-write-500:DELETE:/api/v1/namespaces/archiver-system/configmaps/default.{backup}:1",
+		invariant.FinalizerOrder.Name},
 }
 
 // The same plans find the flaws where they are, and nothing where they are not.
@@ -75,7 +75,7 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 				plan, err := scenario.ParsePlan(flaw.plan)
 				g.Expect(err).NotTo(HaveOccurred())
 				g.Expect(slices.ContainsFunc(derived, func(p scenario.Plan) bool {
-					return p.Perturbation == plan.Perturbation && p.Target == plan.Target
+					return p.Fault == plan.Fault && p.Target == plan.Target
 				})).To(BeTrue(), "%s is not among %v", flaw.plan, derived)
 				outcome, err := prover.Run(t.Context(), reference, plan)
 				g.Expect(err).NotTo(HaveOccurred())

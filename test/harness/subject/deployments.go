@@ -123,7 +123,7 @@ func (f *File) candidates(deployments []appsv1.Deployment,
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(rest, func(d appsv1.Deployment) bool { return !rights.mayWrite(d, f.Promises.Lease) }), nil
+	return slices.DeleteFunc(rest, func(d appsv1.Deployment) bool { return !rights.mayWrite(d, f.Contract.Lease) }), nil
 }
 
 // rights are the roles and bindings of an installation. Aggregated roles have no rules there.

@@ -72,7 +72,7 @@ func TestLoad_ChoosesTheDeployment(t *testing.T) {
 			if account == "" {
 				account = tc.want
 			}
-			g.Expect(s.Promises.Users).To(Equal([]string{"system:serviceaccount:small-system:" + account}))
+			g.Expect(s.Contract.Users).To(Equal([]string{"system:serviceaccount:small-system:" + account}))
 		})
 	}
 }

@@ -74,18 +74,18 @@ type File struct {
 	// Node makes Pods run, as processes or as their status alone. Left out, Pods stay as they are,
 	// and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
 	Node *Node `json:"node,omitempty"`
-	// Promises are what it is judged by. Left out: Users, which is the Deployment's
+	// Contract is what it is judged by. Left out: Users, which is the Deployment's
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
 	// Deployment's.
-	Promises invariant.Operator `json:"promises"`
-	// Watched are resources to record and judge besides those of the promises: see
+	Contract invariant.Operator `json:"contract"`
+	// Watched are resources to record and judge besides those of the contract: see
 	// invariant.Operator.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Except are invariants that the operator may break, each with a reason. They are evaluated and
 	// reported.
 	Except []invariant.Exception `json:"except,omitempty"`
 	// AuditGroups are API groups whose requests are recorded with their bodies
-	// besides those of the promises.
+	// besides those of the contract.
 	AuditGroups []string `json:"auditGroups,omitempty"`
 	// Scenarios are files, and folders with files *.yaml.
 	Scenarios []string `json:"scenarios"`
@@ -111,7 +111,8 @@ func Read(path string) (*File, error) {
 	}
 	f := &File{}
 	if err := yaml.UnmarshalStrict(text, f); err != nil {
-		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
+		return nil, fmt.Errorf("reading the subject %s: %w", path,
+			scenario.NameKey(err, map[string]string{"promises": "contract"}))
 	}
 	if f.dir, err = filepath.Abs(filepath.Dir(path)); err != nil {
 		return nil, fmt.Errorf("reading the subject %s: %w", path, err)
@@ -136,17 +137,17 @@ func (f *File) Validate() error {
 	need(f.Manifests != "", "manifests: name the kustomize folder, YAML files or chart that the operator is installed from, such as config/default")
 	errs = append(errs, f.checkManifests())
 	need(f.Replicas >= 0, "replicas: %d cannot run; leave it out for 2", f.Replicas)
-	need(f.Promises.Lease.Name != "",
-		"promises.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
-	need(len(f.Promises.Kinds) > 0, "promises.kinds: name the kinds of object that the operator reconciles")
-	need(len(f.Promises.Watched) == 0, "promises.watched: list the resources in watched, beside promises")
-	need(len(f.Promises.Except) == 0, "promises.except: list the exceptions in except, beside promises")
+	need(f.Contract.Lease.Name != "",
+		"contract.lease.name: name the Lease that the leader holds; with controller-runtime it is LeaderElectionID")
+	need(len(f.Contract.Kinds) > 0, "contract.kinds: name the kinds of object that the operator reconciles")
+	need(len(f.Contract.Watched) == 0, "contract.watched: list the resources in watched, beside contract")
+	need(len(f.Contract.Except) == 0, "contract.except: list the exceptions in except, beside contract")
 	need(len(f.Scenarios) > 0, "scenarios: name files or folders with what users do")
-	for i, k := range f.Promises.Kinds {
-		need(k.Resource.Resource != "", "promises.kinds[%d].resource: say which, in the plural as in URLs", i)
+	for i, k := range f.Contract.Kinds {
+		need(k.Resource.Resource != "", "contract.kinds[%d].resource: say which, in the plural as in URLs", i)
 		for j, c := range k.Children {
 			if err := c.Validate(); err != nil {
-				errs = append(errs, fmt.Errorf("promises.kinds[%d].children[%d].%w", i, j, err))
+				errs = append(errs, fmt.Errorf("contract.kinds[%d].children[%d].%w", i, j, err))
 			}
 		}
 	}
@@ -223,7 +224,7 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both",
 					file, s.Name)
 			}
-			if err := checkMust(s); err != nil {
+			if err := checkInvariants(s); err != nil {
 				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
 			}
 			all = append(all, s)
@@ -232,25 +233,25 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 	return all, nil
 }
 
-// checkMust rejects unknown invariants, and a scenario without any: it would hold whatever
+// checkInvariants rejects unknown invariants, and a scenario without any: it would hold whatever
 // happens.
-func checkMust(s scenario.Scenario) error {
-	if len(s.Must) == 0 {
-		return errors.New("must: name the invariants that have to be judged after each run, such as [O1, O3, O5]")
+func checkInvariants(s scenario.Scenario) error {
+	if len(s.Invariants) == 0 {
+		return errors.New("invariants: name the invariants that have to be judged after each run, such as [end-state, convergence, single-writer]")
 	}
-	for _, id := range s.Must {
+	for _, id := range s.Invariants {
 		if err := checkInvariant(id); err != nil {
-			return fmt.Errorf("must: %w", err)
+			return fmt.Errorf("invariants: %w", err)
 		}
 	}
 	return nil
 }
 
-// checkInvariant rejects the ID of an unknown invariant.
+// checkInvariant rejects the name of an unknown invariant.
 func checkInvariant(id string) error {
 	var ids []string
 	for _, i := range invariant.All() {
-		ids = append(ids, i.ID)
+		ids = append(ids, i.Name)
 	}
 	if !slices.Contains(ids, id) {
 		return fmt.Errorf("no invariant is called %q; there are %q", id, ids)

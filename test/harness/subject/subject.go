@@ -164,14 +164,14 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 		return nil, err
 	}
 	s := &Subject{Name: f.Name, Notes: notes}
-	s.Replicas, s.Promises = f.Replicas, f.Promises
-	s.Promises.Watched, s.Promises.Except = f.Watched, f.Except
+	s.Replicas, s.Contract = f.Replicas, f.Contract
+	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease
 	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
-	if len(s.Promises.Users) == 0 {
-		s.Promises.Users = []string{userOf(deployment)}
+	if len(s.Contract.Users) == 0 {
+		s.Contract.Users = []string{userOf(deployment)}
 	}
-	lease := &s.Promises.Lease
+	lease := &s.Contract.Lease
 	if lease.Resource == (history.Resource{}) {
 		lease.Resource = history.Leases
 	}
@@ -224,7 +224,7 @@ func userOf(d appsv1.Deployment) string {
 // besides.
 func (f *File) auditGroups() []string {
 	var groups []string
-	for _, r := range slices.Concat(f.Promises.Resources(), f.Watched) {
+	for _, r := range slices.Concat(f.Contract.Resources(), f.Watched) {
 		groups = append(groups, r.Group)
 	}
 	groups = append(groups, f.AuditGroups...)
@@ -264,10 +264,10 @@ func (f *File) defined(definitions []*apiextensionsv1.CustomResourceDefinition) 
 		there = append(there, d.Spec.Names.Plural+"."+d.Spec.Group)
 	}
 	var errs []error
-	for _, r := range f.Promises.Resources() {
+	for _, r := range f.Contract.Resources() {
 		if !clientgoscheme.Scheme.IsGroupRegistered(r.Group) && !slices.Contains(there, r.String()) {
 			errs = append(errs, fmt.Errorf(
-				"promises.kinds: %s: Kubernetes has no such group, and the manifests and crds define %q only", r, there))
+				"contract.kinds: %s: Kubernetes has no such group, and the manifests and crds define %q only", r, there))
 		}
 	}
 	return errors.Join(errs...)

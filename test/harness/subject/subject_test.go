@@ -22,7 +22,7 @@ binary: bin/manager
 manifests: config
 args: ["--probe=127.0.0.1:{probe}", "--metrics=:{metrics}", "--webhook={webhook}", "--namespace={namespace}"]
 env: {WHERE: "{namespace}", ALWAYS: "yes"}
-promises:
+contract:
   lease: {name: leader}
   kinds:
   - {group: example.com, resource: things, ready: Ready, children: [{resource: configmaps, controlled: true}]}
@@ -53,7 +53,7 @@ spec:
 `
 	life = `
 name: life
-must: [O1]
+invariants: [end-state]
 steps:
 - apply: {apiVersion: example.com/v1, kind: Thing, metadata: {name: "{thing}", namespace: default}}
 - {name: made, quiesce: {for: 2s}}
@@ -89,10 +89,10 @@ func TestLoad_DefaultsComeFromTheManifests(t *testing.T) {
 	s, err := Load(t.Context(), path, "")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.Name).To(Equal("small"))
-	g.Expect(s.Promises.Users).To(Equal([]string{"system:serviceaccount:small-system:operator"}))
-	g.Expect(s.Promises.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "small-system", Name: "leader"}))
-	g.Expect(s.Promises.Limits.Quiet.Duration.String()).To(Equal("2s"))
-	g.Expect(s.Promises.Kinds).To(Equal([]invariant.Kind{{
+	g.Expect(s.Contract.Users).To(Equal([]string{"system:serviceaccount:small-system:operator"}))
+	g.Expect(s.Contract.Lease).To(Equal(history.Key{Resource: history.Leases, Namespace: "small-system", Name: "leader"}))
+	g.Expect(s.Contract.Limits.Quiet.Duration.String()).To(Equal("2s"))
+	g.Expect(s.Contract.Kinds).To(Equal([]invariant.Kind{{
 		Resource: history.Resource{Group: "example.com", Resource: "things"}, Ready: "Ready",
 		Children: []invariant.Child{{Resource: history.Resource{Resource: "configmaps"}, Controlled: true}},
 	}}))
@@ -113,7 +113,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g := NewWithT(t)
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
-		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: O14, reason: it has no probe}]\ncrds: [others]\n" +
+		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
 		"releaseLease: true\nunelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text,
@@ -124,8 +124,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	s, err := Load(t.Context(), path, program)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(s.Promises.Users).To(Equal([]string{"somebody"}))
-	g.Expect(s.Promises.Lease.Namespace).To(Equal("elsewhere"))
+	g.Expect(s.Contract.Users).To(Equal([]string{"somebody"}))
+	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
 	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
@@ -134,8 +134,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
-	g.Expect(s.Promises.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
-	g.Expect(s.Promises.Except).To(Equal([]invariant.Exception{{Invariant: "O14", Reason: "it has no probe"}}))
+	g.Expect(s.Contract.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
+	g.Expect(s.Contract.Except).To(Equal([]invariant.Exception{{Invariant: "truthful-readiness", Reason: "it has no probe"}}))
 	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
 }
 
@@ -181,26 +181,26 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"UnknownField":  {with("manifests:", "manifest: x\nmanifests:"), `unknown field "manifest"`},
 		"FieldTwice":    {with("name: small", "name: small\nname: big"), `"name" already set`},
 		"NoDuration":    {with("quiet: 2s", "quiet: two"), `invalid duration "two"`},
-		"Empty":         {map[string]string{"subject.yaml": ""}, "promises.lease.name: name the Lease"},
+		"Empty":         {map[string]string{"subject.yaml": ""}, "contract.lease.name: name the Lease"},
 		"EmptyTellsAll": {map[string]string{"subject.yaml": ""}, "scenarios: name files or folders"},
 		"NoResource": {with("resource: configmaps", "annotation: x"),
-			"promises.kinds[0].children[0].resource: is required"},
+			"contract.kinds[0].children[0].resource: is required"},
 		"TwoMarks": {with("resource: configmaps", "resource: configmaps, label: x, annotation: y"),
-			"promises.kinds[0].children[0].annotation and label: name one of them"},
+			"contract.kinds[0].children[0].annotation and label: name one of them"},
 		"TooFew": {with("name: small", "name: small\nreplicas: -1"), "replicas: -1 cannot run"},
-		"WatchedTwice": {with("promises:", "promises:\n  watched: [{resource: secrets}]"),
-			"promises.watched: list the resources in watched"},
+		"WatchedTwice": {with("contract:", "contract:\n  watched: [{resource: secrets}]"),
+			"contract.watched: list the resources in watched"},
 		"ExceptTwice": {with("name: small",
-			"name: small\nexcept: [{invariant: O6, reason: a}, {invariant: O6, reason: b}]"),
-			"except[1]: there is another one for O6"},
-		"ExceptNoReason": {with("name: small", "name: small\nexcept: [{invariant: O6}]"),
-			"except[0].reason: say why O6 may be broken"},
-		"ExceptBlank": {with("name: small", "name: small\nexcept: [{invariant: O6, reason: \" \"}]"),
-			"except[0].reason: say why O6 may be broken"},
-		"ExceptUnknown": {with("name: small", "name: small\nexcept: [{invariant: O99, reason: a}]"),
-			`except[0].invariant: no invariant is called "O99"`},
-		"ExceptElsewhere": {with("promises:", "promises:\n  except: [{invariant: O6, reason: a}]"),
-			"promises.except: list the exceptions in except"},
+			"name: small\nexcept: [{invariant: preconditions, reason: a}, {invariant: preconditions, reason: b}]"),
+			"except[1]: there is another one for preconditions"},
+		"ExceptNoReason": {with("name: small", "name: small\nexcept: [{invariant: preconditions}]"),
+			"except[0].reason: say why preconditions may be broken"},
+		"ExceptBlank": {with("name: small", "name: small\nexcept: [{invariant: preconditions, reason: \" \"}]"),
+			"except[0].reason: say why preconditions may be broken"},
+		"ExceptUnknown": {with("name: small", "name: small\nexcept: [{invariant: no-such-invariant, reason: a}]"),
+			`except[0].invariant: no invariant is called "no-such-invariant"`},
+		"ExceptElsewhere": {with("contract:", "contract:\n  except: [{invariant: preconditions, reason: a}]"),
+			"contract.except: list the exceptions in except"},
 		"NoPackage": {with("name: small", "name: small\nbuild: {dir: x}"), "build.package: name the Go package"},
 		"NoChange": {with("name: small", "name: small\nchanges: [{name: a}]"),
 			"changes[0]: change a: name a flag or an object"},
@@ -236,8 +236,8 @@ func TestLoad_ReportsErrors(t *testing.T) {
 		"WrongScenario": {map[string]string{"scenarios/life.yaml": "name: life\n"}, "life.yaml: checking scenario"},
 		"ScenarioTwice": {map[string]string{"scenarios/other.yaml": life},
 			`other.yaml: there is another scenario called "life"`},
-		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "O1", "O99", 1)},
-			`no invariant is called "O99"; there are ["O1"`},
+		"NoSuchInvariant": {map[string]string{"scenarios/life.yaml": strings.Replace(life, "end-state", "no-such-invariant", 1)},
+			`no invariant is called "no-such-invariant"; there are ["end-state"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -292,8 +292,8 @@ func TestLoad_Chart(t *testing.T) {
 			})
 			s, err := Load(t.Context(), path, "")
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(s.Promises.Users).To(Equal([]string{"system:serviceaccount:mine:operator"}))
-			g.Expect(s.Promises.Lease.Namespace).To(Equal("mine"))
+			g.Expect(s.Contract.Users).To(Equal([]string{"system:serviceaccount:mine:operator"}))
+			g.Expect(s.Contract.Lease.Namespace).To(Equal("mine"))
 			g.Expect(s.Plane.Definitions).To(HaveLen(1))
 			g.Expect(s.Notes).To(Equal([]string{"the chart's hooks are not run: ConfigMap late (post-install)"}))
 			objects, _, err := s.Operator.Render(t.Context(), "")
@@ -302,7 +302,7 @@ func TestLoad_Chart(t *testing.T) {
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(d.Name).To(Equal("small"), "the release's name is the subject's")
 			g.Expect(d.Labels).To(Equal(map[string]string{"level": "7"}))
-			g.Expect(s.Elsewhere.Promises.Users).To(Equal([]string{"system:serviceaccount:mine-elsewhere:operator"}))
+			g.Expect(s.Elsewhere.Contract.Users).To(Equal([]string{"system:serviceaccount:mine-elsewhere:operator"}))
 			g.Expect(s.Elsewhere.Operator.Chart.Values).To(Equal(s.Operator.Chart.Values))
 		})
 	}

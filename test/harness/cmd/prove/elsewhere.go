@@ -16,14 +16,14 @@ func (s *sweep) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subje
 	var jobs []job
 	for _, ref := range references {
 		plan := scenario.Plan{
-			Scenario: ref.Scenario.Name, Perturbation: scenario.Elsewhere,
+			Scenario: ref.Scenario.Name, Fault: scenario.OtherNamespace,
 			Target: scenario.Target{Method: scenario.ManifestsTarget, Path: filepath.Base(there.Operator.Manifests), Nth: 1},
 		}
 		if s.options.shard.has(plan) {
 			jobs = append(jobs, job{ref, &plan})
 		}
 	}
-	if err := s.do(ctx, fleet, there.Promises, jobs); err != nil {
+	if err := s.do(ctx, fleet, there.Contract, jobs); err != nil {
 		return fmt.Errorf("running where %s installs: %w", there.Operator.Manifests, err)
 	}
 	return nil

@@ -38,7 +38,7 @@ type explored struct {
 // object. It reports the others.
 func exploredKinds(s *subject.Subject, output io.Writer) []*explored {
 	var all []*explored
-	for _, kind := range s.Promises.Kinds {
+	for _, kind := range s.Contract.Kinds {
 		x := &explored{Kind: kind}
 		schema := x.find(s)
 		switch {
@@ -105,7 +105,7 @@ func exploreAll(ctx context.Context, o options, s *subject.Subject, output io.Wr
 	if err != nil {
 		return err
 	}
-	e := &exploration{options: o, promises: s.Promises, output: output, clock: clock.RealClock{}}
+	e := &exploration{options: o, promises: s.Contract, output: output, clock: clock.RealClock{}}
 	err = e.do(ctx, fleet.Each, kinds, jobs)
 	for _, x := range kinds {
 		fmt.Fprintf(output, "%s\n", x.Coverage())

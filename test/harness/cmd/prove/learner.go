@@ -62,7 +62,7 @@ func (l *learner) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.draft.Require(s.Promises, histories)
+	l.draft.Require(s.Contract, histories)
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	if err != nil {
 		return nil, err
 	}
-	s.Promises.Watched = l.resources
+	s.Contract.Watched = l.resources
 	for _, r := range l.resources {
 		s.Plane.AuditGroups = append(s.Plane.AuditGroups, r.Group)
 	}
@@ -260,7 +260,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		}
 		if err == nil {
 			histories[i] = reference.Histories
-			err = l.draft.Learn(k, s.Promises.Users, reference.Histories...)
+			err = l.draft.Learn(k, s.Contract.Users, reference.Histories...)
 		}
 		if err == nil {
 			continue

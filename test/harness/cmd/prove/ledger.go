@@ -116,7 +116,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 		Outcome: report.Outcome{
 			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts,
 			Faults: o.Faults, Took: o.Took,
-			Must: invariant.Necessary(o.History, r.reference.Scenario.Must),
+			Invariants: invariant.Necessary(o.History, r.reference.Scenario.Invariants),
 		},
 		Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
@@ -127,9 +127,9 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {
-		kept.Perturbation, kept.Plan, kept.Words = string(r.plan.Perturbation), r.plan.ID(), r.plan.Describe()
+		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 		if r.plan.HasSecond() {
-			kept.Perturbation += "+" + string(r.plan.Second.Perturbation)
+			kept.Fault += "+" + string(r.plan.Second.Fault)
 		}
 	}
 	return kept
@@ -139,7 +139,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
 		broken := v.Result == invariant.Broken && v.Excepted == ""
-		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result && slices.Contains(r.Must, v.Invariant) {
+		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result && slices.Contains(r.Invariants, v.Invariant) {
 			fmt.Fprintf(l.output, "%s\n", v)
 		}
 	}

@@ -18,19 +18,19 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-const planID = "tenant-life:P3:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
+const planID = "tenant-life:lost-response:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
 
 // after is a run that came to a result, with a plan or with none.
 func after(t *testing.T, r run.Result, id string) ran {
 	t.Helper()
 	h := &history.History{Recorded: []history.Source{history.Audit}}
-	verdict := invariant.Verdict{Invariant: "O1", Promise: "whatever", Result: r}
+	verdict := invariant.Verdict{Invariant: "end-state", Promise: "whatever", Result: r}
 	if r == run.Broken {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
 		promises: invariant.Operator{Users: []string{"op"}},
-		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Must: []string{"O1"}},
+		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
 		outcome: run.Outcome{
 			Scenario: "tenant-life", Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
@@ -73,7 +73,7 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	for _, text := range []string{
 		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
 		"fault: PATCH /x",
-		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life P3 | 1    | 1 ",
+		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life lost-response | 1    | 1 ",
 		"2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
 	} {
 		g.Expect(said.String()).To(ContainSubstring(text))
@@ -85,10 +85,10 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	back, err := report.Load(found[0])
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(back.Plan).To(Equal(planID))
-	g.Expect(back.Perturbation).To(Equal("P3"))
+	g.Expect(back.Fault).To(Equal("lost-response"))
 	g.Expect(back.Words).To(ContainSubstring("answer is lost"))
 	g.Expect(back.Seed).To(BeEquivalentTo(7))
-	g.Expect(back.Must).To(Equal([]string{"O1"}))
+	g.Expect(back.Invariants).To(Equal([]string{"end-state"}))
 	g.Expect(back.Operator.Users).To(Equal([]string{"op"}))
 	g.Expect(back.References).To(HaveLen(1))
 	for _, file := range []string{"summary.json", "summary.md", "junit.xml"} {
@@ -141,7 +141,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	denied := after(t, run.Inconclusive, planID)
 	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme",
 		Message: "denied"}}
-	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Must = "O3", nil
+	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Invariants = "convergence", nil
 	g.Expect(l.add(denied)).To(Succeed())
 	rejection := "rejection: step 2 rename of Tenant acme was rejected: denied"
 	g.Expect(said.String()).To(And(ContainSubstring(rejection), ContainSubstring("inconclusive: it has no record")))
@@ -176,20 +176,20 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	g := NewWithT(t)
-	p := plan(t, "life:P1:POST:/a:1")
+	p := plan(t, "life:crash-after-write:POST:/a:1")
 	l := newLedger(options{subject: "prove/subject.yaml", seed: 7}, nil, nil)
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --seed=7 --plan='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
 	l.options.subject = "its/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", &p)).To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --plan='life:crash-after-write:POST:/a:1'"))
 	g.Expect(l.replay("life", nil)).
 		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --scenario=life --clean=1"))
 	l.options.explore = time.Minute
 	g.Expect(l.options.replayChange("things /a:set")).
 		To(Equal("go tool prove --subject='its/subject.yaml' --seed=7 --change='things /a:set' --explore=1m0s"))
 	l.options.make = true
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
 	g.Expect(l.replay("life", nil)).
 		To(Equal("make prove SUBJECT='its/subject.yaml' SEED=7 PROVE_FLAGS='--scenario=life --clean=1'"))
 	l.options.subject = "test/prove/subject.yaml"
-	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:P1:POST:/a:1'"))
+	g.Expect(l.replay("life", &p)).To(Equal("make prove SEED=7 PLAN='life:crash-after-write:POST:/a:1'"))
 }

@@ -77,7 +77,7 @@ could not be judged, and with 2 if it could not do its work.`
 }
 
 // away is what all plans in a namespace of another name have in their ID.
-var away = ":" + string(scenario.Elsewhere) + ":"
+var away = ":" + string(scenario.OtherNamespace) + ":"
 
 // prove runs plans.
 func prove(ctx context.Context, o options, stdout io.Writer) error {
@@ -141,7 +141,7 @@ func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
 	if o.explore > 0 {
 		return exploreAll(ctx, o, s, output)
 	}
-	sw := newSweep(o, s.Promises, output)
+	sw := newSweep(o, s.Contract, output)
 	err = program.Undone(proveAll(ctx, o, s, wanted, random, sw))
 	// An interrupted sweep still reports its results so far.
 	return errors.Join(err, sw.finish(err))
@@ -181,7 +181,7 @@ func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scena
 func whole(all []scenario.Scenario) []scenario.Scenario {
 	var some []scenario.Scenario
 	for _, s := range all {
-		if len(s.Perturbations) == 0 {
+		if len(s.Faults) == 0 {
 			some = append(some, s)
 		}
 	}

@@ -29,7 +29,7 @@ func sweepOf(t *testing.T, of string, edits ...func(*ledger)) (dir string) {
 	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
 	l.expect(24)
 	for n := range 24 {
-		id := fmt.Sprintf("tenant-life:P3:PATCH:/a/%02d:1", n)
+		id := fmt.Sprintf("tenant-life:lost-response:PATCH:/a/%02d:1", n)
 		over := after(t, run.Held, id)
 		switch {
 		case n == 4:
@@ -194,7 +194,7 @@ func TestMerge_RejectsReportsOfOtherSweeps(t *testing.T) {
 		"count": {sweepOf(t, "2/3"), "they are of 2 and of 3 shards"},
 		"seed":  {sweepOf(t, "2/2", func(l *ledger) { l.sweep.Seed = 8 }), "they have the seeds 7 and 8"},
 		"exceptions": {sweepOf(t, "2/2", func(l *ledger) {
-			l.sweep.Except = []invariant.Exception{{Invariant: "O1"}}
+			l.sweep.Except = []invariant.Exception{{Invariant: "end-state"}}
 		}), "other exceptions"},
 	} {
 		t.Run(name, func(t *testing.T) {

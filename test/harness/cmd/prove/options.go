@@ -44,7 +44,7 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
 		Use:   "prove",
 		Short: "Run plans, and report what did not hold",
 		Example: `  prove                              # clean runs, then all plans of all scenarios
-  prove --smoke                      # one plan of each perturbation
+  prove --smoke                      # one plan of each family of faults
   prove --seed 7 --plan ID           # one plan again
   prove --pairs 30m                  # a second fault in the recovery from a first
   prove --explore 30m                # change objects in the ways of their schemas
@@ -69,8 +69,8 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.StringVar(&o.scenario, "scenario", "", "name of the one scenario to run; empty runs all")
 	flags.StringVar(&o.plan, "plan", "", "ID of the one plan to run; empty runs all")
 	flags.BoolVar(&o.smoke, "smoke", false,
-		"run one plan of each perturbation only, of the scenarios in which all are tried")
-	flags.StringVar(&o.pattern, "match", "", "run the plans only whose ID has this regular expression in it, for example :P3:")
+		"run one plan of each family of faults only, of the scenarios in which all are tried")
+	flags.StringVar(&o.pattern, "match", "", "run the plans only whose ID has this regular expression in it, for example :lost-response:")
 	flags.BoolVar(&o.keep, "keep", false, "keep the histories of what has held too")
 	flags.IntVar(&o.clean, "clean", 0, "run this many more clean runs and no plans, to look for false alarms")
 	flags.IntVar(&o.workers, "workers", 3, "run so many plans side by side, each on a control plane of its own")

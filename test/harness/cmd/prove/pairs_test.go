@@ -27,7 +27,7 @@ func (oneWorker) Each(ctx context.Context, n int, do func(ctx context.Context, p
 }
 
 // sampled runs a sampler whose plans take 30 s each, and have the result that results has for the
-// perturbation. It returns the IDs of the plans that were run.
+// fault. It returns the IDs of the plans that were run.
 func sampled(t *testing.T, budget time.Duration, results map[string]run.Result,
 	ids ...string) (ran []string, l *ledger, said fmt.Stringer) {
 	t.Helper()
@@ -45,9 +45,9 @@ func sampled(t *testing.T, budget time.Duration, results map[string]run.Result,
 		runPlan: func(_ *run.Prover, _ context.Context, _ *run.Reference, plan scenario.Plan) (run.Outcome, error) {
 			wait()
 			ran = append(ran, plan.ID())
-			kind := string(plan.Perturbation)
+			kind := string(plan.Fault)
 			if plan.HasSecond() {
-				kind = "+" + string(plan.Second.Perturbation)
+				kind = "+" + string(plan.Second.Fault)
 			}
 			result := run.Held
 			if r, there := results[kind]; there {
@@ -66,13 +66,13 @@ func sampled(t *testing.T, budget time.Duration, results map[string]run.Result,
 }
 
 const (
-	crashID = "tenant-life:P1:PATCH:/a/{acme}:1"
-	staleID = "tenant-life:P9:START:/a:2"
+	crashID = "tenant-life:crash-after-write:PATCH:/a/{acme}:1"
+	staleID = "tenant-life:stale-start:START:/a:2"
 )
 
 func TestPairs_EachFirstFaultHasItsTurn(t *testing.T) {
 	g := NewWithT(t)
-	ran, l, said := sampled(t, time.Hour, map[string]run.Result{"+P3": run.Void, "+P1": run.Broken}, crashID, staleID)
+	ran, l, said := sampled(t, time.Hour, map[string]run.Result{"+lost-response": run.Void, "+crash-after-write": run.Broken}, crashID, staleID)
 	g.Expect(ran).To(HaveLen(2*(1+6)), "all pairs")
 	for i, id := range ran {
 		first := crashID
@@ -85,10 +85,10 @@ func TestPairs_EachFirstFaultHasItsTurn(t *testing.T) {
 	g.Expect(l.close()).To(MatchError(errFound))
 	for _, text := range []string{
 		"plan 1: held         " + crashID + " (20.0 s; 120 an hour, 59m30s to go)",
-		"again: make prove SEED=7 PLAN='" + crashID + "+P1:PUT:/a/{acme}/status:1'",
+		"again: make prove SEED=7 PLAN='" + crashID + "+crash-after-write:PUT:/a/{acme}/status:1'",
 		"| " + crashID + " | held  | 2                      | 6     | 6     | 4    | 1      | 0            | 1    |",
 		"Two faults: 2 of 2 first faults were run, and 2 held, with 4 writes in their recoveries; of the 12 pairs from these 12 were tried: 8 held, 2 broken, 0 inconclusive, 2 void",
-		"| tenant-life P1+P3",
+		"| tenant-life crash-after-write+lost-response",
 	} {
 		g.Expect(said.String()).To(ContainSubstring(text))
 	}
@@ -99,7 +99,7 @@ func TestPairs_EachFirstFaultHasItsTurn(t *testing.T) {
 func TestPairs_KeepToTheBudget(t *testing.T) {
 	g := NewWithT(t)
 	ran, l, said := sampled(t, 90*time.Second,
-		map[string]run.Result{"+P1": run.Void, "+P2": run.Void, "+P3": run.Void, "+P4": run.Void}, crashID, staleID)
+		map[string]run.Result{"+crash-after-write": run.Void, "+crash-before-write": run.Void, "+lost-response": run.Void, "+failed-write": run.Void}, crashID, staleID)
 	g.Expect(ran).To(HaveLen(3))
 	g.Expect(l.close()).To(Succeed(), "a void pair is no failure")
 	g.Expect(said.String()).To(ContainSubstring(
@@ -109,7 +109,7 @@ func TestPairs_KeepToTheBudget(t *testing.T) {
 func TestPairs_OnlyAfterFirstFaultsThatHeld(t *testing.T) {
 	for _, r := range []run.Result{run.Broken, run.Inconclusive, run.Void} {
 		g := NewWithT(t)
-		ran, l, _ := sampled(t, time.Hour, map[string]run.Result{"P1": r}, crashID)
+		ran, l, _ := sampled(t, time.Hour, map[string]run.Result{"crash-after-write": r}, crashID)
 		g.Expect(ran).To(Equal([]string{crashID}))
 		g.Expect(l.sweep.Pairs[0].Result).To(Equal(r))
 		g.Expect(l.sweep.Pairs[0].Writes).To(BeEmpty())

@@ -28,25 +28,25 @@ func TestChosenScenarios(t *testing.T) {
 	all := []scenario.Scenario{{Name: "one"}, {Name: "two"}}
 	g.Expect(chosenScenarios(all, "", "")).To(Equal(all))
 	g.Expect(chosenScenarios(all, "two", "")).To(Equal(all[1:]))
-	g.Expect(chosenScenarios(all, "", "one:P1:PATCH:/a:1")).To(Equal(all[:1]))
-	_, err := chosenScenarios(all, "", "none:P1:PATCH:/a:1")
+	g.Expect(chosenScenarios(all, "", "one:crash-after-write:PATCH:/a:1")).To(Equal(all[:1]))
+	_, err := chosenScenarios(all, "", "none:crash-after-write:PATCH:/a:1")
 	g.Expect(err).To(MatchError(ContainSubstring(`none is called "none"; there are ["one" "two"]`)))
 	_, err = chosenScenarios(all, "", "nonsense")
 	g.Expect(err).To(MatchError(ContainSubstring("reading plan")))
 }
 
-func TestSmoke_UsesScenariosWithAllPerturbations(t *testing.T) {
+func TestSmoke_UsesScenariosWithAllFaults(t *testing.T) {
 	g := NewWithT(t)
-	some, all := scenario.Scenario{Name: "some", Perturbations: []scenario.Perturbation{"P1"}},
+	some, all := scenario.Scenario{Name: "some", Faults: []scenario.Fault{"crash-after-write"}},
 		scenario.Scenario{Name: "all"}
 	g.Expect(whole([]scenario.Scenario{some, all})).To(Equal([]scenario.Scenario{all}))
 	g.Expect(whole([]scenario.Scenario{some})).To(Equal([]scenario.Scenario{some}))
 }
 
-func TestSubset_OneOfEachPerturbation(t *testing.T) {
+func TestSubset_OneOfEachFault(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
-	for _, kind := range []string{"P1", "P4-409", "P2", "P3", "P4-500"} {
+	for _, kind := range []string{"crash-after-write", "failed-write-409", "crash-before-write", "lost-response", "failed-write-500"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			first, later := plan(t, "s:"+kind+":PATCH:"+path+":1"), plan(t, "s:"+kind+":PATCH:"+path+"/status:2")
 			jobs = append(jobs, job{nil, &first}, job{nil, &later})
@@ -55,23 +55,23 @@ func TestSubset_OneOfEachPerturbation(t *testing.T) {
 	few := subset(jobs, 1)
 	var kinds []string
 	for _, j := range few {
-		kinds = append(kinds, string(j.plan.Perturbation))
+		kinds = append(kinds, string(j.plan.Fault))
 		g.Expect(j.plan.Target.Nth).To(Equal(1), "what is sure to come")
 	}
-	g.Expect(kinds).To(Equal([]string{"P1", "P2", "P3", "P4"}))
+	g.Expect(kinds).To(Equal([]string{"crash-after-write", "crash-before-write", "failed-write", "lost-response"}))
 	g.Expect(subset(jobs, 1)).To(Equal(few), "the same seed, the same plans")
 }
 
 func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
-	for _, kind := range []string{"P1", "P2", "P3"} {
+	for _, kind := range []string{"crash-after-write", "crash-before-write", "lost-response"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			one := plan(t, "s:"+kind+":PATCH:"+path+":1")
 			jobs = append(jobs, job{nil, &one})
 		}
 	}
-	added := plan(t, "s:P2:PATCH:/added:1")
+	added := plan(t, "s:crash-before-write:PATCH:/added:1")
 	chosen := 0
 	for seed := range uint64(40) {
 		before := subset(jobs, seed)

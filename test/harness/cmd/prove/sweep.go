@@ -26,7 +26,7 @@ type job struct {
 
 // clean reports whether nothing goes wrong while it runs. That is so elsewhere too:
 // what the plan is about was done before.
-func (j job) clean() bool { return j.plan == nil || j.plan.Perturbation == scenario.Elsewhere }
+func (j job) clean() bool { return j.plan == nil || j.plan.Fault == scenario.OtherNamespace }
 
 // sweep runs the plans of all scenarios, side by side.
 type sweep struct {
@@ -143,16 +143,17 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 	return slices.Repeat(jobs, s.options.repeat), nil
 }
 
-// subset is one plan of each perturbation, of any scenario: the first in the order of the seed.
+// subset is one plan of each family of faults, of any scenario: the first in the order of the seed.
 // How often a status is written depends on how fast things go, so only the first request of its
 // kind is sure to come in each run: those that come later are left to the sweep.
 func subset(jobs []job, seed uint64) []job {
-	by := map[scenario.Perturbation][]job{}
+	by := map[string][]job{}
 	for _, j := range jobs {
 		if strings.HasSuffix(j.plan.Target.Path, "/status") && j.plan.Target.Nth > 1 {
 			continue
 		}
-		by[j.plan.Perturbation] = append(by[j.plan.Perturbation], j)
+		family := j.plan.Fault.Family()
+		by[family] = append(by[family], j)
 	}
 	order := scenario.Order(seed)
 	var few []job

@@ -30,14 +30,14 @@ func TestSweep_SpreadsCleanRuns(t *testing.T) {
 func TestSweep_RepeatsAPlan(t *testing.T) {
 	g := NewWithT(t)
 	ref := &run.Reference{Scenario: scenario.Scenario{Name: "s"}}
-	const id = "s:P3:PATCH:/a:1"
+	const id = "s:lost-response:PATCH:/a:1"
 	for _, tc := range []struct {
 		args          []string
 		jobs, workers int
 	}{
 		{[]string{"--plan=" + id}, 1, 1},
 		{[]string{"--plan=" + id, "--repeat=20", "--workers=4"}, 20, 4},
-		{[]string{"--plan=s:P20:MANIFESTS:there:1"}, 0, 1},
+		{[]string{"--plan=s:other-namespace:MANIFESTS:there:1"}, 0, 1},
 	} {
 		s := &sweep{options: asked(t, tc.args...)}
 		jobs, err := s.jobs([]*run.Reference{ref})
@@ -55,7 +55,7 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 // What is different elsewhere is the installation: the prover has nothing to arm.
 func TestSweep_NoFaultInCleanRunsAndElsewhere(t *testing.T) {
 	g := NewWithT(t)
-	lost, moved := plan(t, "s:P3:PATCH:/a:1"), plan(t, "s:P20:MANIFESTS:there:1")
+	lost, moved := plan(t, "s:lost-response:PATCH:/a:1"), plan(t, "s:other-namespace:MANIFESTS:there:1")
 	g.Expect(job{}.clean()).To(BeTrue())
 	g.Expect(job{plan: &moved}.clean()).To(BeTrue())
 	g.Expect(job{plan: &lost}.clean()).To(BeFalse())
@@ -69,10 +69,10 @@ func TestSweep_IncludesElsewhere(t *testing.T) {
 		{nil, true},
 		{[]string{"--smoke"}, false},
 		{[]string{"--clean=3"}, false},
-		{[]string{"--match=:P1:"}, false},
-		{[]string{"--match=:P20:"}, true},
-		{[]string{"--plan=s:P3:PATCH:/a:1"}, false},
-		{[]string{"--plan=s:P20:MANIFESTS:there:1"}, true},
+		{[]string{"--match=:crash-after-write:"}, false},
+		{[]string{"--match=:other-namespace:"}, true},
+		{[]string{"--plan=s:lost-response:PATCH:/a:1"}, false},
+		{[]string{"--plan=s:other-namespace:MANIFESTS:there:1"}, true},
 	} {
 		o := asked(t, tc.args...)
 		if got := o.leaves(); got != tc.want {
@@ -82,7 +82,7 @@ func TestSweep_IncludesElsewhere(t *testing.T) {
 }
 
 func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
-	const id = "s:P3:PATCH:/a:1"
+	const id = "s:lost-response:PATCH:/a:1"
 	for name, tc := range map[string]struct {
 		results []run.Result
 		says    string

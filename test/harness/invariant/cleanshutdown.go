@@ -1,0 +1,65 @@
+package invariant
+
+import (
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Shutdown checks replicas that received SIGTERM.
+var CleanShutdown = Invariant{
+	Name:    "clean-shutdown",
+	Promise: "a replica stops in time, and releases the Lease after its last write",
+	judge:   judgeShutdown,
+}
+
+func judgeShutdown(b *judgement) {
+	if !b.hasSource(history.Processes) || !b.hasSource(history.Audit) {
+		return
+	}
+	terms := b.History.Terms(b.Operator.Lease)
+	for _, replica := range b.History.Replicas {
+		if replica.Asked.IsZero() || replica.Killed {
+			continue
+		}
+		b.checked++
+		grace := b.Operator.Limits.Grace.Duration
+		switch took := replica.Ended.Sub(replica.Asked); {
+		case replica.Ended.IsZero():
+			b.addViolation("replica %s received SIGTERM at %s and still ran at the end", replica.Name,
+				replica.Asked.Format(time.StampMilli))
+		case grace > 0 && took > grace:
+			b.addViolation("replica %s took %s to stop: the limit is %s", replica.Name, took.Round(time.Millisecond), grace)
+		case replica.Exit != 0:
+			b.addViolation("replica %s received SIGTERM and ended with exit code %d", replica.Name, replica.Exit)
+		}
+		b.judgeHandover(replica, terms)
+	}
+}
+
+// judgeHandover looks at what a replica still wrote after it had given the Lease away.
+func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term) {
+	i := -1
+	for n, t := range terms {
+		// The last of its terms, in case it has led more than once.
+		if t.Holder == replica.Name {
+			i = n
+		}
+	}
+	if i < 0 || i+1 == len(terms) {
+		return // it never led, or kept the Lease to the end
+	}
+	lost := terms[i+1]
+	for _, r := range b.History.Requests {
+		if r.Replica != replica.Name || b.electing(r) || !r.Done() {
+			continue
+		}
+		switch {
+		case lost.Before(r.RevisionRange):
+			b.addViolation("%s: replica %s had released the Lease at %s", r, replica.Name, lost.RevisionRange).request(r).
+				revision(lost.RevisionRange)
+		case !r.Before(lost.RevisionRange):
+			b.addDoubt("%s: the history does not show whether the Lease was released before, at %s", r, lost.RevisionRange)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package invariant
+
+import (
+	"fmt"
+	"strings"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Settled checks that the desired state was reached, and stayed.
+var Convergence = Invariant{
+	Name:    "convergence",
+	Promise: "the operator converges in time, for the current generation, and stays converged",
+	judge:   judgeSettled,
+}
+
+func judgeSettled(b *judgement) {
+	if !b.hasSource(history.Watch) {
+		return
+	}
+	if len(b.History.Checkpoints) == 0 {
+		b.addDoubt("the history has no checkpoint: the run never waited until the operator was idle")
+	}
+	if len(b.History.Faults) == 0 {
+		for _, r := range b.History.Rejections {
+			if r.Step != "" {
+				b.addDoubt("%s, which the scenario does not expect", r)
+			}
+		}
+	}
+	for _, m := range b.History.Checkpoints {
+		b.checked++
+		if !m.Converged {
+			b.judgeUnreached(m)
+			continue
+		}
+		for _, k := range b.Operator.Kinds {
+			if k.Ready == "" {
+				continue
+			}
+			for _, life := range b.index.Lifetimes(k.Resource) {
+				if now := at(life, m); now != nil {
+					b.judgeSteady(k, life, m, now)
+				}
+			}
+		}
+	}
+}
+
+// judgeUnreached judges a checkpoint whose conditions were not met. After a step that the API
+// server rejected, the operator may not be able to meet them.
+func (b *judgement) judgeUnreached(m history.Checkpoint) {
+	text := fmt.Sprintf("at %q the desired state was not reached in time", m.Name)
+	if len(m.Unmet) > 0 {
+		text += ": " + strings.Join(m.Unmet, ", ")
+	}
+	if rejected := b.rejectedBefore(m); len(rejected) > 0 {
+		b.addDoubt("%s; %s", text, rejected[0])
+		return
+	}
+	b.addViolation("%s", text).checkpoint(m)
+}
+
+// judgeSteady looks at one object at one mark.
+func (b *judgement) judgeSteady(k Kind, life *history.Lifetime, m history.Checkpoint, now *history.Version) {
+	found, _ := conditions(now.Object)
+	ready, there := found[k.Ready]
+	if now.Object.GetDeletionTimestamp() != nil {
+		return // whether it may still be there is finalizer-order's
+	}
+	generation := now.Object.GetGeneration()
+	for _, seen := range []int64{ready.observed, observed(now.Object)} {
+		if seen != 0 && seen != generation {
+			b.addViolation("%s (UID %s) at %s: at %q its status is about generation %d, not %d", life.Key, life.UID,
+				now.RevisionRange, m.Name, seen, generation).revision(now.RevisionRange).checkpoint(m)
+		}
+	}
+	if !there {
+		b.addViolation("%s (UID %s) at %s: at %q it has no condition %s", life.Key, life.UID, now.RevisionRange, m.Name,
+			k.Ready).revision(now.RevisionRange).checkpoint(m)
+		return
+	}
+	for _, v := range life.Versions {
+		if !m.Contains(v.RevisionRange, v.At) {
+			continue
+		}
+		if then, _ := conditions(v.Object); then[k.Ready].status != ready.status {
+			b.addViolation("%s (UID %s): during %q %s was %q at %s and %q at %s", life.Key, life.UID, m.Name, k.Ready,
+				then[k.Ready].status, v.RevisionRange, ready.status, now.RevisionRange).checkpoint(m).revision(v.RevisionRange).
+				revision(now.RevisionRange)
+		}
+	}
+}

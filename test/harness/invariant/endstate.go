@@ -1,0 +1,20 @@
+package invariant
+
+import "leasehold.dev/test/harness/history"
+
+// EndState compares all objects, with their status, with clean runs.
+var EndState = Invariant{
+	Name:    "end-state",
+	Promise: "at a checkpoint every object is as in clean runs, with its conditions",
+	judge: func(b *judgement) {
+		if !b.hasSource(history.Watch) {
+			return
+		}
+		b.compared(Operator.concerns, func(m history.Checkpoint, got state, found []difference) {
+			b.checked += max(1, len(got))
+			for _, d := range found {
+				b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).object(d.object).refer(d.references...)
+			}
+		})
+	},
+}

@@ -1,0 +1,21 @@
+package invariant
+
+// Decisions compares what users may do with what the scenario expects.
+var ExpectedRights = Invariant{
+	Name: "expected-rights",
+	Promise: "users have the rights that the scenario expects and no others, and requests that must be refused " +
+		"are refused",
+	judge: func(b *judgement) {
+		for _, d := range b.History.Decisions {
+			b.checked++
+			if d.Allowed == d.Want {
+				continue
+			}
+			during := ""
+			if d.During != "" {
+				during = " during " + d.During
+			}
+			b.addViolation("at step %q%s %s is %t, want %t", d.Step, during, d.Action, d.Allowed, d.Want)
+		}
+	},
+}

@@ -1,0 +1,153 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// ExternalByLeader compares the time of each external call with the Lease.
+var LeaderOnlyCalls = Invariant{
+	Name: "leader-only-calls",
+	// No fence protects an external system, so each call is judged.
+	inHostile: true,
+	Promise:   "a replica that takes part in the election calls external systems only while it holds the Lease",
+	judge:     judgeExternalByLeader,
+}
+
+// transit is how long a call may take from the process that sends it to the proxy that
+// records it. A call that arrives so soon after a change of the Lease may have been sent before.
+const transit = 250 * time.Millisecond
+
+func judgeExternalByLeader(b *judgement) {
+	if !b.hasSource(history.External) || !b.hasSource(history.Audit) || !b.hasSource(history.Processes) {
+		return
+	}
+	terms := b.History.Terms(b.Operator.Lease)
+	if len(terms) == 0 {
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		return
+	}
+	for _, call := range b.History.Calls {
+		if call.Replica != "" && slices.ContainsFunc(b.History.Faults,
+			func(f history.Fault) bool { return f.Unelected && f.Replica == call.Replica }) {
+			continue // it does not take part in the election
+		}
+		b.checked++
+		b.judgeCaller(terms, call)
+	}
+}
+
+// judgeCaller tests whether the caller held the Lease when it sent the call. What happens to the
+// Lease before the answer comes does not matter: nothing can take a call back.
+func (b *judgement) judgeCaller(terms []history.Term, call history.Call) {
+	if call.Replica == "" {
+		b.addDoubt("%s: its process is unknown", call)
+		return
+	}
+	arrived := b.heldBy(terms, b.History.Neighbours(call.Began, call.Began), call)
+	sent := b.heldBy(terms, b.History.Neighbours(call.Began.Add(-transit), call.Began), call)
+	switch {
+	case len(arrived.holders) == 0:
+		b.addDoubt("%s: the holder of the Lease at that time was not recorded", call)
+	case arrived.onlyCaller():
+		if last := b.renewedBefore(call.Began); last != nil && call.Began.Sub(last.At) > lasting(last)+transit {
+			b.addViolation("%s: the last renewal of the Lease was %s (%s before), and its duration is %s",
+				call, last.When(), call.Began.Sub(last.At).Round(time.Millisecond), lasting(last)).call(call).
+				revision(last.RevisionRange)
+		}
+	case sent.caller:
+		b.addDoubt("%s: the holder of the Lease changed about that time, between %s", call, names(sent.holders))
+	case arrived.former:
+		b.addViolation("%s: an earlier process of that replica held the Lease", call).call(call)
+	default:
+		b.judgeDeposed(terms, call, arrived.holders)
+	}
+}
+
+// heldDuring are those that may have held the Lease in a span.
+type heldDuring struct {
+	holders []string // replicas, each once
+	caller  bool     // the process that made the call is among them
+	former  bool     // an earlier process of its replica is
+	others  bool     // anybody else is
+}
+
+func (h heldDuring) onlyCaller() bool { return h.caller && !h.former && !h.others }
+
+func (b *judgement) heldBy(terms []history.Term, s history.RevisionRange, call history.Call) (found heldDuring) {
+	began := b.startOf(call.Replica, call.Began)
+	for i, t := range terms {
+		ended := i+1 < len(terms) && terms[i+1].Before(s)
+		switch {
+		case ended || s.Before(t.RevisionRange):
+			continue
+		case t.Holder != call.Replica:
+			found.others = true
+		case !t.At.IsZero() && t.At.Before(began):
+			found.former = true
+		default:
+			found.caller = true
+		}
+		if !slices.Contains(found.holders, t.Holder) {
+			found.holders = append(found.holders, t.Holder)
+		}
+	}
+	return found
+}
+
+// startOf is when the process started that a replica ran at a time; zero if it is not known.
+func (b *judgement) startOf(replica string, at time.Time) (started time.Time) {
+	for _, r := range b.History.Replicas {
+		if r.Name == replica && !r.Started.After(at) && r.Started.After(started) {
+			started = r.Started
+		}
+	}
+	return started
+}
+
+// renewedBefore is the last version of the Lease that may have been stored before a time; nil
+// if there is none whose time is known.
+func (b *judgement) renewedBefore(at time.Time) *history.Version {
+	var last *history.Version
+	for i := range b.History.Versions {
+		v := &b.History.Versions[i]
+		if v.Key == b.Operator.Lease && !v.Gone && !v.At.IsZero() && v.At.Before(at.Add(transit)) &&
+			(last == nil || v.At.After(last.At)) {
+			last = v
+		}
+	}
+	if last == nil || lasting(last) == 0 {
+		return nil
+	}
+	return last
+}
+
+// judgeDeposed judges a call of a replica that did not hold the Lease. After a false report of
+// its end it is not wrong before its next renewal, which shows it the new holder.
+func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holders []string) {
+	limit := b.Operator.Limits.Deposed.Duration
+	for i := 1; i < len(terms); i++ {
+		taken := terms[i]
+		if terms[i-1].Holder != call.Replica || taken.At.IsZero() || taken.At.After(call.Began) ||
+			!b.falselyEnded(call.Replica, taken.At) {
+			continue
+		}
+		switch after := call.Began.Sub(taken.At); {
+		case limit == 0:
+			b.addDoubt("%s: its end was falsely reported, and the operator has no limit for calls after that", call)
+			return
+		case after <= limit:
+			return
+		}
+	}
+	b.addViolation("%s: at that time %s held the Lease", call, names(holders)).call(call)
+}
+
+// falselyEnded reports whether a fault reported at that time that the replica's process had ended.
+func (b *judgement) falselyEnded(replica string, at time.Time) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+		return f.FalseEnd && f.Happened > 0 && f.Replica == replica && !at.Before(f.Began) && !at.After(f.Ended)
+	})
+}

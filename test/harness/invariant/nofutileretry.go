@@ -1,0 +1,58 @@
+package invariant
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Progress looks for writes that are refused again and again.
+var NoFutileRetry = Invariant{
+	Name:    "no-futile-retry",
+	Promise: "a refused write is not repeated unchanged; a fence may refuse a replica that does not lead",
+	judge: func(b *judgement) {
+		if !b.hasSource(history.Audit) {
+			return
+		}
+		limit := b.Operator.Limits.InARow
+		if limit == 0 {
+			b.addDoubt("the operator has no limit for consecutive refusals")
+			return
+		}
+		type line struct {
+			replica, subresource string
+			key                  history.Key
+		}
+		refused, terms := map[line]int{}, b.History.Terms(b.Operator.Lease)
+		requests := slices.Clone(b.History.Requests)
+		slices.SortStableFunc(requests, func(x, y history.Request) int { return x.Received.Compare(y.Received) })
+		for _, r := range requests {
+			// A right that is missing comes back without the operator's doing. A replica that
+			// does not lead is refused by a fence for as long as another one leads.
+			if !b.ours(r) || !r.Write() || b.electing(r) || r.Code == http.StatusForbidden &&
+				(b.denied(r) || isFenced(terms, r)) {
+				continue
+			}
+			b.checked++
+			l := line{r.Replica, r.Subresource, r.Key}
+			if r.Effect != history.Refused {
+				// Whoever of the replicas it was: what the others are refused after that
+				// they have not seen before.
+				maps.DeleteFunc(refused, func(o line, _ int) bool { return o.key == l.key && o.subresource == l.subresource })
+				continue
+			}
+			refused[l]++
+			if refused[l] == limit+1 {
+				b.addViolation("%s (%s): the same request was refused %d consecutive times before", r, r.Reason, limit).request(r)
+			}
+		}
+	},
+}
+
+// isFenced reports whether a request came from a replica that certainly did not hold the Lease.
+func isFenced(terms []history.Term, r history.Request) bool {
+	leaders := history.HeldDuring(terms, r.RevisionRange)
+	return len(leaders) > 0 && !slices.Contains(leaders, r.Replica)
+}

@@ -1,0 +1,98 @@
+package invariant
+
+import (
+	"leasehold.dev/test/harness/history"
+)
+
+// Resources looks at what processes use when all is over.
+var NoLeaks = Invariant{
+	Name:    "no-leaks",
+	Promise: "at a checkpoint a replica has no more goroutines, files, watches and memory than in clean runs",
+	judge:   judgeResources,
+}
+
+// grows is how many times as much memory as in clean runs is no finding: what a
+// garbage collection leaves depends on when it was.
+const grows = 1.5
+
+// limit is how much of a figure a process may have at rest.
+type limit struct {
+	question history.ProbeRequest
+	figure   string
+	// A process may have the most of the clean runs, times as much, and more on top.
+	times, more float64
+}
+
+func judgeResources(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) || len(b.History.Checkpoints) == 0 {
+		return
+	}
+	if len(b.References) == 0 {
+		b.addDoubt("there is no clean run to compare with")
+		return
+	}
+	limits := b.Operator.Limits
+	for _, l := range []limit{
+		{history.Resources, history.Goroutines, 1, float64(limits.Goroutines)},
+		{history.Resources, history.Files, 1, float64(limits.Files)},
+		{history.Resources, history.Watches, 1, float64(limits.Watches)},
+		{history.Memory, history.Heap, grows, limits.Heap.AsApproximateFloat64()},
+		{history.Memory, history.Resident, grows, limits.Resident.AsApproximateFloat64()},
+	} {
+		if l.more > 0 {
+			b.judgeResource(l)
+		}
+	}
+}
+
+func (b *judgement) judgeResource(l limit) {
+	most, known := 0.0, false
+	for _, h := range b.References {
+		for _, used := range usedAtRest(h, l) {
+			most, known = max(most, used), true
+		}
+	}
+	now := usedAtRest(b.History, l)
+	if !known && len(now) > 0 {
+		b.addDoubt("the clean runs did not record how many %s an idle replica has", l.figure)
+		return
+	}
+	allowed := most*l.times + l.more
+	for _, life := range b.History.Replicas {
+		used, there := now[life]
+		if !there {
+			continue
+		}
+		b.checked++
+		if used > allowed {
+			b.addViolation("replica %s has %.0f %s when idle after the run: in clean runs at most %.0f, and %.0f more are allowed",
+				life.Name, used, l.figure, most, allowed-most)
+		}
+	}
+}
+
+// usedAtRest is the least that each process has had of something in the last mark, if
+// it ran all that time. What comes and goes with a question is not in it.
+func usedAtRest(h *history.History, l limit) map[history.Replica]float64 {
+	least := map[history.Replica]float64{}
+	if len(h.Checkpoints) == 0 {
+		return least
+	}
+	rest := h.Checkpoints[len(h.Checkpoints)-1]
+	for _, life := range h.Replicas {
+		if life.Started.After(rest.Began) || !life.Ended.IsZero() && life.Ended.Before(rest.Ended) {
+			continue
+		}
+		for _, p := range h.Probes {
+			used, known := p.Figures[l.figure]
+			if p.Replica != life.Name || p.Request != l.question || !known || p.Last.Before(rest.Began) ||
+				p.First.After(rest.Ended) {
+				continue
+			}
+			if before, there := least[life]; !there || used < before {
+				least[life] = used
+			}
+		}
+	}
+	return least
+}

@@ -1,0 +1,95 @@
+package invariant
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Ownership looks at the owner references of everything that the operator wrote.
+var Ownership = Invariant{
+	Name: "ownership",
+	Promise: "one controlling owner, which exists, in the same namespace or cluster-scoped; never of an object of " +
+		"another creator",
+	judge: judgeOwnership,
+}
+
+func judgeOwnership(b *judgement) {
+	if !b.hasSource(history.Audit) {
+		return
+	}
+	writers := b.writers()
+	for _, life := range b.index.All() {
+		maker, known := history.Request{}, false
+		if len(life.Versions) > 0 {
+			maker, known = writers[life.Versions[0].RevisionRange]
+			known = known && maker.Made
+		}
+		var before []metav1.OwnerReference
+		for _, v := range life.Versions {
+			references := v.Object.GetOwnerReferences()
+			if w, ok := writers[v.RevisionRange]; ok && b.ours(w) && w.Key != b.Operator.Lease {
+				b.judgeReferences(life, v, references, known && b.ours(maker))
+				added := slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
+					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
+				})
+				if added && known && !b.ours(maker) {
+					b.addViolation("%s: it added an owner reference to %s (UID %s), which %s had created", w, life.Key, life.UID,
+						maker.User).request(w)
+				}
+			}
+			before = references
+		}
+	}
+}
+
+// judgeReferences looks at what one write of the operator left; made is that the
+// operator has made the object.
+func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, references []metav1.OwnerReference,
+	made bool) {
+	b.checked++
+	controllers := 0
+	seen := map[types.UID]bool{}
+	for _, r := range references {
+		if seen[r.UID] {
+			b.addViolation("%s (UID %s) at %s names owner %s %s (UID %s) twice", life.Key, life.UID, v.RevisionRange, r.Kind,
+				r.Name, r.UID).revision(v.RevisionRange)
+		}
+		seen[r.UID] = true
+		if r.Controller != nil && *r.Controller {
+			controllers++
+		}
+		owner := b.index.Lifetime(r.UID)
+		switch {
+		case owner == nil:
+			b.addDoubt("%s (UID %s) at %s: no request of the history shows its owner %s %s (UID %s)", life.Key, life.UID, v.RevisionRange,
+				r.Kind, r.Name, r.UID)
+		case owner.Name != r.Name:
+			b.addViolation("%s (UID %s) at %s: the UID of its owner, %s, is that of %s, not of %s %s", life.Key, life.UID,
+				v.RevisionRange, r.UID, owner.Key, r.Kind, r.Name).revision(v.RevisionRange)
+		case owner.Namespace != "" && owner.Namespace != life.Namespace:
+			b.addViolation("%s (UID %s) at %s: its owner %s is in another namespace, so the garbage collector will delete it",
+				life.Key, life.UID, v.RevisionRange, owner.Key).revision(v.RevisionRange)
+		case owner.End != nil && owner.End.Before(v.RevisionRange):
+			b.addViolation("%s (UID %s) at %s: its owner %s (UID %s) had been gone since %s", life.Key, life.UID,
+				v.RevisionRange, owner.Key, r.UID, owner.End.RevisionRange).revision(v.RevisionRange).
+				revision(owner.End.RevisionRange)
+		}
+	}
+	if controllers > 1 {
+		b.addViolation("%s (UID %s) at %s has %d controlling owners", life.Key, life.UID, v.RevisionRange, controllers).
+			revision(v.RevisionRange)
+	}
+	for _, k := range b.Operator.Kinds {
+		for _, c := range k.Children {
+			if made && c.Resource == life.Resource && c.Controlled && controllers == 0 &&
+				v.Object.GetDeletionTimestamp() == nil {
+				b.addViolation("%s (UID %s) at %s has no controlling owner", life.Key, life.UID, v.RevisionRange).
+					revision(v.RevisionRange)
+			}
+		}
+	}
+}

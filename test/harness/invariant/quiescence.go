@@ -1,0 +1,113 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Quiet looks for writes while there is nothing to do.
+var Quiescence = Invariant{
+	Name:    "quiescence",
+	Promise: "a converged operator writes nothing but its Lease",
+	judge:   judgeQuiet,
+}
+
+func judgeQuiet(b *judgement) {
+	if !b.hasSource(history.Audit) {
+		return
+	}
+	rested := false
+	for _, m := range b.History.Checkpoints {
+		if !m.Converged {
+			continue
+		}
+		rested = true
+		b.judgeRest(m)
+	}
+	if !rested {
+		b.addDoubt("the history has no checkpoint")
+	}
+	b.judgeThrift()
+}
+
+// judgeRest looks at one mark. An operator that is dead is quiet too, so a renewal
+// of the Lease has to show that it was not.
+func (b *judgement) judgeRest(m history.Checkpoint) {
+	b.checked++
+	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
+		b.addDoubt("%q lasted %s, the minimum is %s", m.Name, lasted.Round(time.Millisecond),
+			b.Operator.Limits.Quiet.Duration)
+	}
+	alive := false
+	for _, r := range b.History.Requests {
+		if !b.ours(r) || !r.Write() || !m.Contains(r.RevisionRange, r.Received) {
+			continue
+		}
+		if r.Key == b.Operator.Lease {
+			alive = alive || r.Effect == history.Stored
+			continue
+		}
+		if b.endsSeries(r, m) {
+			continue
+		}
+		b.addViolation("%s, during %q", r, m.Name).request(r).checkpoint(m)
+	}
+	if !alive {
+		b.addDoubt("during %q no replica renewed the Lease, so the silence proves nothing", m.Name)
+	}
+}
+
+// endsSeries reports whether the request wrote how often an event occurred before the checkpoint.
+// The recorder of client-go writes that 6 to 12 minutes after the last event of a series, and
+// sometimes twice.
+func (b *judgement) endsSeries(r history.Request, m history.Checkpoint) bool {
+	ends := func(w history.Request) bool {
+		return w.Key == r.Key && w.Effect == history.Stored &&
+			slices.ContainsFunc(b.History.Events, func(e history.Event) bool {
+				return e.RevisionRange == w.RevisionRange && !e.First && !e.Observed.IsZero() && e.Observed.Before(m.Began)
+			})
+	}
+	return ends(r) || r.Effect == history.Unchanged && slices.ContainsFunc(b.History.Requests, ends)
+}
+
+// judgeThrift counts all writes, of the whole run.
+func (b *judgement) judgeThrift() {
+	type generation struct {
+		uid types.UID
+		of  int64
+	}
+	unchanged, written := map[history.Key]int{}, map[generation]int{}
+	limits := b.Operator.Limits
+	for _, r := range b.History.Requests {
+		if !b.ours(r) || b.electing(r) {
+			continue
+		}
+		switch r.Effect {
+		case history.Unchanged:
+			unchanged[r.Key]++
+			if n := unchanged[r.Key]; limits.Unchanged > 0 && n == limits.Unchanged+1 {
+				b.addViolation("%s changed nothing, like %d writes to it before: at most %d are allowed", r, n-1, limits.Unchanged).request(r)
+			}
+		case history.Stored:
+			life := b.index.Lifetime(r.UID)
+			if life == nil || !slices.ContainsFunc(b.Operator.Kinds, func(k Kind) bool { return k.Resource == r.Resource }) {
+				continue
+			}
+			i := slices.IndexFunc(life.Versions, func(v history.Version) bool { return v.RevisionRange == r.RevisionRange })
+			if i < 0 {
+				continue
+			}
+			g := generation{r.UID, life.Versions[i].Object.GetGeneration()}
+			written[g]++
+			if n := written[g]; limits.PerGeneration > 0 && n == limits.PerGeneration+1 {
+				b.addViolation("%s is write %d for generation %d of UID %s: at most %d are allowed", r, n, g.of, r.UID,
+					limits.PerGeneration).request(r)
+			}
+		default:
+		}
+	}
+}

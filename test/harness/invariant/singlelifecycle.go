@@ -1,0 +1,133 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Lifecycle compares how often objects came and went, which an end state hides.
+var SingleLifecycle = Invariant{
+	Name:    "single-lifecycle",
+	Promise: "each object is created and deleted as often as in clean runs",
+	judge:   judgeLifecycle,
+}
+
+// comings is how often one object, or its namesakes, came and went.
+type comings struct {
+	made, ended int
+	at          []string
+	references  []Reference
+}
+
+func judgeLifecycle(b *judgement) {
+	if !b.hasSource(history.Watch) {
+		return
+	}
+	clean := slices.DeleteFunc(slices.Clone(b.References), func(h *history.History) bool { return !h.Has(history.Watch) })
+	if len(clean) == 0 {
+		b.addDoubt("there is no clean run to compare with")
+		return
+	}
+	if rejected := b.rejectedOnlyHere(); len(rejected) > 0 {
+		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
+		return
+	}
+	counted := count(b.History, b.Operator)
+	references := make([]map[string]comings, len(clean))
+	keys := sets.KeySet(counted)
+	for i, h := range clean {
+		references[i] = count(h, b.Operator)
+		keys = keys.Union(sets.KeySet(references[i]))
+	}
+	touched := b.touched()
+	for _, key := range sets.List(keys) {
+		if touched[key] {
+			continue // another client created or deleted it
+		}
+		b.checked++
+		got := counted[key]
+		compare := func(what string, got int, of func(comings) int) {
+			least, most := of(references[0][key]), of(references[0][key])
+			for _, r := range references[1:] {
+				least, most = min(least, of(r[key])), max(most, of(r[key]))
+			}
+			if got < least || got > most {
+				b.addViolation("%s was %s %s, in clean runs %s (%s)", key, what, times(got, got), times(least, most),
+					where(counted[key].at)).object(key).refer(counted[key].references...)
+			}
+		}
+		compare("created", got.made, func(c comings) int { return c.made })
+		compare("deleted", got.ended, func(c comings) int { return c.ended })
+	}
+}
+
+// touched are the objects, by what the scenario calls them, that a fault has changed
+// or deleted, and what was in them.
+func (b *judgement) touched() map[string]bool {
+	normal := b.History.Normalizer()
+	found := map[string]bool{}
+	for _, f := range b.History.Faults {
+		for _, key := range f.Touched {
+			found[normal.Replace(key.String())] = true
+			for _, life := range b.index.All() {
+				if key.Resource == (history.Resource{Resource: "namespaces"}) && life.Namespace == key.Name {
+					found[normal.Replace(collapsed(life).String())] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// count counts by what the scenario calls the objects. Names that the API server
+// made up are one.
+func count(h *history.History, o Operator) map[string]comings {
+	normal, concerns := h.Normalizer(), o.concerns(h)
+	counts := map[string]comings{}
+	for _, life := range h.Index().All() {
+		if !concerns(life) {
+			continue
+		}
+		key := normal.Replace(collapsed(life).String())
+		c := counts[key]
+		if len(life.Versions) > 0 {
+			c.made++
+			c.at = append(c.at, fmt.Sprintf("created UID %s %s", life.UID, life.Versions[0].When()))
+			c.references = append(c.references, revisionOf(life.Versions[0].RevisionRange)...)
+		}
+		if life.End != nil {
+			c.ended++
+			c.at = append(c.at, fmt.Sprintf("deleted UID %s %s", life.UID, life.End.When()))
+			c.references = append(c.references, revisionOf(life.End.RevisionRange)...)
+		}
+		counts[key] = c
+	}
+	return counts
+}
+
+func collapsed(life *history.Lifetime) history.Key {
+	key := life.Key
+	if last := life.Last(); last != nil && last.Object.GetGenerateName() != "" {
+		key.Name = last.Object.GetGenerateName() + "*"
+	}
+	return key
+}
+
+func times(least, most int) string {
+	if least == most {
+		return fmt.Sprintf("%d times", least)
+	}
+	return fmt.Sprintf("%d to %d times", least, most)
+}
+
+func where(at []string) string {
+	if len(at) == 0 {
+		return "never here"
+	}
+	return strings.Join(at, ", ")
+}

@@ -1,0 +1,177 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// SingleWriter compares the version of each write with the Lease's.
+var SingleWriter = Invariant{
+	Name:      "single-writer",
+	inHostile: true,
+	Promise: "every write came from the replica that held the Lease at the version that the write stored; no " +
+		"replica takes the Lease too early, or writes a Lease that has expired by its own times",
+	judge: judgeSingleWriter,
+}
+
+func judgeSingleWriter(b *judgement) {
+	if !b.hasSource(history.Audit) {
+		return
+	}
+	terms := b.History.Terms(b.Operator.Lease)
+	if len(terms) == 0 {
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		return
+	}
+	b.judgeTaken()
+	b.judgeTimes()
+	for _, r := range b.History.Requests {
+		// What was refused or changed nothing did no harm: that is what a fence is for.
+		if !b.ours(r) || b.electing(r) || !r.Done() && r.Effect != history.Unknown {
+			continue
+		}
+		b.checked++
+		leaders := history.HeldDuring(terms, r.RevisionRange)
+		_, exact := r.Exact()
+		switch {
+		case r.Replica == "":
+			b.addDoubt("%s: its token names no replica", r)
+		case len(leaders) == 0:
+			b.addDoubt("%s: the holder of the Lease at that time was not recorded", r)
+		case slices.Equal(leaders, []string{r.Replica}):
+		case b.neverStored(r):
+		case r.Effect == history.Unknown:
+			b.addDoubt("%s: it may have been stored while %s held the Lease", r, names(leaders))
+		case slices.Contains(leaders, r.Replica):
+			b.addDoubt("%s: the holder of the Lease changed about that time, between %s", r, names(leaders))
+		case !exact && r.Effect == history.Stored:
+			b.addDoubt("%s: its effect was not recorded, and %s held the Lease", r, names(leaders))
+		default:
+			b.addViolation("%s: at that time %s held the Lease", r, names(leaders)).request(r)
+		}
+	}
+}
+
+// neverStored reports whether a write without a known effect had none: a watch has recorded
+// every version of the object since, and each is known to be the effect of another request.
+func (b *judgement) neverStored(r history.Request) bool {
+	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) ||
+		!slices.Contains(b.Operator.Resources(), r.Resource) {
+		return false
+	}
+	writers := b.writers()
+	return !slices.ContainsFunc(b.History.Versions, func(v history.Version) bool {
+		_, others := writers[v.RevisionRange]
+		return v.Key == r.Key && !v.Before(r.RevisionRange) && !others
+	})
+}
+
+func names(leaders []string) string {
+	quoted := make([]string, len(leaders))
+	for i, name := range leaders {
+		quoted[i] = fmt.Sprintf("replica %s", name)
+		if name == "" {
+			quoted[i] = "no replica"
+		}
+	}
+	return strings.Join(quoted, " or ")
+}
+
+// sooner is by how much the times of two versions may be wrong: each is when its
+// writer was answered, or when it was seen.
+const sooner = time.Second
+
+// judgeTaken looks at each version of the Lease whose holder is another than the one
+// before.
+func (b *judgement) judgeTaken() {
+	var before *history.Version
+	for i := range b.History.Versions {
+		now := &b.History.Versions[i]
+		if now.Key != b.Operator.Lease {
+			continue
+		}
+		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
+			had, has, lasts := held(before), held(now), lasting(before)
+			if had != "" && has != "" && had != has && now.At.Sub(before.At) < lasts-sooner &&
+				!b.endedBetween(had, before.At, now.At) && !b.deceived(had, now.At) {
+				b.addViolation("the Lease passed from %s to %s at %s, %s after its renewal at %s: its duration is %s, and it was not released",
+					had, has, now.RevisionRange, now.At.Sub(before.At).Round(time.Millisecond), before.RevisionRange, lasts).
+					revision(now.RevisionRange).revision(before.RevisionRange)
+			}
+		}
+		before = now
+	}
+}
+
+// judgeTimes looks at each version of the Lease that its holder has written. The time of the
+// renewal in it is the writer's, when it sent the write. All replicas use one clock.
+func (b *judgement) judgeTimes() {
+	received := map[history.RevisionRange]time.Time{}
+	for _, r := range b.History.Requests {
+		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Operator.Lease && r.Effect == history.Stored {
+			received[r.RevisionRange] = r.Received
+		}
+	}
+	for i := range b.History.Versions {
+		v := &b.History.Versions[i]
+		at, written := received[v.RevisionRange]
+		if v.Key != b.Operator.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
+			continue
+		}
+		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
+			b.addViolation("the Lease that %s wrote at %s had been renewed %s before, and its duration is %s", held(v),
+				v.RevisionRange, at.Sub(renewed).Round(time.Millisecond), lasting(v)).revision(v.RevisionRange)
+		}
+	}
+}
+
+// renewedAt is the renew time in a version of the Lease.
+func renewedAt(lease *history.Version) (at time.Time, known bool) {
+	text, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "renewTime")
+	at, err := time.Parse(time.RFC3339, text)
+	return at, err == nil
+}
+
+// noted is how long after the end of a process the harness may note it. It is short: a leader
+// whose Lease was stolen ends at its next renewal, and its end does not excuse the theft.
+const noted = 100 * time.Millisecond
+
+// endedBetween reports whether the process that held the Lease at from had ended at until. The
+// identity begins with its Pod's name, so the process is that Pod's last one that started before.
+func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
+	var holder *history.Replica
+	for i := range b.History.Replicas {
+		r := &b.History.Replicas[i]
+		if strings.HasPrefix(identity, r.Name+"_") && !r.Started.After(from) &&
+			(holder == nil || r.Started.After(holder.Started)) {
+			holder = r
+		}
+	}
+	return holder != nil && !holder.Ended.IsZero() && !holder.Ended.After(until.Add(noted))
+}
+
+// deceived reports whether a fault of the history reported the holder's end, which is what the
+// next leader acted on. The recorded fault alone excuses that it was early; no write is excused.
+func (b *judgement) deceived(identity string, at time.Time) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+		return strings.HasPrefix(identity, f.Replica+"_") && b.falselyEnded(f.Replica, at)
+	})
+}
+
+// held returns the identity of the holder of a version of the Lease; "" means no holder.
+func held(lease *history.Version) string {
+	identity, _, _ := unstructured.NestedString(lease.Object.Object, "spec", "holderIdentity")
+	return identity
+}
+
+// lasting returns the duration of a version of the Lease.
+func lasting(lease *history.Version) time.Duration {
+	seconds, _, _ := unstructured.NestedInt64(lease.Object.Object, "spec", "leaseDurationSeconds")
+	return time.Duration(seconds) * time.Second
+}

@@ -1,0 +1,87 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Isolation bounds what one namespace may cost another. Clean runs are without the
+// attack, so what differs from them elsewhere is its cost.
+var TenantIsolation = Invariant{
+	Name: "tenant-isolation",
+	Promise: "an attack from one namespace delays others by a bounded time only, and changes none of their " +
+		"objects or rights",
+	judge: judgeIsolation,
+}
+
+// slower is how many times the clean time others may wait on top of it.
+const slower = 2
+
+func judgeIsolation(b *judgement) {
+	attacked := slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Attack })
+	if !attacked || !b.hasSource(history.Watch) {
+		return
+	}
+	for _, m := range b.History.Checkpoints {
+		b.judgeDelay(m)
+	}
+	b.compared(Operator.owned, func(m history.Checkpoint, got state, found []difference) {
+		b.checked += len(got)
+		for _, d := range found {
+			b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).refer(d.references...)
+		}
+	})
+	for _, d := range b.History.Decisions {
+		b.judgeRight(d)
+	}
+}
+
+// judgeDelay compares how long what is desired elsewhere took with clean runs.
+func (b *judgement) judgeDelay(m history.Checkpoint) {
+	var clean time.Duration
+	known := false
+	for _, h := range b.References {
+		for _, o := range h.Checkpoints {
+			if o.Name == m.Name && !o.Reached.IsZero() {
+				clean, known = max(clean, o.Reached.Sub(o.Acted)), true
+			}
+		}
+	}
+	switch {
+	case b.Operator.Limits.Late.Duration == 0:
+		b.addDoubt("the operator has no limit for delays under attack")
+	case !known:
+		b.addDoubt("no clean run shows how long %q takes", m.Name)
+	case m.Reached.IsZero():
+		b.checked++
+		b.addViolation("at %q the desired state elsewhere was not reached %s after the request, in clean runs after %s",
+			m.Name, m.Began.Sub(m.Acted).Round(time.Millisecond), clean.Round(time.Millisecond)).checkpoint(m)
+	default:
+		b.checked++
+		late := m.Reached.Sub(m.Acted) - clean
+		if allowed := max(b.Operator.Limits.Late.Duration, slower*clean); late > allowed {
+			b.addViolation("at %q the desired state elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
+				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond)).checkpoint(m)
+		}
+	}
+}
+
+// judgeRight compares an access with those of the same step in clean runs.
+func (b *judgement) judgeRight(d history.Decision) {
+	normal := b.History.Normalizer()
+	for _, h := range b.References {
+		theirs := h.Normalizer()
+		for _, o := range h.Decisions {
+			if o.Step != d.Step || theirs.Replace(o.Action) != normal.Replace(d.Action) {
+				continue
+			}
+			b.checked++
+			if o.Allowed != d.Allowed {
+				b.addViolation("at step %q %s is %t, in clean runs %t", d.Step, d.Action, d.Allowed, o.Allowed)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package invariant
+
+import (
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// HonestLiveness compares the health that a process reports with the work that it finishes.
+var TruthfulLiveness = Invariant{
+	Name: "truthful-liveness",
+	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +
+		"reports that it is healthy",
+	judge: judgeLiveness,
+}
+
+func judgeLiveness(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
+		return
+	}
+	for _, life := range b.History.Replicas {
+		b.judgeAlarms(life)
+		b.judgeSilence(life)
+	}
+}
+
+// judgeAlarms looks for a process that was not healthy for no reason.
+func (b *judgement) judgeAlarms(life history.Replica) {
+	began := false
+	for _, p := range b.probesOf(life, history.Alive) {
+		switch {
+		case p.Result == history.Yes:
+			began = true
+			b.checked++
+		case p.Result != history.No, !began:
+			// A paused replica does not answer, and a starting one may not.
+		case !life.Asked.IsZero() && !p.First.Before(life.Asked):
+		case !b.busyDuring(life, p):
+			b.checked++
+			b.addViolation("replica %s reported at %s that it is not healthy (%s), with no waiting work",
+				life.Name, p.First.Format("15:04:05.000"), p.Detail)
+		}
+	}
+}
+
+// busyDuring reports whether the process had work at the time of a probe.
+func (b *judgement) busyDuring(life history.Replica, said history.Probe) bool {
+	for _, p := range b.probesOf(life, history.Work) {
+		if p.Result == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeSilence looks for a process that led, had work, finished none, and was healthy.
+func (b *judgement) judgeSilence(life history.Replica) {
+	limit := b.Operator.Limits.Stuck.Duration
+	if limit == 0 {
+		return
+	}
+	for _, p := range b.probesOf(life, history.Work) {
+		from := b.ledSince(life.Name, p)
+		if p.Result != history.Busy || from.IsZero() || p.Last.Sub(from) <= limit {
+			continue
+		}
+		b.checked++
+		for _, said := range b.probesOf(life, history.Alive) {
+			if late := from.Add(limit); said.Result == history.Yes && said.Last.After(late) && said.First.Before(p.Last) {
+				b.addViolation("replica %s led and had work, finished none from %s to %s, and still reported at %s that it is healthy: the limit is %s",
+					life.Name, from.Format("15:04:05.000"), p.Last.Format("15:04:05.000"), said.Last.Format("15:04:05.000"), limit)
+				break
+			}
+		}
+	}
+}
+
+// ledSince is from when on a replica led until the last time that something was said;
+// zero if it did not lead then.
+func (b *judgement) ledSince(name string, p history.Probe) time.Time {
+	var since time.Time
+	for _, t := range b.History.Terms(b.Operator.Lease) {
+		if t.At.After(p.Last) {
+			break
+		}
+		switch {
+		case t.Holder != name:
+			since = time.Time{}
+		case t.At.After(p.First):
+			since = t.At
+		default:
+			since = p.First
+		}
+	}
+	return since
+}
+
+// probesOf are the answers of one process to a question.
+func (b *judgement) probesOf(life history.Replica, question history.ProbeRequest) []history.Probe {
+	var all []history.Probe
+	for _, p := range b.History.Probes {
+		if p.Replica == life.Name && p.Request == question && life.During(p.Last) {
+			if p.First.Before(life.Started) {
+				p.First = life.Started // another process has said the same before
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package invariant
+
+import (
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// HonestReadiness checks the state of a process when it first reported that it is ready.
+var TruthfulReadiness = Invariant{
+	Name:    "truthful-readiness",
+	Promise: "a replica is ready only when its informers have synced and it serves its webhooks",
+	judge:   judgeReadiness,
+}
+
+// readinessProbe is what all violations of this invariant share: whichever replica and informer
+// shows it, the cause is the operator's readiness check.
+const readinessProbe = "the readiness probe"
+
+func judgeReadiness(b *judgement) {
+	if !b.hasSource(history.Probes) || !b.hasSource(history.Processes) {
+		return
+	}
+	for _, life := range b.History.Replicas {
+		ready := firstYes(b.History, life)
+		if life.Started.Before(b.History.Began) || ready.IsZero() {
+			continue // it began before the run, or did not come so far
+		}
+		b.checked++
+		b.judgeFollowed(life, ready)
+		b.judgeServed(life, ready)
+	}
+}
+
+// firstYes is when a process first reported that it is ready; zero if it did not.
+func firstYes(h *history.History, life history.Replica) time.Time {
+	for _, p := range h.Probes {
+		switch {
+		case p.Replica != life.Name || p.Request != history.Ready || p.Last.Before(life.Started):
+		case p.First.Before(life.Started):
+			// It seems to continue the answers of the process before.
+			if p.Result == history.Yes {
+				return time.Time{}
+			}
+		case !life.During(p.First):
+			return time.Time{}
+		case p.Result == history.Yes:
+			return p.First
+		}
+	}
+	return time.Time{}
+}
+
+// judgeFollowed checks which collections the process had requested.
+func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
+	var paths []string
+	asked, synced, warm := map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
+	for _, f := range b.History.Followed {
+		if f.Replica != life.Name || !life.During(f.Asked) {
+			continue
+		}
+		if !slices.Contains(paths, f.Path) {
+			paths = append(paths, f.Path)
+			asked[f.Path] = f.Asked
+			warm[f.Path] = b.Operator.Warm && slices.Contains(b.Operator.Resources(), f.Resource)
+		}
+		if first, known := synced[f.Path]; !f.Synced.IsZero() && (!known || f.Synced.Before(first)) {
+			synced[f.Path] = f.Synced
+		}
+	}
+	const clock = "15:04:05.000"
+	leads := b.beganToLead(life)
+	for _, path := range paths {
+		at, known := synced[path]
+		switch {
+		case !warm[path] && !leads.IsZero() && asked[path].After(leads):
+			// What only a leader follows is no part of being ready, and the election may
+			// come a moment before the first answer.
+		case asked[path].After(ready):
+			if warm[path] {
+				b.addViolation("replica %s was ready at %s, and listed %s later (at %s)", life.Name, ready.Format(clock), path,
+					asked[path].Format(clock)).object(readinessProbe)
+			}
+		case !known:
+			b.addViolation("replica %s was ready at %s, and never synced %s", life.Name, ready.Format(clock), path).
+				object(readinessProbe)
+		case at.After(ready):
+			b.addViolation("replica %s was ready at %s, and synced %s later (at %s)", life.Name, ready.Format(clock), path,
+				at.Format(clock)).object(readinessProbe)
+		}
+	}
+	if len(paths) == 0 {
+		b.addDoubt("replica %s was ready at %s, and its lists were not recorded", life.Name, ready.Format(clock))
+	}
+}
+
+// beganToLead is when a process requested the Lease that it then got for the first time; zero
+// if it never had it. The process may read the answer before the API server records that it
+// has answered.
+func (b *judgement) beganToLead(life history.Replica) time.Time {
+	for _, t := range b.History.Terms(b.Operator.Lease) {
+		if t.Holder != life.Name || !life.During(t.At) {
+			continue
+		}
+		for _, r := range b.History.Requests {
+			if r.Key == b.Operator.Lease && r.RevisionRange == t.RevisionRange && r.Effect == history.Stored {
+				return r.Received
+			}
+		}
+		return t.At
+	}
+	return time.Time{}
+}
+
+// judgeServed looks at the handshake that was tried as soon as it was ready.
+func (b *judgement) judgeServed(life history.Replica, ready time.Time) {
+	for _, p := range b.History.Probes {
+		if p.Replica != life.Name || p.Request != history.Serves || p.Last.Before(ready) || !life.During(p.Last) {
+			continue
+		}
+		if p.Result == history.No {
+			b.addViolation("replica %s was ready at %s, and did not serve its webhooks (%s)", life.Name,
+				ready.Format("15:04:05.000"), p.Detail).object(readinessProbe)
+		}
+		return
+	}
+}

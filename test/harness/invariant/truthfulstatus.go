@@ -1,0 +1,166 @@
+package invariant
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// HonestStatus reads every version of every status.
+var TruthfulStatus = Invariant{
+	Name: "truthful-status",
+	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +
+		"conditions, and reports Ready only when converged: in every version",
+	judge: judgeHonestStatus,
+}
+
+func judgeHonestStatus(b *judgement) {
+	if !b.hasSource(history.Audit, history.Watch) {
+		return
+	}
+	for _, k := range b.Operator.Kinds {
+		for _, life := range b.index.Lifetimes(k.Resource) {
+			for i := range life.Versions {
+				b.checked++
+				b.judgeStatus(life, life.Versions[i])
+				b.judgeAgreement(k, life, life.Versions[i])
+				if i > 0 && b.adjacent(life, life.Versions[i-1], life.Versions[i]) {
+					b.judgeStep(life, life.Versions[i-1], life.Versions[i])
+				}
+			}
+			b.judgeFlips(k, life)
+		}
+	}
+	b.judgeReady()
+	b.judgeBecomesReady()
+}
+
+// judgeStatus looks at one version by itself.
+func (b *judgement) judgeStatus(life *history.Lifetime, v history.Version) {
+	found, twice := conditions(v.Object)
+	for _, name := range twice {
+		b.addViolation("%s (UID %s) at %s has the condition %s twice", life.Key, life.UID, v.RevisionRange, name).
+			revision(v.RevisionRange)
+	}
+	generation := v.Object.GetGeneration()
+	if seen := observed(v.Object); seen > generation {
+		b.addViolation("%s (UID %s) at %s: its status is about generation %d, and it is at %d", life.Key, life.UID,
+			v.RevisionRange, seen, generation).revision(v.RevisionRange)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		c := found[name]
+		if c.observed > generation {
+			b.addViolation("%s (UID %s) at %s: %s is about generation %d, and it is at %d", life.Key, life.UID, v.RevisionRange,
+				name, c.observed, generation).revision(v.RevisionRange)
+		}
+		if !slices.Contains([]string{"True", "False", "Unknown"}, c.status) {
+			b.addViolation("%s (UID %s) at %s: %s has the status %q", life.Key, life.UID, v.RevisionRange, name, c.status).
+				revision(v.RevisionRange)
+		}
+	}
+}
+
+// adjacent reports whether one version is known to follow the other. A watch sees
+// all; an audit log has no answer of a write that was stored and answered with a
+// timeout, or that its policy records without bodies.
+func (b *judgement) adjacent(life *history.Lifetime, before, after history.Version) bool {
+	if b.History.Has(history.Watch) {
+		return true
+	}
+	for _, r := range b.History.Requests {
+		if r.Key != life.Key || !r.Done() && r.Effect != history.Unknown || r.RevisionRange == before.RevisionRange ||
+			r.RevisionRange == after.RevisionRange {
+			continue
+		}
+		if !r.Before(before.RevisionRange) && !after.Before(r.RevisionRange) {
+			b.addDoubt("%s (UID %s): versions between %s and %s may be missing: %s", life.Key, life.UID, before.RevisionRange,
+				after.RevisionRange, r)
+			return false
+		}
+	}
+	return true
+}
+
+// judgeStep looks at what one write has changed.
+func (b *judgement) judgeStep(life *history.Lifetime, before, after history.Version) {
+	if was, is := observed(before.Object), observed(after.Object); is < was {
+		b.addViolation("%s (UID %s): its observedGeneration went back from %d at %s to %d at %s", life.Key, life.UID, was,
+			before.RevisionRange, is, after.RevisionRange).revision(before.RevisionRange).revision(after.RevisionRange)
+	}
+	old, _ := conditions(before.Object)
+	now, _ := conditions(after.Object)
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		was, known := old[name]
+		is := now[name]
+		if !known {
+			continue
+		}
+		if is.observed < was.observed {
+			b.addViolation("%s (UID %s): %s went back from generation %d at %s to %d at %s", life.Key, life.UID, name,
+				was.observed, before.RevisionRange, is.observed, after.RevisionRange).revision(before.RevisionRange).
+				revision(after.RevisionRange)
+		}
+		switch {
+		case is.status == was.status && is.since != was.since:
+			b.addViolation("%s (UID %s): %s is %s at %s as at %s, but its lastTransitionTime moved from %s to %s",
+				life.Key, life.UID, name, is.status, after.RevisionRange, before.RevisionRange, was.since, is.since).
+				revision(after.RevisionRange).revision(before.RevisionRange)
+		case is.status != was.status:
+			b.judgeFlip(life, name, was, is, after)
+		}
+	}
+}
+
+// sameTime is how far apart two changes may be that have the same time: conditions
+// have whole seconds, and a write takes its time.
+const sameTime = 3 * time.Second
+
+// judgeFlip looks at the time of a condition whose status has changed.
+func (b *judgement) judgeFlip(life *history.Lifetime, name string, was, is condition, after history.Version) {
+	then, errThen := time.Parse(time.RFC3339, was.since)
+	since, errSince := time.Parse(time.RFC3339, is.since)
+	switch {
+	case errThen != nil || errSince != nil:
+		b.addViolation("%s (UID %s): %s became %s at %s without a lastTransitionTime (%q, then %q)", life.Key, life.UID, name,
+			is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+	case since.Before(then):
+		b.addViolation("%s (UID %s): %s became %s at %s and its lastTransitionTime went back from %s to %s", life.Key,
+			life.UID, name, is.status, after.RevisionRange, was.since, is.since).revision(after.RevisionRange)
+	case !since.Equal(then):
+	case after.At.IsZero():
+		b.addDoubt("%s (UID %s): %s became %s at %s with the same lastTransitionTime; the time of the change was not recorded",
+			life.Key, life.UID, name, is.status, after.RevisionRange)
+	case after.At.Sub(since) > sameTime:
+		b.addViolation("%s (UID %s): %s became %s at %s, %s after its lastTransitionTime %s, which did not change", life.Key, life.UID,
+			name, is.status, after.RevisionRange,
+			after.At.Sub(since).Round(time.Second), is.since).revision(after.RevisionRange)
+	}
+}
+
+// judgeReady looks for objects that say Ready while they, or what was made for them,
+// are not as in clean runs.
+func (b *judgement) judgeReady() {
+	if len(b.References) == 0 {
+		return // then only what a status says by itself is judged
+	}
+	b.compared(Operator.concerns, func(m history.Checkpoint, _ state, found []difference) {
+		normal := b.History.Normalizer()
+		for _, k := range b.Operator.Kinds {
+			for _, life := range b.index.Lifetimes(k.Resource) {
+				now := at(life, m)
+				if now == nil || !saysReady(k, now) {
+					continue
+				}
+				name := normal.Replace(life.String())
+				for _, d := range found {
+					if d.owner == name || d.name == name {
+						b.addViolation("%s (UID %s) is %s at %s, and at %q %s", life.Key, life.UID, k.Ready, now.RevisionRange, m.Name,
+							d.text).revision(now.RevisionRange).checkpoint(m).refer(d.references...)
+					}
+				}
+			}
+		}
+	})
+}
