@@ -34,7 +34,7 @@ type Operator struct {
 
 // Exception is an invariant that is evaluated and reported, and does not count.
 type Exception struct {
-	// Invariant is its ID, such as truthful-readiness.
+	// Invariant is its name, such as truthful-readiness.
 	Invariant string `json:"invariant"`
 	// Reason is for readers of the report.
 	Reason string `json:"reason"`

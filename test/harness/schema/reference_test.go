@@ -35,7 +35,7 @@ var pages = map[string][]section{
 		{"subject.Node", "node"}, {"subject.Program", "node, images"}, {"record.Figures", "figures"},
 	},
 	"contract.md": {
-		{"invariant.Operator", "promises"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
+		{"invariant.Operator", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
 		{"invariant.Field", "managed and kept"}, {"invariant.Limits", "limits"}, {"invariant.Exception", "except"},
 		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"}, {"scenario.Ref", "object"},
 	},
@@ -93,7 +93,7 @@ func TestPages_ShowTheExample(t *testing.T) {
 func TestPages_HaveTheInvariants(t *testing.T) {
 	var out strings.Builder
 	for _, i := range invariant.All() {
-		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s.", i.ID, i.Promise)))
+		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s.", i.Name, i.Promise)))
 	}
 	hold(t, "invariants.md", "<!-- invariants -->\n", "<!-- end of invariants -->\n", "\n"+out.String())
 }
