@@ -136,7 +136,8 @@ func (c *crashing) Restart() error {
 func TestReplicas_RestartWithBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := &crashing{done: make(chan struct{}), began: time.Now(), runs: []time.Duration{0, time.Second, 0, 11 * time.Minute}}
+		c := &crashing{done: make(chan struct{}), began: time.Now(),
+			runs: []time.Duration{0, time.Second, 0, 11 * time.Minute}}
 		close(c.done)
 		var out bytes.Buffer
 		ended := make(chan struct{})

@@ -42,56 +42,66 @@ type suite struct {
 
 // summarize writes the summary of runs and reports whether all of them passed.
 func summarize(w io.Writer, runs []string) bool {
-	budgets := map[string]float64{}
-	var failures, skips []string
-	if err := yaml.UnmarshalStrict(budgetsFile, &budgets); err != nil {
-		failures = append(failures, "budgets.yaml: "+err.Error())
+	t := totals{budgets: map[string]float64{}}
+	if err := yaml.UnmarshalStrict(budgetsFile, &t.budgets); err != nil {
+		t.failures = append(t.failures, "budgets.yaml: "+err.Error())
 	}
-	passed := 0
 	for _, run := range runs {
 		parts := strings.Split(run+"::", ":")
 		name, status := parts[0], parts[1]
-		p, f, s := passed, len(failures), len(skips)
+		p, f, s := t.passed, len(t.failures), len(t.skips)
 		for _, path := range parts[2 : len(parts)-2] {
 			suites, err := read(path)
 			if err != nil {
-				failures = append(failures, fmt.Sprintf("%s: %v", name, err))
+				t.failures = append(t.failures, fmt.Sprintf("%s: %v", name, err))
 			}
 			for _, suite := range suites {
-				budget, ok := budgets[suite.Name]
-				if !ok {
-					budget = budgets["default"]
-				}
-				if suite.Seconds > budget {
-					failures = append(failures, fmt.Sprintf("%s: suite %s took %.0f s of %.0f", name, suite.Name, suite.Seconds, budget))
-				}
-				for _, c := range suite.Cases {
-					// Ginkgo's nodes around the specs, such as [BeforeSuite], count only if they fail.
-					spec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
-					switch {
-					case c.Failure != nil || c.Error != nil:
-						failures = append(failures, name+": "+c.Class+" "+c.Name)
-					case spec && c.Skipped != nil:
-						skips = append(skips, name+": "+c.Class+" "+c.Name+" ("+c.Skipped.Message+")")
-					case spec:
-						passed++
-					}
-				}
+				t.add(name, suite)
 			}
 		}
-		if len(failures) == f && (status != "0" || passed == p) {
-			failures = append(failures, fmt.Sprintf("%s: exit status %s, and %d tests passed", name, status, passed-p))
+		if len(t.failures) == f && (status != "0" || t.passed == p) {
+			t.failures = append(t.failures, fmt.Sprintf("%s: exit status %s, and %d tests passed", name, status, t.passed-p))
 		}
-		fmt.Fprintf(w, "%-14s %d passed, %d failed, %d skipped\n", name, passed-p, len(failures)-f, len(skips)-s)
+		fmt.Fprintf(w, "%-14s %d passed, %d failed, %d skipped\n", name, t.passed-p, len(t.failures)-f, len(t.skips)-s)
 	}
-	for _, line := range failures {
+	for _, line := range t.failures {
 		fmt.Fprintln(w, "FAILED  ", line)
 	}
-	for _, line := range skips {
+	for _, line := range t.skips {
 		fmt.Fprintln(w, "skipped ", line)
 	}
-	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", passed, len(failures), len(skips))
-	return len(failures) == 0 && passed > 0
+	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", t.passed, len(t.failures), len(t.skips))
+	return len(t.failures) == 0 && t.passed > 0
+}
+
+// totals are those of all runs so far.
+type totals struct {
+	budgets         map[string]float64 // seconds by suite
+	passed          int
+	failures, skips []string
+}
+
+// add counts a suite of a run.
+func (t *totals) add(run string, s suite) {
+	budget, ok := t.budgets[s.Name]
+	if !ok {
+		budget = t.budgets["default"]
+	}
+	if s.Seconds > budget {
+		t.failures = append(t.failures, fmt.Sprintf("%s: suite %s took %.0f s of %.0f", run, s.Name, s.Seconds, budget))
+	}
+	for _, c := range s.Cases {
+		// Ginkgo's nodes around the specs, such as [BeforeSuite], count only if they fail.
+		spec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
+		switch {
+		case c.Failure != nil || c.Error != nil:
+			t.failures = append(t.failures, run+": "+c.Class+" "+c.Name)
+		case spec && c.Skipped != nil:
+			t.skips = append(t.skips, run+": "+c.Class+" "+c.Name+" ("+c.Skipped.Message+")")
+		case spec:
+			t.passed++
+		}
+	}
 }
 
 // read returns the suites of a report.

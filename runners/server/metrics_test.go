@@ -19,7 +19,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 					page.ServeHTTP(w, r)
 					return
 				}
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				http.Error(w, "Unauthorized", http.StatusUnauthorized)
 			}), nil
 		})
@@ -39,7 +39,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 				served <- time.Since(began)
 			}()
 		}
-		time.Sleep(3 * time.Second)
+		<-time.After(3 * time.Second)
 		close(reading)
 		for range 2 * reviewsAtOnce {
 			if took := <-served; took > 3*time.Second {

@@ -65,9 +65,9 @@ func TestModule_HasAZip(t *testing.T) {
 func TestModule_EmbedsThePins(t *testing.T) {
 	g := NewWithT(t)
 	for _, name := range []string{"go.mod", "go.sum"} {
-		pinned, err := os.ReadFile(filepath.Join("../../hack/controlplane", name))
+		pinned, err := os.ReadFile(filepath.Join("..", "..", "hack", "controlplane", name))
 		g.Expect(err).NotTo(HaveOccurred())
-		embedded, err := os.ReadFile(filepath.Join(source, "controlplane/pins", name+".txt"))
+		embedded, err := os.ReadFile(filepath.Join(source, "controlplane", "pins", name+".txt"))
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(bytes.Equal(embedded, pinned)).To(BeTrue(),
 			"%s differs: cp hack/controlplane/%[1]s test/harness/controlplane/pins/%[1]s.txt", name)

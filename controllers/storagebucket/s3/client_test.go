@@ -101,20 +101,6 @@ func TestProbe_requests_code_after_ambiguous_HEAD(t *testing.T) {
 	}
 }
 
-// The response to HEAD has the region, so a GET would find nothing new.
-func TestProbe_redirect_with_region_is_not_ambiguous(t *testing.T) {
-	c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-Amz-Bucket-Region", "eu-west-1")
-		w.WriteHeader(http.StatusMovedPermanently)
-	})
-	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonRegionMismatch {
-		t.Errorf("got %+v, want %s", got, v1beta1.ReasonRegionMismatch)
-	}
-	if sent := requests(); len(sent) != 1 {
-		t.Errorf("requests %q, want 1", sent)
-	}
-}
-
 func TestProbe_endless_body(t *testing.T) {
 	var written int
 	c, _ := serve(t, allowLoopback, func(w http.ResponseWriter, r *http.Request) {

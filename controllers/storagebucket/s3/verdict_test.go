@@ -112,3 +112,17 @@ func TestVerdictOn_failed_handshake(t *testing.T) {
 		t.Errorf("connection closed in the handshake: %s", got.Reason)
 	}
 }
+
+// The response to HEAD has the region, so a GET would find nothing new.
+func TestProbe_redirect_with_region_is_not_ambiguous(t *testing.T) {
+	c, requests := serve(t, allowLoopback, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Amz-Bucket-Region", "eu-west-1")
+		w.WriteHeader(http.StatusMovedPermanently)
+	})
+	if got := c.Probe(t.Context()); got.Reason != v1beta1.ReasonRegionMismatch {
+		t.Errorf("got %+v, want %s", got, v1beta1.ReasonRegionMismatch)
+	}
+	if sent := requests(); len(sent) != 1 {
+		t.Errorf("requests %q, want 1", sent)
+	}
+}
