@@ -154,7 +154,8 @@ func TestOtherVersion(t *testing.T) {
 		if err := run(t.Context(), out, goCmd, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Build(t.Context(), Options{Out: out, Go: goCmd, Pins: other, Link: "1.31", Log: &bytes.Buffer{}}); err != nil {
+		o := Options{Out: out, Go: goCmd, Pins: other, Link: "1.31", Log: &bytes.Buffer{}}
+		if _, err := Build(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -99,8 +99,7 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 		Data: map[string]string{"level": "7"}}
 	g.Expect(shared.client.Create(ctx, certs)).To(Succeed())
 	g.Expect(shared.client.Create(ctx, config)).To(Succeed())
-	// The folder for temporary files of this machine may not be /tmp, so that one is named.
-	foreign, err := os.MkdirTemp("/tmp", "foreign-")
+	foreign, err := os.MkdirTemp("/tmp", "foreign-") //nolint:usetesting // t.TempDir may be elsewhere
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = os.RemoveAll(foreign) })
 	template := isolatedOperator()

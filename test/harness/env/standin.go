@@ -140,7 +140,8 @@ func standInStatus(pod *corev1.Pod, phase corev1.PodPhase, now metav1.Time) core
 		status.ContainerStatuses = append(status.ContainerStatuses, report(c, state))
 	}
 	for _, c := range []corev1.PodCondition{
-		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: ready}, {Type: corev1.PodReady, Status: ready},
 	} {
 		c.LastTransitionTime = now

@@ -96,7 +96,8 @@ func TestNodeStandsInForImages(t *testing.T) {
 	g.Expect(cp.client.Delete(ctx, set)).To(Succeed())
 	g.Expect(cp.client.Delete(ctx, claim)).To(Succeed())
 	for _, o := range []client.Object{pod, claim} {
-		g.Eventually(func(ctx context.Context) error { return cp.client.Get(ctx, client.ObjectKeyFromObject(o), o) }, eventually).
+		get := func(ctx context.Context) error { return cp.client.Get(ctx, client.ObjectKeyFromObject(o), o) }
+		g.Eventually(get, eventually).
 			WithContext(ctx).Should(MatchError(ContainSubstring("not found")))
 	}
 }

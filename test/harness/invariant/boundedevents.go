@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// EventBudget counts the events about each object.
+// BoundedEvents counts the events about each object.
 var BoundedEvents = Invariant{
 	Name:    "bounded-events",
 	Promise: "the number of events with one reason for an object is bounded",

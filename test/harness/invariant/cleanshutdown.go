@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Shutdown checks replicas that received SIGTERM.
+// CleanShutdown checks replicas that received SIGTERM.
 var CleanShutdown = Invariant{
 	Name:    "clean-shutdown",
 	Promise: "a replica stops in time, and releases the Lease after its last write",

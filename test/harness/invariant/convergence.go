@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Settled checks that the desired state was reached, and stayed.
+// Convergence checks that the desired state was reached, and stayed.
 var Convergence = Invariant{
 	Name:    "convergence",
 	Promise: "the operator converges in time, for the current generation, and stays converged",

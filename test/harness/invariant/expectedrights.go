@@ -1,6 +1,6 @@
 package invariant
 
-// Decisions compares what users may do with what the scenario expects.
+// ExpectedRights compares what users may do with what the scenario expects.
 var ExpectedRights = Invariant{
 	Name: "expected-rights",
 	Promise: "users have the rights that the scenario expects and no others, and requests that must be refused " +

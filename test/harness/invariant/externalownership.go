@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// OneExternal counts what is really there outside the cluster.
+// ExternalOwnership counts what is really there outside the cluster.
 var ExternalOwnership = Invariant{
 	Name:    "external-ownership",
 	Promise: "one external thing for each existing object, none for deleted ones, each with an owner tag",

@@ -67,7 +67,8 @@ func TestJudge_Excepted(t *testing.T) {
 	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
 	g.Expect(v.String()).To(ContainSubstring("preconditions broken, excepted (its API has no preconditions)"))
 	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"preconditions"})).To(Equal(invariant.Held))
-	g.Expect(invariant.Findings(c, verdicts)).NotTo(ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
+	g.Expect(invariant.Findings(c, verdicts)).NotTo(
+		ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
 	c.Operator.Except = nil
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
 }
@@ -115,7 +116,8 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
 	c := invariant.Case{History: run("r-3-c"), References: clean, Operator: operator()}
 	findings := invariant.Findings(c,
-		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c), invariant.FinalizerOrder.Judge(c)})
+		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c),
+			invariant.FinalizerOrder.Judge(c)})
 	g.Expect(findings).To(HaveLen(1))
 	g.Expect(findings[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle", "finalizer-order"}))
 	g.Expect(findings[0].Objects).To(Equal([]string{"namespaces {room}", "things.example.com ns/t"}))

@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// ExternalByLeader compares the time of each external call with the Lease.
+// LeaderOnlyCalls compares the time of each external call with the Lease.
 var LeaderOnlyCalls = Invariant{
 	Name: "leader-only-calls",
 	// No fence protects an external system, so each call is judged.

@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Progress looks for writes that are refused again and again.
+// NoFutileRetry looks for writes that are refused again and again.
 var NoFutileRetry = Invariant{
 	Name:    "no-futile-retry",
 	Promise: "a refused write is not repeated unchanged; a fence may refuse a replica that does not lead",

@@ -4,7 +4,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Resources looks at what processes use when all is over.
+// NoLeaks looks at what processes use when all is over.
 var NoLeaks = Invariant{
 	Name:    "no-leaks",
 	Promise: "at a checkpoint a replica has no more goroutines, files, watches and memory than in clean runs",

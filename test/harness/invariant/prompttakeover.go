@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Takeover checks that a Lease that is not renewed gets another holder.
+// PromptTakeover checks that a Lease that is not renewed gets another holder.
 var PromptTakeover = Invariant{
 	Name:      "prompt-takeover",
 	inHostile: true,

@@ -9,7 +9,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Quiet looks for writes while there is nothing to do.
+// Quiescence looks for writes while there is nothing to do.
 var Quiescence = Invariant{
 	Name:    "quiescence",
 	Promise: "a converged operator writes nothing but its Lease",

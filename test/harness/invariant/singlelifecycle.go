@@ -10,7 +10,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Lifecycle compares how often objects came and went, which an end state hides.
+// SingleLifecycle compares how often objects came and went, which an end state hides.
 var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
 	Promise: "each object is created and deleted as often as in clean runs",

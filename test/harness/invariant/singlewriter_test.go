@@ -42,7 +42,8 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	}
 	falseEnd := func(who string, began int) step {
 		return changes(func(s *story) {
-			s.Faults = append(s.Faults, history.Fault{Name: "false-evidence", Replica: who, Happened: 1, Began: at(began), Ended: at(9),
+			s.Faults = append(s.Faults, history.Fault{
+				Name: "false-evidence", Replica: who, Happened: 1, Began: at(began), Ended: at(9),
 				FalseEnd: true})
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Rights looks for what the operator was not allowed to do.
+// SufficientRights looks for what the operator was not allowed to do.
 var SufficientRights = Invariant{
 	Name:      "sufficient-rights",
 	inHostile: true,

@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Isolation bounds what one namespace may cost another. Clean runs are without the
+// TenantIsolation bounds what one namespace may cost another. Clean runs are without the
 // attack, so what differs from them elsewhere is its cost.
 var TenantIsolation = Invariant{
 	Name: "tenant-isolation",

@@ -6,7 +6,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// HonestLiveness compares the health that a process reports with the work that it finishes.
+// TruthfulLiveness compares the health that a process reports with the work that it finishes.
 var TruthfulLiveness = Invariant{
 	Name: "truthful-liveness",
 	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +

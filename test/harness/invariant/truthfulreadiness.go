@@ -7,7 +7,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// HonestReadiness checks the state of a process when it first reported that it is ready.
+// TruthfulReadiness checks the state of a process when it first reported that it is ready.
 var TruthfulReadiness = Invariant{
 	Name:    "truthful-readiness",
 	Promise: "a replica is ready only when its informers have synced and it serves its webhooks",

@@ -8,7 +8,7 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// HonestStatus reads every version of every status.
+// TruthfulStatus reads every version of every status.
 var TruthfulStatus = Invariant{
 	Name: "truthful-status",
 	Promise: "a status is never about a future generation, does not go back, keeps transition times of unchanged " +

@@ -71,7 +71,8 @@ func TestExceptions_AreReported(t *testing.T) {
 	excepted := outcome("1", "crash-before-write", invariant.Held)
 	excepted.Verdicts = []invariant.Verdict{{Invariant: "truthful-readiness", Result: invariant.Broken, Excepted: "no webhook",
 		Violations: []invariant.Violation{{Message: "not ready"}}}}
-	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}}, Outcomes: []Outcome{excepted}}
+	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}},
+		Outcomes: []Outcome{excepted}}
 	var said, junit bytes.Buffer
 	g.Expect(s.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring(

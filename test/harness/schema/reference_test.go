@@ -146,7 +146,7 @@ func reference(definitions map[string]definition, sections []section, headings m
 				bare = append(bare, "`"+name+"`")
 				continue
 			}
-			out.WriteString(wrap(fmt.Sprintf("- `%s` (%s). %s", name, kind, p.Description)))
+			out.WriteString(wrap("- `" + name + "` (" + kind + "). " + p.Description))
 		}
 		if len(bare) > 0 {
 			out.WriteString(wrap("- " + strings.Join(bare, ", ") + " (text)."))
@@ -217,5 +217,5 @@ func TestReference_NamesWhatAFieldMayHave(t *testing.T) {
 	}}}
 	g.Expect(reference(definitions, []section{{"a", "A"}}, map[string]string{"b": "[B](#b)"})).To(Equal(
 		"\n## A\n\n- `l` (list of [B](#b)).\n- `m` (map of true or false).\n- `r` (text, required). R is one.\n- `n`, `o` (text).\n"))
-	g.Expect(wrap(strings.Repeat("word ", 21))).To(Equal(strings.Repeat("word ", 19) + "word\n  word\n"))
+	g.Expect(wrap(strings.Repeat("word ", 21))).To(Equal(strings.TrimSuffix(strings.Repeat("word ", 20), " ") + "\n" + "  word\n"))
 }

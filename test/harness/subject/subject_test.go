@@ -135,7 +135,8 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))
 	g.Expect(s.Plane.CRDs).To(Equal([]string{filepath.Join(filepath.Dir(path), "others")}))
 	g.Expect(s.Contract.Watched).To(Equal([]history.Resource{{Group: "apps", Resource: "deployments"}}))
-	g.Expect(s.Contract.Except).To(Equal([]invariant.Exception{{Invariant: "truthful-readiness", Reason: "it has no probe"}}))
+	g.Expect(s.Contract.Except).To(Equal([]invariant.Exception{
+		{Invariant: "truthful-readiness", Reason: "it has no probe"}}))
 	g.Expect(s.Operator.Binary).To(Equal(os.Args[0]), "in place of the file's")
 }
 

@@ -21,6 +21,7 @@ func main() {
 	goCmd := flag.String("go", "go", "go command to build with")
 	flag.Parse()
 	// The process ends with the command, so the handler of signals is never stopped.
+	//nolint:forbidigo // a program starts the first context
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if err := build(ctx, *out, *pins, *minor, *goCmd); err != nil {
 		fmt.Fprintf(os.Stderr, "controlplane: %v\n", err)

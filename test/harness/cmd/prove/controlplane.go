@@ -34,7 +34,8 @@ func buildControlPlane(ctx context.Context, output io.Writer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("finding the cache folder: %w", err)
 	}
-	dir, err := controlplane.Build(ctx, controlplane.Options{Out: filepath.Join(cache, "prove", "controlplane"), Log: output})
+	dir := filepath.Join(cache, "prove", "controlplane")
+	dir, err = controlplane.Build(ctx, controlplane.Options{Out: dir, Log: output})
 	if err != nil {
 		return "", fmt.Errorf("building the control plane: %w", err)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -235,27 +234,6 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 	}
 	d.Arguments = learn.Arguments(help, pod.Containers[0].Args)
 	return d, nil
-}
-
-// chosenKinds are the definitions of the kinds that are named, or all of them.
-func chosenKinds(all []*apiextensionsv1.CustomResourceDefinition, kinds []string) ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	if len(kinds) == 0 {
-		return all, nil
-	}
-	var chosen []*apiextensionsv1.CustomResourceDefinition
-	var there []string
-	missing := slices.Clone(kinds)
-	for _, d := range all {
-		there = append(there, d.Spec.Names.Kind)
-		if slices.Contains(kinds, d.Spec.Names.Kind) {
-			chosen = append(chosen, d)
-			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == d.Spec.Names.Kind })
-		}
-	}
-	if len(missing) > 0 {
-		return nil, fmt.Errorf("--kind=%s: the manifests define %s", strings.Join(missing, ", "), strings.Join(there, ", "))
-	}
-	return chosen, nil
 }
 
 // makesWorkloads reports whether a role of the manifests allows the creation of what has Pods or

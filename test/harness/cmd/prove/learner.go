@@ -14,6 +14,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -295,4 +296,26 @@ func refusals(histories []*history.History) error {
 		return nil
 	}
 	return fmt.Errorf("the API server refused the sample: %s", strings.Join(texts, "; "))
+}
+
+// chosenKinds are the definitions of the kinds that are named, or all of them.
+func chosenKinds(all []*apiextensionsv1.CustomResourceDefinition, kinds []string) (
+	[]*apiextensionsv1.CustomResourceDefinition, error) {
+	if len(kinds) == 0 {
+		return all, nil
+	}
+	var chosen []*apiextensionsv1.CustomResourceDefinition
+	var there []string
+	missing := slices.Clone(kinds)
+	for _, d := range all {
+		there = append(there, d.Spec.Names.Kind)
+		if slices.Contains(kinds, d.Spec.Names.Kind) {
+			chosen = append(chosen, d)
+			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == d.Spec.Names.Kind })
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("--kind=%s: the manifests define %s", strings.Join(missing, ", "), strings.Join(there, ", "))
+	}
+	return chosen, nil
 }

@@ -139,7 +139,8 @@ func (l *ledger) report(r ran, name string) *report.Run {
 func (l *ledger) tell(r *report.Run) error {
 	for _, v := range r.Verdicts {
 		broken := v.Result == invariant.Broken && v.Excepted == ""
-		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result && slices.Contains(r.Invariants, v.Invariant) {
+		if broken || r.Result == invariant.Inconclusive && v.Result == r.Result &&
+			slices.Contains(r.Invariants, v.Invariant) {
 			fmt.Fprintf(l.output, "%s\n", v)
 		}
 	}

@@ -72,7 +72,8 @@ const (
 
 func TestPairs_EachFirstFaultHasItsTurn(t *testing.T) {
 	g := NewWithT(t)
-	ran, l, said := sampled(t, time.Hour, map[string]run.Result{"+lost-response": run.Void, "+crash-after-write": run.Broken}, crashID, staleID)
+	results := map[string]run.Result{"+lost-response": run.Void, "+crash-after-write": run.Broken}
+	ran, l, said := sampled(t, time.Hour, results, crashID, staleID)
 	g.Expect(ran).To(HaveLen(2*(1+6)), "all pairs")
 	for i, id := range ran {
 		first := crashID
