@@ -80,7 +80,8 @@ func filled(ctx context.Context, binding *rbacv1.RoleBinding, with ...string) {
 	}).WithContext(ctx).WithTimeout(expect.Short).Should(Succeed())
 }
 
-var _ = Describe("A removed admin whose binding is contested", func() {
+// Serial: the bound is a time, and other specs would take the machine from the operator.
+var _ = Describe("A removed admin whose binding is contested", Serial, func() {
 	BeforeEach(suite.NeedsControllers)
 
 	DescribeTable("loses the rights in bounded time, and the other admins get theirs",
