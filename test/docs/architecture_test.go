@@ -86,7 +86,7 @@ func layout(document string) (named []string, err error) {
 func dependencies(document string) (named []string) {
 	_, section, _ := strings.Cut(document, "## Dependencies")
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(section, -1) {
-		for _, module := range strings.FieldsSeq(row[1]) {
+		for module := range strings.FieldsSeq(row[1]) {
 			named = append(named, strings.Trim(module, "`"))
 		}
 	}
