@@ -44,6 +44,9 @@ spec:
       containers:
       - name: c
         args: ["8081"]
+        env:
+        - {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
         ports: [{name: pages, containerPort: 8081}]
         readinessProbe: {httpGet: {path: /readyz, port: pages}}
 ---

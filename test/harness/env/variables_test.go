@@ -179,7 +179,7 @@ func TestReplicaArgumentsReferToVariables(t *testing.T) {
 			return []string{"--ns=$(POD_NAMESPACE)", "--v=$(LEVEL)", "--other=$(UNKNOWN)"}
 		},
 	}}
-	got, err := r.program(t.Context(), nil, ReplicaPorts{})
+	got, err := r.program(t.Context(), []string{"POD_NAMESPACE=system"}, ReplicaPorts{})
 	if diff := cmp.Diff([]string{"--ns=system", "--v=7", "--other=$(UNKNOWN)"}, got.args); err != nil || diff != "" {
 		t.Errorf("error %v (-want +got):\n%s", err, diff)
 	}

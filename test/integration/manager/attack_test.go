@@ -116,8 +116,9 @@ var (
 		{"idle connections", 400, false, afterStart(func(t *target) string {
 			return header("GET", t, "\r\n")
 		}, hold)},
+		// Eight times the bound. More would take the machine the attacker's own time.
 		{"large headers", 300, false, afterStart(func(t *target) string {
-			return header("GET", t, "X: "+largeBody[:2<<20])
+			return header("GET", t, "X: "+largeBody[:256<<10])
 		}, hold)},
 		{"large requests", 50, false, afterStart(func(t *target) string {
 			return header("POST", t, "Content-Length: "+strconv.Itoa(len(largeBody))+"\r\n\r\n") + largeBody
@@ -229,15 +230,13 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 		"the webhooks": {func(r *env.Replica) *target {
 			return &target{local(r.Ports().Webhook), true, "/validate-leasehold-dev-v1beta1-markdownview", r.Pid()}
 		}, func(ctx context.Context, _ *env.Replica) { admits(ctx) }},
-		"the metrics": {func(r *env.Replica) *target {
+		// One server and one guard have both pages.
+		"the metrics and the debug page": {func(r *env.Replica) *target {
 			return &target{local(r.Ports().Metrics), true, "/metrics", r.Pid()}
 		}, func(ctx context.Context, r *env.Replica) {
-			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/metrics", tokens["/metrics"])
-		}},
-		"the debug page": {func(r *env.Replica) *target {
-			return &target{local(r.Ports().Metrics), true, "/debug/leasehold", r.Pid()}
-		}, func(ctx context.Context, r *env.Replica) {
-			fetch(ctx, "https://"+local(r.Ports().Metrics)+"/debug/leasehold", tokens["/debug/leasehold"])
+			for path, token := range tokens {
+				fetch(ctx, "https://"+local(r.Ports().Metrics)+path, token)
+			}
 		}},
 		"the probes": {func(r *env.Replica) *target {
 			return &target{local(r.Ports().Probe), false, "/readyz", r.Pid()}
@@ -253,7 +252,7 @@ var _ = Describe("Under attack by a Pod without credentials", Serial, Ordered, C
 	for name, server := range servers {
 		for i := range attacks {
 			a := &attacks[i]
-			It(fmt.Sprintf("%s still serve, and admission works: %s", name, a.name), func(ctx SpecContext) {
+			It(fmt.Sprintf("%s, and admission, still work: %s", name, a.name), func(ctx SpecContext) {
 				logged := logBytes(replicas)
 				for _, r := range replicas {
 					// VmHWM begins anew, see proc_pid_clear_refs(5).
