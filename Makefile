@@ -108,14 +108,12 @@ integration: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/ginkgo $(TOOLS)/he
 
 PROVER = cd test/harness && $(GO) build -o $(TOOLS)/prove ./cmd/prove
 
-# SUBJECT is the file that describes an operator of your own, see docs/proving.md.
+# SUBJECT is the file that describes an operator of your own, see test/harness/README.md.
 SUBJECT     ?= test/prove/subject.yaml
 # SEED, PLAN and CHANGE are those of a line that an earlier run has printed. In place of plans, EXPLORE=30m
-# changes the objects of the scenarios in the ways of their schemas for that long, and PAIRS=30m injects a
-# second fault into the recoveries from crashes and stale starts.
+# changes the objects of the scenarios in the ways of their schemas for that long.
 SEED        ?= 0
 EXPLORE     ?= 0
-PAIRS       ?= 0
 # SMOKE=1 runs one plan of each family of faults, as every change has to pass it, with a fixed seed: as long
 # as the clean runs give the same plans, the same ones are chosen of them.
 # SHARDS='DIR...' makes one report of those of all shards of one seed, in place of plans.
@@ -126,7 +124,7 @@ prove: needs-go $(if $(SHARDS),,$(CONTROLPLANE) s3server) ## Break the operator 
 	unprovable) echo "prove SMOKE=1 is skipped: $(UNPROVABLE)"; exit ;; \
 	shards) set -- merge --dir $(ARTIFACTS)/prove $(SHARDS) ;; \
 	smoke) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove-smoke --seed 1 --smoke --workers 4 ;; \
-	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' --pairs '$(PAIRS)' $(PROVE_FLAGS) ;; \
+	plans) set -- --make --subject '$(SUBJECT)' --dir $(ARTIFACTS)/prove --seed '$(SEED)' --plan '$(PLAN)' --explore '$(EXPLORE)' --change '$(CHANGE)' $(PROVE_FLAGS) ;; \
 	esac; ($(PROVER)); exec $(TOOLS)/prove "$$@"
 
 # MANIFESTS is the kustomize folder of the operator's installation, BINARY its program; SUBJECT is a folder then.

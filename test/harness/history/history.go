@@ -80,8 +80,6 @@ type Fault struct {
 	// FalseEnd means that the fault reported the end of a process that ran. It explains that
 	// another replica takes the Lease early.
 	FalseEnd bool `json:"falseEnd,omitempty"`
-	// Unelected means that the fault made the replica act without an election.
-	Unelected bool `json:"unelected,omitempty"`
 }
 
 // Decision is the API server's answer to an access review or to a step's request.

@@ -8,5 +8,5 @@
 // did not happen holds nothing either.
 //
 // The properties of an operator are data, an Operator; no code here is specific to
-// one. The numbers are those of the table in docs/proving.md.
+// one.
 package invariant

@@ -30,10 +30,6 @@ func judgeExternalByLeader(b *judgement) {
 		return
 	}
 	for _, call := range b.History.Calls {
-		if call.Replica != "" && slices.ContainsFunc(b.History.Faults,
-			func(f history.Fault) bool { return f.Unelected && f.Replica == call.Replica }) {
-			continue // it does not take part in the election
-		}
 		b.checked++
 		b.judgeCaller(terms, call)
 	}

@@ -80,10 +80,6 @@ func TestExternalByLeader(t *testing.T) {
 			says: []string{"the last renewal of the Lease was at resourceVersion 102", "its duration is 4s"}},
 		"LastsUnknown": {history: tell(waits(time.Hour), by("a")), want: invariant.Held},
 
-		"Unelected": {history: tell(by("a"), by("c"), fault("c", func(f *history.Fault) { f.Unelected = true })),
-			want: invariant.Held, says: []string{"1 checked"}},
-		"AnotherUnelected": {history: tell(by("b"), fault("c", func(f *history.Fault) { f.Unelected = true })),
-			want: invariant.Broken},
 		"FalseEnd": {history: tell(holds("b"), long, by("a"), fault("a", falseEnd)), change: bounded,
 			want: invariant.Held},
 		"FalseEndTooLong": {history: tell(holds("b"), long, long, by("a"), fault("a", falseEnd)), change: bounded,

@@ -28,7 +28,7 @@ const defaultGrace = 30
 func (d *Draft) Subject() []byte {
 	w := &writer{}
 	w.line("# %s, as its manifests, its flags and two clean runs of each scenario describe it. Lines with", d.Name)
-	w.line("# the word guess may be wrong: read them. docs/proving.md has all fields.")
+	w.line("# the word guess may be wrong: read them. docs/subject.md of the module has all fields.")
 	w.line("name: %s", quoted(d.Name))
 	w.line("binary: %s", quoted(d.Binary))
 	w.line("manifests: %s", quoted(d.Manifests))

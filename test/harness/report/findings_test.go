@@ -68,7 +68,7 @@ func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 // An exception is in each report, whether something broke it or not.
 func TestExceptions_AreReported(t *testing.T) {
 	g := NewWithT(t)
-	excepted := outcome("1", "crash-before-write", invariant.Held)
+	excepted := outcome("1", "failed-write-500", invariant.Held)
 	excepted.Verdicts = []invariant.Verdict{{Invariant: "truthful-readiness", Result: invariant.Broken, Excepted: "no webhook",
 		Violations: []invariant.Violation{{Message: "not ready"}}}}
 	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}},

@@ -11,7 +11,7 @@ import (
 )
 
 func timed(start, idle, all time.Duration) Outcome {
-	o := outcome("1", "crash-before-write", invariant.Held)
+	o := outcome("1", "failed-write-500", invariant.Held)
 	o.Phases, o.Took = []Phase{{"start", start}, {"idle", idle}}, all
 	return o
 }
@@ -22,7 +22,7 @@ func TestPhases_Medians(t *testing.T) {
 		Clean: []Outcome{timed(time.Second, 4*time.Second, 6*time.Second)},
 		Outcomes: []Outcome{
 			timed(9*time.Second, 3*time.Second, 13*time.Second), timed(2*time.Second, time.Second, 4*time.Second),
-			outcome("2", "crash-before-write", invariant.Held), timed(3*time.Second, 2*time.Second, 40*time.Second),
+			outcome("2", "failed-write-500", invariant.Held), timed(3*time.Second, 2*time.Second, 40*time.Second),
 		},
 	}
 	var said bytes.Buffer
@@ -34,14 +34,14 @@ func TestPhases_Medians(t *testing.T) {
 | plans          | 3.0   | 2.0  | 13.0 |
 `))
 	said.Reset()
-	held := &Sweep{Outcomes: []Outcome{outcome("1", "crash-before-write", invariant.Held)}}
+	held := &Sweep{Outcomes: []Outcome{outcome("1", "failed-write-500", invariant.Held)}}
 	g.Expect(held.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).NotTo(ContainSubstring("median"), "of runs without phases")
 }
 
 func TestReleases_AreInTheSummary(t *testing.T) {
 	g := NewWithT(t)
-	one, two := outcome("1", "crash-before-write", invariant.Held), outcome("2", "lost-response", invariant.Held)
+	one, two := outcome("1", "failed-write-500", invariant.Held), outcome("2", "lost-response", invariant.Held)
 	one.Releases = 2
 	var said bytes.Buffer
 	g.Expect((&Sweep{Outcomes: []Outcome{one, two}}).WriteTable(&said)).To(Succeed())

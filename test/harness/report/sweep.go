@@ -32,8 +32,6 @@ type Sweep struct {
 	Outcomes []Outcome `json:"outcomes"`
 	// Except are the invariants that the operator may break.
 	Except []invariant.Exception `json:"except,omitempty"`
-	// Pairs is the coverage of plans with two faults, if such plans were sampled.
-	Pairs []FirstFault `json:"pairs,omitempty"`
 }
 
 // summaryFile is the summary as JSON.
@@ -63,10 +61,10 @@ func (s *Sweep) Summary() Summary {
 }
 
 // Held reports whether everything has, the clean runs too: what the others are
-// compared with has to be sound. A void pair is no failure: no recovery is the same twice.
+// compared with has to be sound.
 func (s *Sweep) Held() bool {
 	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool {
-		return o.Result != invariant.Held && (o.Result != invariant.Void || len(s.Pairs) == 0)
+		return o.Result != invariant.Held
 	})
 }
 
@@ -119,7 +117,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 	if err := table(w, "invariants", names, promises, results[:3]); err != nil {
 		return err
 	}
-	if err := errors.Join(s.listPairs(w), s.writePhases(w)); err != nil {
+	if err := s.writePhases(w); err != nil {
 		return err
 	}
 	s.listReleases(w)

@@ -39,7 +39,7 @@ func someRuns() *Sweep {
 	return &Sweep{
 		Seed: 7, Began: at(0), Took: time.Minute,
 		Clean: []Outcome{outcome("life-clean-1", "", invariant.Held)},
-		Outcomes: []Outcome{outcome("1", "crash-before-write", invariant.Held), outcome("2", "crash-before-write", invariant.Broken),
+		Outcomes: []Outcome{outcome("1", "failed-write-500", invariant.Held), outcome("2", "failed-write-500", invariant.Broken),
 			outcome("3", "stop-leader", invariant.Void), outcome("4", "", invariant.Held)},
 	}
 }
@@ -49,11 +49,11 @@ func TestTables(t *testing.T) {
 	var said bytes.Buffer
 	g.Expect(someRuns().WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(Equal(strings.ReplaceAll(`
-| plans                   | held | broken | inconclusive | void |
-|---                      |---   |---     |---           |---   |
-| life                    | 1    | 0      | 0            | 0    |
-| life crash-before-write | 1    | 1      | 0            | 0    |
-| life stop-leader        | 0    | 0      | 0            | 1    |
+| plans                 | held | broken | inconclusive | void |
+|---                    |---   |---     |---           |---   |
+| life                  | 1    | 0      | 0            | 0    |
+| life failed-write-500 | 1    | 1      | 0            | 0    |
+| life stop-leader      | 0    | 0      | 0            | 1    |
 
 | invariants         | held | broken | inconclusive |
 |---                 |---   |---     |---           |
@@ -66,7 +66,7 @@ Findings:
 
    - single-writer: two wrote
    - again: 'make prove'
-   - [life:crash-before-write:PATCH:/<a>:1](2/timeline.html)
+   - [life:failed-write-500:PATCH:/<a>:1](2/timeline.html)
 
 What proves nothing:
 
@@ -88,7 +88,7 @@ func TestList_NamesInconclusivePromises(t *testing.T) {
 
 func TestHeld(t *testing.T) {
 	g := NewWithT(t)
-	held, void := outcome("1", "crash-before-write", invariant.Held), outcome("2", "crash-before-write", invariant.Void)
+	held, void := outcome("1", "failed-write-500", invariant.Held), outcome("2", "failed-write-500", invariant.Void)
 	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
 	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
 	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(),
@@ -129,7 +129,7 @@ func TestJUnit(t *testing.T) {
 	for _, c := range suite.Cases {
 		names = append(names, c.Name)
 	}
-	const p2, p24 = "life:crash-before-write:PATCH:/<a>:1", "life:stop-leader:PATCH:/<a>:1"
+	const p2, p24 = "life:failed-write-500:PATCH:/<a>:1", "life:stop-leader:PATCH:/<a>:1"
 	g.Expect(names).To(Equal([]string{"life-clean-1", p2, p2, p24, "4"}))
 	failed, void := suite.Cases[2], suite.Cases[3]
 	g.Expect(failed.Failure.Text).To(And(ContainSubstring("finding: single-writer: things t"), ContainSubstring("broken: two wrote"),

@@ -32,7 +32,7 @@ func (a *activeFault) waitUntilDone(ctx context.Context, r *replica, id int) (fa
 // leader is not known before.
 type activeFault struct {
 	prover   *Prover
-	plan     scenario.Plan     // of one fault
+	plan     scenario.Plan
 	name     string            // in the journals and in the history
 	names    map[string]string // of the run's objects
 	cancel   context.CancelFunc
@@ -55,9 +55,6 @@ type activeFault struct {
 	startAttack func(act func(context.Context))
 	// endAttack returns when the attack has ended. It is nil if there is none to end.
 	endAttack func()
-	// inRecovery means that the fault is the second of a plan.
-	inRecovery bool
-	recovery   recovery
 
 	mu sync.Mutex
 	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
@@ -89,14 +86,11 @@ func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.
 	}
 	ctx, end := context.WithCancel(ctx)
 	a := &activeFault{
-		prover: p, plan: plan.First(), name: plan.First().ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout,
+		prover: p, plan: plan, name: plan.ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout,
 		rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
 	}
 	for range s.Steps {
 		a.stepStarted = append(a.stepStarted, make(chan struct{}))
-	}
-	if plan.HasSecond() {
-		a.prepareSecond(ctx, plan)
 	}
 	if err := how.inject(ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
@@ -203,11 +197,8 @@ func (a *activeFault) beginOngoing() (ended func()) {
 }
 
 // effects counts what the fault has begun, what it has recorded and the injections that requests
-// have met, those of a second fault too. It also reports whether a registered fault has not ended.
+// have met. It also reports whether a registered fault has not ended.
 func (a *activeFault) effects() (n int, ongoing bool) {
-	if second := a.recovery.second; second != nil {
-		n, ongoing = second.effects()
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n += a.begun + len(a.occurrences)
@@ -254,11 +245,6 @@ func (a *activeFault) heal() error {
 		}
 	}
 	a.cleanups = nil
-	if second := a.recovery.second; second != nil {
-		if err := second.heal(); err != nil {
-			a.addError(err)
-		}
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
@@ -271,16 +257,13 @@ func (a *activeFault) result() history.Fault {
 		f.Happened++
 		if f.Happened == 1 {
 			f.Replica, f.Began, f.Ended, f.Detail = happened.Replica, happened.Began, happened.Ended, happened.Detail
-			f.Denies, f.Attack, f.FalseEnd, f.Unelected = happened.Denies, happened.Attack, happened.FalseEnd, happened.Unelected
+			f.Denies, f.Attack, f.FalseEnd = happened.Denies, happened.Attack, happened.FalseEnd
 		}
 		f.Touched = append(f.Touched, happened.Touched...)
 	}
 	if f.Happened == 0 && f.Detail == "" {
 		f.Detail = fmt.Sprintf("no %s of %s came for the %d. time", a.plan.Target.Method, a.plan.Target.Path,
 			a.plan.Target.Nth)
-		if a.inRecovery {
-			f.Detail += " in the recovery"
-		}
 	}
 	return f
 }
@@ -298,8 +281,6 @@ func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
 	look := func(r *replica, who string, request fault.Request) {
 		switch {
 		case request.Rule != a.ruleName():
-		case a.inRecovery && !r.ranAt(request.Received):
-			f.Detail = fmt.Sprintf("%s met %s, of a process that had ended", a.name, request)
 		case evidence.happened(a, r, request):
 			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done,
 				Detail: request.String()})

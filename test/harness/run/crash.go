@@ -7,20 +7,19 @@ import (
 	"leasehold.dev/test/harness/fault"
 )
 
-// crash kills the replica whose request reaches a point on its way to the API server.
-type crash struct{ at fault.Point }
+// crash kills the replica whose request the API server has answered.
+type crash struct{}
 
 func (c crash) inject(ctx context.Context, a *activeFault) error {
 	for _, r := range a.prover.replicas {
-		gate := fault.NewGate(c.at)
+		gate := fault.NewGate(fault.AfterAnswer)
 		a.inject(r, a.target(), gate)
 		a.tasks.Go(func() { c.killAt(ctx, a, gate, r) })
 	}
 	return nil
 }
 
-// killAt kills the replica whose request the gate holds. It also cuts the request's connection, so
-// the API server never sees a request that was not forwarded yet.
+// killAt kills the replica whose request the gate holds.
 func (crash) killAt(ctx context.Context, a *activeFault, gate *fault.Gate, r *replica) {
 	held, err := gate.Wait(ctx)
 	if err != nil {
@@ -43,7 +42,6 @@ func (a *activeFault) killWith(ctx context.Context, r *replica, held *fault.Held
 	a.killed = append(a.killed, killedRequest{r, held.Request.ID})
 	a.mu.Unlock()
 	a.healInjections() // the next leader sends the same request and must survive it
-	a.beginRecovery()
 	a.releaseLease(ctx)
 }
 
@@ -56,9 +54,6 @@ func (a *activeFault) wasKilled(r *replica, request fault.Request) bool {
 
 // happened reports whether the replica died with the request. A write that the API server refused
 // is no death after a commit.
-func (c crash) happened(a *activeFault, r *replica, request fault.Request) bool {
-	if c.at == fault.AfterAnswer {
-		return a.wasKilled(r, request) && answerWasLost(request)
-	}
-	return a.wasKilled(r, request) && wasNotForwarded(request)
+func (crash) happened(a *activeFault, r *replica, request fault.Request) bool {
+	return a.wasKilled(r, request) && answerWasLost(request)
 }

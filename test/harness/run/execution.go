@@ -110,7 +110,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 	t.enter(phaseJudging)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
-		faults = t.activeFault.results()
+		faults = []history.Fault{t.activeFault.result()}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, t.cleanUp(ctx))
@@ -199,32 +199,14 @@ func (t *execution) cleanUp(ctx context.Context) error {
 // observed returns the observations from which plans are derived.
 func (t *execution) observed(h *history.History) scenario.Observed {
 	return scenario.Observed{
-		Writes: t.writes(h), WatchEvents: t.watchEvents(h), Unelected: len(t.prover.subject.Unelected) > 0,
+		Writes: t.writes(h), WatchEvents: t.watchEvents(h),
 		Calls: t.observedCalls(h), Changes: t.prover.plannedChanges(), Leases: t.prover.watchedLeasePath(),
 	}
 }
 
-// arrival is a write of a replica, and when it reached the proxy.
-type arrival struct {
-	at      time.Time
-	replica *replica
-	scenario.Write
-}
-
 // writes returns the operator's writes to the run's own objects, in the order in which they
-// reached the proxies.
+// reached the proxies. A request without an answer is left out, because its effect is unknown.
 func (t *execution) writes(h *history.History) []scenario.Write {
-	arrivals := t.arrivals(h)
-	writes := make([]scenario.Write, len(arrivals))
-	for i, w := range arrivals {
-		writes[i] = w.Write
-	}
-	return writes
-}
-
-// arrivals returns the writes with their replicas. A request without an answer is left out, because
-// its effect is unknown.
-func (t *execution) arrivals(h *history.History) []arrival {
 	promises, normal := t.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
@@ -233,7 +215,11 @@ func (t *execution) arrivals(h *history.History) []arrival {
 	reconciled := func(r history.Resource) bool {
 		return slices.ContainsFunc(promises.Kinds, func(k invariant.Kind) bool { return k.Resource == r })
 	}
-	var all []arrival
+	type arrival struct {
+		at time.Time
+		scenario.Write
+	}
+	var arrivals []arrival
 	for i, replica := range t.prover.replicas {
 		for _, asked := range replica.proxy.Journal().Requests[t.journalOffsets[i]:] {
 			r, answered := known[asked.AuditID]
@@ -242,13 +228,17 @@ func (t *execution) arrivals(h *history.History) []arrival {
 				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 				continue
 			}
-			all = append(all, arrival{asked.Received, replica, scenario.Write{
+			arrivals = append(arrivals, arrival{asked.Received, scenario.Write{
 				// A name at the end of a path stands there as it is; a slash does not matter.
 				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
 				Effective: r.Done(), Made: r.Made && !reconciled(r.Resource),
 			}})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b arrival) int { return a.at.Compare(b.at) })
-	return all
+	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
+	writes := make([]scenario.Write, len(arrivals))
+	for i, w := range arrivals {
+		writes[i] = w.Write
+	}
+	return writes
 }

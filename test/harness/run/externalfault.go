@@ -77,9 +77,7 @@ func (e externalFault) inject(ctx context.Context, a *activeFault) error {
 	}
 	switch a.plan.Fault {
 	case scenario.ExternalCrash:
-		e.killCaller(ctx, a, match, fault.AfterAnswer)
-	case scenario.ExternalCrashBefore:
-		e.killCaller(ctx, a, match, fault.BeforeForward)
+		e.killCaller(ctx, a, match)
 	case scenario.ExternalLostResponse:
 		a.injectAt(x.Proxy(), match, fault.Cut{At: fault.AfterAnswer})
 	case scenario.ExternalSlow:
@@ -98,9 +96,9 @@ func (e externalFault) inject(ctx context.Context, a *activeFault) error {
 	return nil
 }
 
-// killCaller kills the replica whose call reaches a point on its way.
-func (externalFault) killCaller(ctx context.Context, a *activeFault, match fault.Match, at fault.Point) {
-	gate, proxy := fault.NewGate(at), a.prover.external.Proxy()
+// killCaller kills the replica whose call has been answered.
+func (externalFault) killCaller(ctx context.Context, a *activeFault, match fault.Match) {
+	gate, proxy := fault.NewGate(fault.AfterAnswer), a.prover.external.Proxy()
 	a.injectAt(proxy, match, gate)
 	a.tasks.Go(func() {
 		held, err := gate.Wait(ctx)
@@ -125,8 +123,6 @@ func (externalFault) happened(a *activeFault, r *replica, request fault.Request)
 	switch a.plan.Fault {
 	case scenario.ExternalCrash:
 		return a.wasKilled(r, request) && answered && request.Delivered.IsZero()
-	case scenario.ExternalCrashBefore:
-		return a.wasKilled(r, request) && request.Forwarded.IsZero()
 	case scenario.ExternalLostResponse:
 		return answered && request.Delivered.IsZero()
 	case scenario.ExternalSlow:

@@ -18,7 +18,6 @@ func TestExternalFault(t *testing.T) {
 		kills  int
 	}{
 		{"external-crash", 0, 3, 1},
-		{"external-crash-before", 0, 2, 1},
 		{"external-lost-response", 0, 3, 0},
 		{"external-error-503", http.StatusServiceUnavailable, 2, 0},
 		{"external-slow", http.StatusOK, 3, 0},
@@ -57,10 +56,9 @@ func TestExternalFault_IsVoidWithoutEffect(t *testing.T) {
 	}{
 		"NobodyCame": {"external-lost-response", "PUT:/{thing}:2", http.StatusOK, "one", 1,
 			"no PUT of /{thing} came for the 2. time"},
-		"AnotherQuery":            {"external-lost-response", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
-		"SenderUnknown":           {"external-crash", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
-		"SenderUnknownAfterwards": {"external-crash-before", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
-		"TheLostOneWasARefusal":   {"external-lost-response", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
+		"AnotherQuery":          {"external-lost-response", "PUT:/{thing}?tag:1", http.StatusOK, "one", 1, "no PUT of /{thing}?tag came"},
+		"SenderUnknown":         {"external-crash", "PUT:/{thing}:2", http.StatusOK, "nobody", 2, "its sender is unknown"},
+		"TheLostOneWasARefusal": {"external-lost-response", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},
 		"RefusedBeforeTheDeath": {"external-crash", "PUT:/{thing}:2", http.StatusConflict, "one", 2,
 			"which was answered with 409"},
 		"TheLateOneIsARefusalToo": {"external-slow", "PUT:/{thing}:2", http.StatusForbidden, "one", 2, "which was answered with 403"},

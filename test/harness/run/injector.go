@@ -10,7 +10,7 @@ import (
 
 // injector brings one kind of fault about. Package scenario derives its plans.
 type injector interface {
-	// inject sets the fault up before the first step. activeFault.disarm ends what it injects
+	// inject sets the fault up before the first step. activeFault.heal ends what it injects
 	// and starts through the methods of activeFault.
 	inject(ctx context.Context, a *activeFault) error
 }
@@ -24,25 +24,20 @@ type requestEvidence interface {
 
 // injectors has the implementation of each fault that plans name.
 var injectors = map[scenario.Fault]injector{
-	scenario.CrashAfterWrite:      crash{fault.AfterAnswer},
-	scenario.CrashBeforeWrite:     crash{fault.BeforeForward},
+	scenario.CrashAfterWrite:      crash{},
 	scenario.LostResponse:         lostAnswer{},
 	scenario.FailedWrite:          refusal{},
 	scenario.ExternalCrash:        externalFault{},
-	scenario.ExternalCrashBefore:  externalFault{},
 	scenario.ExternalLostResponse: externalFault{},
 	scenario.ExternalError:        externalFault{},
 	scenario.ExternalSlow:         externalFault{},
 	scenario.WatchDelay:           watchFault{"late", func(d time.Duration) fault.Fault { return fault.Lag{For: d} }},
 	scenario.WatchGap:             watchFault{"missed", func(d time.Duration) fault.Fault { return fault.NewSkip(d) }},
-	scenario.WatchStall:           watchFault{"lost", func(d time.Duration) fault.Fault { return fault.Stall{For: d} }},
 	scenario.StaleStart:           staleStart{},
 	scenario.FailedList:           startRace{},
 	scenario.LateWrite:            lateWrite{},
 	scenario.LeaderPause:          pausedLeader{},
 	scenario.LeaderPauseReconnect: pausedLeader{},
-	scenario.LeasePartition:       leaseCut{},
-	scenario.LeaseOnly:            leaseCut{},
 	scenario.LeaderPartition:      partition{},
 	scenario.FullPartition:        partition{},
 	scenario.PartitionedStart:     partition{},
@@ -51,8 +46,7 @@ var injectors = map[scenario.Fault]injector{
 	scenario.StopAtStart:          termination{},
 	scenario.SlowStop:             termination{},
 	scenario.FalseEvidence:        falseEvidence{},
-	scenario.UnelectedReplica:     splitBrain{},
-	scenario.Upgrade:              splitBrain{},
+	scenario.Upgrade:              upgrade{},
 	scenario.MetadataStripped:     environmentChange{},
 	scenario.ObjectDeleted:        environmentChange{},
 	scenario.MetadataContested:    environmentChange{},

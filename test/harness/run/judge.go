@@ -55,8 +55,6 @@ type Outcome struct {
 	AuditLog []byte `json:"-"`
 	// Phases are the parts of Took.
 	Phases []Phase `json:"phases,omitempty"`
-	// Recovery are the writes between a fault that kills replicas and the next checkpoint.
-	Recovery []scenario.Write `json:"-"`
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
@@ -120,7 +118,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Pla
 	}
 	ref.hashed.Alias(h)
 	outcome := p.judge(ref, h)
-	outcome.Took, outcome.AuditLog, outcome.Recovery = p.clock.Since(began), t.auditLog, t.recoveryWrites(h)
+	outcome.Took, outcome.AuditLog = p.clock.Since(began), t.auditLog
 	outcome.Phases = t.phases(h)
 	return outcome, nil
 }

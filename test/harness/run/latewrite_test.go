@@ -52,7 +52,7 @@ func TestLateWrite_OutlivesItsSender(t *testing.T) {
 }
 
 func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
-	for _, kind := range []string{"late-write", "leader-pause", "lease-partition", "leader-partition", "false-evidence-terminated"} {
+	for _, kind := range []string{"late-write", "leader-pause", "leader-partition", "false-evidence-terminated"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			g := NewWithT(t)
@@ -69,7 +69,7 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 }
 
 func TestLateWrite_IsVoidIfTheRunEnds(t *testing.T) {
-	for _, kind := range []string{"late-write", "leader-pause", "lease-partition", "lease-only", "leader-partition", "full-partition", "partitioned-start", "slow-stop",
+	for _, kind := range []string{"late-write", "leader-pause", "leader-partition", "full-partition", "partitioned-start", "slow-stop",
 		"false-evidence-terminated", "false-evidence-deleted"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -50,9 +50,8 @@ func (a *activeFault) leaseReleases() []history.LeaseRelease {
 		return nil
 	}
 	a.mu.Lock()
-	all := slices.Clone(a.releases)
-	a.mu.Unlock()
-	return append(all, a.recovery.second.leaseReleases()...)
+	defer a.mu.Unlock()
+	return slices.Clone(a.releases)
 }
 
 // releaseLease removes the holder from the Lease if that is certainly a process that has ended. It

@@ -133,8 +133,7 @@ func TestCrash_ReleasesTheLeaseOnRequest(t *testing.T) {
 		a := s.injectKind(t, "crash-after-write")
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
-		g.Eventually(func() bool { a.mu.Lock(); defer a.mu.Unlock(); return !a.recovery.began.IsZero() }, testTimeout).
-			Should(BeTrue())
+		g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.killed) }, testTimeout).Should(Equal(1))
 		if wanted {
 			g.Eventually(a.leaseReleases, testTimeout).Should(HaveLen(1))
 		}

@@ -48,8 +48,6 @@ type Subject struct {
 	// Figures are the names of the metrics of work and resources. The zero value has those of
 	// controller-runtime.
 	Figures Figures
-	// Unelected are additional arguments with which a replica acts without being elected.
-	Unelected []string
 	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
 	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits

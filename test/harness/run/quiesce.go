@@ -60,7 +60,6 @@ func (t *execution) observe(ctx context.Context, name string,
 			return mark, false, err
 		}
 	}
-	t.activeFault.endRecovery()
 	if mark.From, err = t.prover.latestVersion(ctx); err != nil {
 		return mark, false, err
 	}

@@ -49,7 +49,6 @@ func (s staleStart) inject(ctx context.Context, a *activeFault) error {
 			for _, r := range a.prover.replicas {
 				s.restart(ctx, a, r, refusal, before)
 			}
-			a.beginRecovery()
 			a.releaseLease(ctx)
 		})
 	})

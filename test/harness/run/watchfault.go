@@ -29,7 +29,7 @@ func (a *activeFault) collection() fault.Match {
 
 // watchFault disturbs the watches of one collection, at all replicas, before the target's step.
 type watchFault struct {
-	effect   string // what happens to the events: late, missed or lost
+	effect   string // what happens to the events: late or missed
 	newFault func(lasts time.Duration) fault.Fault
 }
 

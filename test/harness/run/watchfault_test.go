@@ -34,20 +34,6 @@ func TestWatchFault_DelaysEvents(t *testing.T) {
 	g.Expect(f.Ended.Sub(f.Began)).To(BeNumerically(">=", silenceFor))
 }
 
-func TestWatchFault_LosesEvents(t *testing.T) {
-	g := NewWithT(t)
-	n := newWatchSource(t)
-	lines := n.watch(t, 1)
-	a := n.injectID(t, "s:watch-stall:WATCH:/things:1")
-	g.Expect(a.beginStep(t.Context(), 0)).To(Succeed())
-	n.send(t, "lost")
-	g.Eventually(func() bool { return a.injections[1].Happened() }, testTimeout).Should(BeTrue())
-	n.waitUntilOver(t, a)
-	g.Eventually(lines, testTimeout).Should(BeClosed(), "without a line")
-	f := healAndGetFault(t, a)
-	g.Expect(f.Replica).To(Equal("two"))
-}
-
 func TestWatchFault_SkipsEvents(t *testing.T) {
 	g := NewWithT(t)
 	n := newWatchSource(t)
@@ -68,7 +54,7 @@ func TestWatchFault_SkipsEvents(t *testing.T) {
 }
 
 func TestWatchFault_IsVoidWithoutAWatch(t *testing.T) {
-	for _, kind := range []string{"watch-delay", "watch-gap", "watch-stall"} {
+	for _, kind := range []string{"watch-delay", "watch-gap"} {
 		t.Run(kind, func(t *testing.T) {
 			g := NewWithT(t)
 			n := newWatchSource(t)

@@ -15,7 +15,7 @@ const added = "/added"
 // richRun is a clean run from which each rule derives plans.
 func richRun() scenario.Observed {
 	run := scenario.Observed{
-		Leases: "/leases", Unelected: true,
+		Leases:  "/leases",
 		Changes: []scenario.Change{{Name: "flag", Fault: scenario.FlagChange}, {Name: "rule", Fault: scenario.RuleChange}},
 	}
 	for i := range 6 {
@@ -130,4 +130,12 @@ func TestPlans_OneStepMoreOfACollection(t *testing.T) {
 	if moved == 0 {
 		t.Error("no seed has chosen the new step")
 	}
+}
+
+func ids(plans []scenario.Plan) []string {
+	all := make([]string, len(plans))
+	for i, p := range plans {
+		all[i] = p.ID()
+	}
+	return all
 }

@@ -29,8 +29,6 @@ type Observed struct {
 	WatchEvents []WatchEvent
 	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
-	// Unelected means that the subject can run a replica without an election.
-	Unelected bool
 	// Changes are the possible changes of the installation.
 	Changes []Change
 }
@@ -62,7 +60,7 @@ var derivations = []func(d *derivation) []Plan{
 	atEachWrite,
 	lateWrites,
 	leaderFaults,
-	splitBrains,
+	upgrades,
 	watchFaults,
 	environmentChanges,
 	externalFaults,
@@ -94,7 +92,7 @@ func Plans(s Scenario, runs []Observed, seed uint64) []Plan {
 func atEachWrite(d *derivation) []Plan {
 	var plans []Plan
 	for _, t := range d.writes() {
-		for _, p := range []Fault{CrashAfterWrite, CrashBeforeWrite, LostResponse} {
+		for _, p := range []Fault{CrashAfterWrite, LostResponse} {
 			plans = append(plans, d.plan(p, "", t))
 		}
 		plans = append(plans, d.plan(FailedWrite, draw(d.seed, d.plan(FailedWrite, "", t), texts(codes)), t))

@@ -18,7 +18,6 @@ type form struct {
 // are filled from the plan.
 var descriptions = map[form]string{
 	{CrashAfterWrite, ""}:              "a replica is killed (SIGKILL) when the API server has carried out TARGET, before it receives the answer",
-	{CrashBeforeWrite, ""}:             "a replica is killed (SIGKILL) when it has sent TARGET, which the API server never sees",
 	{LostResponse, ""}:                 "the API server carries out a replica's TARGET, and the answer is lost on its way; the process lives on",
 	{FailedWrite, ""}:                  "a replica receives VARIANT in answer to TARGET, which the API server never sees",
 	{LateWrite, ""}:                    "a leader's TARGET is held on its way, and its Lease taken away meanwhile: it reaches the API server when another replica leads",
@@ -27,8 +26,6 @@ var descriptions = map[form]string{
 	{FalseEvidence, VariantTerminated}: "when the API server has done TARGET, the status of the leader's Pod shows that its container terminated, though the process runs",
 	{FalseEvidence, VariantDeleted}:    "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
 	{FalseEvidence, VariantReplaced}:   "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
-	{LeasePartition, ""}:               "when the API server has done TARGET, the leader is cut off from its Lease, and from nothing else, until another replica leads",
-	{LeaseOnly, ""}:                    "when the API server has done TARGET, the leader is cut off from everything but its Lease, for longer than that lasts",
 	{LeaderPartition, ""}:              "when the API server has done TARGET, the leader is cut off from it until another replica leads",
 	{FullPartition, ""}:                "when the API server has done TARGET, it is out of reach of all replicas, for longer than a Lease lasts",
 	{PartitionedStart, ""}:             "when the API server has done TARGET, a replica that does not lead dies and starts again, out of reach of the API server for longer than a Lease lasts",
@@ -36,11 +33,9 @@ var descriptions = map[form]string{
 	{StopStandby, ""}:                  "a replica that does not lead receives SIGTERM when the API server has done TARGET",
 	{StopAtStart, ""}:                  "when the API server has done TARGET, a replica that does not lead dies, starts again, and receives SIGTERM at its first request",
 	{SlowStop, ""}:                     "the leader receives SIGTERM while TARGET is on its way, which takes some seconds",
-	{UnelectedReplica, ""}:             "one more replica runs beside the others, and acts without being elected",
 	{Upgrade, ""}:                      "when the API server has done TARGET, all replicas are replaced, one after another, as by a Deployment",
 	{WatchDelay, ""}:                   "for 3 s from STEP on, watches of COLLECTION send nothing; then all of it, in order",
 	{WatchGap, ""}:                     "at STEP watches of COLLECTION are cut and for 3 s refused; then the version to go on from has expired, and what came meanwhile is only seen in a list",
-	{WatchStall, ""}:                   "for 3 s from STEP on, watches of COLLECTION send nothing though their connections stay open; then they are cut",
 	{StaleStart, ""}:                   "3 s after STEP all replicas are killed (SIGKILL); those that start find COLLECTION as it was before, for 8 s",
 	{FailedList, ""}:                   "before STEP all replicas are killed (SIGKILL); those that start receive VARIANT when they request COLLECTION, for 5 s",
 	{FailedList, VariantTimeout}:       "before STEP all replicas are killed (SIGKILL); those that start get no answer when they request COLLECTION, for 5 s",
@@ -49,7 +44,6 @@ var descriptions = map[form]string{
 	{MetadataContested, ""}:            "when the API server has done TARGET, another controller writes other values over the object for some seconds",
 
 	{ExternalCrash, ""}:        "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
-	{ExternalCrashBefore, ""}:  "a replica is killed (SIGKILL) when it has sent TARGET, which never reaches the external system",
 	{ExternalLostResponse, ""}: "the external system answers TARGET, and the answer is lost on its way; the process lives on",
 	{ExternalSlow, ""}:         "the external system answers TARGET, and the answer comes late",
 	{ExternalError, ""}:        "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
@@ -64,20 +58,12 @@ var descriptions = map[form]string{
 
 // Describe returns the plan in a sentence.
 func (p Plan) Describe() string {
-	said := describe(p.Fault, p.Variant, p.Target, "the run")
-	if p.HasSecond() {
-		said += "; in the recovery from that " +
-			describe(p.Second.Fault, p.Second.Variant, p.Second.Target, "the recovery")
-	}
-	return said
-}
-
-func describe(p Fault, variant string, t Target, counted string) string {
-	said := cmp.Or(descriptions[form{p, variant}], descriptions[form{p, ""}])
+	variant, t := p.Variant, p.Target
+	text := cmp.Or(descriptions[form{p.Fault, variant}], descriptions[form{p.Fault, ""}])
 	if code, err := strconv.Atoi(variant); err == nil {
 		variant = fmt.Sprintf("%d (%s)", code, http.StatusText(code))
 	}
-	target := fmt.Sprintf("%s of %s, number %d of its kind in %s", t.Method, t.Path, t.Nth, counted)
+	target := fmt.Sprintf("%s of %s, number %d of its kind in the run", t.Method, t.Path, t.Nth)
 	return strings.NewReplacer("VARIANT", variant, "TARGET", target,
-		"COLLECTION", t.Path, "STEP", fmt.Sprintf("step %d of those that do something", t.Nth)).Replace(said)
+		"COLLECTION", t.Path, "STEP", fmt.Sprintf("step %d of those that do something", t.Nth)).Replace(text)
 }

@@ -9,8 +9,6 @@ import (
 const (
 	// ExternalCrash kills the replica after its call was answered and before the answer arrives.
 	ExternalCrash Fault = "external-crash"
-	// ExternalCrashBefore kills the replica before its call arrives.
-	ExternalCrashBefore Fault = "external-crash-before"
 	// ExternalLostResponse cuts the connection after the call was answered.
 	ExternalLostResponse Fault = "external-lost-response"
 	// ExternalError answers with an error in place of the external system. Its variants are the
@@ -56,7 +54,7 @@ func externalFaults(d *derivation) []Plan {
 // disturbed returns a plan for each fault of a call.
 func (d *derivation) disturbed(t Target) []Plan {
 	var plans []Plan
-	for _, fault := range []Fault{ExternalCrash, ExternalCrashBefore, ExternalLostResponse, ExternalSlow} {
+	for _, fault := range []Fault{ExternalCrash, ExternalLostResponse, ExternalSlow} {
 		plans = append(plans, d.plan(fault, "", t))
 	}
 	code := draw(d.seed, d.plan(ExternalError, "", t), texts(externalCodes))

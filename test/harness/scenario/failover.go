@@ -33,7 +33,7 @@ func failover(d *derivation) []Plan {
 		}
 	}
 	if d.runs[0].Leases != "" && len(watches) > 0 {
-		for _, p := range []Fault{WatchDelay, WatchGap, WatchStall} {
+		for _, p := range []Fault{WatchDelay, WatchGap} {
 			plans = append(plans, d.one(d.at(p, "", watches)))
 		}
 		plans = append(plans, d.one(d.at(StaleStart, "", starts)))

@@ -15,7 +15,7 @@ func TestFailoverPlans(t *testing.T) {
 	write := []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true}}
 	all := []string{
 		"s:false-evidence-terminated:PATCH:/a:1", "s:false-evidence-deleted:PATCH:/a:1", "s:false-evidence-replaced:PATCH:/a:1", "s:leader-pause-reconnect:PATCH:/a:1",
-		"s:watch-delay:WATCH:" + leases, "s:watch-gap:WATCH:" + leases, "s:watch-stall:WATCH:" + leases, "s:stale-start:START:" + leases,
+		"s:watch-delay:WATCH:" + leases, "s:watch-gap:WATCH:" + leases, "s:stale-start:START:" + leases,
 	}
 	for name, tc := range map[string]struct {
 		run  scenario.Observed

@@ -7,10 +7,6 @@ const (
 	LeaderPause Fault = "leader-pause"
 	// LeaderPauseReconnect also cuts the watches of the Lease again and again meanwhile.
 	LeaderPauseReconnect Fault = "leader-pause-reconnect"
-	// LeasePartition separates the leader from its Lease until another replica leads.
-	LeasePartition Fault = "lease-partition"
-	// LeaseOnly separates the leader from everything but its Lease.
-	LeaseOnly Fault = "lease-only"
 	// LeaderPartition separates the leader from the API server.
 	LeaderPartition Fault = "leader-partition"
 	// FullPartition separates all replicas from the API server.
@@ -25,14 +21,9 @@ const (
 	StopAtStart Fault = "stop-at-start"
 	// SlowStop sends SIGTERM to a leader that waits for an answer.
 	SlowStop Fault = "slow-stop"
-	// UnelectedReplica runs one more replica, which acts without being elected.
-	UnelectedReplica Fault = "unelected-replica"
 	// Upgrade replaces all replicas, one after another.
 	Upgrade Fault = "upgrade"
 )
-
-// Beside is the method of a target that is no request: the fault lasts for the whole run.
-const Beside = "BESIDE"
 
 // lateWrites plans the late arrival of each write, because any may do harm.
 func lateWrites(d *derivation) []Plan {
@@ -48,24 +39,20 @@ func leaderFaults(d *derivation) []Plan {
 		return nil
 	}
 	var plans []Plan
-	for _, fault := range []Fault{LeaderPause, LeasePartition, StopLeader, SlowStop} {
+	for _, fault := range []Fault{LeaderPause, StopLeader, SlowStop} {
 		plans = append(plans, d.few(d.at(fault, "", writes))...)
 	}
-	for _, fault := range []Fault{LeaseOnly, LeaderPartition, FullPartition, PartitionedStart, StopStandby, StopAtStart} {
+	for _, fault := range []Fault{LeaderPartition, FullPartition, PartitionedStart, StopStandby, StopAtStart} {
 		plans = append(plans, d.one(d.at(fault, "", writes)))
 	}
 	return plans
 }
 
-// splitBrains plans an unelected replica for the whole run, and an upgrade from a write on.
-func splitBrains(d *derivation) []Plan {
+// upgrades plans an upgrade from a write on.
+func upgrades(d *derivation) []Plan {
 	writes := d.writes()
 	if len(writes) == 0 {
 		return nil
 	}
-	plans := []Plan{d.one(d.at(Upgrade, "", writes))}
-	if d.runs[0].Unelected {
-		plans = append(plans, d.plan(UnelectedReplica, "", Target{Method: Beside, Path: "all", Nth: 1}))
-	}
-	return plans
+	return []Plan{d.one(d.at(Upgrade, "", writes))}
 }

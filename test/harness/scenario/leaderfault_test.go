@@ -11,8 +11,8 @@ import (
 
 // plansOf are those of a scenario with so many writes, by fault:
 // the number of the write that each is about.
-func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
-	run := scenario.Observed{Unelected: unelected}
+func plansOf(writes int, seed uint64) map[string][]int {
+	var run scenario.Observed
 	for i := range writes {
 		run.Writes = append(run.Writes, scenario.Write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
 	}
@@ -23,9 +23,7 @@ func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 			kind += "-" + p.Variant
 		}
 		n, err := strconv.Atoi(p.Target.Path[1:])
-		if p.Target.Method == scenario.Beside {
-			n = -1
-		} else if err != nil {
+		if err != nil {
 			continue // another's
 		}
 		of[kind] = append(of[kind], n)
@@ -34,7 +32,7 @@ func plansOf(writes int, unelected bool, seed uint64) map[string][]int {
 }
 
 func TestPlans_LateWritesAtEachWrite(t *testing.T) {
-	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, plansOf(5, true, 1)["late-write"]); diff != "" {
+	if diff := cmp.Diff([]int{0, 1, 2, 3, 4}, plansOf(5, 1)["late-write"]); diff != "" {
 		t.Errorf("late-write (-want +got):\n%s", diff)
 	}
 }
@@ -42,24 +40,21 @@ func TestPlans_LateWritesAtEachWrite(t *testing.T) {
 func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
 	between := map[int]bool{}
 	for seed := range uint64(50) {
-		plans := plansOf(5, true, seed)
-		for _, kind := range []string{"leader-pause", "lease-partition", "stop-leader", "slow-stop"} {
+		plans := plansOf(5, seed)
+		for _, kind := range []string{"leader-pause", "stop-leader", "slow-stop"} {
 			at := plans[kind]
 			if len(at) != 3 || at[0] != 0 || at[2] != 4 || at[1] <= 0 || at[1] >= 4 {
 				t.Fatalf("%s is at %v, want the first write, the last, and one between", kind, at)
 			}
 			between[at[1]] = true
 		}
-		for _, kind := range []string{"lease-only", "leader-partition", "full-partition", "partitioned-start", "stop-standby", "stop-at-start",
+		for _, kind := range []string{"leader-partition", "full-partition", "partitioned-start", "stop-standby", "stop-at-start",
 			"upgrade"} {
 			if at := plans[kind]; len(at) != 1 || at[0] < 0 || at[0] > 4 {
 				t.Fatalf("%s is at %v, want one write", kind, at)
 			}
 		}
-		if diff := cmp.Diff([]int{-1}, plans["unelected-replica"]); diff != "" {
-			t.Fatalf("unelected-replica (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(plans, plansOf(5, true, seed)); diff != "" {
+		if diff := cmp.Diff(plans, plansOf(5, seed)); diff != "" {
 			t.Fatalf("the same seed gives other plans:\n%s", diff)
 		}
 	}
@@ -70,15 +65,8 @@ func TestPlans_LeaderFaultsAtAFewWrites(t *testing.T) {
 
 func TestPlans_FewWritesEachOnce(t *testing.T) {
 	for writes, want := range map[int][]int{0: nil, 1: {0}, 2: {0, 1}, 3: {0, 1, 2}} {
-		if diff := cmp.Diff(want, plansOf(writes, true, 1)["leader-pause"]); diff != "" {
+		if diff := cmp.Diff(want, plansOf(writes, 1)["leader-pause"]); diff != "" {
 			t.Errorf("of %d writes (-want +got):\n%s", writes, diff)
 		}
-	}
-}
-
-func TestPlans_UnelectedOnlyIfSupported(t *testing.T) {
-	plans := plansOf(5, false, 1)
-	if plans["unelected-replica"] != nil || plans["upgrade"] == nil {
-		t.Errorf("plans are %v, want an upgrade and no unelected replica", plans)
 	}
 }

@@ -18,8 +18,6 @@ const (
 	// CrashAfterWrite kills the replica after the API server has carried out a request and before
 	// the answer arrives.
 	CrashAfterWrite Fault = "crash-after-write"
-	// CrashBeforeWrite kills the replica before its request reaches the API server.
-	CrashBeforeWrite Fault = "crash-before-write"
 	// LostResponse cuts the connection after the API server has carried out a request. The replica
 	// lives on without the answer.
 	LostResponse Fault = "lost-response"
@@ -54,14 +52,11 @@ func plain(family string) kind { return kind{family, []string{""}} }
 // kinds has all faults.
 var kinds = map[Fault]kind{
 	CrashAfterWrite:      plain("crash-after-write"),
-	CrashBeforeWrite:     plain("crash-before-write"),
 	LostResponse:         plain("lost-response"),
 	FailedWrite:          {"failed-write", texts(codes)},
 	LateWrite:            plain("late-write"),
 	LeaderPause:          plain("leader-pause"),
 	LeaderPauseReconnect: plain("leader-pause"),
-	LeasePartition:       plain("lease"),
-	LeaseOnly:            plain("lease"),
 	LeaderPartition:      plain("partition"),
 	FullPartition:        plain("partition"),
 	PartitionedStart:     plain("partition"),
@@ -70,11 +65,9 @@ var kinds = map[Fault]kind{
 	StopAtStart:          plain("stop"),
 	SlowStop:             plain("stop"),
 	FalseEvidence:        {"false-evidence", []string{VariantTerminated, VariantDeleted, VariantReplaced}},
-	UnelectedReplica:     plain("split brain"),
-	Upgrade:              plain("split brain"),
+	Upgrade:              plain("upgrade"),
 	WatchDelay:           plain("watch-delay"),
 	WatchGap:             plain("watch-gap"),
-	WatchStall:           plain("watch-stall"),
 	StaleStart:           plain("stale-start"),
 	FailedList:           {"failed-list", append(texts(raceCodes), VariantTimeout)},
 	OtherNamespace:       plain("other-namespace"),
@@ -88,7 +81,6 @@ var kinds = map[Fault]kind{
 	CRDChange:            plain("installation"),
 	AttackFault:          plain("attack"),
 	ExternalCrash:        plain("external"),
-	ExternalCrashBefore:  plain("external"),
 	ExternalLostResponse: plain("external"),
 	ExternalError:        {"external", texts(externalCodes)},
 	ExternalSlow:         plain("external"),
@@ -122,32 +114,22 @@ type Target struct {
 // third and ends before the last.
 const separator = ":"
 
-// Plan is one fault in one run of a scenario, or two.
+// Plan is one fault in one run of a scenario.
 type Plan struct {
 	Scenario string `json:"scenario"`
 	Fault    Fault  `json:"fault"`
 	// Variant is which of a fault's forms it is; "" if it has one only.
 	Variant string `json:"variant,omitempty"`
 	Target  Target `json:"target"`
-	// Second is the fault in the recovery from the first, if there is one.
-	Second Second `json:"second,omitzero"`
 }
 
 // ID returns the plan as one word, which means the same in every run.
 func (p Plan) ID() string {
-	id := p.Scenario + separator + faultID(p.Fault, p.Variant, p.Target)
-	if p.HasSecond() {
-		id += "+" + faultID(p.Second.Fault, p.Second.Variant, p.Second.Target)
+	kind := string(p.Fault)
+	if p.Variant != "" {
+		kind += "-" + p.Variant
 	}
-	return id
-}
-
-func faultID(p Fault, variant string, t Target) string {
-	kind := string(p)
-	if variant != "" {
-		kind += "-" + variant
-	}
-	return strings.Join([]string{kind, t.Method, t.Path, strconv.Itoa(t.Nth)}, separator)
+	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)}, separator)
 }
 
 // ParsePlan reads an ID.
@@ -164,43 +146,21 @@ func ParsePlan(id string) (Plan, error) {
 }
 
 func parsePlan(id string) (p Plan, err error) {
-	first, second := id, ""
-	if parts := secondFault.FindStringSubmatch(id); parts != nil {
-		first, second = parts[1], parts[2]
+	const beforePath = 3
+	parts := strings.SplitN(id, separator, beforePath+1)
+	if len(parts) != beforePath+1 {
+		return p, errors.New("it is not scenario:fault:method:path:nth")
 	}
-	var fault string
-	p.Scenario, fault, _ = strings.Cut(first, separator)
-	if p.Fault, p.Variant, p.Target, err = parseFault(fault); err != nil || second == "" {
+	p.Scenario = parts[0]
+	if p.Fault, p.Variant, err = parseForm(parts[1]); err != nil {
 		return p, err
 	}
-	if p.Second.Fault, p.Second.Variant, p.Second.Target, err = parseFault(second); err != nil {
-		return p, fmt.Errorf("the second fault: %w", err)
-	}
-	if !p.HasRecovery() || !slices.Contains(inRecovery, p.Second.Fault) {
-		return p, fmt.Errorf("the first of two faults is one of %q, the second one of %q", recoverable, inRecovery)
+	path, nth, _ := cutLast(parts[3])
+	p.Target = Target{Method: parts[2], Path: path}
+	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
+		return p, fmt.Errorf("reading which request: %w", err)
 	}
 	return p, nil
-}
-
-// parseFault reads fault:method:path:nth.
-func parseFault(text string) (p Fault, variant string, t Target, err error) {
-	parts := strings.SplitN(text, separator, 3)
-	if len(parts) != 3 {
-		return p, variant, t, errors.New("it is not scenario:fault:method:path:nth")
-	}
-	p, variant, err = parseForm(parts[0])
-	if err != nil {
-		return p, variant, t, err
-	}
-	path, nth, _ := cutLast(parts[2])
-	t = Target{Method: parts[1], Path: path}
-	if furtherFault.MatchString(path) {
-		return p, variant, t, errors.New("what follows + is no second fault, or a third one")
-	}
-	if t.Nth, err = strconv.Atoi(nth); err != nil {
-		return p, variant, t, fmt.Errorf("reading which request: %w", err)
-	}
-	return p, variant, t, nil
 }
 
 // parseForm reads the name of a fault, and the variant that may follow it.

@@ -154,7 +154,7 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	plans := scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{{Writes: first}, {Writes: second}}, 1)
 	var got []string
 	for _, p := range plans {
-		if !slices.Contains([]scenario.Fault{"crash-after-write", "crash-before-write", "lost-response", "failed-write"}, p.Fault) {
+		if !slices.Contains([]scenario.Fault{"crash-after-write", "lost-response", "failed-write"}, p.Fault) {
 			continue
 		}
 		id := p.ID()
@@ -172,7 +172,7 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	}
 	var want []string
 	for _, target := range []string{"PATCH:" + path + ":1", "PATCH:" + path + ":3", "PATCH:" + other + ":1"} {
-		for _, kind := range []string{"crash-after-write", "crash-before-write", "lost-response", "failed-write-code"} {
+		for _, kind := range []string{"crash-after-write", "lost-response", "failed-write-code"} {
 			want = append(want, "s:"+kind+":"+target)
 		}
 	}

@@ -13,9 +13,6 @@ const (
 	// WatchGap cuts the watches and refuses new ones for a few seconds. Then the version to
 	// continue from has expired, and the client has to list.
 	WatchGap Fault = "watch-gap"
-	// WatchStall keeps the watches open and sends nothing on them for a few seconds. Then it cuts
-	// them.
-	WatchStall Fault = "watch-stall"
 	// StaleStart kills all replicas a while after the step has begun, and those that
 	// start find the collection as it was before. That is legal for clients that request
 	// any version, as they do after an error.
@@ -54,8 +51,8 @@ func (s Step) Acts() bool {
 }
 
 // watchFaults plans late and missed events at each step and collection with events in all runs.
-// For each collection it also plans lost events, a refused start in one of its variants and, if
-// there was an earlier state, a start with that state, each at a step that the seed selects.
+// For each collection it also plans a refused start in one of its variants and, if there was an
+// earlier state, a start with that state, each at a step that the seed selects.
 func watchFaults(d *derivation) []Plan {
 	var plans []Plan
 	events := d.eventsOfAllRuns()
@@ -68,13 +65,12 @@ func watchFaults(d *derivation) []Plan {
 		}
 	}
 	for _, path := range collections {
-		var lost, races, stale []Plan
+		var races, stale []Plan
 		for _, n := range events {
 			if n.Path != path {
 				continue
 			}
 			start := Target{Method: startMethod, Path: path, Nth: n.Action}
-			lost = append(lost, d.plan(WatchStall, "", Target{Method: watchMethod, Path: path, Nth: n.Action}))
 			for _, variant := range kinds[FailedList].variants {
 				races = append(races, d.plan(FailedList, variant, start))
 			}
@@ -82,7 +78,7 @@ func watchFaults(d *derivation) []Plan {
 				stale = append(stale, d.plan(StaleStart, "", start))
 			}
 		}
-		plans = append(plans, d.one(lost), d.one(races))
+		plans = append(plans, d.one(races))
 		if len(stale) > 0 {
 			plans = append(plans, d.one(stale))
 		}

@@ -45,14 +45,13 @@ func TestPlans_WatchFaultsNeedEventsInAllRuns(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("late and missed news (-want +got):\n%s", diff)
 		}
-		if n := len(derive(seed)); n != len(want)+5 {
-			t.Fatalf("%d plans with seed %d, want one lost news and one start for each collection, and a stale start for one", n,
+		if n := len(derive(seed)); n != len(want)+3 {
+			t.Fatalf("%d plans with seed %d, want one start for each collection, and a stale start for one", n,
 				seed)
 		}
 	}
 	want := []string{"s:stale-start:START:" + teams + ":2"}
 	for _, target := range []string{teams + ":1", parts + ":1", teams + ":2"} {
-		want = append(want, "s:watch-stall:WATCH:"+target)
 		for _, variant := range []string{"timeout", "403", "404"} {
 			want = append(want, "s:failed-list-"+variant+":START:"+target)
 		}

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// archiver is an operator as others write them: see docs/proving.md.
+// archiver is an operator as others write them: see docs/scenarios.md.
 const archiver = "../testdata/archiver"
 
 // One plan for each of the archiver's flaws, and the promise that it breaks.

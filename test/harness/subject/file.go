@@ -43,9 +43,6 @@ type File struct {
 	// several replicas makes necessary. In them {probe}, {metrics} and {webhook} are
 	// ports of the replica, and {namespace} is the Deployment's.
 	Args []string `json:"args,omitempty"`
-	// Unelected are arguments, after all others, with which a replica acts without
-	// being elected. Left out, nothing is tried with one that does.
-	Unelected []string `json:"unelected,omitempty"`
 	// ReleaseLease releases the Lease for processes that a fault has killed: see run.Subject. It is
 	// for operators whose Lease cannot be shortened.
 	ReleaseLease bool `json:"releaseLease,omitempty"`

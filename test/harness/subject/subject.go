@@ -167,7 +167,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	s.Replicas, s.Contract = f.Replicas, f.Contract
 	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease
-	s.Unelected, s.Previous, s.Figures, s.Changes = f.Unelected, f.path(f.Previous), f.Figures, f.Changes
+	s.Previous, s.Figures, s.Changes = f.path(f.Previous), f.Figures, f.Changes
 	if len(s.Contract.Users) == 0 {
 		s.Contract.Users = []string{userOf(deployment)}
 	}

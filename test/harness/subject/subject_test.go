@@ -114,7 +114,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	text := strings.ReplaceAll(small, "lease: {name: leader}",
 		"lease: {name: leader, namespace: elsewhere}\n  users: [somebody]") +
 		"replicas: 3\nauditGroups: [apps]\nwatched: [{group: apps, resource: deployments}]\nexcept: [{invariant: truthful-readiness, reason: it has no probe}]\ncrds: [others]\n" +
-		"releaseLease: true\nunelected: [--elect=false]\nprevious: bin/old\nfigures: {queued: depth}\n" +
+		"releaseLease: true\nprevious: bin/old\nfigures: {queued: depth}\n" +
 		"changes: [{name: other, flag: --x}]\n"
 	path := home(t, map[string]string{"subject.yaml": text,
 		"others/other.yaml": strings.ReplaceAll(strings.ReplaceAll(definition, "things", "others"), "Thing", "Other")})
@@ -128,7 +128,6 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
-	g.Expect(s.Unelected).To(Equal([]string{"--elect=false"}))
 	g.Expect(s.Changes).To(Equal([]run.Change{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Figures.Queued).To(Equal("depth"))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))

@@ -114,7 +114,7 @@ func (s *exploredSystem) plansOfCreation(ctx context.Context) ([]string, error) 
 // write, so no seed selects them.
 func crashes(ref *run.Reference) []scenario.Plan {
 	return slices.DeleteFunc(ref.Plans(0), func(p scenario.Plan) bool {
-		return p.Fault != scenario.CrashAfterWrite && p.Fault != scenario.CrashBeforeWrite
+		return p.Fault != scenario.CrashAfterWrite
 	})
 }
 

@@ -30,8 +30,7 @@ type ledger struct {
 	options options
 	output  io.Writer
 	clock   clock.PassiveClock
-	total   int // how many there will be; unknown with until
-	until   time.Time
+	total   int // how many there will be
 	sweep   report.Sweep
 }
 
@@ -47,12 +46,6 @@ func (l *ledger) expect(n int) {
 		l.sweep.Began = l.clock.Now()
 	}
 	l.total += n
-}
-
-// expectUntil expects runs for a time. It starts the clock as expect does.
-func (l *ledger) expectUntil(budget time.Duration) {
-	l.expect(0)
-	l.until = l.sweep.Began.Add(budget)
 }
 
 // compared takes a clean run that others are compared with.
@@ -80,14 +73,11 @@ func (l *ledger) add(r ran) error {
 	l.sweep.Outcomes = append(l.sweep.Outcomes, kept.Outcome)
 	l.sweep.Took = l.clock.Since(l.sweep.Began)
 	each := l.sweep.Took / time.Duration(n)
-	of, left := fmt.Sprintf(" of %d", l.total), each*time.Duration(l.total-n)
-	if !l.until.IsZero() {
-		of, left = "", max(0, l.until.Sub(l.clock.Now()))
-	}
+	left := each * time.Duration(l.total-n)
 	rate, toGo := time.Hour.Seconds()/each.Seconds(), left.Round(time.Second)
-	shown := l.setProgress(fmt.Sprintf("%d%s plans, %d not held; %.0f an hour, %s to go", n, of, l.notHeld(), rate, toGo))
+	shown := l.setProgress(fmt.Sprintf("%d of %d plans, %d not held; %.0f an hour, %s to go", n, l.total, l.notHeld(), rate, toGo))
 	if !shown || kept.Result != invariant.Held {
-		fmt.Fprintf(l.output, "plan %d%s: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, of, kept.Result, what,
+		fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
 			kept.Took.Seconds(), rate, toGo)
 	}
 	return l.tell(kept)
@@ -128,9 +118,6 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
-		if r.plan.HasSecond() {
-			kept.Fault += "+" + string(r.plan.Second.Fault)
-		}
 	}
 	return kept
 }

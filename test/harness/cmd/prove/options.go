@@ -29,7 +29,7 @@ type options struct {
 	smoke, keep           bool
 	clean                 int
 	workers, repeat       int
-	explore, pairs        time.Duration
+	explore               time.Duration
 	change                string
 	pattern, output       string
 	make                  bool
@@ -46,7 +46,6 @@ func newRun(work func(ctx context.Context, o options, output io.Writer) error) *
 		Example: `  prove                              # clean runs, then all plans of all scenarios
   prove --smoke                      # one plan of each family of faults
   prove --seed 7 --plan ID           # one plan again
-  prove --pairs 30m                  # a second fault in the recovery from a first
   prove --explore 30m                # change objects in the ways of their schemas
   prove --seed 7 --shard 2/8         # the second of eight parts of the plans, each on a machine of its own`,
 		Args: cobra.NoArgs,
@@ -77,8 +76,6 @@ func register(o *options, flags *pflag.FlagSet) {
 	flags.IntVar(&o.repeat, "repeat", 1, "run each plan this often, to see whether it gives the same each time")
 	flags.DurationVar(&o.explore, "explore", 0,
 		"for this long, change the objects of the scenarios in all ways that their schema has, in place of plans")
-	flags.DurationVar(&o.pairs, "pairs", 0,
-		"for this long, try second faults in the recoveries from crashes and stale starts, in place of plans")
 	flags.StringVar(&o.change, "change", "", "with --explore: the kind and the changes to make, and no others")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed of all random choices; 0 takes a new one")
 	flags.StringVar(&o.output, "output", outputText,
@@ -103,12 +100,8 @@ func complete(o *options) (err error) {
 		return errors.New("--output=json excludes --explore, which writes no summary")
 	case o.workers < 1 || o.repeat < 1:
 		return fmt.Errorf("--workers=%d and --repeat=%d have to be at least 1", o.workers, o.repeat)
-	case o.pairs > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.repeat > 1 || o.explore > 0):
-		return errors.New("--pairs excludes --smoke, --clean, --plan, --repeat and --explore")
-	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.pairs > 0 || o.explore > 0):
-		return errors.New("--shard excludes --smoke, --clean, --plan, --pairs and --explore")
-	case o.pairs < 0:
-		return fmt.Errorf("--pairs=%s is no time to use", o.pairs)
+	case o.shard.count > 0 && (o.smoke || o.clean > 0 || o.plan != "" || o.explore > 0):
+		return errors.New("--shard excludes --smoke, --clean, --plan and --explore")
 	case o.change != "" && o.explore <= 0:
 		return fmt.Errorf("--change=%q needs --explore", o.change)
 	}
@@ -120,7 +113,7 @@ func complete(o *options) (err error) {
 
 // leaves reports whether the operator runs in a namespace of another name.
 func (o *options) leaves() bool {
-	return o.clean == 0 && o.pairs == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
+	return o.clean == 0 && !o.smoke && (o.plan == "" || strings.Contains(o.plan, away)) &&
 		o.match.MatchString(away)
 }
 

@@ -46,7 +46,7 @@ func TestSmoke_UsesScenariosWithAllFaults(t *testing.T) {
 func TestSubset_OneOfEachFault(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
-	for _, kind := range []string{"crash-after-write", "failed-write-409", "crash-before-write", "lost-response", "failed-write-500"} {
+	for _, kind := range []string{"crash-after-write", "failed-write-409", "late-write", "lost-response", "failed-write-500"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			first, later := plan(t, "s:"+kind+":PATCH:"+path+":1"), plan(t, "s:"+kind+":PATCH:"+path+"/status:2")
 			jobs = append(jobs, job{nil, &first}, job{nil, &later})
@@ -58,20 +58,20 @@ func TestSubset_OneOfEachFault(t *testing.T) {
 		kinds = append(kinds, string(j.plan.Fault))
 		g.Expect(j.plan.Target.Nth).To(Equal(1), "what is sure to come")
 	}
-	g.Expect(kinds).To(Equal([]string{"crash-after-write", "crash-before-write", "failed-write", "lost-response"}))
+	g.Expect(kinds).To(Equal([]string{"crash-after-write", "failed-write", "late-write", "lost-response"}))
 	g.Expect(subset(jobs, 1)).To(Equal(few), "the same seed, the same plans")
 }
 
 func TestSubset_OneMoreLeavesTheOthers(t *testing.T) {
 	g := NewWithT(t)
 	var jobs []job
-	for _, kind := range []string{"crash-after-write", "crash-before-write", "lost-response"} {
+	for _, kind := range []string{"crash-after-write", "late-write", "lost-response"} {
 		for _, path := range []string{"/a", "/b", "/c"} {
 			one := plan(t, "s:"+kind+":PATCH:"+path+":1")
 			jobs = append(jobs, job{nil, &one})
 		}
 	}
-	added := plan(t, "s:crash-before-write:PATCH:/added:1")
+	added := plan(t, "s:late-write:PATCH:/added:1")
 	chosen := 0
 	for seed := range uint64(40) {
 		before := subset(jobs, seed)

@@ -49,9 +49,6 @@ func (s *sweep) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenari
 	if err != nil {
 		return nil, err
 	}
-	if s.options.pairs > 0 {
-		return references, s.samplePairs(ctx, fleet, s.firstFaults(references))
-	}
 	jobs, err := s.jobs(references)
 	if err != nil {
 		return nil, err
