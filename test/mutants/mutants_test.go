@@ -2,14 +2,19 @@
 package mutants
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
 
+	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/mutants"
+	"leasehold.dev/test/harness/scenario"
 )
 
 // A change of the operator may move the lines that a mutant changes. Then the mutant has to follow.
@@ -34,4 +39,77 @@ func TestMutants_ChangeTheOperatorAlone(t *testing.T) {
 			g.Expect(changed[1]).NotTo(HaveSuffix("_test.go"), file)
 		}
 	}
+}
+
+// unproved are families of faults that have revealed nothing so far.
+var unproved = []string{"other-namespace", "upgrade"}
+
+// What `prove faults` and `prove invariants` name is in this repository.
+func TestMutants_AreWhatTheListsName(t *testing.T) {
+	g := NewWithT(t)
+	var classes []struct {
+		Name string   `json:"name"`
+		Seen []string `json:"seen"`
+	}
+	text, err := os.ReadFile("classes.yaml")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(yaml.Unmarshal(text, &classes)).To(Succeed())
+	// read returns what a mutant is killed by, and the families of its plans.
+	read := func(name, bug string) (kills string, families []string) {
+		text, err := os.ReadFile(filepath.Join("patches", name+".patch"))
+		g.Expect(err).NotTo(HaveOccurred())
+		var head struct {
+			Class string   `json:"class"`
+			Kills string   `json:"kills"`
+			Plans []string `json:"plans"`
+		}
+		yamlPart, _, _ := bytes.Cut(text, []byte("\n\n"))
+		g.Expect(yaml.Unmarshal(yamlPart, &head)).To(Succeed(), name)
+		var seen []string
+		for _, c := range classes {
+			if c.Name == head.Class {
+				seen = c.Seen
+			}
+		}
+		g.Expect(seen).To(ContainElement(bug), "%s is of class %s", name, head.Class)
+		for _, id := range head.Plans {
+			if plan, err := scenario.ParsePlan(id); err == nil { // else a scenario without a fault
+				families = append(families, plan.Fault.Family().Name)
+			}
+		}
+		return head.Kills, families
+	}
+	for _, i := range invariant.All() {
+		kills, _ := read(i.Mutant, i.Bug)
+		g.Expect(kills).To(Equal(i.Name), i.Mutant)
+	}
+	for _, f := range scenario.Families() {
+		g.Expect(f.Mutant == "" && f.Finding == "").To(Equal(slices.Contains(unproved, f.Name)), f.Name)
+		if f.Mutant != "" {
+			_, families := read(f.Mutant, f.Bug)
+			g.Expect(families).To(ContainElement(f.Name), f.Mutant)
+		}
+		if f.Finding != "" {
+			g.Expect(foundBy(g, f.Finding)).To(ContainElement(f.Name), f.Finding)
+		}
+	}
+}
+
+// foundBy returns the families of faults that have found a true bug in an operator of other people.
+func foundBy(g Gomega, operator string) (families []string) {
+	text, err := os.ReadFile(filepath.Join("..", "prove", "others", operator, "known.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var known struct {
+		Findings []struct {
+			Plan    string `json:"plan"`
+			Verdict string `json:"verdict"`
+		} `json:"findings"`
+	}
+	g.Expect(yaml.Unmarshal(text, &known)).To(Succeed(), operator)
+	for _, k := range known.Findings {
+		if plan, err := scenario.ParsePlan(k.Plan); err == nil && k.Verdict == "true bug" {
+			families = append(families, plan.Fault.Family().Name)
+		}
+	}
+	return families
 }

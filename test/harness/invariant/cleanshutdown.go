@@ -9,6 +9,8 @@ import (
 // CleanShutdown checks replicas that received SIGTERM.
 var CleanShutdown = Invariant{
 	Name:    "clean-shutdown",
+	Bug:     "https://github.com/kubernetes/kubernetes/pull/139991",
+	Mutant:  "24-lease-given-back-first",
 	Promise: "a replica stops in time, and releases the Lease after its last write",
 	judge:   judgeShutdown,
 }

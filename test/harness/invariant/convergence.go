@@ -10,6 +10,8 @@ import (
 // Convergence checks that the desired state was reached, and stayed.
 var Convergence = Invariant{
 	Name:    "convergence",
+	Bug:     "https://github.com/rabbitmq/messaging-topology-operator/issues/277",
+	Mutant:  "08-wait-for-what-is-gone",
 	Promise: "the operator converges in time, for the current generation, and stays converged",
 	judge:   judgeSettled,
 }

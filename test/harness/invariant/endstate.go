@@ -5,6 +5,8 @@ import "leasehold.dev/test/harness/history"
 // EndState compares all objects, with their status, with clean runs.
 var EndState = Invariant{
 	Name:    "end-state",
+	Bug:     "https://github.com/rabbitmq/cluster-operator/issues/782",
+	Mutant:  "01-binding-comes-with-the-namespace",
 	Promise: "at a checkpoint every object is as in clean runs, with its conditions",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Watch) {

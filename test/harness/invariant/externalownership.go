@@ -12,6 +12,8 @@ import (
 // ExternalOwnership counts what is really there outside the cluster.
 var ExternalOwnership = Invariant{
 	Name:    "external-ownership",
+	Bug:     "https://github.com/aws-controllers-k8s/community/issues/2062",
+	Mutant:  "27-failure-counts-as-gone",
 	Promise: "one external thing for each existing object, none for deleted ones, each with an owner tag",
 	judge:   judgeOneExternal,
 }

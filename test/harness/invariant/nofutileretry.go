@@ -11,6 +11,8 @@ import (
 // NoFutileRetry looks for writes that are refused again and again.
 var NoFutileRetry = Invariant{
 	Name:    "no-futile-retry",
+	Bug:     "https://github.com/openshift/oadp-operator/issues/187",
+	Mutant:  "18-own-writes-forgotten",
 	Promise: "a refused write is not repeated unchanged; a fence may refuse a replica that does not lead",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Audit) {

@@ -9,6 +9,8 @@ import (
 // Preconditions looks at what deletions and updates demand of the object.
 var Preconditions = Invariant{
 	Name:      "preconditions",
+	Bug:       "https://github.com/rabbitmq/cluster-operator/issues/648",
+	Mutant:    "03-delete-by-name",
 	inHostile: true,
 	Promise:   "deletions have a UID precondition and updates the version that the operator read",
 	judge: func(b *judgement) {

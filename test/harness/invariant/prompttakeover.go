@@ -10,6 +10,8 @@ import (
 // PromptTakeover checks that a Lease that is not renewed gets another holder.
 var PromptTakeover = Invariant{
 	Name:      "prompt-takeover",
+	Bug:       "https://github.com/spring-cloud/spring-cloud-kubernetes/issues/206",
+	Mutant:    "40-reconnect-counts-as-renewal",
 	inHostile: true,
 	Promise: "a replica that reads another's Lease, and sees no renewal for a lease term, takes the Lease within " +
 		"the limit `takeover`",

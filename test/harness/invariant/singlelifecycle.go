@@ -13,6 +13,8 @@ import (
 // SingleLifecycle compares how often objects came and went, which an end state hides.
 var SingleLifecycle = Invariant{
 	Name:    "single-lifecycle",
+	Bug:     "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
+	Mutant:  "04-another-name",
 	Promise: "each object is created and deleted as often as in clean runs",
 	judge:   judgeLifecycle,
 }

@@ -11,6 +11,8 @@ import (
 // SufficientRights looks for what the operator was not allowed to do.
 var SufficientRights = Invariant{
 	Name:      "sufficient-rights",
+	Bug:       "https://github.com/medik8s/node-healthcheck-operator/issues/428",
+	Mutant:    "20-no-right-to-tell",
 	inHostile: true,
 	Promise:   "the shipped rights suffice",
 	judge: func(b *judgement) {

@@ -8,7 +8,9 @@ import (
 
 // TruthfulLiveness compares the health that a process reports with the work that it finishes.
 var TruthfulLiveness = Invariant{
-	Name: "truthful-liveness",
+	Name:   "truthful-liveness",
+	Bug:    "https://github.com/CrunchyData/postgres-operator/issues/3593",
+	Mutant: "48-liveness-asks-the-api-server",
 	Promise: "a leader whose work does not progress reports that it is unhealthy; one that progresses or is idle " +
 		"reports that it is healthy",
 	judge: judgeLiveness,

@@ -40,7 +40,7 @@ var codes = []int{
 
 // kind describes a fault by its name.
 type kind struct {
-	// family is shared by faults of which one is enough for a smoke test.
+	// family is the name of a Family.
 	family string
 	// variants are the forms of the fault; "" is the fault without one.
 	variants []string
@@ -89,9 +89,11 @@ var kinds = map[Fault]kind{
 // Faults returns all faults, in order.
 func Faults() []Fault { return slices.Sorted(maps.Keys(kinds)) }
 
-// Family returns a word that a fault shares with similar ones, of which one is enough for a smoke
-// test.
-func (f Fault) Family() string { return kinds[f].family }
+// Family returns the family of the fault.
+func (f Fault) Family() Family {
+	i := slices.IndexFunc(families, func(known Family) bool { return known.Name == kinds[f].family })
+	return families[i]
+}
 
 func texts(numbers []int) []string {
 	var all []string

@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/scenario"
 )
 
 // The marks between which a page has generated text.
@@ -93,9 +94,42 @@ func TestPages_ShowTheExample(t *testing.T) {
 func TestPages_HaveTheInvariants(t *testing.T) {
 	var out strings.Builder
 	for _, i := range invariant.All() {
-		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s.", i.Name, i.Promise)))
+		out.WriteString(wrap(fmt.Sprintf("- **%s**: %s%s.", i.Name, i.Promise, shown(i.Bug, i.Mutant, ""))))
 	}
 	hold(t, "invariants.md", "<!-- invariants -->\n", "<!-- end of invariants -->\n", "\n"+out.String())
+}
+
+func TestPages_HaveTheFaults(t *testing.T) {
+	var out strings.Builder
+	for _, f := range scenario.Families() {
+		names, sentences := f.Forms()
+		for i, name := range names {
+			text := fmt.Sprintf("- **%s**: %s", name, sentences[i])
+			if i == len(names)-1 {
+				text += shown(f.Bug, f.Mutant, f.Finding)
+			}
+			out.WriteString(wrap(text + "."))
+		}
+	}
+	hold(t, "faults.md", "<!-- faults -->\n", "<!-- end of faults -->\n", "\n"+out.String())
+}
+
+// shown returns what a promise, or faults of one kind, would have revealed.
+func shown(bug, mutant, finding string) string {
+	var all []string
+	if bug != "" {
+		all = append(all, fmt.Sprintf("[a bug](%s)", bug))
+	}
+	if mutant != "" {
+		all = append(all, "mutant "+mutant)
+	}
+	if finding != "" {
+		all = append(all, "a finding in "+finding)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return ". Shows " + strings.Join(all, ", ")
 }
 
 // A page is read at one go.

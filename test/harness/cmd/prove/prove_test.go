@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 
+	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
@@ -164,4 +166,14 @@ func TestTerminal(t *testing.T) {
 	fmt.Fprintln(shown, "broken")
 	shown.setProgress("")
 	g.Expect(output.String()).To(Equal(eraseLine + "1 of 2" + eraseLine + "broken\n1 of 2" + eraseLine))
+}
+
+func TestLists_NameFaultsAndInvariants(t *testing.T) {
+	for use, name := range map[string]string{"faults": string(scenario.StaleStart), "invariants": invariant.EndState.Name} {
+		g := NewWithT(t)
+		var out strings.Builder
+		g.Expect(execute(t.Context(), []string{use}, &out)).To(Succeed())
+		g.Expect(out.String()).To(MatchRegexp(`(?m)^%s\n    [a-z0-9].*\n  bug: https://.*\n  mutant: \d+-`, name))
+		g.Expect(out.String()).NotTo(MatchRegexp(`TARGET|COLLECTION|STEP|VARIANT`), "each placeholder is filled")
+	}
 }

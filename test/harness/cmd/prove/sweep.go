@@ -149,7 +149,7 @@ func subset(jobs []job, seed uint64) []job {
 		if strings.HasSuffix(j.plan.Target.Path, "/status") && j.plan.Target.Nth > 1 {
 			continue
 		}
-		family := j.plan.Fault.Family()
+		family := j.plan.Fault.Family().Name
 		by[family] = append(by[family], j)
 	}
 	order := scenario.Order(seed)
