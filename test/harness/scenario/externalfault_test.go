@@ -24,7 +24,8 @@ func TestPlans_ExternalFaults(t *testing.T) {
 	}
 	// A look that was not made in all runs is no target, nor is a change.
 	fewer := slices.Clone(calls[:4])
-	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{scenario.ExternalCrash, scenario.ExternalLostResponse, scenario.ExternalError, scenario.ExternalSlow}}
+	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{scenario.ExternalCrash,
+		scenario.ExternalLostResponse, scenario.ExternalError, scenario.ExternalSlow}}
 	plans := scenario.Plans(s, []scenario.Observed{{Calls: calls}, {Calls: fewer}}, 1)
 	var changes, looks []string
 	for _, p := range plans {

@@ -169,7 +169,9 @@ func TestTerminal(t *testing.T) {
 }
 
 func TestLists_NameFaultsAndInvariants(t *testing.T) {
-	for use, name := range map[string]string{"faults": string(scenario.StaleStart), "invariants": invariant.EndState.Name} {
+	for use, name := range map[string]string{
+		"faults": string(scenario.StaleStart), "invariants": invariant.EndState.Name,
+	} {
 		g := NewWithT(t)
 		var out strings.Builder
 		g.Expect(execute(t.Context(), []string{use}, &out)).To(Succeed())

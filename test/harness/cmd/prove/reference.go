@@ -39,7 +39,7 @@ func newInvariants() *cobra.Command {
 // list returns a command that prints names, each followed by its text.
 func list(use, short string, entries func() []string) *cobra.Command {
 	const long = ". Bugs are those of other projects; mutants and findings are Leasehold's."
-	return &cobra.Command{Use: use, Short: short, Long: short + long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+	run := func(c *cobra.Command, _ []string) error {
 		all := entries()
 		for i := 0; i < len(all); i += 2 {
 			if _, err := fmt.Fprintf(c.OutOrStdout(), "%s\n    %s\n", all[i], all[i+1]); err != nil {
@@ -47,7 +47,8 @@ func list(use, short string, entries func() []string) *cobra.Command {
 			}
 		}
 		return nil
-	}}
+	}
+	return &cobra.Command{Use: use, Short: short, Long: short + long, Args: cobra.NoArgs, RunE: run}
 }
 
 // shown returns lines about what a fault or an invariant reveals.
