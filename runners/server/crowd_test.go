@@ -9,7 +9,7 @@ import (
 
 // Idle connections of many addresses close each other, and none of the one that has a few.
 func TestListenerSparesFewConnections(t *testing.T) {
-	const most = 64
+	const most = 3 * fewShare
 	b := newBounded(t, most, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { complete(request) }))
 	for i := range most - 1 {
 		b.dial(fmt.Sprint("crowd ", i), fmt.Sprint("127.0.1.", i+1))
@@ -21,6 +21,17 @@ func TestListenerSparesFewConnections(t *testing.T) {
 	for i := range 3 {
 		b.get(fmt.Sprint("api ", i))
 	}
+}
+
+// A flood from a few addresses closes its own connections, while the one of another address waits.
+func TestListenerSparesOneConnectionInAFlood(t *testing.T) {
+	const most, attackers = 128, 9
+	b := newBounded(t, most, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) { complete(request) }))
+	b.dial("api", "127.0.0.1")
+	for i := range 2 * most {
+		b.dial(fmt.Sprint("attacker ", i), fmt.Sprint("127.0.1.", 1+i%attackers))
+	}
+	b.get("api")
 }
 
 // A request for an unknown path whose body does not arrive still waits.

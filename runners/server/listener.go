@@ -13,12 +13,12 @@ import (
 // Listener bounds its connections. A connection waits from its start, or from its last response,
 // until its next request is complete. One connection more than the bound closes one of the remote
 // address that has the most: the one that waits longest, or the oldest one if none waits. Addresses
-// with up to an eighth of the bound count as equal: otherwise many addresses with one idle connection
-// each would close all but one of the API server.
+// with up to 1/64 of the bound count as equal: otherwise many addresses with one idle connection each
+// would close all but one of the API server.
 //
-// A flood from one address so closes its own connections. A flood from the API server's address, or
-// from many others, has to open as many connections as the bound within one request of the API
-// server to close its connection.
+// A flood from fewer than 64 addresses so closes its own connections. A flood from the API server's
+// address, or from more others, has to open as many connections as the bound within one request of
+// the API server to close its connection. A large review may wait for seconds.
 type Listener struct {
 	net.Listener
 	most int
@@ -29,7 +29,7 @@ type Listener struct {
 }
 
 // fewShare is the part of the bound up to which the connections of an address are few.
-const fewShare = 8
+const fewShare = 64
 
 // Listen returns a TCP listener with at most this number of connections.
 func Listen(ctx context.Context, address string, most int) (*Listener, error) {
