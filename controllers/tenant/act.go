@@ -68,10 +68,10 @@ func (r *Reconciler) act(ctx context.Context, o *observation, p plan) *result {
 			res.record(err, "reconciling the admins' right to read the tenant")
 		}
 	}
-	// Namespaces of others come after all rights of the Tenant. In a foreground deletion the
-	// garbage collector does not wait for the finalizer.
+	// The garbage collector would delete namespaces of others with the Tenant. They come after all
+	// rights of the Tenant. In a foreground deletion it does not wait for the finalizer.
 	for _, ns := range p.disown {
-		if err := r.disownForeign(ctx, o.tenant, ns); err != nil {
+		if err := apply.RemoveOwner(ctx, r.Client, ns, o.tenant.UID); err != nil {
 			res.foreign = fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
 		}
 	}

@@ -100,12 +100,6 @@ func removeOwnershipMeta(t *v1beta1.Tenant, ns *corev1.Namespace) bool {
 	return had
 }
 
-// disown removes owner references to the Tenant from an object in memory, and reports
-// whether there were any.
-func disown(t *v1beta1.Tenant, o metav1.Object) bool {
-	return removeOwners(o, func(ref metav1.OwnerReference) bool { return ref.UID == t.UID })
-}
-
 // removeOwners removes the matching owner references from an object in memory, and
 // reports whether there were any.
 func removeOwners(o metav1.Object, matches func(metav1.OwnerReference) bool) bool {

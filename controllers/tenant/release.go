@@ -97,14 +97,6 @@ func (r *Reconciler) removeBinding(ctx context.Context, res *result, binding *rb
 	return nil
 }
 
-// disownForeign removes a false owner reference from a namespace that the Tenant does not
-// own. Otherwise the garbage collector would delete the namespace with the Tenant.
-func (r *Reconciler) disownForeign(ctx context.Context, t *v1beta1.Tenant, ns client.Object) error {
-	bare := ns.DeepCopyObject().(client.Object)
-	disown(t, bare)
-	return client.IgnoreNotFound(apply.Patch(ctx, r.Client, bare, ns))
-}
-
 // disownRemaining removes false owner references from all namespaces before the Tenant is
 // deleted. It reads from the API server, since a reference that the cache does not show
 // yet would delete a foreign namespace. The Tenant owns no namespace at this point. If one
@@ -127,7 +119,7 @@ func (r *Reconciler) disownRemaining(ctx context.Context, t *v1beta1.Tenant) err
 				return apierrors.NewConflict(corev1.Resource("namespaces"), ns.Name,
 					fmt.Errorf("it still belongs to Tenant %s", t.Name))
 			case ownerIndex(t, ns) >= 0:
-				if err := r.disownForeign(ctx, t, ns); err != nil {
+				if err := apply.RemoveOwner(ctx, r.Client, ns, t.UID); err != nil {
 					return fmt.Errorf("disowning namespace %s: %w", ns.Name, err)
 				}
 			}

@@ -184,6 +184,19 @@ func strip(ctx context.Context, c client.Client, live client.Object) error {
 	return ignoreDeleted(c.Patch(ctx, stripped, client.RawPatch(types.MergePatchType, body), FieldOwner))
 }
 
+// RemoveOwner removes the owner references of live with this UID. The API server finds them by the UID,
+// so the request has no version, and a client that changes the object all the time cannot prevent it.
+// It returns a Conflict error if the stored object has another UID than live.
+func RemoveOwner(ctx context.Context, c client.Client, live client.Object, owner types.UID) error {
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.GetUID(), "ownerReferences": []any{map[string]any{"$patch": "delete", "uid": owner}}}})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	changed := live.DeepCopyObject().(client.Object)
+	return client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, body), FieldOwner))
+}
+
 // BlockedByContent reports whether the API server refused a write for what the object contains or
 // since it changes: Conflict, Invalid, or too large for a request, for gRPC or for etcd.
 func BlockedByContent(err error) bool {

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -298,5 +299,53 @@ func TestTooLarge(t *testing.T) {
 	}
 	if TooLarge(nil) {
 		t.Error("no error is too large")
+	}
+}
+
+// Only the references to one owner go, also from an object that has changed since it was read.
+func TestRemoveOwner(t *testing.T) {
+	reference := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: "of-" + string(uid), UID: uid}
+	}
+	stored := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u",
+		OwnerReferences: []metav1.OwnerReference{reference("x"), reference("y"), reference("x")}}}
+	for name, tc := range map[string]struct {
+		read     *corev1.Namespace
+		want     []metav1.OwnerReference
+		conflict bool
+	}{
+		"of an older version": {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"}},
+			[]metav1.OwnerReference{reference("y")}, false},
+		"of another object": {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "v"}},
+			stored.OwnerReferences, true},
+		"deleted": {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "u"}}, stored.OwnerReferences, false},
+	} {
+		c := fake.NewClientBuilder().WithObjects(stored.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, o2 ...client.PatchOption) error {
+				var body corev1.Namespace
+				data, err := p.Data(o)
+				if err == nil {
+					err = json.Unmarshal(data, &body)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				// The API server compares the UID of a patch with the stored one.
+				if body.UID != stored.UID {
+					return apierrors.NewConflict(corev1.Resource("namespaces"), o.GetName(), errors.New("other UID"))
+				}
+				return c.Patch(ctx, o, p, o2...)
+			},
+		}).Build()
+		if err := RemoveOwner(t.Context(), c, tc.read, "x"); apierrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
+			t.Errorf("%s: RemoveOwner() = %v, want a Conflict: %t", name, err, tc.conflict)
+		}
+		var got corev1.Namespace
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tc.want, got.OwnerReferences); diff != "" {
+			t.Errorf("%s: owner references (-want +got):\n%s", name, diff)
+		}
 	}
 }

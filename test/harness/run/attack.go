@@ -149,8 +149,12 @@ func (t *execution) runAttack(ctx context.Context, c client.Client, step scenari
 	t.recordAttack(step, began, accepted, len(steps), last, touched)
 }
 
-// contestRate bounds the writes a second of a contest. A slow API server makes them fewer.
-const contestRate = 100
+// contestRate bounds the writes a second of a contest. A slow API server makes them fewer. Below
+// leastContestRate an operator has time between two of them, and the run proves nothing.
+const (
+	contestRate      = 100
+	leastContestRate = 20
+)
 
 // contest performs the steps in turn until the next checkpoint's state is reached, the last one at
 // the end. The object may be replaced meanwhile: the next write meets the new one.
@@ -167,10 +171,15 @@ func (t *execution) contest(ctx context.Context, c client.Client, step scenario.
 		next := began.Add(time.Duration(n+1) * time.Second / contestRate)
 		t.activeFault.sleep(ctx, next.Sub(t.activeFault.now()))
 	}
+	ended := t.activeFault.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), defaultTimeout)
 	defer cancel()
 	if err := t.tryStep(ctx, t.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
 		t.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
+	}
+	if rate := float64(accepted) / ended.Sub(began).Seconds(); accepted > 0 && rate < leastContestRate {
+		t.activeFault.setVoidReason("%.1f writes a second were accepted, a contest needs %d", rate, leastContestRate)
+		return
 	}
 	t.recordAttack(step, began, accepted, n, last, touched)
 }
@@ -189,8 +198,9 @@ func (t *execution) recordAttack(step scenario.Step, began time.Time, accepted, 
 			Action: fmt.Sprintf("%s may do %s", step.As, step.Attack.Name)})
 	}
 	ended := a.now()
-	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s", step.Attack.Name, cmp.Or(step.As, "an administrator"),
-		accepted, of, ended.Sub(began).Round(time.Millisecond))
+	detail := fmt.Sprintf("%s by %s: %d of %d accepted in %s, %.0f a second", step.Attack.Name,
+		cmp.Or(step.As, "an administrator"), accepted, of, ended.Sub(began).Round(time.Millisecond),
+		float64(accepted)/ended.Sub(began).Seconds())
 	if last != nil {
 		detail += fmt.Sprintf("; refused: %.200s", last.Error())
 	}
