@@ -321,7 +321,8 @@ func TestRemoveOwner(t *testing.T) {
 		"deleted": {&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "u"}}, stored.OwnerReferences, false},
 	} {
 		c := fake.NewClientBuilder().WithObjects(stored.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, o2 ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+				opts ...client.PatchOption) error {
 				var body corev1.Namespace
 				data, err := p.Data(o)
 				if err == nil {
@@ -334,10 +335,11 @@ func TestRemoveOwner(t *testing.T) {
 				if body.UID != stored.UID {
 					return apierrors.NewConflict(corev1.Resource("namespaces"), o.GetName(), errors.New("other UID"))
 				}
-				return c.Patch(ctx, o, p, o2...)
+				return c.Patch(ctx, o, p, opts...)
 			},
 		}).Build()
-		if err := RemoveOwner(t.Context(), c, tc.read, "x"); apierrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
+		err := RemoveOwner(t.Context(), c, tc.read, "x")
+		if apierrors.IsConflict(err) != tc.conflict || err != nil && !tc.conflict {
 			t.Errorf("%s: RemoveOwner() = %v, want a Conflict: %t", name, err, tc.conflict)
 		}
 		var got corev1.Namespace
