@@ -28,7 +28,7 @@ const withinBound = 5 * time.Second
 // limit of etcd a busy machine stores one a second, so leastFilled writes in all are enough there.
 const (
 	hostileRate = 125
-	leastRate   = 30
+	leastRate   = 10
 	leastFilled = 3
 )
 
