@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -34,6 +35,11 @@ func changedMeanwhile() error {
 // the API server permits the desired binding.
 func TestCorrectionThatIsPrevented(t *testing.T) {
 	large := apierrors.NewInternalError(errors.New("trying to send message larger than max (2772577 vs. 2097152)"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
+	// Without a reason of its own, a policy denies with the code of invalid content.
+	byPolicy := apierrors.NewInvalid(schema.GroupKind{Kind: "RoleBinding"}, adminBindingName, nil)
+	byPolicy.ErrStatus.Details.Causes = []metav1.StatusCause{{
+		Message: "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"}}
 	for name, tc := range map[string]struct {
 		deny       func(string, client.Object) error
 		reconciles int
@@ -41,6 +47,8 @@ func TestCorrectionThatIsPrevented(t *testing.T) {
 	}{
 		"nothing":                     {nil, 1, "admin ann bob"},
 		"too large":                   {refusePatch(large), 1, "admin ann bob"},
+		"invalid":                     {refusePatch(invalid), 1, "admin ann bob"},
+		"a policy":                    {refusePatch(byPolicy), 1, "admin ann mallory"},
 		"one Conflict is no contest":  {refusePatch(changedMeanwhile()), 1, "admin ann mallory"},
 		"two Conflicts are a contest": {refusePatch(changedMeanwhile()), 2, "admin ann bob"},
 		"another failure":             {refusePatch(errors.New("boom")), 1, "admin ann mallory"},

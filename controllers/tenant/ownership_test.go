@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -116,5 +117,42 @@ func TestClaimedTenantsIgnoresOtherGroups(t *testing.T) {
 	}}
 	if got := fmt.Sprint(claimedTenants(o)); got != "[y]" {
 		t.Errorf("claimedTenants = %s, want [y]: kind Tenant is used by other projects too", got)
+	}
+}
+
+// Each part of the ownership metadata is corrected, also what ownership does not depend on.
+func TestIsSetOnComparesEachPart(t *testing.T) {
+	a := tenant("a")
+	want := namespaceMeta(a, "baseline")
+	complete := func() *corev1.Namespace {
+		return namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) {
+			ns.Labels["team"], ns.Annotations["note"] = "x", "y"
+			ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
+		})
+	}
+	if !want.isSetOn(complete()) {
+		t.Fatalf("not set on %+v", complete().ObjectMeta)
+	}
+	changes := map[string]func(*corev1.Namespace){
+		"no reference":             func(ns *corev1.Namespace) { ns.OwnerReferences = ns.OwnerReferences[1:] },
+		"reference, API version":   func(ns *corev1.Namespace) { ns.OwnerReferences[0].APIVersion = "leasehold.dev/v0" },
+		"reference, kind":          func(ns *corev1.Namespace) { ns.OwnerReferences[0].Kind = "Lodger" },
+		"reference, name":          func(ns *corev1.Namespace) { ns.OwnerReferences[0].Name = "b" },
+		"reference, UID":           func(ns *corev1.Namespace) { ns.OwnerReferences[0].UID = "uid-b" },
+		"reference, no controller": func(ns *corev1.Namespace) { ns.OwnerReferences[0].Controller = nil },
+		"reference, not blocking":  func(ns *corev1.Namespace) { ns.OwnerReferences[0].BlockOwnerDeletion = nil },
+	}
+	for key := range want.labels {
+		changes["label "+key] = func(ns *corev1.Namespace) { ns.Labels[key] = "other" }
+	}
+	for key := range want.annotations {
+		changes["annotation "+key] = func(ns *corev1.Namespace) { delete(ns.Annotations, key) }
+	}
+	for name, change := range changes {
+		ns := complete()
+		change(ns)
+		if want.isSetOn(ns) {
+			t.Errorf("%s: the change is not noticed", name)
+		}
 	}
 }
