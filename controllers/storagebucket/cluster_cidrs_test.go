@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +62,16 @@ func TestClusterCIDRs(t *testing.T) {
 	} {
 		if got := rules.Check(netip.MustParseAddr(address)) == nil; got != allowed {
 			t.Errorf("%s: allowed %t, want %t", address, got, allowed)
+		}
+	}
+	// Each machine has a loopback address, which Check refuses anyway.
+	own, err := net.InterfaceAddrs()
+	if err != nil || len(own) == 0 {
+		t.Fatalf("%d addresses of our own (%v), want some", len(own), err)
+	}
+	for _, address := range own {
+		if prefix := netip.MustParsePrefix(address.String()); !slices.Contains(rules.Cluster, hosts([]netip.Addr{prefix.Addr()})[0]) {
+			t.Errorf("%s: not refused as our own", prefix.Addr())
 		}
 	}
 
