@@ -131,6 +131,10 @@ func TestChangesNeedSlot(t *testing.T) {
 				!w.limiter.Pending(requestFor(b)) {
 				t.Errorf("requests %q, status %+v, want it parked before the change", *requests, b.Status)
 			}
+			sent := len(*requests)
+			if w.reconcile(t); len(*requests) != sent {
+				t.Errorf("a parked bucket sent %q", (*requests)[sent:])
+			}
 			w.limiter.Release(requestIn("other", 0))
 			_, b := w.reconcile(t)
 			if !slices.Contains(*requests, name) || b.Status.Provisioning != v1beta1.BucketCreated ||

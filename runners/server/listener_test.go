@@ -118,7 +118,8 @@ func (b *bounded) get(name string) {
 	b.until(func() bool { // the connection waits again
 		b.l.mu.Lock()
 		defer b.l.mu.Unlock()
-		return b.l.open.Back().Value.(*connection).RemoteAddr().String() == c.LocalAddr().String()
+		last := b.l.open.Back().Value.(*connection)
+		return !last.served && last.RemoteAddr().String() == c.LocalAddr().String()
 	})
 }
 
