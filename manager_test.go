@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -87,6 +88,20 @@ func TestManagerAsItShips(t *testing.T) {
 	}
 	if m.Controller.NeedLeaderElection != nil || m.NewClient != nil {
 		t.Error("an option is set that lets a standby write")
+	}
+	var bounded []string
+	for o, by := range m.Cache.ByObject {
+		if by.Transform != nil {
+			bounded = append(bounded, fmt.Sprintf("%T", o))
+		}
+	}
+	slices.Sort(bounded)
+	if diff := cmp.Diff([]string{"*v1.ClusterRole", "*v1.ClusterRoleBinding", "*v1.ConfigMap", "*v1.Deployment",
+		"*v1.Namespace", "*v1.RoleBinding", "*v1.Service", "*v1beta1.MarkdownView"}, bounded); diff != "" {
+		t.Errorf("kinds of which the cache keeps a part (-want +got):\n%s", diff)
+	}
+	if m.Cache.DefaultTransform == nil || m.Cache.NewInformer == nil {
+		t.Error("the cache keeps other kinds whole, or lists without pages")
 	}
 }
 

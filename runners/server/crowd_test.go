@@ -34,15 +34,22 @@ func TestListenerSparesOneConnectionInAFlood(t *testing.T) {
 	b.get("api")
 }
 
-// A request for an unknown path whose body does not arrive still waits.
+// A request whose body does not arrive still waits, whether or not the server reads bodies.
 func TestListenerClosesIncompleteRequests(t *testing.T) {
-	b := newBounded(t, 2, limitBodies(http.NewServeMux(), nil))
-	for _, name := range []string{"1", "2"} {
-		b.dial(name, "127.0.0.1")
-		if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
-			t.Fatal(err)
-		}
+	for name, handler := range map[string]http.Handler{
+		"unknown path": limitBodies(http.NewServeMux(), nil),
+		"page":         withoutBodies(http.NotFoundHandler()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBounded(t, 2, handler)
+			for _, name := range []string{"1", "2"} {
+				b.dial(name, "127.0.0.1")
+				if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.dial("3", "127.0.0.1")
+			b.expectClosed("1")
+		})
 	}
-	b.dial("3", "127.0.0.1")
-	b.expectClosed("1")
 }

@@ -145,21 +145,26 @@ func addPages(ctx context.Context, mgr manager.Manager, name, address string, co
 	if err != nil {
 		return fmt.Errorf("serving %s: %w", name, err)
 	}
-	handler := http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		if request.ContentLength == 0 { // net/http waits for any other body after the response
-			complete(request)
-		}
-		pages.ServeHTTP(response, request)
-	})
 	listener := net.Listener(bounded)
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
 	if err := mgr.Add(&manager.Server{
-		Name: name, Server: New(context.WithoutCancel(ctx), handler, mgr.GetLogger().WithName(name)), Listener: listener,
+		Name: name, Server: New(context.WithoutCancel(ctx), withoutBodies(pages), mgr.GetLogger().WithName(name)), Listener: listener,
 		ShutdownTimeout: new(requestTimeout),
 	}); err != nil {
 		return fmt.Errorf("adding the server of %s: %w", name, err)
 	}
 	return nil
+}
+
+// withoutBodies records that the requests without a body are complete. net/http waits for any other
+// body after the response.
+func withoutBodies(pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		if request.ContentLength == 0 {
+			complete(request)
+		}
+		pages.ServeHTTP(response, request)
+	})
 }
