@@ -149,8 +149,9 @@ func addPages(ctx context.Context, mgr manager.Manager, name, address string, co
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
+	server := New(context.WithoutCancel(ctx), withoutBodies(pages), mgr.GetLogger().WithName(name))
 	if err := mgr.Add(&manager.Server{
-		Name: name, Server: New(context.WithoutCancel(ctx), withoutBodies(pages), mgr.GetLogger().WithName(name)), Listener: listener,
+		Name: name, Server: server, Listener: listener,
 		ShutdownTimeout: new(requestTimeout),
 	}); err != nil {
 		return fmt.Errorf("adding the server of %s: %w", name, err)
