@@ -36,6 +36,8 @@ func TestListenerSparesOneConnectionInAFlood(t *testing.T) {
 
 // A request whose body does not arrive still waits, whether or not the server reads bodies.
 func TestListenerClosesIncompleteRequests(t *testing.T) {
+	const incomplete = "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" +
+		"Content-Length: 200000\r\n\r\nx"
 	for name, handler := range map[string]http.Handler{
 		"unknown path": limitBodies(http.NewServeMux(), nil),
 		"page":         withoutBodies(http.NotFoundHandler()),
@@ -44,7 +46,7 @@ func TestListenerClosesIncompleteRequests(t *testing.T) {
 			b := newBounded(t, 2, handler)
 			for _, name := range []string{"1", "2"} {
 				b.dial(name, "127.0.0.1")
-				if _, err := io.WriteString(b.clients[name], "POST /unknown HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 200000\r\n\r\nx"); err != nil {
+				if _, err := io.WriteString(b.clients[name], incomplete); err != nil {
 					t.Fatal(err)
 				}
 			}

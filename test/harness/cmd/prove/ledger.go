@@ -75,7 +75,8 @@ func (l *ledger) add(r ran) error {
 	each := l.sweep.Took / time.Duration(n)
 	left := each * time.Duration(l.total-n)
 	rate, toGo := time.Hour.Seconds()/each.Seconds(), left.Round(time.Second)
-	shown := l.setProgress(fmt.Sprintf("%d of %d plans, %d not held; %.0f an hour, %s to go", n, l.total, l.notHeld(), rate, toGo))
+	shown := l.setProgress(fmt.Sprintf("%d of %d plans, %d not held; %.0f an hour, %s to go",
+		n, l.total, l.notHeld(), rate, toGo))
 	if !shown || kept.Result != invariant.Held {
 		fmt.Fprintf(l.output, "plan %d of %d: %-12s %s (%.1f s; %.0f an hour, %s to go)\n", n, l.total, kept.Result, what,
 			kept.Took.Seconds(), rate, toGo)
