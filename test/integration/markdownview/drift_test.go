@@ -71,7 +71,7 @@ var _ = Describe("Drift", func() {
 		o.SetOwnerReferences(owners)
 	}
 
-	DescribeTable("is put right and told",
+	DescribeTable("is corrected and reported",
 		func(ctx SpecContext, childOf childOf, spoil func(client.Object)) {
 			v := givenReady(ctx, build(unique("drift"),
 				func(v *v1beta1.MarkdownView) { v.Spec.ViewerArgs = []v1beta1.ViewerArg{"a", "b"} }))
@@ -179,7 +179,7 @@ var _ = Describe("Drift", func() {
 		Entry("port of the Service", service, serviceSpec(func(s *corev1.ServiceSpec) { s.Ports[0].Port = 81 })),
 	)
 
-	DescribeTable("of a child that is deleted is put right and told", func(ctx SpecContext, childOf childOf) {
+	DescribeTable("of a child that is deleted is corrected and reported", func(ctx SpecContext, childOf childOf) {
 		v := givenReady(ctx, build(unique("lost")))
 		child := childOf(v)
 		Expect(k8s.Get(ctx, client.ObjectKeyFromObject(child), child)).To(Succeed())
