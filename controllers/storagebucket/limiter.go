@@ -33,8 +33,8 @@ var errNoSlot = errors.New("the visit waits for a slot of the endpoint limiter")
 // There are slots for maxSlots visits of each namespace, for maxSlots visits of each endpoint, and
 // for all but `reserve` workers in all. The other workers are never busy for longer than `soon`
 // with an endpoint. A visit that needs a slot and gets none ends, and its request is parked. A free
-// slot is granted to the next parked request: round-robin over namespaces, then over the endpoints
-// of each namespace. Invariant: the bounds admit no parked request.
+// slot is granted to the next parked request: of a namespace with the fewest slots, round-robin over
+// these, then over the endpoints of each namespace. Invariant: the bounds admit no parked request.
 type endpointLimiter struct {
 	total int // slots
 	clock clock.WithDelayedExecution

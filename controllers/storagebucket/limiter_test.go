@@ -99,6 +99,19 @@ func TestSlotsRotateBetweenNamespacesAndEndpoints(t *testing.T) {
 	}
 }
 
+// Three namespaces hold all slots for as long as they can. One that has none gets the next free slot.
+func TestNamespaceWithoutSlotsComesFirst(t *testing.T) {
+	l, woken := limiterWithWakes(shippedWorkers)
+	for i, hostile := range []string{"a", "b", "c"} {
+		acquireAll(l, hostile, 20, func(n int) string { return darkHost(100*i + n) })
+	}
+	l.Acquire(requestIn("honest", 0), "http://honest")
+	l.Release(requestIn("a", 0))
+	if diff := cmp.Diff([]string{"honest/0"}, *woken); diff != "" {
+		t.Errorf("woken (-want +got):\n%s", diff)
+	}
+}
+
 func TestGrantedSlotCanBeReturned(t *testing.T) {
 	l, woken := limiterWithWakes(1)
 	acquireAll(l, "a", 3, darkHost)

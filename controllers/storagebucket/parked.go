@@ -57,22 +57,24 @@ func (l *endpointLimiter) grant() []reconcile.Request {
 }
 
 // next returns the next parked request that the bounds admit, and ends the turns of its namespace
-// and endpoint. Full namespaces and endpoints are few, which bounds the cost of skipping them.
+// and endpoint. A namespace with fewer slots comes first. Otherwise the namespaces that hold all
+// slots would get each of them again. Full namespaces and endpoints are few, which bounds the cost
+// of skipping them.
 func (l *endpointLimiter) next() (req reconcile.Request, endpoint string, found bool) {
 	if len(l.slots) >= l.total {
 		return req, "", false
 	}
-	for i, name := range l.turns {
-		n := l.namespaces[name]
-		if n.slots >= maxSlots {
-			continue
-		}
-		for j, endpoint := range n.turns {
-			if l.endpoints[endpoint] < maxSlots {
-				l.turns = append(slices.Delete(l.turns, i, i+1), name)
-				n.turns = append(slices.Delete(n.turns, j, j+1), endpoint)
-				return n.parked[endpoint][0], endpoint, true
+	for held := range maxSlots {
+		for i, name := range l.turns {
+			n := l.namespaces[name]
+			j := slices.IndexFunc(n.turns, func(endpoint string) bool { return l.endpoints[endpoint] < maxSlots })
+			if n.slots != held || j < 0 {
+				continue
 			}
+			endpoint = n.turns[j]
+			l.turns = append(slices.Delete(l.turns, i, i+1), name)
+			n.turns = append(slices.Delete(n.turns, j, j+1), endpoint)
+			return n.parked[endpoint][0], endpoint, true
 		}
 	}
 	return req, "", false
