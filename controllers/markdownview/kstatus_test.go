@@ -6,7 +6,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/controllers/internal/reporting/reportingtest"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // reportedStatuses returns the MarkdownView with each status that the operator reports in the
@@ -17,7 +17,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 	for _, s := range scenarios() {
 		r := newRecording(t, s.objects...)
 		r.run(s.steps...)
-		all = append(all, r.reported...)
+		all = append(all, r.Reported...)
 	}
 	return all
 }
@@ -25,7 +25,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 // The table has the kstatus result that deployment tools derive from each reason of Ready. Failed
 // needs a user; the operator retries what is InProgress.
 func TestKstatus(t *testing.T) {
-	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
+	reconcilertest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False ChildConflict":       status.FailedStatus,
 		"False RBACForbidden":       status.FailedStatus,
 		"False InvalidSpec":         status.FailedStatus,

@@ -27,10 +27,10 @@ func noChange(*recording) {}
 func editObject[T client.Object](into T, name string, f func(T)) func(*recording) {
 	return func(r *recording) {
 		o := into.DeepCopyObject().(T)
-		err := r.client.Get(r.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
+		err := r.client.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: name}, o)
 		f(o)
-		if err = errors.Join(err, r.client.Update(r.t.Context(), o, client.FieldOwner("other"))); err != nil {
-			r.t.Fatal(err)
+		if err = errors.Join(err, r.client.Update(r.T.Context(), o, client.FieldOwner("other"))); err != nil {
+			r.T.Fatal(err)
 		}
 	}
 }
@@ -56,8 +56,8 @@ func deleteObject(o client.Object, name string) func(*recording) {
 		o := o.DeepCopyObject().(client.Object)
 		o.SetNamespace("ns")
 		o.SetName(name)
-		if err := r.client.Delete(r.t.Context(), o); err != nil {
-			r.t.Fatal(err)
+		if err := r.client.Delete(r.T.Context(), o); err != nil {
+			r.T.Fatal(err)
 		}
 	}
 }
@@ -70,13 +70,13 @@ func reportRollout(replicas, updated, available int32, reason string) func(*reco
 			status = corev1.ConditionFalse
 		}
 		d := &appsv1.Deployment{}
-		err := r.client.Get(r.t.Context(), client.ObjectKey{Namespace: "ns", Name: "viewer-book"}, d)
+		err := r.client.Get(r.T.Context(), client.ObjectKey{Namespace: "ns", Name: "viewer-book"}, d)
 		d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Replicas: replicas, UpdatedReplicas: updated,
 			AvailableReplicas: available,
 			Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: status, Reason: reason,
 				Message: "message of the Deployment"}}}
-		if err = errors.Join(err, r.client.Status().Update(r.t.Context(), d)); err != nil {
-			r.t.Fatal(err)
+		if err = errors.Join(err, r.client.Status().Update(r.T.Context(), d)); err != nil {
+			r.T.Fatal(err)
 		}
 	}
 }
@@ -207,10 +207,10 @@ func scenarios() map[string]scenario {
 						deleteObject(o, name)(r)
 						return
 					}
-					err := r.client.Get(r.t.Context(), client.ObjectKeyFromObject(o), o)
+					err := r.client.Get(r.T.Context(), client.ObjectKeyFromObject(o), o)
 					o.SetFinalizers(nil)
-					if err = errors.Join(err, r.client.Update(r.t.Context(), o)); err != nil {
-						r.t.Fatal(err)
+					if err = errors.Join(err, r.client.Update(r.T.Context(), o)); err != nil {
+						r.T.Fatal(err)
 					}
 				}, noChange}}
 		}

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
-	"leasehold.dev/controllers/internal/reporting/reportingtest"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // reportedStatuses returns the StorageBucket with each status that the operator writes in the
@@ -18,7 +18,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 	for _, s := range scenarios() {
 		r := newRecording(t, s)
 		r.run(max(s.reconciles, 2))
-		all = append(all, r.reported...)
+		all = append(all, r.Reported...)
 	}
 	for _, reason := range allReasons[1:] {
 		s := newStatusSequence(func(b *v1beta1.StorageBucket) { b.Spec.Probe.FailureThreshold = 1 })
@@ -31,7 +31,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 // The table has the kstatus result that deployment tools derive from each reason of Ready. Failed
 // needs a user; the operator retries what is InProgress.
 func TestKstatus(t *testing.T) {
-	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
+	reconcilertest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False CredentialsNotFound":   status.FailedStatus,
 		"False InvalidCredentials":    status.FailedStatus,
 		"False EndpointForbidden":     status.FailedStatus,
@@ -48,6 +48,6 @@ func TestKstatus(t *testing.T) {
 		"Unknown ProbePending":        status.InProgressStatus,
 		"Unknown Creating":            status.InProgressStatus,
 		"True ProbeSucceeded":         status.CurrentStatus,
-		reportingtest.BeingDeleted:    status.TerminatingStatus,
+		reconcilertest.BeingDeleted:   status.TerminatingStatus,
 	})
 }

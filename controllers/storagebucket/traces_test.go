@@ -3,7 +3,6 @@ package storagebucket
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // probeMetrics are the values of the metrics after some reconciles.
@@ -140,5 +140,5 @@ func TestMetricsGolden(t *testing.T) {
 	}
 	m.saw(bucket("b"), observation{verdict: good, took: 1500 * time.Millisecond}, good)
 	m.saw(bucket("c"), observation{verdict: bad, took: 0}, bad)
-	golden.Assert(t, strings.Join(exposedLines(t, registry), "\n")+"\n", "metrics.txt")
+	golden.Assert(t, reconcilertest.Exposed(t, registry), "metrics.txt")
 }

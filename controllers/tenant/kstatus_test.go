@@ -8,7 +8,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"leasehold.dev/controllers/internal/reporting/reportingtest"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // reportedStatuses returns the Tenant with each status that the operator writes in the
@@ -19,7 +19,7 @@ func reportedStatuses(t *testing.T) []client.Object {
 	for _, s := range scenarios() {
 		r := newRecording(t, s)
 		r.settle()
-		all = append(all, r.reported...)
+		all = append(all, r.Reported...)
 	}
 	r := newRecording(t, scenario{objects: []client.Object{tenant("a")}})
 	r.fail = func(request string) error {
@@ -29,14 +29,14 @@ func reportedStatuses(t *testing.T) []client.Object {
 		return nil
 	}
 	r.settle()
-	all = append(all, r.reported...)
+	all = append(all, r.Reported...)
 	return all
 }
 
 // The table maps each reason of Ready to the kstatus that deployment tools compute. Failed
 // requires a user's action; the operator retries while it is InProgress.
 func TestKstatus(t *testing.T) {
-	reportingtest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
+	reconcilertest.CheckKstatus(t, reportedStatuses(t), map[string]status.Status{
 		"False NamespaceConflict":    status.FailedStatus,
 		"False ChildConflict":        status.FailedStatus,
 		"False RBACForbidden":        status.FailedStatus,
@@ -48,6 +48,6 @@ func TestKstatus(t *testing.T) {
 		"False QuotaExceeded":        status.InProgressStatus,
 		"False ReconcileFailed":      status.InProgressStatus,
 		"True Reconciled":            status.CurrentStatus,
-		reportingtest.BeingDeleted:   status.TerminatingStatus,
+		reconcilertest.BeingDeleted:  status.TerminatingStatus,
 	})
 }

@@ -1,23 +1,19 @@
 package tenant
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // mostReconciles exceeds the reconciles of every scenario.
@@ -27,11 +23,10 @@ const mostReconciles = 12
 // test can fail each request.
 type recording struct {
 	*world
+	reconcilertest.Recording
 
 	requests map[string]int // how often each was sent
-	lines    []string
-	last     string          // what the last reconcile did
-	reported []client.Object // with each status that was sent
+	last     string         // what the last reconcile did
 	// fail returns the error for a request, or nil to pass it on; a nil func passes all.
 	fail func(request string) error
 }
@@ -43,147 +38,63 @@ func newRecording(t testing.TB, s scenario) *recording {
 		copies[i] = o.DeepCopyObject().(client.Object)
 	}
 	r := &recording{world: newWorld(t, copies...), requests: map[string]int{}}
+	r.Recording = reconcilertest.Recording{T: t, OnRequest: r.onRequest}
 	if s.deny != nil {
 		r.deny = s.deny()
 	}
 	if s.options != nil {
 		s.options(&r.r.Options)
 	}
-	r.r.Client = interceptor.NewClient(r.r.Client.(client.WithWatch), r.funcs("cached "))
-	r.r.Live = interceptor.NewClient(r.live, r.funcs("live "))
-	r.r.Recorder = r
+	r.r.Client, r.r.Live, r.r.Recorder = r.Intercept(r.r.Client.(client.WithWatch), true), r.Intercept(r.live, false), r
 	return r
 }
 
-// request records one request, and returns the error of fail. Reads from the cache are not
+// onRequest records one request, and returns the error of fail. Reads from the cache are not
 // recorded, since they cause no request.
-func (r *recording) request(body any, format string, args ...any) error {
-	name := fmt.Sprintf(format, args...)
+func (r *recording) onRequest(q reconcilertest.Request) error {
+	line, isRead := q.Name, q.Verb == "get" || q.Verb == "list"
+	if isRead && q.Cached {
+		line = "cached " + line
+	} else if isRead {
+		line = "live " + line
+	}
+	name := line
 	r.requests[name]++
 	if n := r.requests[name]; n > 1 {
-		r.requests[name+fmt.Sprintf(" (%d)", n)]++
 		name += fmt.Sprintf(" (%d)", n)
+		r.requests[name]++
 	}
-	if line := fmt.Sprintf(format, args...); !strings.HasPrefix(line, "cached ") {
-		r.lines = append(r.lines, strings.TrimSpace(line+" "+r.text(body)))
+	if !isRead && q.Verb != "patch status" {
+		line += " " + byTenant(q.Body)
 	}
-	if r.fail == nil {
-		return nil
+	if !isRead || !q.Cached {
+		r.Line("%s", line)
 	}
-	return r.fail(name)
+	if r.fail != nil {
+		if err := r.fail(name); err != nil {
+			return err
+		}
+	}
+	if q.Verb == "patch status" {
+		r.Lines = append(r.Lines, statusLines(q.Object.(*v1beta1.Tenant).Status)...)
+	}
+	return nil
 }
 
-func (r *recording) text(body any) string {
-	r.t.Helper()
-	switch body := body.(type) {
-	case nil:
-		return ""
-	case []byte:
-		return string(body)
-	}
-	data, err := json.Marshal(body)
-	r.must(err)
-	return strings.ReplaceAll(string(data), controlledByA, "{the Tenant}")
+// byTenant shortens the owner reference of a child of the Tenant a.
+func byTenant(text []byte) string {
+	const reference = `{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant","name":"a","uid":"uid-a","controller":true,"blockOwnerDeletion":true}`
+	return strings.ReplaceAll(string(text), reference, "{the Tenant}")
 }
-
-// controlledByA is the owner reference of a child of the Tenant a.
-const controlledByA = `{"apiVersion":"leasehold.dev/v1beta1","kind":"Tenant","name":"a","uid":"uid-a","controller":true,"blockOwnerDeletion":true}`
 
 // Eventf implements events.EventRecorder.
 func (r *recording) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	line := fmt.Sprintf("event %s %s %s %q of %s", kind, reason, action, fmt.Sprintf(note, args...),
-		r.name(regarding.(client.Object)))
+		reconcilertest.NameOf(regarding.(client.Object)))
 	if related != nil {
-		line += " about " + r.text(related)
+		line += " about " + byTenant(r.JSON(related))
 	}
-	r.lines = append(r.lines, line)
-}
-
-// name returns the kind, namespace and name of an object.
-func (r *recording) name(o client.Object) string {
-	return kindOf(o) + " " + strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
-}
-
-// kindOf returns the Go type without its package.
-func kindOf(o any) string {
-	text := fmt.Sprintf("%T", o)
-	return text[strings.LastIndex(text, ".")+1:]
-}
-
-// funcs returns interceptors that record and fail requests. The prefix reads precedes reads.
-func (r *recording) funcs(reads string) interceptor.Funcs {
-	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
-			opts ...client.GetOption) error {
-			if err := r.request(nil, "%sget %s %s", reads, kindOf(o), strings.TrimPrefix(key.String(), "/")); err != nil {
-				return err
-			}
-			return c.Get(ctx, key, o, opts...)
-		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			asked := (&client.ListOptions{}).ApplyOptions(opts)
-			what := kindOf(list)
-			if asked.FieldSelector != nil {
-				what += " " + asked.FieldSelector.String()
-			}
-			if asked.Limit > 0 {
-				what += fmt.Sprintf(" limit %d", asked.Limit)
-			}
-			if err := r.request(nil, "%slist %s", reads, what); err != nil {
-				return err
-			}
-			return c.List(ctx, list, opts...)
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
-			opts ...client.ApplyOption) error {
-			asked := (&client.ApplyOptions{}).ApplyOptions(opts)
-			var about struct {
-				Kind     string
-				Metadata metav1.ObjectMeta
-			}
-			data, err := json.Marshal(config)
-			r.must(err)
-			r.must(json.Unmarshal(data, &about))
-			name := strings.TrimPrefix(about.Metadata.Namespace+"/"+about.Metadata.Name, "/")
-			if err := r.request(config, "apply as %s %s %s", asked.FieldManager, about.Kind, name); err != nil {
-				return err
-			}
-			return c.Apply(ctx, config, opts...)
-		},
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			asked := (&client.CreateOptions{}).ApplyOptions(opts)
-			if err := r.request(o, "create as %s %s dry run %s", asked.FieldManager, r.name(o), asked.DryRun); err != nil {
-				return err
-			}
-			return c.Create(ctx, o, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
-			opts ...client.PatchOption) error {
-			data, err := p.Data(o)
-			r.must(err)
-			asked := (&client.PatchOptions{}).ApplyOptions(opts)
-			if err := r.request(data, "patch as %s %s", asked.FieldManager, r.name(o)); err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			asked := (&client.DeleteOptions{}).ApplyOptions(opts)
-			if err := r.request(asked.AsDeleteOptions(), "delete %s", r.name(o)); err != nil {
-				return err
-			}
-			return c.Delete(ctx, o, opts...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
-			opts ...client.SubResourcePatchOption) error {
-			if err := r.request(nil, "%s of %s %s", path.Base(string(p.Type())), sub, r.name(o)); err != nil {
-				return err
-			}
-			r.lines = append(r.lines, statusLines(o.(*v1beta1.Tenant).Status)...)
-			r.reported = append(r.reported, o.DeepCopyObject().(client.Object))
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
-		},
-	}
+	r.Lines = append(r.Lines, line)
 }
 
 func statusLines(status v1beta1.TenantStatus) []string {
@@ -201,17 +112,17 @@ func statusLines(status v1beta1.TenantStatus) []string {
 
 // reconcile runs one reconcile and records its result.
 func (r *recording) reconcile() (ctrl.Result, error) {
-	from := len(r.lines)
+	from := len(r.Lines)
 	result, err := r.r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
 	if result != (ctrl.Result{}) {
-		r.lines = append(r.lines, fmt.Sprintf("again after %s", result.RequeueAfter))
+		r.Lines = append(r.Lines, fmt.Sprintf("again after %s", result.RequeueAfter))
 	}
 	if err != nil {
-		r.lines = append(r.lines, "error: "+err.Error())
+		r.Lines = append(r.Lines, "error: "+err.Error())
 	}
-	did := strings.Join(r.lines[from:], "\n")
-	if r.lines = append(r.lines, ""); did == r.last {
-		r.lines = append(r.lines[:from], "nothing else", "")
+	did := strings.Join(r.Lines[from:], "\n")
+	if r.Lines = append(r.Lines, ""); did == r.last {
+		r.Lines = append(r.Lines[:from], "nothing else", "")
 	}
 	r.last = did
 	return result, err
@@ -244,7 +155,7 @@ func (r *recording) state() string {
 			if x, ok := o.(*v1beta1.Tenant); ok && !controllerutil.ContainsFinalizer(x, v1beta1.TenantFinalizer) {
 				x.Status = v1beta1.TenantStatus{}
 			}
-			fmt.Fprintf(&text, "%s %s\n", r.name(o), r.text(o))
+			fmt.Fprintf(&text, "%s %s\n", reconcilertest.NameOf(o), byTenant(r.JSON(o)))
 		}
 	}
 	return text.String()
@@ -260,5 +171,16 @@ func (r *recording) status() v1beta1.TenantStatus {
 
 // events returns the recorded events.
 func (r *recording) events() []string {
-	return slices.DeleteFunc(slices.Clone(r.lines), func(line string) bool { return !strings.HasPrefix(line, "event ") })
+	return slices.DeleteFunc(slices.Clone(r.Lines), func(line string) bool { return !strings.HasPrefix(line, "event ") })
+}
+
+// TestReconcileGolden records the operator's live reads, writes and events until the
+// Tenant is reconciled.
+func TestReconcileGolden(t *testing.T) {
+	reconcilertest.Golden(t, scenarios(), func(s scenario) string {
+		r := newRecording(t, s)
+		r.settle()
+		r.Series(r.r.metrics.added, r.r.metrics.removed, r.r.metrics.namespaces)
+		return strings.Join(r.Lines, "\n")
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reconciler/reconcilertest"
 )
 
 // scenario is the initial state of a world with the Tenant a.
@@ -82,7 +83,7 @@ func refusing(times int, kind string, reason error) func() refusal {
 	return func() refusal {
 		refused := 0
 		return func(v string, o client.Object) error {
-			if v != "create" || kindOf(o) != kind || refused == times {
+			if v != "create" || reconcilertest.KindOf(o) != kind || refused == times {
 				return nil
 			}
 			refused++

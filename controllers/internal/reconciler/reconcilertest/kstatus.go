@@ -1,5 +1,5 @@
-// Package reportingtest tests the statuses that controllers report.
-package reportingtest
+// Package reconcilertest records what controllers do in tests, and checks what they report.
+package reconcilertest
 
 import (
 	"testing"

@@ -1,0 +1,230 @@
+package reconcilertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"gotest.tools/v3/golden"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	testingclock "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Request is a request to the API server, or a read from a cache.
+type Request struct {
+	Cached bool             // the client reads from a cache
+	Verb   string           // get, list, apply, create, patch, delete or "patch status"
+	Name   string           // without the body, as in "patch as leasehold Namespace a"
+	Object client.Object    // nil of a list; the metadata of an apply
+	Key    client.ObjectKey // of the object
+	Body   []byte           // of a write
+}
+
+// Recording records what a controller does as lines.
+type Recording struct {
+	T        testing.TB
+	Lines    []string
+	Reported []client.Object // with each status that was sent
+	// OnRequest is called before each request. The request fails with its error.
+	OnRequest func(Request) error
+}
+
+// Line adds a line.
+func (r *Recording) Line(format string, args ...any) {
+	r.Lines = append(r.Lines, fmt.Sprintf(format, args...))
+}
+
+// JSON returns the JSON of a value.
+func (r *Recording) JSON(value any) []byte {
+	r.T.Helper()
+	text, err := json.Marshal(value)
+	r.must(err)
+	return text
+}
+
+func (r *Recording) must(err error) {
+	r.T.Helper()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Intercept returns a client that calls OnRequest before each request to c.
+func (r *Recording) Intercept(c client.WithWatch, cached bool) client.WithWatch {
+	send := func(verb, name string, o client.Object, body []byte, do func() error) error {
+		q := Request{Cached: cached, Verb: verb, Name: name, Object: o, Key: client.ObjectKeyFromObject(o), Body: body}
+		if err := r.OnRequest(q); err != nil {
+			return err
+		}
+		return do()
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
+			q := Request{Cached: cached, Verb: "get", Name: "get " + KindOf(o) + " " + keyText(key), Object: o, Key: key}
+			if err := r.OnRequest(q); err != nil {
+				return err
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if err := r.OnRequest(Request{Cached: cached, Verb: "list", Name: listName(list, opts)}); err != nil {
+				return err
+			}
+			return c.List(ctx, list, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, config runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
+			body, o := r.JSON(config), &metav1.PartialObjectMetadata{}
+			r.must(json.Unmarshal(body, o))
+			name := fmt.Sprintf("apply as %s %s %s", (&client.ApplyOptions{}).ApplyOptions(opts).FieldManager, o.Kind,
+				keyText(client.ObjectKeyFromObject(o)))
+			return send("apply", name, o, body, func() error { return c.Apply(ctx, config, opts...) })
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			by := (&client.CreateOptions{}).ApplyOptions(opts)
+			name := fmt.Sprintf("create as %s %s dry run %s", by.FieldManager, NameOf(o), by.DryRun)
+			return send("create", name, o, r.JSON(o), func() error { return c.Create(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
+			body, err := p.Data(o)
+			r.must(err)
+			name := "patch as " + (&client.PatchOptions{}).ApplyOptions(opts).FieldManager + " " + NameOf(o)
+			return send("patch", name, o, body, func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			body := r.JSON((&client.DeleteOptions{}).ApplyOptions(opts).AsDeleteOptions())
+			return send("delete", "delete "+NameOf(o), o, body, func() error { return c.Delete(ctx, o, opts...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
+			body, err := p.Data(o)
+			r.must(err)
+			name := fmt.Sprintf("%s of %s %s", path.Base(string(p.Type())), sub, NameOf(o))
+			return send("patch "+sub, name, o, body, func() error {
+				r.Reported = append(r.Reported, o.DeepCopyObject().(client.Object))
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			})
+		},
+	})
+}
+
+func listName(list client.ObjectList, opts []client.ListOption) string {
+	by, name := (&client.ListOptions{}).ApplyOptions(opts), "list "+KindOf(list)
+	if by.FieldSelector != nil {
+		name += " " + by.FieldSelector.String()
+	}
+	if by.Limit > 0 {
+		name += fmt.Sprintf(" limit %d", by.Limit)
+	}
+	return name
+}
+
+// KindOf returns the Go type of an object without its package.
+func KindOf(o any) string {
+	text := fmt.Sprintf("%T", o)
+	return text[strings.LastIndex(text, ".")+1:]
+}
+
+// NameOf returns the kind, namespace and name of an object.
+func NameOf(o client.Object) string { return KindOf(o) + " " + keyText(client.ObjectKeyFromObject(o)) }
+
+func keyText(key client.ObjectKey) string { return strings.TrimPrefix(key.String(), "/") }
+
+// StatusPatch adds a line with the body of a patch of the status. The preconditions of a JSON patch
+// are in it as paths without values.
+func (r *Recording) StatusPatch(body []byte) {
+	var operations []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if json.Unmarshal(body, &operations) != nil { // a merge patch
+		r.Line("  patch status: %s", body)
+		return
+	}
+	var list []string
+	for _, o := range operations {
+		if o.Op == "test" {
+			o.Value = nil
+		}
+		list = append(list, strings.TrimSpace(o.Op+" "+o.Path+" "+string(o.Value)))
+	}
+	r.Line("  patch status: %s", strings.Join(list, ", "))
+}
+
+// Run reconciles n times and records the results. It calls before at the beginning of each
+// reconcile, and adds the pause to the clock at its end.
+func (r *Recording) Run(c reconcile.Reconciler, request reconcile.Request, clock *testingclock.FakePassiveClock,
+	pause time.Duration, n int, before func(int)) {
+	for i := range n {
+		r.Line("reconcile %d", i+1)
+		before(i)
+		result, err := c.Reconcile(r.T.Context(), request)
+		r.Line("  again after %s, error %v", result.RequeueAfter, err)
+		clock.SetTime(clock.Now().Add(pause))
+	}
+}
+
+// Series adds the series of collectors, without their help and types.
+func (r *Recording) Series(collectors ...prometheus.Collector) {
+	r.T.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors...)
+	for line := range strings.Lines(Exposed(r.T, registry)) {
+		if !strings.HasPrefix(line, "#") {
+			r.Lines = append(r.Lines, strings.TrimSpace(line))
+		}
+	}
+}
+
+// Exposed returns what a registry exposes.
+func Exposed(t testing.TB, registry *prometheus.Registry) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return text.String()
+}
+
+var timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+
+// Since returns the lines, with each time in them as the duration since began.
+func (r *Recording) Since(began time.Time) string {
+	r.T.Helper()
+	return timestamp.ReplaceAllStringFunc(strings.Join(r.Lines, "\n"), func(text string) string {
+		at, err := time.Parse(time.RFC3339, text)
+		r.must(err)
+		return at.Sub(began).String()
+	})
+}
+
+// Golden compares the records of all scenarios with testdata/reconcile.txt.
+func Golden[S any](t *testing.T, scenarios map[string]S, record func(S) string) {
+	t.Helper()
+	var got strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
+		fmt.Fprintf(&got, "== %s\n%s\n\n", name, record(scenarios[name]))
+	}
+	golden.Assert(t, got.String(), "reconcile.txt")
+}
