@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // Options are the settings of the controller from the operator's flags.
@@ -134,4 +136,12 @@ func (r *Reconciler) viewsDue(ctx context.Context, _ client.Object) []reconcile.
 		}
 	}
 	return due
+}
+
+// newAvailable creates and registers the gauge of this kind. Its name is public API.
+func newAvailable(registry prometheus.Registerer) (*prometheus.GaugeVec, error) {
+	return reporting.RegisterMetric(registry, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "leasehold_markdownview_available",
+		Help: "Whether the page of a MarkdownView is served (1) or not (0).",
+	}, []string{"namespace", "name"}))
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/api/v1beta1"
@@ -159,5 +160,22 @@ func TestHandoverRecordsIntentFirst(t *testing.T) {
 	if !slices.Equal(requests, []string{requestHead, requestTags, requestTags, requestSetTag}) ||
 		declared != v1beta1.BucketIntended {
 		t.Errorf("requests %q, provisioning %q when the tag was set", requests, declared)
+	}
+}
+
+// A terminating namespace hands nothing over: the bucket that it takes would be removed with it.
+func TestTerminatingNamespaceHandsNothingOver(t *testing.T) {
+	for name, want := range map[string]handover{"active": handoverGiven, "terminating": handoverNone} {
+		t.Run(name, func(t *testing.T) {
+			w := newManagedFixture(t, "", nil, func(context.Context, client.Client) {})
+			ns := handoverNamespace("former", "b")
+			if name == "terminating" {
+				ns.DeletionTimestamp, ns.Finalizers = new(metav1.NewTime(epoch)), []string{"example.com/f"}
+			}
+			w.Live = fake.NewClientBuilder().WithObjects(ns).Build()
+			if got, err := w.handover(t.Context(), w.read(t), "former"); got != want || err != nil {
+				t.Errorf("got %v, %v, want %v", got, err, want)
+			}
+		})
 	}
 }

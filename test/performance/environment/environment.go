@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/api/v1beta1"
@@ -23,6 +24,20 @@ const (
 	patience = time.Minute
 	poll     = 20 * time.Millisecond
 )
+
+// Parameters are all that a measurement gets from its caller.
+type Parameters struct {
+	// Checkout is what is measured.
+	Checkout Checkout
+	// Seed is the seed of all random choices.
+	Seed uint64
+	// Quick measures as little as shows that the measurement works: few runs of small sizes.
+	Quick bool
+	// Clock measures time.
+	Clock clock.WithTicker
+	// Say reports progress, as fmt.Printf without the end of the line.
+	Say func(format string, args ...any)
+}
 
 // Options say how the operator runs. The zero value is one replica as it ships.
 type Options struct {
