@@ -7,8 +7,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// maxLoggedError bounds the bytes of an error in a line of the log. An error may quote what a client
-// without credentials has sent to a webhook, up to 4 MiB.
+// maxLoggedError bounds the bytes of an error in a line of the log. An error may quote a response of
+// the API server, which may quote an object of a user.
 const maxLoggedError = 2 << 10
 
 // boundedCore truncates the errors that it writes.

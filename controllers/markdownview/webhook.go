@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/controllers/internal/reporting"
 	"leasehold.dev/controllers/markdownview/summary"
 )
 
@@ -28,7 +29,8 @@ import (
 // request. No webhook writes the default image into a spec: a later default of the operator could
 // not replace it there.
 func SetupWebhookWithManager(mgr ctrl.Manager) error {
-	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).Complete()
+	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.MarkdownView{}).WithValidator(&Webhook{}).
+		WithLogConstructor(reporting.LogOfReview).Complete()
 	if err != nil {
 		return fmt.Errorf("adding markdownview webhook: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"leasehold.dev/api/v1beta1"
 	"leasehold.dev/controllers/internal/reconciler"
+	"leasehold.dev/controllers/internal/reporting"
 )
 
 // An operator that is down must not block deletions. The webhook for DELETE only warns, so
@@ -29,7 +30,8 @@ import (
 // them. They check only what the CRD's rules cannot.
 func SetupWebhookWithManager(mgr ctrl.Manager, o Options) error {
 	w := &Webhook{Reader: mgr.GetCache(), OperatorNamespace: o.OperatorNamespace}
-	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).Complete()
+	err := ctrl.NewWebhookManagedBy(mgr, &v1beta1.Tenant{}).WithDefaulter(w).WithValidator(w).
+		WithLogConstructor(reporting.LogOfReview).Complete()
 	if err != nil {
 		return fmt.Errorf("adding tenant webhooks: %w", err)
 	}

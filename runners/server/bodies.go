@@ -67,11 +67,6 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 		refuse(response, "the request is too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	// controller-runtime would log the type.
-	if request.Header.Get("Content-Type") != "application/json" {
-		refuse(response, "the request is not of the type application/json", http.StatusUnsupportedMediaType)
-		return
-	}
 	// A response without deadlines has those of the server.
 	control := http.NewResponseController(response)
 	deadline := func(after time.Duration) { _ = control.SetReadDeadline(b.clock.Now().Add(after)) }
