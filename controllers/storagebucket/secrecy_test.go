@@ -92,3 +92,20 @@ func checkUnusable(t *testing.T, key string, data map[string][]byte, sentinel st
 		t.Error("something was sent")
 	}
 }
+
+// The key with a control character is named, whichever it is: net/http would refuse each request.
+func TestCredentialsHaveNoControlCharacters(t *testing.T) {
+	keys := []string{v1beta1.SecretKeyAccessKeyID, v1beta1.SecretKeySecretAccessKey, v1beta1.SecretKeySessionToken}
+	for _, bad := range append(keys, "") {
+		secret := &corev1.Secret{Data: map[string][]byte{}}
+		for _, key := range keys {
+			secret.Data[key] = []byte("value\n")
+		}
+		if bad != "" {
+			secret.Data[bad] = []byte("a\nb")
+		}
+		if credentials, key := credentialsIn(secret); key != bad || (bad == "") != (credentials.SessionToken == "value") {
+			t.Errorf("%q refused, want %q", key, bad)
+		}
+	}
+}

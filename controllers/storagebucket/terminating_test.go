@@ -1,13 +1,12 @@
 package storagebucket
 
 import (
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,8 +66,8 @@ func TestSettle(t *testing.T) {
 func TestTerminatingNamespace(t *testing.T) {
 	w := newFixture(t, nil)
 	clock := w.Clock.(*testingclock.FakePassiveClock)
-	recorder := events.NewFakeRecorder(10)
-	w.Recorder, w.RemovalGrace = recorder, 10*time.Minute
+	recorder := &recording{}
+	w.RemovalGrace = 10 * time.Minute
 	key := client.ObjectKey{Namespace: "team", Name: "b"}
 	b := &v1beta1.StorageBucket{}
 	if err := w.stored.Get(t.Context(), key, b); err != nil {
@@ -83,8 +82,9 @@ func TestTerminatingNamespace(t *testing.T) {
 		t.Fatalf("%+v (%v), want a namespace that stays", ns, err)
 	}
 	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
-	if got := <-recorder.Events; got != "Normal R text" {
-		t.Errorf("event %q", got)
+	want := "event Normal R (A) on *v1beta1.StorageBucket team/b, related to nothing: text"
+	if !slices.Equal(recorder.lines, []string{want}) {
+		t.Errorf("%q, want %q", recorder.lines, want)
 	}
 
 	if err := w.stored.Delete(t.Context(), namespace); err != nil {
@@ -99,8 +99,10 @@ func TestTerminatingNamespace(t *testing.T) {
 		t.Errorf("deadline %s (%v), want 10m after %s", ns.deadline, err, namespace.DeletionTimestamp)
 	}
 	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
-	if got := <-recorder.Events; !strings.Contains(got, "StorageBucket team/b: text") {
-		t.Errorf("event %q names no StorageBucket", got)
+	want = "event Normal R (A) on *v1.Namespace /team, related to *v1beta1.StorageBucket team/b: " +
+		"StorageBucket team/b: text"
+	if got := recorder.lines[1:]; !slices.Equal(got, []string{want}) {
+		t.Errorf("%q, want %q", got, want)
 	}
 	// A process that observes it later allows the whole grace.
 	w.states = probeStates{}

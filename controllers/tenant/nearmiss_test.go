@@ -194,3 +194,34 @@ func page(ctx context.Context, c client.Client, into *metav1.PartialObjectMetada
 	into.Items = into.Items[from:to]
 	return nil
 }
+
+// The namespace controller deletes the binding of a terminating namespace. Only one that a finalizer
+// holds back would grant its rights for longer.
+func TestOnlyHeldBindingOfTerminatingNamespaceIsRemoved(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*rbacv1.RoleBinding)
+		stays  bool
+	}{
+		"plain": {func(*rbacv1.RoleBinding) {}, true},
+		"held":  {func(b *rbacv1.RoleBinding) { heldBack(b) }, false},
+		"held, of a Tenant that names it": {func(b *rbacv1.RoleBinding) {
+			other := childMeta(tenant("b"))
+			heldBack(b)
+			b.Labels, b.Annotations, b.OwnerReferences = other.labels, other.annotations, []metav1.OwnerReference{*other.owner}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := tenant("a", admins("ann"), owning("a-dev"))
+			ending, b := namespace("a-dev", ownedBy(x), func(ns *corev1.Namespace) {
+				ns.DeletionTimestamp = &metav1.Time{Time: epoch}
+				heldBack(ns)
+			}), bound(x, "ann")
+			tc.change(b)
+			w := newWorld(t, x, ending, b, tenant("b", prefix("a-")))
+			_ = w.reconcile() // the other Tenant's binding is reported
+			if got := w.bindingText() != ""; got != tc.stays {
+				t.Errorf("the binding exists: %t, want %t", got, tc.stays)
+			}
+		})
+	}
+}

@@ -365,6 +365,10 @@ func TestIntentDeclaresNames(t *testing.T) {
 	if !declared(a, []string{"a-prod"}) {
 		t.Error("a-prod is not declared after the intent")
 	}
+	if a.Status.Namespaces[1].UID = "uid-former"; declared(a, []string{"a-prod"}) {
+		t.Error("the record of a namespace that existed counts as a declaration")
+	}
+	a.Status.Namespaces[1].UID = ""
 	a.Generation++
 	if declared(a, []string{"a-prod"}) {
 		t.Error("a declaration counts for another generation")

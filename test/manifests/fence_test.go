@@ -176,6 +176,55 @@ func TestFenceNamesTheManager(t *testing.T) {
 	}
 }
 
+// Only the Pod that holds the Lease writes. The expressions are evaluated as the API server does, so
+// the expectation does not repeat them.
+func TestFenceDecides(t *testing.T) {
+	type input = map[string]any
+	const unnamed = "the request names no Pod"
+	p := one[*fencePolicy](t, render(t, "default"), fenceName)
+	for name, tc := range map[string]struct {
+		caller, holder any // nil is absent
+		refused        string
+	}{
+		"the holder":                   {"manager-a1", "manager-a1_5e9d", ""},
+		"another Pod":                  {"manager-b2", "manager-a1_5e9d", "Pod manager-b2 does not hold"},
+		"a name that the holder's has": {"manager-a", "manager-a1_5e9d", "Pod manager-a does not hold"},
+		"a name that has the holder's": {"manager-a12", "manager-a1_5e9d", "Pod manager-a12 does not hold"},
+		"after a release":              {"manager-a1", "", "Pod manager-a1 does not hold the Lease ns/l, nobody does"},
+		"before the first holder":      {"manager-a1", nil, "Pod manager-a1 does not hold the Lease ns/l, nobody does"},
+		"no Pod":                       {nil, "manager-a1_5e9d", unnamed},
+		"no Pod, after a release":      {nil, "", unnamed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			user, spec, variables := input{}, input{}, input{}
+			if tc.caller != nil {
+				user["extra"] = input{"authentication.kubernetes.io/pod-name": []any{tc.caller}}
+			}
+			if tc.holder != nil {
+				spec["holderIdentity"] = tc.holder
+			}
+			in := input{"request": input{"userInfo": user}, "variables": variables,
+				"params": input{"metadata": input{"namespace": "ns", "name": "l"}, "spec": spec}}
+			for _, v := range p.Spec.Variables {
+				variables[v.Name] = evaluate(t, v.Expression, in)
+			}
+			refused := ""
+			for _, v := range p.Spec.Validations {
+				if evaluate(t, v.Expression, in) == true {
+					continue
+				}
+				refused += v.Message
+				if v.MessageExpression != "" {
+					refused = evaluate(t, v.MessageExpression, in).(string)
+				}
+			}
+			if !strings.HasPrefix(refused, tc.refused) || (refused == "") != (tc.refused == "") {
+				t.Errorf("refused with %q, want %q", refused, tc.refused)
+			}
+		})
+	}
+}
+
 // An overlay that turns the fence off takes it away and nothing else.
 func TestFenceOff(t *testing.T) {
 	kinds := func(objects []object) (names []string) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,6 +91,7 @@ func withComponent(t *testing.T, component string) string {
 // kustomize builds dir with the version that hack/tools pins.
 func kustomize(t *testing.T, dir string) []byte {
 	t.Helper()
+	dependOn(t, filepath.Join("..", "..", "config"))
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -103,6 +105,21 @@ func kustomize(t *testing.T, dir string) []byte {
 		t.Fatalf("rendering %s: %v\n%s", dir, err, &stderr)
 	}
 	return out
+}
+
+// dependOn opens the files below dir. Another process reads them, so go test would otherwise report
+// a cached result after one has changed.
+func dependOn(t *testing.T, dir string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func decode(t *testing.T, rendered []byte) []object {
