@@ -83,8 +83,8 @@ func TestTerminatingNamespace(t *testing.T) {
 	}
 	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
 	want := "event Normal R (A) on *v1beta1.StorageBucket team/b, related to nothing: text"
-	if !slices.Equal(recorder.lines, []string{want}) {
-		t.Errorf("%q, want %q", recorder.lines, want)
+	if !slices.Equal(recorder.Lines, []string{want}) {
+		t.Errorf("%q, want %q", recorder.Lines, want)
 	}
 
 	if err := w.stored.Delete(t.Context(), namespace); err != nil {
@@ -101,7 +101,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	ns.emit(recorder, b, []reporting.PendingEvent{reporting.Normal("R", "A", "text")})
 	want = "event Normal R (A) on *v1.Namespace /team, related to *v1beta1.StorageBucket team/b: " +
 		"StorageBucket team/b: text"
-	if got := recorder.lines[1:]; !slices.Equal(got, []string{want}) {
+	if got := recorder.Lines[1:]; !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// A process that observes it later allows the whole grace.
