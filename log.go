@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	stdlog "log"
 	"strings"
 
 	uberzap "go.uber.org/zap"
@@ -10,6 +12,10 @@ import (
 // maxLoggedError bounds the bytes of an error in a line of the log. An error may quote a response of
 // the API server, which may quote an object of a user.
 const maxLoggedError = 2 << 10
+
+// discardStandardLog discards what net/http's client writes to the standard logger, its only one: the
+// bytes that an endpoint of a user sends without a request, up to 16 KiB a line.
+func discardStandardLog() { stdlog.SetOutput(io.Discard) }
 
 // boundedCore truncates the errors that it writes.
 type boundedCore struct{ zapcore.Core }

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -30,5 +35,52 @@ func TestLoggedErrorsAreBounded(t *testing.T) {
 		if out.Len() > 0 != development {
 			t.Errorf("development %t: %q", development, out.String())
 		}
+	}
+}
+
+// An endpoint that sends more than its response does not come into the log.
+func TestEndpointsDoNotWriteLogs(t *testing.T) {
+	written := func(prepare func()) string {
+		var out bytes.Buffer
+		before := stdlog.Writer()
+		defer stdlog.SetOutput(before)
+		stdlog.SetOutput(&out)
+		prepare()
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		served := make(chan error, 1)
+		go func() {
+			c, err := listener.Accept()
+			if err == nil {
+				defer c.Close()
+				_, err = http.ReadRequest(bufio.NewReader(c))
+			}
+			if err == nil {
+				_, err = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nMARKER")
+			}
+			if err == nil { // the client logs before it closes the connection
+				_, _ = io.Copy(io.Discard, c)
+			}
+			served <- err
+		}()
+		client := &http.Client{Transport: &http.Transport{}}
+		response, err := client.Get("http://" + listener.Addr().String()) //nolint:noctx // the server ends it
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if err := <-served; err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if text := written(func() {}); !strings.Contains(text, "MARKER") {
+		t.Errorf("the client logs %q, so this test shows nothing", text)
+	}
+	if text := written(discardStandardLog); text != "" {
+		t.Errorf("the log has %q", text)
 	}
 }

@@ -55,6 +55,7 @@ func main() {
 		fmt.Fprintln(os.Stdout, build.Line("manager"))
 		os.Exit(0)
 	}
+	discardStandardLog()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.zap), zap.RawZapOpts(uberzap.WrapCore(boundErrors))))
 	logger := ctrl.Log.WithName("main")
 	logger.Info("starting", "version", build.Version, "revision", build.Revision, "goversion", build.GoVersion)
