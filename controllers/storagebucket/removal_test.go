@@ -77,7 +77,9 @@ func (w *fixture) removal(t *testing.T, stored *storedBucket) removalResult {
 	if client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	got.Held = err == nil
+	if got.Held = err == nil; got.Held && b.Status.ObservedGeneration != b.Generation {
+		t.Errorf("the status of generation %d names generation %d", b.Generation, b.Status.ObservedGeneration)
+	}
 	return got
 }
 
@@ -131,7 +133,7 @@ func TestRemoval(t *testing.T) {
 			t.Cleanup(server.Close)
 			w := newFixtureWith(t, func(b *v1beta1.StorageBucket) {
 				deletedBucket(60, tc.policy, v1beta1.BucketCreated)(b)
-				b.Spec.Endpoint, b.UID = server.URL, "uid-b"
+				b.Spec.Endpoint, b.UID, b.Generation = server.URL, "uid-b", 7
 			})
 			w.RemovalGrace = 10 * time.Minute
 			if tc.end > 0 {
