@@ -173,7 +173,8 @@ func (q *observedQueue) check(stuckAfter time.Duration) error {
 		q.waitingSince, q.waitingCount = now, q.count
 		return nil
 	}
-	if waited := now.Sub(q.waitingSince); waited > stuckAfter && len(q.taken) == 0 {
+	// No reconcile runs: one that began before waitingSince is beyond the limit, too.
+	if waited := now.Sub(q.waitingSince); waited > stuckAfter {
 		return fmt.Errorf("no worker has started a reconcile for %s (limit %s) with %d queued",
 			waited.Round(time.Second), stuckAfter, queued)
 	}
