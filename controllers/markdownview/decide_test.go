@@ -27,26 +27,10 @@ func actions(p plan) [3]action {
 func TestDecide(t *testing.T) {
 	now := metav1.Now()
 	orphaned := func(o metav1.Object) { o.SetOwnerReferences(nil) }
-	former := func(o metav1.Object) {
-		owners := o.GetOwnerReferences()
-		owners[0].UID = "former"
-		o.SetOwnerReferences(owners)
-	}
 	for reason, tc := range map[string]struct {
 		change func(*observation)
 		want   [3]action
 	}{
-		"no child exists": {func(o *observation) { o.configMap, o.deployment, o.service = nil, nil, nil },
-			[3]action{create, create, create}},
-		"all children are correct": {func(*observation) {}, [3]action{keep, keep, keep}},
-		"one is missing":           {func(o *observation) { o.deployment = nil }, [3]action{keep, create, keep}},
-		"a foreign ConfigMap":      {func(o *observation) { orphaned(o.configMap) }, [3]action{conflict, keep, keep}},
-		"a foreign Deployment":     {func(o *observation) { orphaned(o.deployment) }, [3]action{keep, conflict, keep}},
-		"a foreign Service":        {func(o *observation) { orphaned(o.service) }, [3]action{keep, keep, conflict}},
-		"a predecessor's": {func(o *observation) { former(o.configMap); former(o.service) },
-			[3]action{wait, keep, wait}},
-		"terminating": {func(o *observation) { o.deployment.DeletionTimestamp = &now },
-			[3]action{keep, wait, keep}},
 		"a foreign terminating": {func(o *observation) {
 			orphaned(o.deployment)
 			o.deployment.DeletionTimestamp = &now
@@ -76,14 +60,6 @@ func TestDecide(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestDecide_invalid_spec(t *testing.T) {
-	v := view(showing(nil))
-	p := decided(t, &observation{view: v, want: desiredOf(t, v)})
-	if p.invalid == "" || len(p.steps) != 0 || p.writes() {
-		t.Errorf("got %q and %d steps, want an error and no step", p.invalid, len(p.steps))
 	}
 }
 

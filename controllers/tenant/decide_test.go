@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,17 +135,9 @@ func TestDecide(t *testing.T) {
 			observed(tenant("a", deleted)), "a-dev:forget"},
 		"a deleted tenant in conflict leaves the other's namespace alone": {
 			observed(tenant("a", deleted), namespace("a-dev")), "a-dev:forget"},
-		"a deleted tenant releases under Retain": {
-			observed(tenant("a", deleted, retaining, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:release"},
-		"a tenant deleted with --cascade=orphan releases": {
-			observed(tenant("a", deleted, orphaning, owning("a-dev")), namespace("a-dev", ownedBy(a))), "a-dev:release"},
 		"a deleted tenant keeps what the garbage collector has orphaned already": {
 			observed(tenant("a", deleted, owning("a-dev")),
 				namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })), "a-dev:release"},
-		"a dropped one that lost its owner reference is removed all the same": {
-			observed(tenant("a", owning("a-dev", "a-old")), namespace("a-dev", ownedBy(a)),
-				namespace("a-old", ownedBy(a), func(ns *corev1.Namespace) { ns.OwnerReferences = nil })),
-			"a-dev:keep a-old:remove"},
 		"a terminating one that is not owned is a conflict": {
 			observed(a, namespace("a-dev", terminating)), "a-dev:conflict"},
 		"one of another tenant is a conflict also while it terminates": {
@@ -264,24 +255,5 @@ func TestNamespaceMeta(t *testing.T) {
 	}
 	if m := namespaceMeta(tenant("a"), ""); m.labels[labelPodSecurity] != "" {
 		t.Error("a pod-security label is set without a level")
-	}
-}
-
-func TestRemoveOwnershipMetaKeepsForeignMetadata(t *testing.T) {
-	a := tenant("a")
-	ns := namespace("a-dev", ownedBy(a), func(ns *corev1.Namespace) {
-		ns.Labels["team"], ns.Annotations["note"] = "x", "y"
-		ns.OwnerReferences = append(ns.OwnerReferences, metav1.OwnerReference{Kind: "Thing", UID: "z"})
-	})
-	if !removeOwnershipMeta(a, ns) || removeOwnershipMeta(a, ns) {
-		t.Error("removeOwnershipMeta does not report whether it removed anything")
-	}
-	want := namespace("a-dev", func(ns *corev1.Namespace) {
-		ns.Labels = map[string]string{"team": "x", labelPodSecurity: "baseline"}
-		ns.Annotations = map[string]string{"note": "y"}
-		ns.OwnerReferences = []metav1.OwnerReference{{Kind: "Thing", UID: "z"}}
-	})
-	if diff := cmp.Diff(want, ns); diff != "" {
-		t.Errorf("after removeOwnershipMeta (-want +got):\n%s", diff)
 	}
 }

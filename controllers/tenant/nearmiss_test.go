@@ -86,7 +86,7 @@ func TestRemoveOwnershipMeta(t *testing.T) {
 		"who manages it":  {of(texts{v1beta1.LabelManagedBy: v1beta1.ManagedByValue}, nil), of(texts{}, nil), true},
 		"who else manages it": {of(texts{v1beta1.LabelManagedBy: "helm"}, nil),
 			of(texts{v1beta1.LabelManagedBy: "helm"}, nil), false},
-		"the mark": {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-a"}), of(nil, texts{}), true},
+		"the mark": {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-a", "x": "y"}), of(nil, texts{"x": "y"}), true},
 		"another's mark": {of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}),
 			of(nil, texts{v1beta1.AnnotationTenantUID: "uid-b"}), false},
 	} {

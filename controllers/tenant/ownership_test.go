@@ -62,23 +62,6 @@ func TestOwnsNeedsUIDs(t *testing.T) {
 	}
 }
 
-func TestOwnerReferenceAloneIsNoOwnership(t *testing.T) {
-	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
-	victim := &metav1.ObjectMeta{Name: "victim", UID: "uid-v",
-		Labels:          map[string]string{v1beta1.LabelTenant: "a"},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(tenant, tenantKind)}}
-	if ownsNamespace(tenant, map[string]bool{}, victim) {
-		t.Error("a namespace with a planted owner reference and label, not listed, must not be ours")
-	}
-	// An owner reference alone proves no ownership, even under a listed name.
-	if ownsNamespace(tenant, map[string]bool{"victim": true}, victim) {
-		t.Error("a namespace with a planted owner reference and without our mark must not be ours")
-	}
-	if !claimsTenant("uid-a", victim) {
-		t.Error("the claim must be seen, so that it can be reported")
-	}
-}
-
 func TestOwnsBinding(t *testing.T) {
 	tenant := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a"}}
 	stranger := &v1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid-b"}}

@@ -77,10 +77,6 @@ func TestVerdict(t *testing.T) {
 		"no admin role": {noRole, plan{}, ended(dev), v1beta1.ReasonAdminRoleNotFound, "--tenant-admin-cluster-role", true},
 		"bad names": {observed(a), plan{invalid: field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "no")}}, ended(),
 			v1beta1.ReasonInvalidSpec, "spec", true},
-		"conflict comes before waiting": {observed(a), plan{},
-			ended(outcome{name: "x", reason: v1beta1.ReasonNamespaceTerminating},
-				outcome{name: "y", reason: v1beta1.ReasonNamespaceConflict}),
-			v1beta1.ReasonNamespaceConflict, "namespace y", true},
 	} {
 		got, stalled := verdict(tc.o, tc.p, tc.res)
 		wantStatus := metav1.ConditionFalse
@@ -248,20 +244,6 @@ func TestRefusedNamesStayListedIfOwned(t *testing.T) {
 	want := []v1beta1.TenantNamespace{{Name: "kube-system", UID: "uid-kube-system", Reason: v1beta1.ReasonInvalidSpec}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("namespaces (-want +got):\n%s", diff)
-	}
-}
-
-func TestForeignNamespaceCondition(t *testing.T) {
-	a := tenant("a")
-	o := observed(a)
-	o.foreign = []*corev1.Namespace{namespace("victim")}
-	got := summarize(o, plan{}, ended(), epoch)
-	if c := meta.FindStatusCondition(got.Conditions, v1beta1.ConditionForeignNamespace); c == nil ||
-		!strings.Contains(c.Message, "victim") {
-		t.Errorf("condition %+v does not name the namespace", c)
-	}
-	if len(got.Namespaces) != 0 {
-		t.Errorf("the status lists a foreign namespace: %+v", got.Namespaces)
 	}
 }
 
