@@ -12,6 +12,11 @@ IMG       ?= leasehold:dev
 VIEWER_IMG ?= leasehold-viewer:dev
 GO        ?= go
 
+# All programs, tests and images are static and without paths, as they are released, so they share one Go build cache
+# with the control planes.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(GOFLAGS) -trimpath
+
 # The minor version of Kubernetes that controlplane builds and tests run on, as in
 # K8S=1.31; empty is the one that hack/controlplane/go.mod pins.
 # Programs of the user's own, such as those of setup-envtest.
@@ -96,6 +101,7 @@ unit: needs-go $(CONTROLPLANE) s3server $(BIN)/monitoring/promtool build $(TOOLS
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '$(LINK_FLAGS) $(UNIT_FLAGS)' $(MODULES)
 
 # The tests of hack/monitoring have one goroutine, and would have Prometheus compiled twice.
+race: export CGO_ENABLED := 1
 race: needs-go $(CONTROLPLANE) s3server build $(TOOLS)/gotestsum $(TOOLS)/ginkgo $(TOOLS)/helm ## Run the unit tests with the race detector, which needs a C compiler.
 	@GO=$(GO) GOTESTSUM=$(TOOLS)/gotestsum ARTIFACTS=$(ARTIFACTS) hack/unit.sh '-race $(LINK_FLAGS) $(UNIT_FLAGS)' $(filter-out hack/monitoring,$(MODULES))
 

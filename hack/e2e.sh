@@ -27,6 +27,6 @@ report=$ARTIFACTS/junit-e2e.xml status=0
 mkdir -p "$ARTIFACTS"
 rm -f "$report"
 "$tools/gotestsum" --format=standard-verbose --hide-summary=skipped --junitfile="$report" \
-  -- ./test/e2e -count=1 -timeout=30m -v "$@" || status=$?
+  -- ./test/e2e -count=1 -timeout=40m -v "$@" || status=$?
 echo
 "$tools/testsummary" "e2e:$status:$report"
