@@ -67,7 +67,7 @@ func TestEndpointsDoNotWriteLogs(t *testing.T) {
 			served <- err
 		}()
 		client := &http.Client{Transport: &http.Transport{}}
-		response, err := client.Get("http://" + listener.Addr().String()) //nolint:noctx // the server ends it
+		response, err := client.Get("http://" + listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}

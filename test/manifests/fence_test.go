@@ -210,7 +210,7 @@ func TestFenceDecides(t *testing.T) {
 			}
 			refused := ""
 			for _, v := range p.Spec.Validations {
-				if evaluate(t, v.Expression, in) == true {
+				if evaluate(t, v.Expression, in).(bool) {
 					continue
 				}
 				refused += v.Message
