@@ -75,6 +75,7 @@ func TestEndpointsDoNotWriteLogs(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Fatal(err)
 		}
+		stdlog.SetOutput(before) // waits for a line that is being written
 		return out.String()
 	}
 	if text := written(func() {}); !strings.Contains(text, "MARKER") {
