@@ -2,7 +2,6 @@
 package mutants
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +14,7 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/mutants"
 	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/tree"
 )
 
 // A change of the operator may move the lines that a mutant changes. Then the mutant has to follow.
@@ -59,12 +59,10 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join("patches", name+".patch"))
 		g.Expect(err).NotTo(HaveOccurred())
 		var head struct {
-			Class string   `json:"class"`
-			Kills string   `json:"kills"`
-			Plans []string `json:"plans"`
+			Class, Bug, Kills, Change string
+			Plans                     []string
 		}
-		yamlPart, _, _ := bytes.Cut(text, []byte("\n\n"))
-		g.Expect(yaml.Unmarshal(yamlPart, &head)).To(Succeed(), name)
+		g.Expect(tree.Header(text, &head)).To(Succeed(), name)
 		var seen []string
 		for _, c := range classes {
 			if c.Name == head.Class {

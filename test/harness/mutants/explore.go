@@ -13,6 +13,7 @@ import (
 
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/tree"
 )
 
 // oracles judge what users may do, where invariants judge what faults do.
@@ -69,7 +70,7 @@ func (h *hunt) attemptChange(ctx context.Context, m mutant, dir string) row {
 	began := h.clock.Now()
 	r := row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: m.Change, Named: m.Kills, Verdict: invariant.Held,
 		Result: survived}
-	err := h.plant(ctx, m, dir)
+	err := tree.Plant(ctx, h.options.root, dir, m.path)
 	if err == nil {
 		r.Fired, r.Why, err = h.explore(ctx, dir, m.name, m.Change)
 	}

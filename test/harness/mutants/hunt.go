@@ -233,7 +233,7 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 
 // build builds the mutant in a folder, which must remain while it runs.
 func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Subject, error) {
-	if err := h.plant(ctx, m, dir); err != nil {
+	if err := tree.Plant(ctx, h.options.root, dir, m.path); err != nil {
 		return nil, err
 	}
 	return h.subject(ctx, dir)
@@ -255,14 +255,6 @@ func (h *hunt) attempts(ctx context.Context, s *subject.Subject, m mutant, began
 		fmt.Fprintf(h.output, "    stopping it: %v\n", err)
 	}
 	return nil
-}
-
-// plant copies the source to a folder and makes the mistake there.
-func (h *hunt) plant(ctx context.Context, m mutant, dir string) error {
-	if err := tree.Copy(h.options.root, dir); err != nil {
-		return err
-	}
-	return tree.Patch(ctx, dir, m.path)
 }
 
 // attempt runs one plan on a mutant.

@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/tree"
 )
 
 // mutant is the operator with one mistake in it. It is a file: a patch, and before
@@ -23,8 +22,6 @@ type mutant struct {
 	name string
 	// path is where the file is.
 	path string
-	// diff is the patch alone.
-	diff string
 
 	// Class is the class of mistakes that it is one of: see classes.yaml.
 	Class string `json:"class"`
@@ -58,8 +55,7 @@ func load(dir string) ([]mutant, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading a mutant: %w", err)
 		}
-		all[i], err = parseMutant(string(text))
-		if err != nil {
+		if all[i], err = parseMutant(text); err != nil {
 			return nil, fmt.Errorf("reading the mutant %s: %w", file, err)
 		}
 		all[i].name = strings.TrimSuffix(filepath.Base(file), ".patch")
@@ -70,19 +66,11 @@ func load(dir string) ([]mutant, error) {
 	return all, nil
 }
 
-// beginning is where a patch begins.
-var beginning = regexp.MustCompile(`(?m)^(diff --git |--- )`)
-
-// parseMutant reads what comes before the patch, and the patch.
-func parseMutant(text string) (m mutant, err error) {
-	at := beginning.FindStringIndex(text)
-	if at == nil {
-		return m, errors.New("there is no patch in it")
-	}
-	if err := yaml.UnmarshalStrict([]byte(text[:at[0]]), &m); err != nil {
+// parseMutant reads what comes before the patch.
+func parseMutant(text []byte) (m mutant, err error) {
+	if err := tree.Header(text, &m); err != nil {
 		return m, err
 	}
-	m.diff = text[at[0]:]
 	return m, m.validate()
 }
 

@@ -5,16 +5,41 @@ package tree
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+
+	"sigs.k8s.io/yaml"
 )
+
+// beginning is where the diffs of a patch begin.
+var beginning = regexp.MustCompile(`(?m)^(diff --git |--- )`)
+
+// Header decodes the YAML before the diffs of a patch, which git ignores. Unknown fields are errors.
+func Header(patch []byte, into any) error {
+	at := beginning.FindIndex(patch)
+	if at == nil {
+		return errors.New("there is no patch in it")
+	}
+	return yaml.UnmarshalStrict(patch[:at[0]], into)
+}
 
 // notCopied are folders of the repository that no build needs.
 var notCopied = []string{".git", "bin", "artifacts"}
+
+// Plant copies the repository's files at root into a folder, which is made, and applies a file of
+// diffs there.
+func Plant(ctx context.Context, root, into, file string) error {
+	if err := Copy(root, into); err != nil {
+		return err
+	}
+	return Patch(ctx, into, file)
+}
 
 // Copy copies the repository's files at root into a folder, which is made.
 func Copy(root, into string) error {

@@ -34,10 +34,7 @@ func buildPeer(ctx context.Context, c environment.Checkout) (_ environment.Check
 	if err := os.WriteFile(patch, stockPatch, 0o600); err != nil {
 		return environment.Checkout{}, nil, err
 	}
-	if err := tree.Copy(c.Dir, source); err != nil {
-		return environment.Checkout{}, nil, err
-	}
-	if err := tree.Patch(ctx, source, patch); err != nil {
+	if err := tree.Plant(ctx, c.Dir, source, patch); err != nil {
 		return environment.Checkout{}, nil, err
 	}
 	peer, err := environment.Build(ctx, source, filepath.Join(dir, "bin"))

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/tree"
 )
@@ -41,8 +40,6 @@ type plant struct {
 	Prints []string `json:"prints"`
 }
 
-var beginning = regexp.MustCompile(`(?m)^diff --git `)
-
 // plants reads all of them, by name.
 func plants(t *testing.T) []plant {
 	t.Helper()
@@ -66,11 +63,7 @@ func read(file string) (p plant, err error) {
 	if err != nil {
 		return p, err
 	}
-	at := beginning.FindIndex(text)
-	if at == nil {
-		return p, errors.New("there is no patch in it")
-	}
-	if err := yaml.UnmarshalStrict(text[:at[0]], &p); err != nil {
+	if err := tree.Header(text, &p); err != nil {
 		return p, err
 	}
 	gated, tested := p.Check != "" && len(p.Worse) > 0 && len(p.Within) > 0, len(p.Tests) > 0 && len(p.Prints) > 0
