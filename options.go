@@ -24,6 +24,7 @@ import (
 	"leasehold.dev/controllers/tenant"
 	"leasehold.dev/runners/access"
 	"leasehold.dev/runners/drain"
+	"leasehold.dev/runners/election"
 	"leasehold.dev/runners/health"
 	"leasehold.dev/runners/servingcert"
 )
@@ -186,6 +187,8 @@ func (o *options) validate() error {
 	require(o.electionID != "", "--leader-election-id must not be empty")
 	require(o.leaseDuration >= time.Second && o.leaseDuration%time.Second == 0,
 		"--leader-elect-lease-duration %s must be whole seconds, at least 1s: a Lease has no finer unit", o.leaseDuration)
+	require(o.leaseDuration <= election.MaxLeaseDuration,
+		"--leader-elect-lease-duration %s must not be longer than %s", o.leaseDuration, election.MaxLeaseDuration)
 	require(o.retryPeriod > 0, "--leader-elect-retry-period %s must be positive", o.retryPeriod)
 	// The elector waits up to 1.2 retry periods between two tries.
 	require(o.renewDeadline > o.retryPeriod+o.retryPeriod/5,

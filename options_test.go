@@ -96,6 +96,8 @@ func TestOptionsRules(t *testing.T) {
 				{"--leader-elect-lease-duration=16s"},
 				{"--leader-elect-lease-duration=1s", "--leader-elect-renew-deadline=500ms", "--leader-elect-retry-period=100ms"},
 			}},
+		"LeaseIsShort": {"must not be longer than 10m0s",
+			[][]string{{"--leader-elect-lease-duration=601s"}}, [][]string{{"--leader-elect-lease-duration=10m"}}},
 		"LeaseOutlastsLeader": {beyond,
 			[][]string{{"--leader-elect-lease-duration=11s"}, {"--leader-elect-renew-deadline=13000000001ns"},
 				{"--leader-elect-retry-period=5000000001ns"}},

@@ -27,6 +27,10 @@ const (
 	electionBurst = 40
 )
 
+// MaxLeaseDuration bounds the term of a leader after a renewal, whatever the Lease says, so a Lease
+// that somebody else wrote or deleted keeps all replicas from leading for no longer than this.
+const MaxLeaseDuration = 10 * time.Minute
+
 // Options configure a Lock.
 type Options struct {
 	// Lease is the object that all replicas compete for.

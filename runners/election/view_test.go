@@ -1,6 +1,7 @@
 package election
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -141,6 +142,33 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decide() = %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// A Lease whose duration somebody forged keeps standbys waiting for a bounded time, before and after
+// its deletion. The near miss is the longest duration that is not bounded.
+func TestForgedDurations(t *testing.T) {
+	const other = "other_1"
+	for seconds, want := range map[int32]time.Duration{
+		math.MaxInt32: MaxLeaseDuration, 601: MaxLeaseDuration, 600: MaxLeaseDuration, 599: 599 * time.Second,
+		0: 0, -1: 0, math.MinInt32: 0,
+	} {
+		for _, deleted := range []bool{false, true} {
+			forged := version("1", other, 1)
+			forged.Spec.LeaseDurationSeconds = &seconds
+			v := &view{identity: "me_2"}
+			v.observe(forged, 0)
+			if deleted {
+				v.observe(nil, 0)
+			}
+			v.heard, v.readAt = want, want
+			if got := v.decide(want, retryPeriod); got.action != takeLease {
+				t.Errorf("%d s, deleted %t: after %s %+v, want the Lease taken", seconds, deleted, want, got)
+			}
+			if got := v.decide(want-1, retryPeriod); want > 0 && got.action != wait {
+				t.Errorf("%d s, deleted %t: just before %s %+v, want a wait", seconds, deleted, want, got)
+			}
+		}
 	}
 }
 

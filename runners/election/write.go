@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // take claims the Lease for a standby. A standby that loses the race, or gets no response, waits
@@ -113,10 +114,9 @@ func (l *Lock) write(ctx context.Context, base *coordinationv1.Lease,
 	return stored, nil
 }
 
-// leaseDuration returns how long the holder of the Lease may lead after a renewal.
+// leaseDuration returns how long the holder of the Lease may lead after a renewal. The holder's own
+// term and the waits of standbys have the same limits, so no Lease makes a second leader.
 func leaseDuration(lease *coordinationv1.Lease) time.Duration {
-	if lease.Spec.LeaseDurationSeconds == nil {
-		return 0
-	}
-	return time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second
+	seconds := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return min(max(seconds, 0), MaxLeaseDuration)
 }

@@ -19,7 +19,8 @@ import (
 // Values that the manager refuses, by the place in the values. Where the manager refuses the
 // combination, the rest of the flags is beside it.
 var refusedByBoth = map[string][]string{
-	"leader-elect-lease-duration": {`"0s"`, `"500ms"`, `"1500ms"`, `"11s"`, `"-15s"`, `"15"`, `"s"`, `"99999999h"`, `""`},
+	"leader-elect-lease-duration": {`"0s"`, `"500ms"`, `"1500ms"`, `"11s"`, `"-15s"`, `"15"`, `"s"`, `"99999999h"`, `""`,
+		`"601s"`, `"10m1s"`},
 	"leader-elect-renew-deadline": {`"0s"`, `"2400ms"`, `"2s"`, `"13001ms"`, `"1h"`, `"10"`},
 	"leader-elect-retry-period":   {`"0s"`, `"0h0m0s"`, `"5001ms"`, `"9s"`, `"-2s"`},
 	"stuck-after":                 {`"0s"`, `"5"`, `"soon"`, `"-1m"`, `"5 m"`, `"m5"`},
@@ -55,7 +56,7 @@ var acceptedByBoth = []string{
 	`{"leader-elect-renew-deadline": "2401ms"}`,
 	`{"leader-elect-retry-period": "5s"}`,
 	`{"leader-elect-lease-duration": "1s", "leader-elect-renew-deadline": "500ms", "leader-elect-retry-period": "100ms"}`,
-	`{"leader-elect-lease-duration": "1h2m3s", "leader-elect-renew-deadline": "1h1m1s1ms", "leader-elect-retry-period": "1m1s"}`,
+	`{"leader-elect-lease-duration": "0h9m60s", "leader-elect-renew-deadline": "8m1s1ms", "leader-elect-retry-period": "1m1s"}`,
 	`{"stuck-after": "99999h", "tenant-sync-period": "1ms", "bucket-removal-grace-period": "0s", "probe-tick-interval": "1m"}`,
 	`{"service-cidr": ["10.96.0.0/12", "0.0.0.0/0", "255.255.255.255/32", "10.1.2.3/8"]}`,
 	`{"service-cidr": ["fd00::/108", "::/0", "::1/128", "1:2:3:4:5:6:7:8/64", "1::/16", "1::8/64", "1:2:3:4:5:6:7::/112"]}`,
