@@ -2,6 +2,7 @@ package manifests
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/internal/chart"
 )
@@ -177,6 +179,44 @@ func TestChartRefusesBadValues(t *testing.T) {
 			t.Errorf("%s: helm renders %d bytes all the same", argument, len(out))
 		}
 	}
+}
+
+// A key without a value is null in YAML, and Helm takes a value away that is null. Without a value
+// that the templates need, Helm stops. Without another, all stays as it is by default. Only
+// resources may have none.
+func TestChartRefusesMissingValues(t *testing.T) {
+	defaults := map[string]any{}
+	if err := yaml.Unmarshal([]byte(read(t, "config", "chart", "values.yaml")), &defaults); err != nil {
+		t.Fatal(err)
+	}
+	delete(defaults, "resources")
+	want := string(release(t, operatorNamespace))
+	for _, path := range paths(defaults) {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			out, err := openChart(t).Template(t.Context(), operatorNamespace, "--set", path+"=null")
+			missing := fmt.Sprintf("missing property '%s'", path[strings.LastIndex(path, ".")+1:])
+			if err != nil && !strings.Contains(err.Error(), missing) {
+				t.Errorf("helm returns %v, want %s", err, missing)
+			}
+			if err == nil && string(out) != want {
+				t.Errorf("the chart differs (-default +null):\n%s", gocmp.Diff(want, string(out)))
+			}
+		})
+	}
+}
+
+// paths returns the names of all values, as the option --set writes them.
+func paths(values map[string]any) []string {
+	var all []string
+	for name, value := range values {
+		all = append(all, name)
+		parts, _ := value.(map[string]any)
+		for _, part := range paths(parts) {
+			all = append(all, name+"."+part)
+		}
+	}
+	return all
 }
 
 // Each flag of the manager can be set, or other objects of the chart depend on it.
