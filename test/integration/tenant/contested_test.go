@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -225,5 +226,33 @@ var _ = Describe("Role bindings outside a Tenant's namespaces that carry its UID
 		Expect(left.Items).To(HaveLen(301), "they are not the operator's")
 		Expect(k8s.Delete(ctx, t)).To(Succeed())
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+	})
+})
+
+var _ = Describe("Many namespaces of others that name a Tenant as their owner", Serial, func() {
+	It("neither keep a removed admin's rights nor the Tenant, and survive it", func(ctx SpecContext) {
+		suite.NeedsControllers()
+		mallory, alice := unique("mallory"), unique("alice")
+		t := givenReady(ctx, build(unique("owner"), suffixes("dev"), users(mallory, alice)))
+		namespace := t.Name + "-dev"
+		Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).Should(BeTrue())
+		elsewhere := unique("elsewhere")
+		forged := make([]*corev1.Namespace, 150)
+		for i := range forged {
+			forged[i] = stranger(ctx, fmt.Sprintf("%s-%d", elsewhere, i))
+			forged[i].OwnerReferences = []metav1.OwnerReference{
+				*metav1.NewControllerRef(t, v1beta1.GroupVersion.WithKind("Tenant"))}
+			Expect(k8s.Patch(ctx, forged[i], client.MergeFrom(namespaceOf(forged[i].Name)))).To(Succeed())
+		}
+
+		change(ctx, t, users(alice))
+		Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(withinBound).
+			Should(BeFalse())
+		eventuallyReady(ctx, t)
+		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
+		for _, ns := range forged {
+			Expect(fetched(ns)(ctx)).To(And(HaveField("OwnerReferences", BeEmpty()), HaveField("DeletionTimestamp", BeNil())))
+		}
 	})
 })
