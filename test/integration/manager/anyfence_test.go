@@ -67,6 +67,12 @@ func (f *fenced) otherOperator(ctx context.Context) {
 	Eventually(write(second)).WithContext(ctx).WithTimeout(expect.Medium).Should(
 		MatchError(ContainSubstring("Pod second does not hold the Lease fenced-system/fenced.example.com, first_uuid does")))
 	Eventually(write(first)).WithContext(ctx).Should(Succeed())
+	By("judging what a standby runs in a container")
+	exec := func(c client.Client) error {
+		return c.SubResource("exec").Create(ctx, &corev1.Pod{ObjectMeta: meta("first")}, &corev1.Pod{})
+	}
+	Expect(exec(second)).To(MatchError(ContainSubstring("Pod second does not hold the Lease")))
+	Expect(exec(first)).To(MatchError(ContainSubstring("pod first does not have a host assigned")), "no kubelet runs it here")
 	Expect(second.Update(ctx, lease, client.DryRunAll)).To(Succeed())
 	Expect(second.Create(ctx, &eventsv1.Event{ObjectMeta: meta("recorded"), Type: corev1.EventTypeNormal,
 		EventTime: metav1.NowMicro(), Reason: "Test", Action: "Test", ReportingController: "test", ReportingInstance: "test",
