@@ -38,6 +38,7 @@ type restoration struct {
 	tenant  *v1beta1.Tenant
 	bucket  *v1beta1.StorageBucket
 	view    *v1beta1.MarkdownView
+	child   *corev1.ConfigMap // of the view, in the backup of the contents
 	thief   *v1beta1.StorageBucket
 }
 
@@ -58,8 +59,10 @@ var _ = Describe("A backup that is restored into a new cluster", func() {
 		By("restoring it by the documented commands")
 		fresh, _ := start(ctx)
 		r.kube = fresh.Client
-		runDocumented(ctx, fresh, "operations.md", "then the custom resources:", r.backup)
+		runDocumented(ctx, fresh, "operations.md", "and restore the namespaces:", r.backup)
 		r.secret(ctx, namespace)
+		Expect(r.kube.Create(ctx, r.child)).To(Succeed())
+		runDocumented(ctx, fresh, "operations.md", "then restore the custom resources:", r.backup)
 		r.refusesToTakeOver(ctx)
 
 		By("handing namespaces over by the documented commands")
@@ -100,6 +103,10 @@ func (r *restoration) populate(ctx context.Context) {
 	}
 	Eventually(ctx, operator.Fetched(r.kube, r.bucket)).WithTimeout(expect.Long).Should(
 		expect.HaveCondition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded))
+	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}}
+	Eventually(ctx, operator.Fetched(r.kube, child)).WithTimeout(expect.Medium).Should(HaveField("Labels", Not(BeEmpty())))
+	r.child = &corev1.ConfigMap{Data: child.Data, BinaryData: child.BinaryData,
+		ObjectMeta: metav1.ObjectMeta{Namespace: child.Namespace, Name: child.Name, Labels: child.Labels}}
 	r.former = r.bucket.UID
 	set, err := tags.NewTags(map[string]string{v1beta1.BucketTagOwner: string(r.former), "cost-centre": "42"}, false)
 	Expect(err).NotTo(HaveOccurred())
@@ -159,9 +166,9 @@ func (r *restoration) refusesToTakeOver(ctx context.Context) {
 	Expect(r.bucket.Status.Provisioning).To(BeEmpty(), "its deletion would not remove the bucket")
 	Expect(r.owner(ctx)).To(Equal(r.former))
 	// Its viewers cannot run here; its children are made anew without anything to hand over.
-	Eventually(ctx, operator.Reading(r.kube,
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "markdowns-" + r.view.Name}})).
-		Should(Succeed())
+	Expect(r.kube.Get(ctx, client.ObjectKeyFromObject(r.view), r.view)).To(Succeed())
+	Eventually(ctx, operator.Fetched(r.kube, r.child)).WithTimeout(expect.Medium).Should(
+		HaveField("OwnerReferences", ConsistOf(HaveField("UID", r.view.UID))))
 }
 
 // steal has another team name the same bucket, under the same name and with the same keys. It may
