@@ -15,46 +15,19 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// waitUntilDone waits until the proxy has finished with a request.
-func (a *activeFault) waitUntilDone(ctx context.Context, r *replica, id int) (fault.Request, error) {
-	var request fault.Request
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
-		request = r.proxy.Journal().Request(id)
-		return !request.Done.IsZero(), nil
-	})
-	if err != nil {
-		return request, fmt.Errorf("waiting for the end of %s: %w", request, err)
-	}
-	return request, nil
-}
-
-// activeFault is a plan's fault in one run. It is injected at every replica, because the next
-// leader is not known before.
+// activeFault is a plan's fault in one run: what all faults have, and how they act. It is injected at
+// every replica, because the next leader is not known before.
 type activeFault struct {
-	prover   *Prover
-	plan     scenario.Plan
-	name     string            // in the journals and in the history
-	names    map[string]string // of the run's objects
-	cancel   context.CancelFunc
-	tasks    sync.WaitGroup
-	first    sync.Once // for those at which one blow is the plan
-	scenario scenario.Scenario
-	// stepStarted has a channel for each step, closed when the step begins.
-	stepStarted []chan struct{}
-	// failoverTimeout bounds the wait for another leader.
-	failoverTimeout time.Duration
-	// rolloutTimeout bounds the wait for a replica with another flag to be ready.
-	rolloutTimeout time.Duration
-	// cleanups run when the fault has ended, before result is called.
-	cleanups []func() error
+	execution *execution
+	prover    *Prover // of the execution
+	scenario  scenario.Scenario
+	plan      scenario.Plan
+	injector  injector
+	ctx       context.Context // ends when the fault is healed
+	cancel    context.CancelFunc
+	tasks     sync.WaitGroup
 	// beforeStep maps a step's index to what runs before the step.
 	beforeStep map[int]func(ctx context.Context) error
-	// execution is nil until the first step begins.
-	execution *execution
-	// startAttack runs an attack beside the scenario until the run ends or endAttack is called.
-	startAttack func(act func(context.Context))
-	// endAttack returns when the attack has ended. It is nil if there is none to end.
-	endAttack func()
 
 	mu sync.Mutex
 	// ongoing counts faults that have begun and end by themselves. No checkpoint begins before
@@ -63,50 +36,36 @@ type activeFault struct {
 	// begun counts the faults that ongoing has counted so far.
 	begun       int
 	injections  []*fault.Injection
-	killed      []killedRequest
-	releases    []history.LeaseRelease
 	occurrences []history.Fault
 	voidReason  string // why it did not happen, if something came close
 	err         error  // of the harness's own
 }
 
-// killedRequest is a request at which the fault killed the replica.
-type killedRequest struct {
-	replica *replica
-	request int // the ID in the journal of the replica's proxy
-}
-
-// inject sets a plan's fault up. Its name in the journals is the plan's ID with the number of the
-// run, which makes it unique.
-func (p *Prover) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan,
-	names map[string]string) (*activeFault, error) {
-	how, known := injectors[plan.Fault]
+// inject sets a plan's fault up.
+func (t *execution) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan) (*activeFault, error) {
+	newInjector, known := injectors[plan.Fault]
 	if !known {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
-	ctx, end := context.WithCancel(ctx)
-	a := &activeFault{
-		prover: p, plan: plan, name: plan.ID(), names: names, cancel: end, failoverTimeout: recoveryTimeout,
-		rolloutTimeout: rolloutTimeout, scenario: s, beforeStep: map[int]func(context.Context) error{},
-	}
-	for range s.Steps {
-		a.stepStarted = append(a.stepStarted, make(chan struct{}))
-	}
-	if err := how.inject(ctx, a); err != nil {
+	a := &activeFault{execution: t, prover: t.prover, scenario: s, plan: plan, injector: newInjector(),
+		beforeStep: map[int]func(context.Context) error{}}
+	a.ctx, a.cancel = context.WithCancel(ctx)
+	if err := a.injector.begin(a.ctx, a); err != nil {
 		return nil, errors.Join(fmt.Errorf("preparing plan %s: %w", plan.ID(), err), a.heal())
 	}
 	return a, nil
 }
 
+// ruleName returns the plan's ID with the number of the run, which makes it unique in the journals.
 func (a *activeFault) ruleName() string {
-	return fmt.Sprintf("%s in run %d", a.name, a.prover.runs)
+	return fmt.Sprintf("%s in run %d", a.plan.ID(), a.prover.runs)
 }
 
 // target matches the plan's request, with the names of the run.
 func (a *activeFault) target() fault.Match {
 	t := a.plan.Target
 	match := fault.Match{Methods: []string{t.Method}, From: t.Nth, To: t.Nth}
-	path := scenario.Fill(t.Path, a.names)
+	path := scenario.Fill(t.Path, a.execution.names)
 	if match.Pattern = history.GeneratedPath(path); match.Pattern == nil {
 		match.Path = path
 	}
@@ -151,7 +110,6 @@ func (a *activeFault) beginStep(ctx context.Context, n int) error {
 			return fmt.Errorf("preparing plan %s: %w", a.plan.ID(), err)
 		}
 	}
-	close(a.stepStarted[n])
 	return nil
 }
 
@@ -234,17 +192,14 @@ func (a *activeFault) healInjections() {
 	}
 }
 
-// heal ends the fault and runs the cleanups. It returns the errors of the harness.
+// heal ends the fault. It returns the errors of the harness.
 func (a *activeFault) heal() error {
 	a.cancel()
 	a.healInjections()
 	a.tasks.Wait()
-	for _, tidy := range a.cleanups {
-		if err := tidy(); err != nil {
-			a.addError(err)
-		}
+	if e, ends := a.injector.(ender); ends {
+		a.addError(e.end(context.WithoutCancel(a.ctx), a))
 	}
-	a.cleanups = nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
@@ -252,7 +207,7 @@ func (a *activeFault) heal() error {
 
 // result returns the fault as it happened.
 func (a *activeFault) result() history.Fault {
-	f := history.Fault{Name: a.name, Detail: a.voidReason}
+	f := history.Fault{Name: a.plan.ID(), Detail: a.voidReason}
 	for _, happened := range a.findOccurrences(&f) {
 		f.Happened++
 		if f.Happened == 1 {
@@ -271,36 +226,40 @@ func (a *activeFault) result() history.Fault {
 // findOccurrences returns the recorded occurrences or, for a fault with requestEvidence,
 // those that the journals prove.
 func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
-	evidence, inRequests := injectors[a.plan.Fault].(requestEvidence)
+	evidence, inRequests := a.injector.(requestEvidence)
 	if !inRequests {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return slices.Clone(a.occurrences)
 	}
 	var found []history.Fault
-	look := func(r *replica, who string, request fault.Request) {
+	look := func(who string, request fault.Request) {
 		switch {
 		case request.Rule != a.ruleName():
-		case evidence.happened(a, r, request):
+		case evidence.happened(request):
 			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done,
 				Detail: request.String()})
 		case f.Detail == "":
-			f.Detail = fmt.Sprintf("%s met %s, which was answered with %d", a.name, request, request.Status)
+			f.Detail = a.withoutEffect(request)
 		}
 	}
 	for _, r := range a.prover.replicas {
 		for _, request := range r.proxy.Journal().Requests {
-			look(r, r.process.Name(), request)
+			look(r.process.Name(), request)
 		}
 	}
 	if x := a.prover.external; x != nil {
 		journal := x.Proxy().Journal()
 		for _, request := range journal.Requests {
-			who := journal.Peer(request)
-			look(a.prover.replicaNamed(who), who, request)
+			look(journal.Peer(request), request)
 		}
 	}
 	return found
+}
+
+// withoutEffect says that the fault met a request to which it made no difference.
+func (a *activeFault) withoutEffect(request fault.Request) string {
+	return fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
 }
 
 // now returns the time for occurrences.

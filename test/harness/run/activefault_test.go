@@ -53,7 +53,7 @@ func TestCrash_KillsOneReplicaOnly(t *testing.T) {
 	for worker, want := range []int{0, http.StatusOK} {
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, worker, "/things/thing-1")).To(Equal(want))
-		g.Eventually(func() []killedRequest { a.mu.Lock(); defer a.mu.Unlock(); return a.killed }, testTimeout).
+		g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).
 			Should(HaveLen(1))
 	}
 	_, kills := s.processes[1].counts()

@@ -18,48 +18,78 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// hostileAttack lets a hostile user act in the plan's step. execution.drive runs the attack when it
-// reaches that step.
-type hostileAttack struct{}
+// hostileAttack lets a hostile user act in the plan's step.
+type hostileAttack struct {
+	holes blackHoles
+	steps []scenario.Step
+	// stop returns when the attack has ended. It is nil if there is none to end.
+	stop func()
+}
 
-func (hostileAttack) inject(ctx context.Context, a *activeFault) error {
+func (h *hostileAttack) begin(_ context.Context, a *activeFault) error {
 	n := a.plan.Target.Nth - 1
 	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Attack == nil {
 		return fmt.Errorf("looking for the attack: step %d of scenario %s is none", n+1, a.scenario.Name)
 	}
-	a.startAttack = func(act func(context.Context)) {
-		ctx, end := context.WithCancel(ctx)
-		ended := make(chan struct{})
-		a.tasks.Go(func() {
-			defer close(ended)
-			act(ctx)
-		})
-		a.endAttack = func() {
-			end()
-			<-ended
-		}
-	}
+	h.holes.prover = a.prover
 	return nil
 }
 
-// isAttack reports whether the step is the plan's attack. A clean run has none.
-func (a *activeFault) isAttack(step int) bool {
-	return a != nil && a.plan.Fault == scenario.AttackFault && a.plan.Target.Nth == step+1
+func (h *hostileAttack) end(ctx context.Context, a *activeFault) error {
+	return errors.Join(h.holes.close(), a.execution.cleanUpAttack(ctx, h.steps))
 }
 
-// attack acts as the hostile user. An attack that works by lasting goes on beside the scenario.
-func (t *execution) attack(ctx context.Context, step scenario.Step) error {
-	if step.Attack.Name == attack.SlowBodies {
-		return t.slowBodies(step)
+// background lets the attack act beside the scenario until the run ends or stop is called.
+func (*hostileAttack) background(a *activeFault, act func(context.Context)) (stop func()) {
+	ctx, end := context.WithCancel(a.ctx)
+	ended := make(chan struct{})
+	a.tasks.Go(func() {
+		defer close(ended)
+		act(ctx)
+	})
+	return func() {
+		end()
+		<-ended
 	}
-	holes := blackHoles{prover: t.prover}
-	t.activeFault.cleanups = append(t.activeFault.cleanups, holes.close)
-	steps, err := t.attackSteps(ctx, step, &holes)
-	if err != nil {
+}
+
+// attack acts as the hostile user if the step is the plan's attack. A clean run has none.
+func (a *activeFault) attack(ctx context.Context, n int, step scenario.Step) error {
+	if a == nil {
+		return nil
+	}
+	h, is := a.injector.(*hostileAttack)
+	if !is || a.plan.Target.Nth != n+1 {
+		return nil
+	}
+	return h.act(ctx, a, step)
+}
+
+// endAttack ends an attack that lasts until the next checkpoint's state is reached. It reports
+// whether there was one.
+func (a *activeFault) endAttack() bool {
+	h, is := a.injector.(*hostileAttack)
+	if !is || h.stop == nil {
+		return false
+	}
+	h.stop()
+	h.stop = nil
+	return true
+}
+
+// act begins the attack. One that works by lasting goes on beside the scenario.
+func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.Step) (err error) {
+	t := a.execution
+	if step.Attack.Name == attack.SlowBodies {
+		act, err := t.slowBodies(step)
+		if err == nil {
+			h.stop = h.background(a, act)
+		}
 		return err
 	}
-	t.activeFault.cleanups = append(t.activeFault.cleanups,
-		func() error { return t.cleanUpAttack(context.WithoutCancel(ctx), steps) })
+	if h.steps, err = t.attackSteps(ctx, step, &h.holes); err != nil {
+		return err
+	}
 	c, err := t.clientOf(ctx, step)
 	if err != nil {
 		return err
@@ -69,13 +99,12 @@ func (t *execution) attack(ctx context.Context, step scenario.Step) error {
 		return err
 	}
 	switch step.Attack.Name {
-	case attack.HighChurn:
-		t.activeFault.startAttack(func(ctx context.Context) { t.runAttack(ctx, c, step, steps, touched) })
-		t.activeFault.endAttack = nil // it disturbs no checkpoint, and goes on beside all of them
+	case attack.HighChurn: // it disturbs no checkpoint, and goes on beside all of them
+		h.background(a, func(ctx context.Context) { t.runAttack(ctx, c, step, h.steps, touched) })
 	case attack.ContestedFinalizers:
-		t.activeFault.startAttack(func(ctx context.Context) { t.contest(ctx, c, step, steps, touched) })
+		h.stop = h.background(a, func(ctx context.Context) { t.contest(ctx, c, step, h.steps, touched) })
 	default:
-		t.runAttack(ctx, c, step, steps, touched)
+		t.runAttack(ctx, c, step, h.steps, touched)
 	}
 	return nil
 }

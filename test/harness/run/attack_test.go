@@ -20,7 +20,7 @@ func injectAttack(t *testing.T, run *execution, a scenario.Attack) scenario.Scen
 	plan := scenario.Plan{Scenario: "s", Fault: scenario.AttackFault,
 		Target: scenario.Target{Method: scenario.AttackTarget, Path: "storm", Nth: 2}}
 	var err error
-	run.activeFault, err = run.prover.inject(t.Context(), s, plan, nil)
+	run.activeFault, err = run.inject(t.Context(), s, plan)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return s
 }
@@ -82,8 +82,8 @@ func TestHostileAttack_CleanRunHasNone(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(err)).To(BeTrue())
 	g.Expect(s.Hostile()).To(Equal([]string{"ns"}))
 	for _, nth := range []int{0, 1, 9} {
-		_, err := run.prover.inject(t.Context(), s,
-			scenario.Plan{Fault: scenario.AttackFault, Target: scenario.Target{Nth: nth}}, nil)
+		_, err := run.inject(t.Context(), s,
+			scenario.Plan{Fault: scenario.AttackFault, Target: scenario.Target{Nth: nth}})
 		g.Expect(err).To(MatchError(ContainSubstring("looking for the attack")))
 	}
 }
@@ -119,7 +119,7 @@ func TestHostileAttack_ContestEndsBeforeTheCheckpoint(t *testing.T) {
 	for _, want := range []int{1, 0, 1} {
 		g.Eventually(func(g Gomega) { g.Expect(get(g)).To(HaveLen(want)) }, testTimeout).Should(Succeed())
 	}
-	run.activeFault.endAttack()
+	g.Expect(run.activeFault.endAttack()).To(BeTrue())
 	g.Expect(get(g)).To(BeEmpty())
 	g.Expect(run.activeFault.heal()).To(Succeed())
 	f := run.activeFault.result()

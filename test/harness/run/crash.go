@@ -2,58 +2,34 @@ package run
 
 import (
 	"context"
-	"slices"
 
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/history"
 )
 
-// crash kills the replica whose request the API server has answered.
-type crash struct{}
-
-func (c crash) inject(ctx context.Context, a *activeFault) error {
-	for _, r := range a.prover.replicas {
-		gate := fault.NewGate(fault.AfterAnswer)
-		a.inject(r, a.target(), gate)
-		a.tasks.Go(func() { c.killAt(ctx, a, gate, r) })
-	}
-	return nil
+// crash kills the replica whose request the API server has answered. A write that the API server
+// refused is no death after a commit.
+func crash(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return a.killAt(ctx, r, r.proxy, held, answerWasLost)
 }
 
-// killAt kills the replica whose request the gate holds.
-func (crash) killAt(ctx context.Context, a *activeFault, gate *fault.Gate, r *replica) {
-	held, err := gate.Wait(ctx)
-	if err != nil {
-		return // the run is over and no such request came
-	}
-	kills := false
-	a.first.Do(func() { kills = true })
-	if !kills {
-		held.Release()
-		return
-	}
-	a.killWith(ctx, r, held)
-}
-
-// killWith kills a replica and cuts its request.
-func (a *activeFault) killWith(ctx context.Context, r *replica, held *fault.Held) {
+// killAt kills a replica whose request a proxy holds, cuts the request, and records the fault if it
+// had its effect on the request.
+func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy, held *fault.Held,
+	happened func(fault.Request) bool) error {
 	r.kill()
 	held.Cut()
-	a.mu.Lock()
-	a.killed = append(a.killed, killedRequest{r, held.Request.ID})
-	a.mu.Unlock()
 	a.healInjections() // the next leader sends the same request and must survive it
 	a.releaseLease(ctx)
-}
-
-// wasKilled reports whether the fault killed the replica at this request.
-func (a *activeFault) wasKilled(r *replica, request fault.Request) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Contains(a.killed, killedRequest{r, request.ID})
-}
-
-// happened reports whether the replica died with the request. A write that the API server refused
-// is no death after a commit.
-func (crash) happened(a *activeFault, r *replica, request fault.Request) bool {
-	return a.wasKilled(r, request) && answerWasLost(request)
+	request, err := waitUntilDone(context.WithoutCancel(ctx), proxy, held.Request.ID)
+	switch {
+	case err != nil:
+		return err
+	case happened(request):
+		a.record(history.Fault{Replica: r.process.Name(), Began: request.Received, Ended: request.Done,
+			Detail: request.String()})
+	default:
+		a.setVoidReason("%s", a.withoutEffect(request))
+	}
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 const (
@@ -21,54 +20,28 @@ const (
 	rivalFor, rivalPeriod = 3 * time.Second, 200 * time.Millisecond
 )
 
-// administratorChanges maps faults to an administrator's changes of an object. Each returns what
-// it changed, or nothing if it changed nothing.
-var administratorChanges = map[scenario.Fault]func(ctx context.Context, a *activeFault, o object) (string, error){
-	scenario.MetadataStripped:  strip,
-	scenario.ObjectDeleted:     remove,
-	scenario.MetadataContested: rival,
-}
-
-// environmentChange lets an administrator change an object of the operator's. It holds the answer
-// to the operator's write meanwhile, so the operator can do nothing before the change.
-type environmentChange struct{}
-
-func (e environmentChange) inject(ctx context.Context, a *activeFault) error {
-	if a.plan.Fault == scenario.ForeignFinalizer {
-		return foreignFinalizer{}.inject(ctx, a)
-	}
-	for _, r := range a.prover.replicas {
-		gate := fault.NewGate(fault.AfterAnswer)
-		a.inject(r, a.target(), gate)
-		a.tasks.Go(func() {
-			held, err := gate.Wait(ctx)
-			if err != nil {
-				return // the run is over and no such request came
-			}
-			a.first.Do(func() { e.change(ctx, a, r, held.Request) })
-			held.Release()
-		})
-	}
-	return nil
-}
-
-// change changes the object that the request wrote.
-func (environmentChange) change(ctx context.Context, a *activeFault, r *replica, written fault.Request) {
-	if !written.Committed() {
-		return
-	}
-	o, err := a.prover.objectAt(written.Path)
-	if err == nil {
-		began := a.now()
-		var did string
-		did, err = administratorChanges[a.plan.Fault](ctx, a, o)
-		if err == nil && did != "" {
+// administratorChange lets an administrator change the object that the operator's request wrote. The
+// answer to the request is held meanwhile, so the operator can do nothing before the change. change
+// returns what it changed, or nothing if it changed nothing.
+func administratorChange(change func(ctx context.Context, a *activeFault, o object) (string, error)) func(
+	context.Context, *activeFault, *replica, *fault.Held) error {
+	return func(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+		if !held.Request.Committed() {
+			return nil
+		}
+		began, did := a.now(), ""
+		o, err := a.prover.objectAt(held.Request.Path)
+		if err == nil {
+			did, err = change(ctx, a, o)
+		}
+		switch {
+		case err != nil:
+			a.handleChangeError(ctx, fmt.Errorf("changing the object of %s: %w", held.Request, err))
+		case did != "":
 			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did,
 				Touched: []history.Key{o.key}})
 		}
-	}
-	if err != nil {
-		a.handleChangeError(ctx, fmt.Errorf("changing the object of %s: %w", written, err))
+		return nil
 	}
 }
 

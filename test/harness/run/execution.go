@@ -101,10 +101,9 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 	t.hostileNamespaces = filled.Hostile()
 	var faults []history.Fault
 	if plan != nil {
-		if t.activeFault, err = p.inject(ctx, filled, *plan, t.names); err != nil {
+		if t.activeFault, err = t.inject(ctx, filled, *plan); err != nil {
 			return nil, nil, err
 		}
-		t.activeFault.execution = t
 	}
 	marks, err := t.runSteps(ctx, filled)
 	t.enter(phaseJudging)
@@ -120,7 +119,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 		return nil, nil, fmt.Errorf("recording a run of scenario %s: %w", s.Name, err)
 	}
 	h.Merge(&history.History{Began: t.began, Aliases: t.aliases(), Faults: faults, Checkpoints: marks,
-		Decisions: t.decisions, Hostile: t.hostileNamespaces, Releases: t.activeFault.leaseReleases()})
+		Decisions: t.decisions, Hostile: t.hostileNamespaces})
 	h.AliasGenerated(p.subject.Contract.Users)
 	h.Merge(p.historySince(t.began))
 	h.Merge(t.externalCalls(h))

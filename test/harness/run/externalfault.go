@@ -7,8 +7,8 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"leasehold.dev/test/harness/fault"
@@ -63,71 +63,73 @@ func matchOf(t scenario.Target, names map[string]string) (fault.Match, error) {
 // have this fault.
 const slow = 4 * time.Second
 
-// externalFault disturbs one call to the external system.
-type externalFault struct{}
-
-func (e externalFault) inject(ctx context.Context, a *activeFault) error {
-	x := a.prover.external
-	if x == nil {
-		return errors.New("the subject has no external system")
+// externalProxy returns the proxy of the external system and the match for the plan's call.
+func (a *activeFault) externalProxy() (*fault.Proxy, fault.Match, error) {
+	if a.prover.external == nil {
+		return nil, fault.Match{}, errors.New("the subject has no external system")
 	}
-	match, err := matchOf(a.plan.Target, a.names)
+	match, err := matchOf(a.plan.Target, a.execution.names)
+	return a.prover.external.Proxy(), match, err
+}
+
+// externalFault makes the plan's call meet a fault on its way to the external system.
+type externalFault struct{ requestFault }
+
+func (f externalFault) begin(_ context.Context, a *activeFault) error {
+	proxy, match, err := a.externalProxy()
 	if err != nil {
 		return err
 	}
-	switch a.plan.Fault {
-	case scenario.ExternalCrash:
-		e.killCaller(ctx, a, match)
-	case scenario.ExternalLostResponse:
-		a.injectAt(x.Proxy(), match, fault.Cut{At: fault.AfterAnswer})
-	case scenario.ExternalSlow:
-		a.injectAt(x.Proxy(), match, fault.Delay{At: fault.AfterAnswer, For: slow})
-	default:
-		code, err := strconv.Atoi(a.plan.Variant)
-		if err != nil {
-			return fmt.Errorf("reading the code: %w", err)
-		}
-		answer, err := x.Refusal(code)
-		if err != nil {
-			return err
-		}
-		a.injectAt(x.Proxy(), match, answer)
+	met, err := f.newFault(a)
+	if err == nil {
+		a.injectAt(proxy, match, met)
 	}
-	return nil
+	return err
 }
 
-// killCaller kills the replica whose call has been answered.
-func (externalFault) killCaller(ctx context.Context, a *activeFault, match fault.Match) {
-	gate, proxy := fault.NewGate(fault.AfterAnswer), a.prover.external.Proxy()
-	a.injectAt(proxy, match, gate)
-	a.tasks.Go(func() {
-		held, err := gate.Wait(ctx)
-		if err != nil {
-			return // the run is over and no such call came
-		}
-		caller := proxy.Journal().Peer(held.Request)
-		r := a.prover.replicaNamed(caller)
+// refuseCall answers the call with the plan's code, as the external system does.
+func refuseCall(a *activeFault) (fault.Fault, error) {
+	code, err := a.code()
+	if err != nil {
+		return nil, err
+	}
+	return a.prover.external.Refusal(code)
+}
+
+func delayAnswer(*activeFault) (fault.Fault, error) {
+	return fault.Delay{At: fault.AfterAnswer, For: slow}, nil
+}
+
+// callWasSlow reports whether the replica gave up, or its answer was late.
+func callWasSlow(request fault.Request) bool {
+	return callWasAnswered(request) && (request.Delivered.IsZero() || request.Delivered.Sub(request.Answered) >= slow)
+}
+
+func callWasLost(request fault.Request) bool {
+	return callWasAnswered(request) && request.Delivered.IsZero()
+}
+
+// callWasAnswered reports whether the external system answered. The loss of a refusal counts for a
+// read only: for a change the plan needs one that was made.
+func callWasAnswered(request fault.Request) bool {
+	return !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
+}
+
+// externalCrash kills the replica whose call has been answered.
+type externalCrash struct{}
+
+func (externalCrash) begin(ctx context.Context, a *activeFault) error {
+	proxy, match, err := a.externalProxy()
+	if err != nil {
+		return err
+	}
+	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.Held) error {
+		r := a.prover.replicaNamed(proxy.Journal().Peer(held.Request))
 		if r == nil {
 			a.setVoidReason("%s came, and its sender is unknown", held.Request)
-			held.Release()
-			return
+			return nil
 		}
-		a.killWith(ctx, r, held)
+		return a.killAt(ctx, r, proxy, held, callWasLost)
 	})
-}
-
-// happened reports whether the fault met a call. The loss of a refusal counts for a read
-// only: for a change the plan needs one that was made.
-func (externalFault) happened(a *activeFault, r *replica, request fault.Request) bool {
-	answered := !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
-	switch a.plan.Fault {
-	case scenario.ExternalCrash:
-		return a.wasKilled(r, request) && answered && request.Delivered.IsZero()
-	case scenario.ExternalLostResponse:
-		return answered && request.Delivered.IsZero()
-	case scenario.ExternalSlow:
-		// The replica gave up, or its answer was late.
-		return answered && (request.Delivered.IsZero() || request.Delivered.Sub(request.Answered) >= slow)
-	}
-	return wasNotForwarded(request)
+	return nil
 }

@@ -16,20 +16,28 @@ import (
 )
 
 // falseEvidence shows a standby signs that the leader's process has ended, while it runs.
-type falseEvidence struct{}
+type falseEvidence struct {
+	failed *corev1.Pod // what took the place of the leader's Pod, if anything did
+}
 
-func (e falseEvidence) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[string]heldAction{
-		scenario.VariantTerminated: {fault.AfterAnswer, e.reportTerminated},
-		scenario.VariantDeleted:    {fault.AfterAnswer, e.deletePod},
-		scenario.VariantReplaced:   {fault.AfterAnswer, e.deletePod},
-	}[a.plan.Variant])
-	return nil
+func (e *falseEvidence) begin(ctx context.Context, a *activeFault) error {
+	do := e.deletePod
+	if a.plan.Variant == scenario.VariantTerminated {
+		do = e.reportTerminated
+	}
+	return heldAction{fault.AfterAnswer, do}.begin(ctx, a)
+}
+
+func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
+	if e.failed == nil {
+		return nil
+	}
+	return client.IgnoreNotFound(a.prover.client.Delete(ctx, e.failed, client.GracePeriodSeconds(0)))
 }
 
 // reportTerminated writes to the Pod's status that the leader's container terminated. The next
 // start of the process corrects the status.
-func (e falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -57,7 +65,7 @@ func (e falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *
 // another Pod of the same name, for the end of the process. The API server accepts the process's
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
-func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
+func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
 	began := a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -72,12 +80,9 @@ func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica
 	defer func() { err = errors.Join(err, a.prover.replaceReplica(context.WithoutCancel(ctx), r)) }()
 	if a.plan.Variant == scenario.VariantReplaced {
 		done += ", and another of its name failed"
-		if pod, err = e.failedPod(ctx, a, pod); err != nil {
+		if e.failed, err = e.failedPod(ctx, a, pod); err != nil {
 			return err
 		}
-		a.cleanups = append(a.cleanups, func() error {
-			return client.IgnoreNotFound(a.prover.client.Delete(context.WithoutCancel(ctx), pod, client.GracePeriodSeconds(0)))
-		})
 	}
 	next, err := a.waitForSuccessorOf(ctx, r, identity)
 	if next == nil || err != nil {
@@ -94,7 +99,7 @@ func (e falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica
 // leaderPod returns the identity with which a replica holds the Lease, and its Pod, which is in the
 // namespace of the Lease. It returns no Pod for a replica that does not lead. Both are read before
 // the fault, because a standby may take over at once.
-func (falseEvidence) leaderPod(ctx context.Context, a *activeFault,
+func (*falseEvidence) leaderPod(ctx context.Context, a *activeFault,
 	r *replica) (identity string, pod *corev1.Pod, err error) {
 	lease, err := a.prover.readLease(ctx)
 	if err != nil {
@@ -114,7 +119,7 @@ func (falseEvidence) leaderPod(ctx context.Context, a *activeFault,
 }
 
 // failedPod creates another Pod of that name, which has failed.
-func (e falseEvidence) failedPod(ctx context.Context, a *activeFault, like *corev1.Pod) (*corev1.Pod, error) {
+func (e *falseEvidence) failedPod(ctx context.Context, a *activeFault, like *corev1.Pod) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: like.Namespace, Name: like.Name, Labels: like.Labels},
 		Spec:       *like.Spec.DeepCopy(),
@@ -127,7 +132,7 @@ func (e falseEvidence) failedPod(ctx context.Context, a *activeFault, like *core
 
 // setTerminated writes to a Pod's status that its containers terminated. The time is the next whole
 // second: a time before the holder's last renewal would be no evidence.
-func (falseEvidence) setTerminated(ctx context.Context, a *activeFault, pod *corev1.Pod, phase corev1.PodPhase) error {
+func (*falseEvidence) setTerminated(ctx context.Context, a *activeFault, pod *corev1.Pod, phase corev1.PodPhase) error {
 	before := pod.DeepCopy()
 	finished := metav1.NewTime(a.now().Truncate(time.Second).Add(time.Second))
 	pod.Status.Phase, pod.Status.ContainerStatuses = phase, nil

@@ -23,7 +23,7 @@ const (
 // goroutine removes it some time after the operator has removed its own.
 type foreignFinalizer struct{}
 
-func (f foreignFinalizer) inject(ctx context.Context, a *activeFault) error {
+func (f foreignFinalizer) begin(ctx context.Context, a *activeFault) error {
 	n := a.plan.Target.Nth - 1
 	if n < 0 || n >= len(a.scenario.Steps) || a.scenario.Steps[n].Delete == nil {
 		return fmt.Errorf("looking for the deleted object: step %d of scenario %s deletes nothing", n+1, a.scenario.Name)

@@ -2,39 +2,71 @@ package run
 
 import (
 	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"leasehold.dev/test/harness/fault"
 )
 
-// heldAction is what a fault does while a request is held at a point on its way.
+// heldAction is a fault that does something while the first request that matches the plan's target,
+// from any replica, is held at a point on its way.
 type heldAction struct {
 	point fault.Point
-	do    func(context.Context, *activeFault, *replica, *fault.Held) error
+	do    func(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error
 }
 
-// holdFirst holds the first request that matches the plan's target, from any replica, and does b.
-func (a *activeFault) holdFirst(ctx context.Context, b heldAction) {
+// held returns the constructor of a heldAction.
+func held(point fault.Point, do func(context.Context, *activeFault, *replica, *fault.Held) error) func() injector {
+	return stateless(heldAction{point, do})
+}
+
+func (h heldAction) begin(ctx context.Context, a *activeFault) error {
+	var first sync.Once
 	for _, r := range a.prover.running() {
-		gate := fault.NewGate(b.point)
-		a.inject(r, a.target(), gate)
-		a.tasks.Go(func() {
-			held, err := gate.Wait(ctx)
-			if err != nil {
-				return // the run is over and no such request came
-			}
-			defer held.Release()
-			first := false
-			a.first.Do(func() { first = true })
-			if !first {
-				return
-			}
-			defer a.beginOngoing()()
-			switch err := b.do(ctx, a, r, held); {
-			case ctx.Err() != nil:
-				a.setVoidReason("the run ended before it was over: %v", err)
-			case err != nil:
-				a.addError(err)
-			}
+		a.holdAt(ctx, &first, r.proxy, a.target(), h.point, func(held *fault.Held) error {
+			return h.do(ctx, a, r, held)
 		})
 	}
+	return nil
+}
+
+// holdAt holds the first request at a proxy that matches, and calls do unless first was done.
+func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault.Proxy, match fault.Match,
+	point fault.Point, do func(*fault.Held) error) {
+	gate := fault.NewGate(point)
+	a.injectAt(proxy, match, gate)
+	a.tasks.Go(func() {
+		held, err := gate.Wait(ctx)
+		if err != nil {
+			return // the run is over and no such request came
+		}
+		defer held.Release()
+		isFirst := false
+		first.Do(func() { isFirst = true })
+		if !isFirst {
+			return
+		}
+		defer a.beginOngoing()()
+		switch err := do(held); {
+		case ctx.Err() != nil:
+			a.setVoidReason("the run ended before it was over: %v", err)
+		case err != nil:
+			a.addError(err)
+		}
+	})
+}
+
+// waitUntilDone waits until a proxy has finished with a request.
+func waitUntilDone(ctx context.Context, proxy *fault.Proxy, id int) (fault.Request, error) {
+	var request fault.Request
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		request = proxy.Journal().Request(id)
+		return !request.Done.IsZero(), nil
+	})
+	if err != nil {
+		return request, fmt.Errorf("waiting for the end of %s: %w", request, err)
+	}
+	return request, nil
 }

@@ -11,18 +11,13 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-const (
-	// changedFor is how long an object of the installation stays changed.
-	changedFor = 3 * time.Second
-	// rolloutTimeout is how long a replica with another flag may take to be ready. The roll-out
-	// of a Deployment stops at a replica that is not ready.
-	rolloutTimeout = 15 * time.Second
-)
+// changedFor is how long an object of the installation stays changed.
+const changedFor = 3 * time.Second
 
 // installationChange changes a flag or an object of the installation before the target's step.
 type installationChange struct{}
 
-func (i installationChange) inject(ctx context.Context, a *activeFault) error {
+func (i installationChange) begin(ctx context.Context, a *activeFault) error {
 	n := slices.IndexFunc(a.prover.subject.Changes, func(c Change) bool { return c.Name == a.plan.Target.Path })
 	if n < 0 {
 		return fmt.Errorf("looking for the change %s: the subject has none of that name", a.plan.Target.Path)

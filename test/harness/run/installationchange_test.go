@@ -100,11 +100,10 @@ func TestInstallationChange_RollsReplicasToAFlag(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s, a := newInstallationChange(t, Change{Name: "other", Flag: tc.flag})
-			a.rolloutTimeout = 100 * time.Millisecond
+			s.timeouts.rollout = 100 * time.Millisecond
 			s.renewInBackground(t, 0)
 			s.auditLog = filepath.Join(t.TempDir(), "audit.log")
 			g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
-			a.execution = &execution{prover: s.Prover}
 			g.Expect(a.beginStep(t.Context(), 2)).To(Succeed())
 			g.Expect(healAndGetFault(t, a).Detail).To(Equal(tc.detail))
 			var flags []string

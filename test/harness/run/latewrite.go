@@ -10,16 +10,9 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// lateWrite holds a write of the leader until another replica leads, and forwards it then.
-type lateWrite struct{}
-
-func (l lateWrite) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, heldAction{fault.BeforeForward, l.deliver})
-	return nil
-}
-
-// deliver forwards the request when another replica leads, even if its sender has ended by then.
-func (lateWrite) deliver(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+// writeLate forwards the held write of the leader when another replica leads, even if its sender has
+// ended by then.
+func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	cut := a.inject(r, a.leaseMatch(), fault.BlackHole{})
 	defer cut.Heal()
@@ -28,7 +21,7 @@ func (lateWrite) deliver(ctx context.Context, a *activeFault, r *replica, held *
 		return err
 	}
 	held.Release()
-	late, err := a.waitUntilDone(ctx, r, held.Request.ID)
+	late, err := waitUntilDone(ctx, r.proxy, held.Request.ID)
 	switch {
 	case err != nil:
 		return err

@@ -58,7 +58,7 @@ func TestLateWrite_IsVoidWithoutFailover(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
 			a := s.injectKind(t, kind)
-			a.failoverTimeout = 200 * time.Millisecond
+			s.timeouts.failover = 200 * time.Millisecond
 			answer := s.patchInBackground(t)
 			g.Eventually(answer, testTimeout).Should(Receive(), "it is let go")
 			g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())

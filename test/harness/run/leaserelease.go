@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -33,59 +32,45 @@ func (a *activeFault) releaseLease(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // the run is over
 		}
-		release, err := a.prover.releaseLease(ctx)
-		if err != nil {
-			a.addError(err)
-			return
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.releases = append(a.releases, release...)
+		a.addError(a.prover.releaseLease(ctx))
 	})
 }
 
-// leaseReleases returns the releases so far. A nil activeFault has none.
-func (a *activeFault) leaseReleases() []history.LeaseRelease {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.releases)
-}
-
-// releaseLease removes the holder from the Lease if that is certainly a process that has ended. It
-// returns nothing if it is not, and the next leader then waits for the Lease to expire.
-func (p *Prover) releaseLease(ctx context.Context) ([]history.LeaseRelease, error) {
+// releaseLease removes the holder from the Lease if that is certainly a process that has ended, and
+// records that. Otherwise the next leader waits for the Lease to expire.
+func (p *Prover) releaseLease(ctx context.Context) error {
 	lease, err := p.readLease(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Every write that led to this version had reached a proxy before the read. A later write is a
 	// conflict.
 	holder := p.endedHolder()
 	if holder == nil || holderOf(lease) == "" {
-		return nil, nil
+		return nil
 	}
 	removal, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": lease.ResourceVersion},
 		"spec":     map[string]any{"holderIdentity": nil},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encoding the release of the Lease: %w", err)
+		return fmt.Errorf("encoding the release of the Lease: %w", err)
 	}
 	released := &coordinationv1.Lease{ObjectMeta: lease.ObjectMeta}
 	err = p.client.Patch(ctx, released, client.RawPatch(types.MergePatchType, removal))
 	switch {
 	case apierrors.IsConflict(err):
-		return nil, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("releasing the Lease: %w", err)
+		return fmt.Errorf("releasing the Lease: %w", err)
 	}
-	return []history.LeaseRelease{{
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.releases = append(p.releases, history.LeaseRelease{
 		Replica: holder.process.Name(), Identity: holderOf(lease), ResourceVersion: released.ResourceVersion,
 		At: p.clock.Now(),
-	}}, nil
+	})
+	return nil
 }
 
 // endedHolder returns the replica whose process wrote the Lease last, if the process has ended, its

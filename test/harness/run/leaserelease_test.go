@@ -34,16 +34,18 @@ func (s *testbed) waitUntilDone(t *testing.T) {
 	}
 }
 
+func (s *testbed) leaseReleases() []history.LeaseRelease { return s.historySince(time.Time{}).Releases }
+
 func TestReleaseLease_OfAnEndedProcess(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.killLeader(t)
-	releases, err := s.releaseLease(t.Context())
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"),
+	g.Expect(s.releaseLease(t.Context())).To(Succeed())
+	g.Expect(s.releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"),
 		HaveField("ResourceVersion", Not(BeEmpty())))))
 	g.Expect(s.holder(t.Context())).To(BeEmpty())
-	g.Expect(s.releaseLease(t.Context())).To(BeEmpty(), "it has no holder")
+	g.Expect(s.releaseLease(t.Context())).To(Succeed())
+	g.Expect(s.releases).To(HaveLen(1), "it has no holder")
 }
 
 // Near misses: the Lease keeps its holder.
@@ -87,9 +89,8 @@ func TestReleaseLease_KeepsTheLeaseOtherwise(t *testing.T) {
 			s := newElection(t)
 			prepare(t, s)
 			before := s.holder(t.Context())
-			releases, err := s.releaseLease(t.Context())
-			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(releases).To(BeEmpty())
+			g.Expect(s.releaseLease(t.Context())).To(Succeed())
+			g.Expect(s.releases).To(BeEmpty())
 			g.Expect(s.holder(t.Context())).To(And(Not(BeEmpty()), Or(Equal(before), Equal("host_2"))))
 		})
 	}
@@ -133,16 +134,16 @@ func TestCrash_ReleasesTheLeaseOnRequest(t *testing.T) {
 		a := s.injectKind(t, "crash-after-write")
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK))
 		g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
-		g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.killed) }, testTimeout).Should(Equal(1))
+		g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.occurrences) }, testTimeout).Should(Equal(1))
 		if wanted {
-			g.Eventually(a.leaseReleases, testTimeout).Should(HaveLen(1))
+			g.Eventually(s.leaseReleases, testTimeout).Should(HaveLen(1))
 		}
 		g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 		g.Expect(a.heal()).To(Succeed())
 		if wanted {
 			g.Expect(s.holder(t.Context())).To(BeEmpty())
 		} else {
-			g.Expect(a.leaseReleases()).To(BeEmpty())
+			g.Expect(s.leaseReleases()).To(BeEmpty())
 			g.Expect(s.holder(t.Context())).To(Equal("host_1"))
 		}
 	}
@@ -163,6 +164,5 @@ func TestPause_ReleasesNoLease(t *testing.T) {
 	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("resumed"))
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(a.heal()).To(Succeed())
-	g.Expect(a.leaseReleases()).To(BeEmpty())
-	g.Expect((*activeFault)(nil).leaseReleases()).To(BeEmpty())
+	g.Expect(s.leaseReleases()).To(BeEmpty())
 }

@@ -6,23 +6,10 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
-// partition separates replicas from the API server.
-type partition struct{}
-
-func (p partition) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[scenario.Fault]heldAction{
-		scenario.LeaderPartition:  {fault.AfterAnswer, p.leader},
-		scenario.FullPartition:    {fault.AfterAnswer, p.all},
-		scenario.PartitionedStart: {fault.AfterAnswer, p.atStart},
-	}[a.plan.Fault])
-	return nil
-}
-
-// leader drops all packets of the leader until another replica leads.
-func (partition) leader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+// cutOffLeader drops all packets of the leader until another replica leads.
+func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	began, life := a.now(), len(r.lifetimes())-1
 	cut := a.inject(r, fault.Match{}, fault.BlackHole{})
 	defer cut.Heal()
@@ -41,8 +28,8 @@ func (partition) leader(ctx context.Context, a *activeFault, r *replica, held *f
 	return a.waitUntilStepsDown(ctx, r, life)
 }
 
-// all refuses the connections of all replicas for longer than a lease term.
-func (partition) all(ctx context.Context, a *activeFault, _ *replica, held *fault.Held) error {
+// cutOffAll refuses the connections of all replicas for longer than a lease term.
+func cutOffAll(ctx context.Context, a *activeFault, _ *replica, held *fault.Held) error {
 	term, err := a.leaseTerm(ctx)
 	if err != nil {
 		return err
@@ -75,8 +62,8 @@ func (partition) all(ctx context.Context, a *activeFault, _ *replica, held *faul
 	return nil
 }
 
-// atStart restarts a standby that cannot reach the API server for longer than a lease term.
-func (partition) atStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+// startCutOff restarts a standby that cannot reach the API server for longer than a lease term.
+func startCutOff(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil

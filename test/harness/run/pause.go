@@ -10,16 +10,15 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // reconnects is how many times a second watches of the Lease are cut and expire.
 const reconnects = 2
 
-// reconnecting cuts all watches of the Lease again and again while the leader is paused. Each list
+// pauseReconnecting cuts all watches of the Lease again and again while the leader is paused. Each list
 // returns the version that all replicas know already, which is no sign of a live leader.
-func (p pausedLeader) reconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
-	return p.whilePaused(ctx, a, r, held, func(time.Time) (string, error) {
+func pauseReconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return whilePaused(ctx, a, r, held, func(time.Time) (string, error) {
 		stop := a.cutLeaseWatches(ctx)
 		next, err := a.waitForSuccessor(ctx, r)
 		lists := stop()
@@ -65,21 +64,10 @@ func (a *activeFault) cutLeaseWatches(ctx context.Context) (stop func() int) {
 	}
 }
 
-// pausedLeader stops the leader's process (SIGSTOP) until another replica leads.
-type pausedLeader struct{}
-
-func (p pausedLeader) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[scenario.Fault]heldAction{
-		scenario.LeaderPause:          {fault.AfterAnswer, p.untilFailover},
-		scenario.LeaderPauseReconnect: {fault.AfterAnswer, p.reconnecting},
-	}[a.plan.Fault])
-	return nil
-}
-
-// whilePaused calls do while the replica is stopped. The API server has carried out the replica's
+// whilePaused calls do while the replica is stopped (SIGSTOP). The API server has carried out the replica's
 // request; the answer waits for the replica to run again. If do returns a detail, whilePaused
 // records the fault and waits until the replica steps down.
-func (pausedLeader) whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held,
+func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held,
 	do func(began time.Time) (detail string, err error)) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	paused := func() (time.Time, string, error) {
@@ -100,8 +88,9 @@ func (pausedLeader) whilePaused(ctx context.Context, a *activeFault, r *replica,
 	return a.waitUntilStepsDown(ctx, r, life)
 }
 
-func (p pausedLeader) untilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
-	return p.whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
+// pauseUntilFailover pauses the leader until another replica leads.
+func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
 		next, err := a.waitForSuccessor(ctx, r)
 		if next == nil || err != nil {
 			return "", err

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/scenario"
@@ -26,6 +27,16 @@ const (
 	// recoveryTimeout bounds the wait for ready replicas and for a leader.
 	recoveryTimeout = time.Minute
 )
+
+// timeouts bound what a fault waits for.
+type timeouts struct {
+	failover time.Duration // of a wait for another leader
+	// rollout bounds the wait for a replica with another flag to be ready. The roll-out of a
+	// Deployment stops at a replica that is not ready.
+	rollout time.Duration
+}
+
+var defaultTimeouts = timeouts{failover: recoveryTimeout, rollout: 15 * time.Second}
 
 // Figures are the names of an operator's metrics.
 type Figures = record.Figures
@@ -87,11 +98,13 @@ type Prover struct {
 	webhookPaths []string  // of the operator's webhooks
 	auditLog     string
 	runs         int
+	timeouts     timeouts
 
 	mu sync.Mutex
 	// replicas is changed under the lock only, because faults run beside the scenario.
 	replicas []*replica
 	removed  []*replica // those that are no more
+	releases []history.LeaseRelease
 	// reachable are the addresses of this machine that replicas reach besides the API server.
 	reachable []string
 }
@@ -99,7 +112,8 @@ type Prover struct {
 // Start starts a control plane with the operator and waits until it is ready. The caller has to
 // stop the Prover.
 func Start(ctx context.Context, o Options) (_ *Prover, err error) {
-	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock}
+	p := &Prover{subject: o.Subject, random: o.Random, salt: o.Salt.OrNew(), clock: o.Clock,
+		timeouts: defaultTimeouts}
 	if p.clock == nil {
 		p.clock = clock.RealClock{}
 	}

@@ -95,11 +95,7 @@ func (t *execution) waitForRest(ctx context.Context,
 		return false, reached, err
 	}
 	// The state was reached beside an attack, whose last write precedes the checkpoint.
-	hostile := t.activeFault.endAttack != nil
-	if hostile {
-		t.activeFault.endAttack()
-		t.activeFault.endAttack = nil
-	}
+	hostile := t.activeFault.endAttack()
 	// A fault may begin while the state that its request led to is already visible. It may also
 	// begin and end while the operator settles.
 	for again := true; again; {

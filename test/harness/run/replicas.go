@@ -154,12 +154,12 @@ func (p *Prover) running() []*replica {
 }
 
 // historySince returns what all replicas did since a time, including replicas that have been
-// removed.
+// removed, and the releases of the Lease in this run.
 func (p *Prover) historySince(since time.Time) *history.History {
 	p.mu.Lock()
 	all := slices.Concat(p.removed, p.replicas)
+	h := &history.History{Recorded: []history.Source{history.Processes}, Releases: slices.Clone(p.releases)}
 	p.mu.Unlock()
-	h := &history.History{Recorded: []history.Source{history.Processes}}
 	for _, r := range all {
 		for _, life := range r.lifetimes() {
 			if life.Ended.IsZero() || !life.Ended.Before(since) {
@@ -181,7 +181,7 @@ func (p *Prover) historySince(since time.Time) *history.History {
 // replica leads.
 func (p *Prover) reset(before time.Time) {
 	p.mu.Lock()
-	p.removed = nil
+	p.removed, p.releases = nil, nil
 	p.mu.Unlock()
 	for _, r := range p.running() {
 		r.proxy.Forget()

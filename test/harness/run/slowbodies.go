@@ -41,12 +41,12 @@ func newSlowBodies(c clock.Clock, size int64) *slowBodies {
 	}}}
 }
 
-// slowBodies holds step.Attack.Count requests at each webhook of each replica, by a client without
-// credentials, until the next checkpoint's state is reached.
-func (t *execution) slowBodies(step scenario.Step) error {
+// slowBodies returns an attack that holds step.Attack.Count requests at each webhook of each replica,
+// by a client without credentials, until the next checkpoint's state is reached.
+func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error) {
 	size, paths := step.Attack.Size.Value(), t.prover.webhookPaths
 	if size <= 0 || len(paths) == 0 {
-		return errors.New("generating the attack slow-bodies: it needs a size, and an operator with webhooks")
+		return nil, errors.New("generating the attack slow-bodies: it needs a size, and an operator with webhooks")
 	}
 	var urls []string
 	for _, r := range t.prover.running() {
@@ -59,7 +59,7 @@ func (t *execution) slowBodies(step scenario.Step) error {
 		}
 	}
 	a := t.activeFault
-	a.startAttack(func(ctx context.Context) {
+	return func(ctx context.Context) {
 		began, b := a.now(), newSlowBodies(t.prover.clock, size)
 		b.holdAll(ctx, urls)
 		awaited := b.awaits.Load()
@@ -70,8 +70,7 @@ func (t *execution) slowBodies(step scenario.Step) error {
 		a.record(history.Fault{Began: began, Ended: a.now(), Attack: true, Detail: fmt.Sprintf(
 			"slow-bodies at %d webhooks with %d requests: %d bodies of %d bytes were waited for",
 			len(t.prover.running())*len(paths), len(urls), awaited, size)})
-	})
-	return nil
+	}, nil
 }
 
 // holdAll holds a request at each URL, and sends another one when it is answered, until ctx ends.

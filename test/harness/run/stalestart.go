@@ -27,7 +27,7 @@ type staleStart struct{}
 // to lead and to write.
 const staleFor = 8 * time.Second
 
-func (s staleStart) inject(ctx context.Context, a *activeFault) error {
+func (s staleStart) begin(ctx context.Context, a *activeFault) error {
 	refusal, err := fault.Refusal(http.StatusInternalServerError)
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ const raceFor = 5 * time.Second
 // start.
 type startRace struct{}
 
-func (startRace) inject(ctx context.Context, a *activeFault) error {
-	refusal, err := raceFault(a.plan.Variant)
+func (startRace) begin(ctx context.Context, a *activeFault) error {
+	refusal, err := raceFault(a)
 	if err != nil {
 		return err
 	}
@@ -46,9 +46,9 @@ func (startRace) inject(ctx context.Context, a *activeFault) error {
 }
 
 // raceFault returns the fault that requests for the collection meet until it is healed.
-func raceFault(variant string) (fault.Fault, error) {
-	if variant == scenario.VariantTimeout {
+func raceFault(a *activeFault) (fault.Fault, error) {
+	if a.plan.Variant == scenario.VariantTimeout {
 		return fault.NewGate(fault.BeforeForward), nil
 	}
-	return refusalOf(variant)
+	return refuse(a)
 }

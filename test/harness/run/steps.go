@@ -55,9 +55,7 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 		case step.May != nil:
 			err = t.checkAccess(ctx, step)
 		case step.Attack != nil:
-			if t.activeFault.isAttack(i) {
-				err = t.attack(ctx, step)
-			}
+			err = t.activeFault.attack(ctx, i, step)
 		default:
 			err = t.recordOutcome(fmt.Sprintf("step %d %s", i+1, step.Name), step, t.perform(ctx, step))
 		}

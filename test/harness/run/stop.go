@@ -7,39 +7,27 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // slowness is how long an answer takes for which a terminating replica waits. It exceeds the usual
 // delay before a process stops its work, such as the time to be removed from a Service.
 const slowness = 5 * time.Second
 
-// termination sends SIGTERM to a replica, as a kubelet does. The replica starts again afterwards.
-type termination struct{}
-
-func (t termination) inject(ctx context.Context, a *activeFault) error {
-	a.holdFirst(ctx, map[scenario.Fault]heldAction{
-		scenario.StopLeader:  {fault.AfterAnswer, t.ofLeader},
-		scenario.SlowStop:    {fault.BeforeForward, t.whileWaiting},
-		scenario.StopStandby: {fault.AfterAnswer, t.ofStandby},
-		scenario.StopAtStart: {fault.AfterAnswer, t.atStart},
-	}[a.plan.Fault])
-	return nil
-}
-func (t termination) ofLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
-	return t.terminate(ctx, a, r, held, "asked to stop at "+held.Request.String())
+// stopLeader sends SIGTERM to the leader, as a kubelet does. It starts again afterwards.
+func stopLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	return terminate(ctx, a, r, held, "asked to stop at "+held.Request.String())
 }
 
-func (t termination) ofStandby(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+func stopStandby(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil
 	}
-	return t.terminate(ctx, a, r, held, "asked to stop, without leading, at "+held.Request.String())
+	return terminate(ctx, a, r, held, "asked to stop, without leading, at "+held.Request.String())
 }
 
 // terminate sends SIGTERM to a replica, releases the held request, and waits for the end.
-func (termination) terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held, detail string) error {
+func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held, detail string) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {
@@ -53,8 +41,8 @@ func (termination) terminate(ctx context.Context, a *activeFault, r *replica, he
 	return nil
 }
 
-// atStart sends SIGTERM to a standby that has just started, at its first request.
-func (t termination) atStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+// stopAtStart sends SIGTERM to a standby that has just started, at its first request.
+func stopAtStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil
@@ -63,20 +51,20 @@ func (t termination) atStart(ctx context.Context, a *activeFault, leader *replic
 	r.kill()
 	gate := fault.NewGate(fault.BeforeForward)
 	a.inject(r, fault.Match{To: 1}, gate)
-	limited, cancel := context.WithTimeout(ctx, a.failoverTimeout)
+	limited, cancel := context.WithTimeout(ctx, a.prover.timeouts.failover)
 	defer cancel()
 	first, err := gate.Wait(limited)
 	if err != nil {
-		a.setVoidReason("replica %s was started and sent no request within %s", r.process.Name(), a.failoverTimeout)
+		a.setVoidReason("replica %s was started and sent no request within %s", r.process.Name(), a.prover.timeouts.failover)
 		return nil
 	}
 	defer first.Release()
-	return t.terminate(ctx, a, r, first, "asked to stop at its first request, "+first.Request.String())
+	return terminate(ctx, a, r, first, "asked to stop at its first request, "+first.Request.String())
 }
 
-// whileWaiting sends SIGTERM to a replica that waits for an answer. The request arrives even if the
+// stopSlowly sends SIGTERM to a replica that waits for an answer. The request arrives even if the
 // replica does not wait for it any more.
-func (termination) whileWaiting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func stopSlowly(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {
@@ -89,7 +77,7 @@ func (termination) whileWaiting(ctx context.Context, a *activeFault, r *replica,
 	}
 	took := a.now().Sub(began)
 	held.Release()
-	slow, err := a.waitUntilDone(ctx, r, held.Request.ID)
+	slow, err := waitUntilDone(ctx, r.proxy, held.Request.ID)
 	if err != nil {
 		return err
 	}

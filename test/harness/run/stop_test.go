@@ -63,7 +63,7 @@ func TestTermination_AtStartIsVoidWithoutRequests(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	a := s.injectKind(t, "stop-at-start")
-	a.failoverTimeout = 200 * time.Millisecond
+	s.timeouts.failover = 200 * time.Millisecond
 	g.Eventually(s.patchInBackground(t), testTimeout).Should(Receive())
 	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
 	g.Expect(healAndGetVoidReason(t, a)).To(ContainSubstring("sent no request within 200ms"))

@@ -97,6 +97,12 @@ func (s *testbed) injectKind(t *testing.T, kind string) *activeFault {
 	return s.injectPlan(t, planOf(t, kind))
 }
 
+// inject sets a plan's fault up in a run with these names.
+func (s *testbed) inject(ctx context.Context, of scenario.Scenario, plan scenario.Plan,
+	names map[string]string) (*activeFault, error) {
+	return (&execution{prover: s.Prover, names: names}).inject(ctx, of, plan)
+}
+
 func (s *testbed) injectPlan(t *testing.T, plan scenario.Plan) *activeFault {
 	t.Helper()
 	g := NewWithT(t)
@@ -184,7 +190,7 @@ func newTestbed(t *testing.T, code int) *testbed {
 func newTestbedWith(t *testing.T, c clock.Clock, answer http.HandlerFunc) *testbed {
 	t.Helper()
 	g := NewWithT(t)
-	s := &testbed{Prover: &Prover{clock: c, runs: 1}, upstream: httptest.NewServer(answer)}
+	s := &testbed{Prover: &Prover{clock: c, runs: 1, timeouts: defaultTimeouts}, upstream: httptest.NewServer(answer)}
 	t.Cleanup(s.upstream.Close)
 	s.startReplica = func(_ context.Context, u replicaOverrides) (process, *fault.Proxy, error) {
 		proxy, err := fault.NewProxy(fault.Options{Upstream: s.upstream.URL, Kubernetes: true, Clock: c})

@@ -19,7 +19,7 @@ func (a *activeFault) rollOut(ctx context.Context, u replicaOverrides) (replaced
 		if err != nil {
 			return replaced, err
 		}
-		limited, cancel := context.WithTimeout(ctx, a.rolloutTimeout)
+		limited, cancel := context.WithTimeout(ctx, a.prover.timeouts.rollout)
 		unready := a.waitUntilReady(limited, r)
 		cancel()
 		if unready == nil {
@@ -54,18 +54,19 @@ func (a *activeFault) waitUntilReady(ctx context.Context, r *replica) error {
 // If the subject has a previous build, it starts from that.
 type upgrade struct{}
 
-func (u upgrade) inject(ctx context.Context, a *activeFault) error {
+func (u upgrade) begin(ctx context.Context, a *activeFault) error {
 	if a.prover.subject.Previous != "" {
-		// The next run needs this build, however this run ends.
-		a.cleanups = append(a.cleanups,
-			func() error { return a.replaceReplicas(context.WithoutCancel(ctx), replicaOverrides{}, isPrevious) })
-		if err := a.replaceReplicas(ctx, replicaOverrides{binary: a.prover.subject.Previous, build: previous},
-			anyBuild); err != nil {
+		before := replicaOverrides{binary: a.prover.subject.Previous, build: previous}
+		if err := a.replaceReplicas(ctx, before, anyBuild); err != nil {
 			return err
 		}
 	}
-	a.holdFirst(ctx, heldAction{fault.AfterAnswer, u.rollOut})
-	return nil
+	return heldAction{fault.AfterAnswer, u.rollOut}.begin(ctx, a)
+}
+
+// end lets the next run begin with this build, however this one ended.
+func (upgrade) end(ctx context.Context, a *activeFault) error {
+	return a.replaceReplicas(ctx, replicaOverrides{}, isPrevious)
 }
 
 // rollOut starts each new replica before it stops an old one.

@@ -24,7 +24,7 @@ const (
 
 // collection matches reads of the target's collection.
 func (a *activeFault) collection() fault.Match {
-	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.names)}
+	return fault.Match{Methods: []string{http.MethodGet}, Path: scenario.Fill(a.plan.Target.Path, a.execution.names)}
 }
 
 // watchFault disturbs the watches of one collection, at all replicas, before the target's step.
@@ -33,7 +33,11 @@ type watchFault struct {
 	newFault func(lasts time.Duration) fault.Fault
 }
 
-func (w watchFault) inject(ctx context.Context, a *activeFault) error {
+func delayEvents(lasts time.Duration) fault.Fault { return fault.Lag{For: lasts} }
+
+func skipEvents(lasts time.Duration) fault.Fault { return fault.NewSkip(lasts) }
+
+func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 	lasts, err := w.duration(ctx, a)
 	if err != nil {
 		return err

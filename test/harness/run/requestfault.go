@@ -1,0 +1,26 @@
+package run
+
+import (
+	"context"
+
+	"leasehold.dev/test/harness/fault"
+)
+
+// requestFault makes the plan's request meet a fault on its way to the API server.
+type requestFault struct {
+	newFault func(a *activeFault) (fault.Fault, error)
+	evidence func(fault.Request) bool
+}
+
+func (f requestFault) begin(_ context.Context, a *activeFault) error {
+	met, err := f.newFault(a)
+	if err != nil {
+		return err
+	}
+	for _, r := range a.prover.running() {
+		a.inject(r, a.target(), met)
+	}
+	return nil
+}
+
+func (f requestFault) happened(request fault.Request) bool { return f.evidence(request) }
