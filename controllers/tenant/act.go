@@ -106,7 +106,7 @@ func (r *Reconciler) actOn(ctx context.Context, o *observation, s step, res *res
 		return outcome{uid: s.live.UID, reason: v1beta1.ReasonInvalidSpec}, r.restrictBinding(ctx, o, o.bindings[s.name], res)
 	case wait:
 		return outcome{uid: s.live.UID, reason: v1beta1.ReasonNamespaceTerminating, detail: remaining(s.live)},
-			r.dropHeldBinding(ctx, o, s.name, res)
+			r.dropLastingBinding(ctx, o, s.name, res)
 	case conflict:
 		// The Tenant's own binding is left after an administrator gave the namespace away.
 		if binding := o.bindings[s.name]; binding != nil && ownsChild(o.tenant, binding) {

@@ -267,7 +267,7 @@ func (s *scene) checkRest(rt *rapid.T) {
 			waits = false
 		}
 		b := find[rbacv1.RoleBinding](s.world, was.name, adminBindingName)
-		if was.terminating || held || b == nil || find[corev1.Namespace](s.world, "", was.name) == nil {
+		if held || b == nil || find[corev1.Namespace](s.world, "", was.name) == nil {
 			continue
 		}
 		if s.inSpec[was.name] && slices.ContainsFunc(b.Subjects, func(x rbacv1.Subject) bool { return x.Name == "mallory" }) {

@@ -77,11 +77,12 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	return nil
 }
 
-// dropHeldBinding removes a binding with finalizers from a terminating namespace. The namespace
-// controller deletes the others.
-func (r *Reconciler) dropHeldBinding(ctx context.Context, o *observation, namespace string, res *result) error {
+// dropLastingBinding removes a binding with finalizers or with a removed admin from a terminating
+// namespace. The namespace controller deletes the others, and may come late.
+func (r *Reconciler) dropLastingBinding(ctx context.Context, o *observation, namespace string, res *result) error {
 	binding := o.bindings[namespace]
-	if binding == nil || len(binding.Finalizers) == 0 || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) {
+	if binding == nil || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) ||
+		len(binding.Finalizers) == 0 && !bindsOthers(o.tenant, binding) {
 		return nil
 	}
 	return r.removeBinding(ctx, res, binding)

@@ -90,13 +90,10 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	if !ownsBinding(o.tenant, live, o.otherTenants[live.Namespace]) {
 		return foreignError{"role binding", live.Namespace + "/" + live.Name}
 	}
-	admins := subjects(o.tenant)
-	isOther := func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) }
-	// The cache truncates a longer list, and its rest may have other subjects.
-	if len(live.Subjects) <= v1beta1.MaxAdmins && !slices.ContainsFunc(live.Subjects, isOther) {
+	if !bindsOthers(o.tenant, live) {
 		return nil
 	}
-	left := slices.DeleteFunc(admins, func(s rbacv1.Subject) bool { return !slices.Contains(live.Subjects, s) })
+	left := slices.DeleteFunc(subjects(o.tenant), func(s rbacv1.Subject) bool { return !slices.Contains(live.Subjects, s) })
 	if len(left) == 0 {
 		return r.removeBinding(ctx, res, live)
 	}
@@ -112,6 +109,14 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	}
 	res.wrote = true
 	return nil
+}
+
+// bindsOthers reports whether a binding has subjects that are no admins. The cache truncates a long
+// list of subjects, whose rest may have some.
+func bindsOthers(t *v1beta1.Tenant, binding *rbacv1.RoleBinding) bool {
+	admins := subjects(t)
+	return len(binding.Subjects) > v1beta1.MaxAdmins ||
+		slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return !slices.Contains(admins, s) })
 }
 
 // wasReconciled reports whether the namespace and its binding were Reconciled for this
