@@ -48,7 +48,7 @@ func main() {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background())
 	// The first signal restores the default handler, so a second one kills this process.
 	// The watchdog of the control plane then removes what is left.
 	context.AfterFunc(ctx, stop)
@@ -61,6 +61,17 @@ func main() {
 		out.printf("failed", "%v", err)
 		os.Exit(1)
 	}
+}
+
+// untilSignal returns a context that ends with a signal. A terminal that closes sends SIGHUP, which would
+// end this process alone: the operator runs in a group of its own, and would go on for ever. nohup ignores
+// SIGHUP on purpose.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
 }
 
 func parse(args []string, help io.Writer) (*settings, error) {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +43,38 @@ func TestParse(t *testing.T) {
 				t.Errorf("parse(%q): error %v, want %q", tc.args, err, tc.want)
 			}
 		})
+	}
+}
+
+// Each signal that ends this program ends the operator first. SIGHUP comes when the terminal closes.
+func TestSignals_EndTheContext(t *testing.T) {
+	for _, sent := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		ctx, stop := untilSignal(t.Context())
+		if err := syscall.Kill(os.Getpid(), sent); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Minute):
+			t.Errorf("%v does not end the context", sent)
+		}
+		stop()
+	}
+	signal.Ignore(syscall.SIGHUP) // as nohup does
+	defer signal.Reset(syscall.SIGHUP)
+	ctx, stop := untilSignal(t.Context())
+	defer stop()
+	for _, sent := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if ctx.Err() != nil {
+			t.Errorf("an ignored SIGHUP ends the context")
+		}
+		if err := syscall.Kill(os.Getpid(), sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-ctx.Done()
+	if cause := context.Cause(ctx); !strings.Contains(cause.Error(), "terminated") {
+		t.Errorf("an ignored SIGHUP ends the context: %v", cause)
 	}
 }
 
