@@ -101,29 +101,51 @@ func pinKubeconfig(s *settings, out *progress) (path string, err error) {
 	return file.Name(), nil
 }
 
-// applyDefinitions acts as `make install` does, so that either can follow the other.
+// applyDefinitions acts as `make install` does, so that either can follow the other. It forces
+// nothing: a definition that another manager applied may have fields that this one lacks, and the
+// API server would drop these from each object at its next write. A dry run of all definitions
+// precedes, so a conflict changes nothing.
 func applyDefinitions(ctx context.Context, c client.Client, config string, out *progress) error {
-	files, err := filepath.Glob(filepath.Join(config, "crd", "bases", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("finding the definitions in %s: %d files (%w)", config, len(files), err)
+	definitions, err := readDefinitions(config)
+	if err != nil {
+		return err
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("reading a definition: %w", err)
+	owner := client.FieldOwner("kubectl")
+	for _, definition := range definitions {
+		trial := client.ApplyConfigurationFromUnstructured(definition.DeepCopy())
+		if err := c.Apply(ctx, trial, owner, client.DryRunAll); err != nil {
+			return fmt.Errorf("applying CustomResourceDefinition %s, nothing has been changed: %w", definition.GetName(), err)
 		}
-		definition := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &definition.Object); err != nil {
-			return fmt.Errorf("decoding %s: %w", file, err)
-		}
-		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner("kubectl"),
-			client.ForceOwnership); err != nil {
-			return fmt.Errorf("applying %s: %w", file, err)
+	}
+	for _, definition := range definitions {
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), owner); err != nil {
+			return fmt.Errorf("applying CustomResourceDefinition %s: %w", definition.GetName(), err)
 		}
 		out.printf("install", "applied CustomResourceDefinition %s", definition.GetName())
 	}
 	out.printf("install", "nothing else is installed, no samples either: kubectl apply -k config/samples")
 	return nil
+}
+
+// readDefinitions returns the definitions of the configuration.
+func readDefinitions(config string) ([]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(filepath.Join(config, "crd", "bases", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("finding the definitions in %s: %d files (%w)", config, len(files), err)
+	}
+	var definitions []*unstructured.Unstructured
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("reading a definition: %w", err)
+		}
+		definition := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(text, &definition.Object); err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", file, err)
+		}
+		definitions = append(definitions, definition)
+	}
+	return definitions, nil
 }
 
 // runManager runs the operator until ctx is done.

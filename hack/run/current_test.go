@@ -16,6 +16,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -86,6 +87,8 @@ func TestCurrentCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	leavesNewerDefinition(t, c, s)
+
 	ctx, stop := context.WithCancel(t.Context())
 	out, ended := &buffer{}, make(chan error, 1)
 	go func() { ended <- runCurrent(ctx, s, newProgress(out)) }()
@@ -114,6 +117,52 @@ func TestCurrentCluster(t *testing.T) {
 	if left, err := os.ReadDir(s.workDir); err != nil || len(left) > 0 {
 		t.Errorf("it leaves %v behind (%v)", left, err)
 	}
+}
+
+// leavesNewerDefinition checks that a definition with a field that the checkout lacks, which another
+// manager applied, stops the run before it changes anything.
+func leavesNewerDefinition(t *testing.T, c client.Client, s *settings) {
+	t.Helper()
+	shipped, err := readDefinitions(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := shipped[len(shipped)-1] // the others would be applied before it
+	versions, _, err := unstructured.NestedSlice(newer.Object, "spec", "versions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"},
+		"schema", "openAPIV3Schema", "properties", "spec", "properties", "future"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedSlice(newer.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	applied := client.ApplyConfigurationFromUnstructured(newer)
+	if err := c.Apply(t.Context(), applied, client.FieldOwner("helm")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second) // it does not end by itself if it takes the definition
+	defer stop()
+	err = runCurrent(ctx, s, newProgress(&buffer{}))
+	if err == nil || !strings.Contains(err.Error(), "nothing has been changed") || !strings.Contains(err.Error(), "helm") {
+		t.Errorf("beside a newer definition it returns %v", err)
+	}
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := c.List(t.Context(), definitions); err != nil || len(definitions.Items) != 1 {
+		t.Fatalf("beside a newer definition there are %d (%v)", len(definitions.Items), err)
+	}
+	schema := definitions.Items[0].Spec.Versions[0].Schema.OpenAPIV3Schema
+	if _, kept := schema.Properties["spec"].Properties["future"]; !kept {
+		t.Error("the newer definition has lost its field")
+	}
+	if err := c.Delete(t.Context(), &definitions.Items[0]); err != nil {
+		t.Fatal(err)
+	}
+	until(t, &buffer{}, func(ctx context.Context) bool {
+		return c.List(ctx, definitions) == nil && len(definitions.Items) == 0
+	})
 }
 
 func TestCurrentCluster_withoutContext(t *testing.T) {
