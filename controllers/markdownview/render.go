@@ -127,7 +127,7 @@ func container(v *v1beta1.MarkdownView, defaultImage string) *corev1ac.Container
 			WithRequests(corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")}).
 			// An idle viewer uses about 12 MiB. It uses about 75 MiB while it renders a page of 900
-			// KiB, and more than 200 MiB for a hostile page.
+			// KiB, and about 200 MiB for a hostile page.
 			WithLimits(corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")})).
 		WithSecurityContext(corev1ac.SecurityContext().
 			WithAllowPrivilegeEscalation(false).WithReadOnlyRootFilesystem(true).

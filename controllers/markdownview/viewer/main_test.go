@@ -153,14 +153,50 @@ func program(t *testing.T, dir string) (process *exec.Cmd, base string) {
 // residentKiB returns the resident memory of a process, in KiB.
 func residentKiB(t *testing.T, pid int) int {
 	t.Helper()
+	return statusKiB(t, pid, "VmRSS:")
+}
+
+// statusKiB returns a number of /proc/PID/status.
+func statusKiB(t *testing.T, pid int, field string) int {
+	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	must(t, err)
-	_, after, found := strings.Cut(string(status), "VmRSS:")
+	_, after, found := strings.Cut(string(status), field)
 	var kib int
 	if _, err := fmt.Sscan(after, &kib); err != nil || !found {
-		t.Fatalf("no VmRSS in /proc/%d/status: %v", pid, err)
+		t.Fatalf("no %s in /proc/%d/status: %v", field, pid, err)
 	}
 	return kib
+}
+
+// A page of 900 KiB, whatever its text, is made within the memory limit of the viewer's container. More
+// would end the viewer, and with it all pages, each time that a reader opens this one.
+func TestHostilePagesFitIntoMemory(t *testing.T) {
+	if _, err := os.Stat("/proc/self/status"); err != nil {
+		t.Skip("memory is read from /proc, which this system does not have")
+	}
+	const limitKiB, size = 256 << 10, 900 << 10
+	files := sample()
+	for name, unit := range map[string]string{
+		"headings": "#\n", "underlined": "a\n=\n", "lists": "- a\n", "quotes": strings.Repeat(">", 31) + "- a\n\n",
+		"tables": strings.Repeat("a|", 30) + "a\n" + strings.Repeat("-|", 30) + "-\n" + strings.Repeat("a\n", 10) + "\n",
+		"cells":  strings.Repeat("_a_|", 40) + "\n" + strings.Repeat("-|", 40) + "\n" + strings.Repeat("_a_|", 40) + "\n\n",
+	} {
+		files[name+".md"] = strings.Repeat(unit, size/len(unit))
+		process, base := program(t, newMount(t, files).dir)
+		delete(files, name+".md")
+		client := &http.Client{Transport: &http.Transport{}}
+		if status, _ := fetch(t, client, http.MethodGet, base+"/"+name+".html"); status != http.StatusOK {
+			t.Errorf("%s: status %d", name, status)
+		}
+		most := statusKiB(t, process.Process.Pid, "VmHWM:")
+		t.Logf("%s: %d KiB were resident", name, most)
+		if most >= limitKiB {
+			t.Errorf("%s: %d KiB were resident, want less than %d", name, most, limitKiB)
+		}
+		client.CloseIdleConnections()
+		stopProcess(t, process)
+	}
 }
 
 // The viewer needs less than 20 MB when idle, even after it has rendered pages.

@@ -9,15 +9,23 @@ import (
 )
 
 // A Markdown parser needs quadratic time for some texts: nested lists and quotes, and runs of
-// brackets, stars or quotation marks in one paragraph. So the nesting is bounded, and each page has
-// a budget for the rest. A paragraph that exceeds the budget is shown as unformatted code; the
-// other text of the page is not affected. Usual pages need less than a hundredth of the budget.
+// brackets, stars or quotation marks in one paragraph. It needs a thousand times the memory of others:
+// empty headings, quotes and lists of one byte each, and cells that only pad a row of a table. So the
+// nesting is bounded, and each page has a budget for the rest. A paragraph that exceeds the budget is
+// shown as unformatted code, and a heading, list or quote as a paragraph; the other text of the page is
+// not affected. Usual pages need less than a tenth of the budget.
 const (
 	maxDepth = 32
-	budget   = 200_000_000 // squared delimiters; each costs about a nanosecond
+	budget   = 200_000_000 // about nanoseconds
+
+	// A run of n delimiters costs n squared.
+	headingCost = 4_000 // with its ID
+	blockCost   = 1_000 // of a list or a quote
+	cellCost    = 1_000
 )
 
-// boundedDepth opens no list or quote deeper than maxDepth; the text becomes a paragraph.
+// boundedDepth opens no list or quote deeper than maxDepth, and none that exceeds the budget; the text
+// becomes a paragraph.
 type boundedDepth struct{ parser.BlockParser }
 
 func (s boundedDepth) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
@@ -28,7 +36,7 @@ func (s boundedDepth) Open(parent ast.Node, reader text.Reader, pc parser.Contex
 			depth++
 		}
 	}
-	if depth >= maxDepth {
+	if depth >= maxDepth || !spend(pc, blockCost) {
 		return nil, parser.NoChildren
 	}
 	return s.BlockParser.Open(parent, reader, pc)
@@ -39,12 +47,18 @@ func (s boundedDepth) Open(parent ast.Node, reader text.Reader, pc parser.Contex
 type boundedHeading struct{ parser.BlockParser }
 
 func (h boundedHeading) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	line, _ := reader.PeekLine()
 	// Most lines are no headings, and use no budget here.
-	if line, _ := reader.PeekLine(); bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("#")) &&
-		!spend(pc, countDelimiters(line)) {
+	marked := bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("#"))
+	if marked && !spend(pc, square(countDelimiters(line))+headingCost) {
 		return nil, parser.NoChildren
 	}
-	return h.BlockParser.Open(parent, reader, pc)
+	node, state := h.BlockParser.Open(parent, reader, pc)
+	// A line below a paragraph may make a heading of it.
+	if node != nil && !marked && !spend(pc, headingCost) {
+		return nil, parser.NoChildren
+	}
+	return node, state
 }
 
 // paragraphGuard reports whether a paragraph fits into the budget of its page.
@@ -63,13 +77,13 @@ func (fits paragraphGuard) Transform(p *ast.Paragraph, reader text.Reader, pc pa
 
 // guardLines checks a paragraph that the parser may still turn into references or a table. Each
 // cell is parsed separately, so the cost counts per line. Each reference is compared with all
-// references after it.
+// references after it. The parser pads all rows of a table to the same number of cells.
 func guardLines(p *ast.Paragraph, source []byte, pc parser.Context) bool {
-	size, references, columns := 0, 0, 0
+	references, columns := 0, 0
 	for i := range p.Lines().Len() {
 		segment := p.Lines().At(i)
 		line := segment.Value(source)
-		if !spend(pc, countDelimiters(line)) {
+		if !spend(pc, square(countDelimiters(line))) {
 			return false
 		}
 		if bytes.HasPrefix(line, []byte("[")) {
@@ -78,14 +92,8 @@ func guardLines(p *ast.Paragraph, source []byte, pc parser.Context) bool {
 		if isTableDelimiterRow(line) {
 			columns = max(columns, bytes.Count(line, []byte("|"))+1)
 		}
-		size += len(line)
 	}
-	// The parser pads all rows of a table to the same number of cells, which can need much more
-	// memory than the text.
-	if 2*columns*p.Lines().Len() > size+64*columns {
-		return false
-	}
-	return spend(pc, references)
+	return spend(pc, square(references)) && spend(pc, columns*p.Lines().Len()*cellCost)
 }
 
 // isTableDelimiterRow reports whether a line may be the one below the head of a table.
@@ -100,7 +108,7 @@ func guardText(p *ast.Paragraph, source []byte, pc parser.Context) bool {
 		segment := p.Lines().At(i)
 		n += countDelimiters(segment.Value(source))
 	}
-	return spend(pc, n)
+	return spend(pc, square(n))
 }
 
 // countDelimiters counts the bytes that the inline parser examines as possible delimiters.
@@ -117,13 +125,15 @@ func countDelimiters(line []byte) int {
 
 var spentKey = parser.NewContextKey()
 
-// spend takes n squared from the budget of the page, if it is there.
-func spend(pc parser.Context, n int) bool {
+// spend takes a cost from the budget of the page, if it is there.
+func spend(pc parser.Context, cost int) bool {
 	spent, _ := pc.Get(spentKey).(int)
-	// The first comparison keeps the square from overflowing.
-	if n > budget || spent+n*n > budget {
+	if spent+cost > budget {
 		return false
 	}
-	pc.Set(spentKey, spent+n*n)
+	pc.Set(spentKey, spent+cost)
 	return true
 }
+
+// square cannot overflow: a page has less than a million bytes.
+func square(n int) int { return n * n }

@@ -47,6 +47,10 @@ var hostile = map[string]func(n int) string{
 	"Declarations":   repeat("a <!A "),
 	"Less":           repeat("<"),
 	"Headings":       repeat("# a\n"),
+	"EmptyHeadings":  repeat("#\n"),
+	"EmptyQuotes":    repeat(">\n\n"),
+	"DeepQuotes":     repeat(strings.Repeat(">", 31) + "- a\n\n"),
+	"EmptyLists":     repeat("-\n+\n"),
 	"LongHeading":    func(n int) string { return "# " + strings.Repeat("[", n/2) + strings.Repeat("]", n/2) },
 	"Underlined":     func(n int) string { return strings.Repeat("[", n/2) + strings.Repeat("]", n/2) + "\n===\n" },
 	"UnderlinedMany": repeat("a\n===\n"),
@@ -54,8 +58,10 @@ var hostile = map[string]func(n int) string{
 	"WideTable": func(n int) string {
 		return strings.Repeat("a|", 1000) + "\n" + strings.Repeat("-|", 1000) + "\n" + strings.Repeat("|\n", n/2)
 	},
-	"WiderTable":  func(n int) string { return strings.Repeat("a|", n/4) + "\n" + strings.Repeat("-|", n/4) + "\n|" },
-	"TableCells":  func(n int) string { return "a|b\n-|-\n" + strings.Repeat("*[`|", n/4) },
+	"WiderTable": func(n int) string { return strings.Repeat("a|", n/4) + "\n" + strings.Repeat("-|", n/4) + "\n|" },
+	"TableCells": func(n int) string { return "a|b\n-|-\n" + strings.Repeat("*[`|", n/4) },
+	"SmallTables": repeat(strings.Repeat("a|", 30) + "a\n" + strings.Repeat("-|", 30) + "-\n" +
+		strings.Repeat("a\n", 10) + "\n"),
 	"Delimiters":  repeat("-|-\n"),
 	"Addresses":   repeat("https://a.b/(*"),
 	"WWW":         repeat("www.a.b/("),
@@ -190,9 +196,9 @@ func TestEachGuardHasTheBudget(t *testing.T) {
 		text   func(n int) string
 		within int
 	}{
-		"Heading": {func(n int) string { return "# " + strings.Repeat("*", n) + "a" }, 14142},
+		"Heading": {func(n int) string { return "# " + strings.Repeat("*", n) + "a" }, 14141},
 		// A line counts twice: before references and tables are parsed, and after.
-		"Line":       {func(n int) string { return strings.Repeat("*", n) + "a" }, 10000},
+		"Line":       {func(n int) string { return strings.Repeat("*", n) + "a" }, 9999},
 		"Paragraph":  {func(n int) string { return strings.Repeat("a**********\n", n/10) }, 14130},
 		"References": {func(n int) string { return strings.Repeat("[a]: b\n", n) }, 14140},
 	} {
@@ -201,6 +207,31 @@ func TestEachGuardHasTheBudget(t *testing.T) {
 				if got := unformatted(t, tc.text(n)); got != want {
 					t.Errorf("%d: %d remain text, want %d", n, got, want)
 				}
+			}
+		})
+	}
+}
+
+// A page has a bounded number of the elements that need the most memory for each byte of the text. The
+// numbers are the budget divided by their costs.
+func TestElementsAreBounded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		element string
+		most    int
+	}{
+		"EmptyHeadings":  {"<h1", budget / headingCost},
+		"UnderlinedMany": {"<h1", budget / headingCost},
+		"EmptyQuotes":    {"<blockquote>", budget / blockCost},
+		"EmptyLists":     {"<ul>", budget / blockCost},
+		"SmallTables":    {"<td", budget / cellCost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			page, err := HTML([]byte(hostile[name](size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytes.Count(page, []byte(tc.element)); got > tc.most || got < tc.most/4 {
+				t.Errorf("%d times %s, want at most %d and at least a quarter of that", got, tc.element, tc.most)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ import (
 var markdown = goldmark.New(
 	goldmark.WithParser(parser.NewParser(
 		parser.WithBlockParsers(
-			util.Prioritized(parser.NewSetextHeadingParser(parser.WithAutoHeadingID()), 100),
+			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser(parser.WithAutoHeadingID())}, 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
 			util.Prioritized(boundedDepth{parser.NewListParser()}, 300),
 			util.Prioritized(parser.NewListItemParser(), 400),
