@@ -322,20 +322,55 @@ func TestCertificatesAreReplacedEarly(t *testing.T) {
 	}
 }
 
+// A certificate that is not valid yet is replaced with its CA: a leader whose clock was ahead issued it.
+// The second one is served when the leader already runs.
+func TestCertificateOfALaterTimeIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		later := time.Now().Add(7 * time.Hour)
+		c := newCluster(t, issued(t, later, later.Add(365*day), later.Add(3650*day)))
+		source := age(t, c)
+		for _, name := range []string{"at the start", "later"} {
+			<-time.After(2 * prematurePeriod)
+			synctest.Wait()
+			leaf, ca, err := c.served(t.Context(), source)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if leaf.NotBefore.After(time.Now()) || ca.NotBefore.After(time.Now()) {
+				t.Errorf("%s: valid from %s, its CA from %s", name, leaf.NotBefore, ca.NotBefore)
+			}
+			var secret corev1.Secret
+			if err := c.Get(t.Context(), key, &secret); err != nil {
+				t.Fatal(err)
+			}
+			secret.Data = issued(t, later, later.Add(365*day), later.Add(3650*day)).Data
+			if err := c.Update(t.Context(), &secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // aged returns a Secret whose certificate and CA have this remaining validity.
 func aged(t *testing.T, certificate, ca time.Duration) *corev1.Secret {
 	t.Helper()
 	if certificate == 0 {
 		return &corev1.Secret{}
 	}
+	now := time.Now()
+	return issued(t, now.Add(-time.Hour), now.Add(certificate), now.Add(ca))
+}
+
+// issued returns a Secret whose certificate and CA are valid between these times.
+func issued(t *testing.T, begin, end, endOfCA time.Time) *corev1.Secret {
+	t.Helper()
 	issuer := newAuthority(t).issuer
 	issuer.CAName = "leasehold-ca"
-	begin := time.Now().Add(-time.Hour)
-	signing, err := issuer.CreateCACert(begin, time.Now().Add(ca))
+	signing, err := issuer.CreateCACert(begin, endOfCA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, privateKey, err := issuer.CreateCertPEM(signing, begin, time.Now().Add(certificate))
+	signed, privateKey, err := issuer.CreateCertPEM(signing, begin, end)
 	if err != nil {
 		t.Fatal(err)
 	}

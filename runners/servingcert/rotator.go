@@ -52,6 +52,9 @@ func AddRotator(mgr manager.Manager, source *Source, o RotatorOptions) error {
 	if err != nil {
 		return fmt.Errorf("adding the certificate rotator: %w", err)
 	}
+	if err := mgr.Add(premature{source, mgr.GetClient()}); err != nil {
+		return fmt.Errorf("adding the check of the serving certificate: %w", err)
+	}
 	return nil
 }
 
