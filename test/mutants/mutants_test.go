@@ -13,7 +13,7 @@ import (
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/mutants"
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/tree"
 )
 
@@ -71,8 +71,8 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 		}
 		g.Expect(seen).To(ContainElement(bug), "%s is of class %s", name, head.Class)
 		for _, id := range head.Plans {
-			if plan, err := scenario.ParsePlan(id); err == nil { // else a scenario without a fault
-				families = append(families, plan.Fault.Family().Name)
+			if plan, err := run.ParsePlan(id); err == nil { // else a scenario without a fault
+				families = append(families, plan.Family().Name)
 			}
 		}
 		return head.Kills, families
@@ -81,7 +81,7 @@ func TestMutants_AreWhatTheListsName(t *testing.T) {
 		kills, _ := read(i.Mutant, i.Bug)
 		g.Expect(kills).To(Equal(i.Name), i.Mutant)
 	}
-	for _, f := range scenario.Families() {
+	for _, f := range run.Families() {
 		g.Expect(f.Mutant == "" && f.Finding == "").To(Equal(slices.Contains(unproved, f.Name)), f.Name)
 		if f.Mutant != "" {
 			_, families := read(f.Mutant, f.Bug)
@@ -105,8 +105,8 @@ func foundBy(g Gomega, operator string) (families []string) {
 	}
 	g.Expect(yaml.Unmarshal(text, &known)).To(Succeed(), operator)
 	for _, k := range known.Findings {
-		if plan, err := scenario.ParsePlan(k.Plan); err == nil && k.Verdict == "true bug" {
-			families = append(families, plan.Fault.Family().Name)
+		if plan, err := run.ParsePlan(k.Plan); err == nil && k.Verdict == "true bug" {
+			families = append(families, plan.Family().Name)
 		}
 	}
 	return families

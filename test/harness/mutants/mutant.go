@@ -11,7 +11,7 @@ import (
 
 	"leasehold.dev/test/harness/explore"
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/tree"
 )
 
@@ -101,11 +101,11 @@ func (m mutant) validate() error {
 
 // planOf is what a name in Plans means: a scenario, and what goes wrong in it; nil
 // is nothing.
-func planOf(id string) (of string, plan *scenario.Plan, err error) {
+func planOf(id string) (of string, plan *run.Plan, err error) {
 	if !strings.Contains(id, ":") {
 		return id, nil, nil
 	}
-	p, err := scenario.ParsePlan(id)
+	p, err := run.ParsePlan(id)
 	if err != nil {
 		return "", nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 )
 
 // operator is an operator of other people.
@@ -56,7 +56,7 @@ func Check(folder string) error {
 			if f.Plan == "" {
 				continue
 			}
-			if _, err := scenario.ParsePlan(f.Plan); err != nil {
+			if _, err := run.ParsePlan(f.Plan); err != nil {
 				errs = append(errs, fmt.Errorf("reading the known findings of %s: %w", op.name, err))
 			}
 		}

@@ -21,7 +21,7 @@ type activeFault struct {
 	execution *execution
 	prover    *Prover // of the execution
 	scenario  scenario.Scenario
-	plan      scenario.Plan
+	plan      Plan
 	injector  injector
 	ctx       context.Context // ends when the fault is healed
 	cancel    context.CancelFunc
@@ -42,12 +42,12 @@ type activeFault struct {
 }
 
 // inject sets a plan's fault up.
-func (t *execution) inject(ctx context.Context, s scenario.Scenario, plan scenario.Plan) (*activeFault, error) {
-	newInjector, known := injectors[plan.Fault]
-	if !known {
+func (t *execution) inject(ctx context.Context, s scenario.Scenario, plan Plan) (*activeFault, error) {
+	of := specOf(plan.Fault)
+	if of == nil || of.newInjector == nil {
 		return nil, fmt.Errorf("preparing plan %s: no fault is called %q", plan.ID(), plan.Fault)
 	}
-	a := &activeFault{execution: t, prover: t.prover, scenario: s, plan: plan, injector: newInjector(),
+	a := &activeFault{execution: t, prover: t.prover, scenario: s, plan: plan, injector: of.newInjector(),
 		beforeStep: map[int]func(context.Context) error{}}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	if err := a.injector.begin(a.ctx, a); err != nil {

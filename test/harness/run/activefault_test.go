@@ -94,8 +94,8 @@ func TestInject_RejectsUnknownPlans(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
 	_, err := s.inject(t.Context(), scenario.Scenario{},
-		scenario.Plan{Fault: scenario.FailedWrite, Variant: "418"}, thing)
+		Plan{Fault: failedWrite.fault, Variant: "418"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring("418")))
-	_, err = s.inject(t.Context(), scenario.Scenario{}, scenario.Plan{Fault: "no-such-fault"}, thing)
+	_, err = s.inject(t.Context(), scenario.Scenario{}, Plan{Fault: "no-such-fault"}, thing)
 	g.Expect(err).To(MatchError(ContainSubstring(`"no-such-fault"`)))
 }

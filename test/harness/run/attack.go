@@ -18,6 +18,26 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
+// attackTarget is the method of a target that is a step with an attack.
+const attackTarget = "ATTACK"
+
+var attackFault = spec{
+	fault: "attack", family: "attack",
+	text:   "a hostile user does step COLLECTION, which clean runs leave out",
+	derive: eachAttack, newInjector: func() injector { return &hostileAttack{} },
+}
+
+// eachAttack plans each attack of the scenario.
+func eachAttack(d *derivation, f scenario.Fault) []Plan {
+	var plans []Plan
+	for i, step := range d.scenario.Steps {
+		if step.Attack != nil {
+			plans = append(plans, d.plan(f, "", Target{Method: attackTarget, Path: step.Name, Nth: i + 1}))
+		}
+	}
+	return plans
+}
+
 // hostileAttack lets a hostile user act in the plan's step.
 type hostileAttack struct {
 	holes blackHoles

@@ -17,8 +17,8 @@ func injectAttack(t *testing.T, run *execution, a scenario.Attack) scenario.Scen
 	s := scenario.Scenario{Name: "s", Users: []scenario.User{mallory}, Steps: []scenario.Step{
 		{Apply: applied("before")}, {Name: "storm", As: "mallory", Attack: &a}, {Apply: applied("after")},
 	}}
-	plan := scenario.Plan{Scenario: "s", Fault: scenario.AttackFault,
-		Target: scenario.Target{Method: scenario.AttackTarget, Path: "storm", Nth: 2}}
+	plan := Plan{Scenario: "s", Fault: attackFault.fault,
+		Target: Target{Method: attackTarget, Path: "storm", Nth: 2}}
 	var err error
 	run.activeFault, err = run.inject(t.Context(), s, plan)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -83,7 +83,7 @@ func TestHostileAttack_CleanRunHasNone(t *testing.T) {
 	g.Expect(s.Hostile()).To(Equal([]string{"ns"}))
 	for _, nth := range []int{0, 1, 9} {
 		_, err := run.inject(t.Context(), s,
-			scenario.Plan{Fault: scenario.AttackFault, Target: scenario.Target{Nth: nth}})
+			Plan{Fault: attackFault.fault, Target: Target{Nth: nth}})
 		g.Expect(err).To(MatchError(ContainSubstring("looking for the attack")))
 	}
 }

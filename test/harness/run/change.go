@@ -50,13 +50,13 @@ type PatchOperation struct {
 func (c Change) Fault() scenario.Fault {
 	switch {
 	case c.Flag != "":
-		return scenario.FlagChange
+		return FlagChange
 	case c.Without != nil:
-		return scenario.RuleChange
+		return RuleChange
 	case c.Object != nil && c.Object.Kind == "CustomResourceDefinition":
-		return scenario.CRDChange
+		return CRDChange
 	}
-	return scenario.WebhookChange
+	return WebhookChange
 }
 
 // Validate rejects incomplete and contradictory changes.
@@ -75,15 +75,6 @@ func (c Change) Validate() error {
 		return fmt.Errorf("change %s: a right is verbs on a resource", c.Name)
 	}
 	return nil
-}
-
-// plannedChanges returns the changes from which plans are derived.
-func (p *Prover) plannedChanges() []scenario.Change {
-	var all []scenario.Change
-	for _, c := range p.subject.Changes {
-		all = append(all, scenario.Change{Name: c.Name, Fault: c.Fault(), Scenarios: c.Scenarios})
-	}
-	return all
 }
 
 // apply changes the object and returns it. An unchanged version means that the change had no

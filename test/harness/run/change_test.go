@@ -37,12 +37,12 @@ func TestValidateChange(t *testing.T) {
 		kind   scenario.Fault
 		says   string
 	}{
-		"Flag": {Change{Name: "a", Flag: "--x"}, scenario.FlagChange, ""},
+		"Flag": {Change{Name: "a", Flag: "--x"}, FlagChange, ""},
 		"Rule": {Change{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}},
-			scenario.RuleChange, ""},
-		"Webhook": {Change{Name: "a", Object: object, Patch: patch}, scenario.WebhookChange, ""},
+			RuleChange, ""},
+		"Webhook": {Change{Name: "a", Object: object, Patch: patch}, WebhookChange, ""},
 		"Definition": {Change{Name: "a", Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
-			Patch: patch}, scenario.CRDChange, ""},
+			Patch: patch}, CRDChange, ""},
 		"NoName":  {Change{Flag: "--x"}, "", "needs a name"},
 		"Colon":   {Change{Name: "a:b", Flag: "--x"}, "", "without a colon"},
 		"Both":    {Change{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},

@@ -5,7 +5,18 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
+
+// CrashAfterWrite kills the replica after the API server has carried out a request and before
+// the answer arrives.
+const CrashAfterWrite scenario.Fault = "crash-after-write"
+
+var crashAfterWrite = spec{
+	fault: CrashAfterWrite, family: "crash-after-write",
+	text:   "a replica is killed (SIGKILL) when the API server has carried out TARGET, before it receives the answer",
+	derive: eachWrite, newInjector: held(fault.AfterAnswer, crash),
+}
 
 // crash kills the replica whose request the API server has answered. A write that the API server
 // refused is no death after a commit.

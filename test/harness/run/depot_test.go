@@ -14,7 +14,6 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // externalStore is a system outside the cluster that has things by their paths.
@@ -110,9 +109,9 @@ func (d *externalStore) call(t *testing.T, caller, method, path string) int {
 	return response.StatusCode
 }
 
-func callPlan(t *testing.T, fault, target string) scenario.Plan {
+func callPlan(t *testing.T, fault, target string) Plan {
 	t.Helper()
-	p, err := scenario.ParsePlan("s:" + fault + ":" + target)
+	p, err := ParsePlan("s:" + fault + ":" + target)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return p
 }

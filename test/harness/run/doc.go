@@ -14,6 +14,11 @@
 //		... outcome.Result, outcome.Verdicts ...
 //	}
 //
+// A Plan is one thing that goes wrong in a scenario, at one request. Plans are not
+// written by hand: they are derived from what an operator wrote in clean runs. A
+// fault is a spec in a file of its own: how plans name it, how they are derived and
+// described, and how it is injected. A new one is that file and its line in specs.
+//
 // Runs follow one another on the same control plane, with new names each. A
 // process of the operator that ends is started again, as a kubelet would.
 package run

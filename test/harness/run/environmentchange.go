@@ -3,6 +3,9 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +16,48 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
+
+var metadataStripped = spec{
+	fault: "metadata-stripped", family: "environment",
+	text:   "when the API server has done TARGET, an administrator takes all labels and annotations off the object",
+	derive: eachCreation, newInjector: held(fault.AfterAnswer, administratorChange(strip)),
+}
+
+var objectDeleted = spec{
+	fault: "object-deleted", family: "environment",
+	text:   "when the API server has done TARGET, an administrator deletes the object",
+	derive: eachCreation, newInjector: held(fault.AfterAnswer, administratorChange(remove)),
+}
+
+var metadataContested = spec{
+	fault: "metadata-contested", family: "environment",
+	text:   "when the API server has done TARGET, another controller writes other values over the object for some seconds",
+	derive: eachCreation, newInjector: held(fault.AfterAnswer, administratorChange(rival)),
+}
+
+// eachCreation plans the fault at the writes that create objects. The path of a POST does not name
+// the object, so it is no target.
+func eachCreation(d *derivation, f scenario.Fault) []Plan {
+	created := steady(d.runs, func(o observation) []write {
+		return firsts(o.Writes, func(w write) bool { return w.Made })
+	})
+	return d.at(f, "", slices.DeleteFunc(created, func(t Target) bool { return t.Method == http.MethodPost }))
+}
+
+// firsts marks as effective only the first wanted write of each path. The others remain, because
+// they count as requests.
+func firsts(writes []write, wanted func(write) bool) []write {
+	seen := map[string]bool{}
+	kept := slices.Clone(writes)
+	for i, w := range writes {
+		object := strings.TrimSuffix(w.Path, "/status")
+		kept[i].Effective = w.Effective && wanted(w) && !seen[object]
+		seen[object] = seen[object] || kept[i].Effective
+	}
+	return kept
+}
 
 const (
 	// rivalFor is how long a rival writes, rivalEvery its period.

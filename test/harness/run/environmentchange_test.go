@@ -31,8 +31,8 @@ func newEnvironmentChange(t *testing.T, name scenario.Fault, o ...runtime.Object
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
 	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, o...)
-	plan := scenario.Plan{Scenario: "s", Fault: name,
-		Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
+	plan := Plan{Scenario: "s", Fault: name,
+		Target: Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
 	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	return s, a
@@ -78,7 +78,7 @@ func (s *testbed) useVersionedPatches(t *testing.T) {
 
 func TestEnvironmentChange_StripsLabelsBeforeTheAnswer(t *testing.T) {
 	g := NewWithT(t)
-	s, a := newEnvironmentChange(t, scenario.MetadataStripped, configMap())
+	s, a := newEnvironmentChange(t, metadataStripped.fault, configMap())
 	s.useVersionedPatches(t)
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))
 	o, err := s.getSettings(t)
@@ -93,7 +93,7 @@ func TestEnvironmentChange_StripsLabelsBeforeTheAnswer(t *testing.T) {
 
 func TestEnvironmentChange_IsVoidWithoutLabels(t *testing.T) {
 	g := NewWithT(t)
-	s, a := newEnvironmentChange(t, scenario.MetadataStripped, configMap(func(cm *corev1.ConfigMap) { cm.Labels = nil }))
+	s, a := newEnvironmentChange(t, metadataStripped.fault, configMap(func(cm *corev1.ConfigMap) { cm.Labels = nil }))
 	s.useVersionedPatches(t)
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))
 	g.Expect(healAndGetVoidReason(t, a)).NotTo(BeEmpty())
@@ -102,8 +102,8 @@ func TestEnvironmentChange_IsVoidWithoutLabels(t *testing.T) {
 func TestEnvironmentChange_IgnoresRefusedWrites(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusConflict)
-	plan := scenario.Plan{Scenario: "s", Fault: scenario.ObjectDeleted,
-		Target: scenario.Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
+	plan := Plan{Scenario: "s", Fault: objectDeleted.fault,
+		Target: Target{Method: http.MethodPatch, Path: settings, Nth: 1}}
 	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, nil)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusConflict))
@@ -112,7 +112,7 @@ func TestEnvironmentChange_IgnoresRefusedWrites(t *testing.T) {
 
 func TestEnvironmentChange_DeletesChild(t *testing.T) {
 	g := NewWithT(t)
-	s, a := newEnvironmentChange(t, scenario.ObjectDeleted, configMap())
+	s, a := newEnvironmentChange(t, objectDeleted.fault, configMap())
 	g.Expect(s.patch(t, 1, settings)).To(Equal(http.StatusOK))
 	_, err := s.getSettings(t)
 	g.Expect(err).To(MatchError(ContainSubstring("not found")))
@@ -130,7 +130,7 @@ func TestEnvironmentChange_IsVoidIfRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, a := newEnvironmentChange(t, scenario.ObjectDeleted, configMap())
+			s, a := newEnvironmentChange(t, objectDeleted.fault, configMap())
 			fake, ok := s.dynamic.(*dynamicfake.FakeDynamicClient)
 			g.Expect(ok).To(BeTrue())
 			fake.PrependReactor("delete", "configmaps",
@@ -150,7 +150,7 @@ func TestEnvironmentChange_IsVoidIfRefused(t *testing.T) {
 
 func TestEnvironmentChange_RivalWritesForAWhile(t *testing.T) {
 	g := NewWithT(t)
-	s, a := newEnvironmentChange(t, scenario.MetadataContested, configMap())
+	s, a := newEnvironmentChange(t, metadataContested.fault, configMap())
 	s.useVersionedPatches(t)
 	began := time.Now()
 	g.Expect(s.patch(t, 0, settings)).To(Equal(http.StatusOK))

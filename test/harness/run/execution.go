@@ -87,7 +87,7 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 
 // execute runs the scenario, with or without a plan, and returns its history.
 func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
-	plan *scenario.Plan) (_ *execution, _ *history.History, err error) {
+	plan *Plan) (_ *execution, _ *history.History, err error) {
 	t, err := p.beginExecution(ctx, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("beginning a run of scenario %s: %w", s.Name, err)
@@ -196,16 +196,16 @@ func (t *execution) cleanUp(ctx context.Context) error {
 }
 
 // observed returns the observations from which plans are derived.
-func (t *execution) observed(h *history.History) scenario.Observed {
-	return scenario.Observed{
+func (t *execution) observed(h *history.History) observation {
+	return observation{
 		Writes: t.writes(h), WatchEvents: t.watchEvents(h),
-		Calls: t.observedCalls(h), Changes: t.prover.plannedChanges(), Leases: t.prover.watchedLeasePath(),
+		Calls: t.observedCalls(h), Changes: t.prover.subject.Changes, Leases: t.prover.watchedLeasePath(),
 	}
 }
 
 // writes returns the operator's writes to the run's own objects, in the order in which they
 // reached the proxies. A request without an answer is left out, because its effect is unknown.
-func (t *execution) writes(h *history.History) []scenario.Write {
+func (t *execution) writes(h *history.History) []write {
 	promises, normal := t.prover.subject.Contract, h.Normalizer()
 	known := map[string]history.Request{} // by the audit log's ID
 	for _, r := range h.Requests {
@@ -216,7 +216,7 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 	}
 	type arrival struct {
 		at time.Time
-		scenario.Write
+		write
 	}
 	var arrivals []arrival
 	for i, replica := range t.prover.replicas {
@@ -227,7 +227,7 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 				r.Key == promises.Lease || slices.Contains(promises.AnyReplica, r.Resource) {
 				continue
 			}
-			arrivals = append(arrivals, arrival{asked.Received, scenario.Write{
+			arrivals = append(arrivals, arrival{asked.Received, write{
 				// A name at the end of a path stands there as it is; a slash does not matter.
 				Method: asked.Method, Path: strings.TrimSuffix(normal.Replace(asked.Path), "/"),
 				Effective: r.Done(), Made: r.Made && !reconciled(r.Resource),
@@ -235,9 +235,9 @@ func (t *execution) writes(h *history.History) []scenario.Write {
 		}
 	}
 	slices.SortStableFunc(arrivals, func(a, b arrival) int { return a.at.Compare(b.at) })
-	writes := make([]scenario.Write, len(arrivals))
+	writes := make([]write, len(arrivals))
 	for i, w := range arrivals {
-		writes[i] = w.Write
+		writes[i] = w.write
 	}
 	return writes
 }

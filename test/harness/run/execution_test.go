@@ -86,7 +86,7 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
 	}
 	s.request(t, 0, http.MethodPatch, "/things/thing-1", "unknown to the log")
-	g.Expect(run.writes(h)).To(Equal([]scenario.Write{
+	g.Expect(run.writes(h)).To(Equal([]write{
 		{Method: http.MethodPatch, Path: "/things/{thing}/status", Effective: true},
 		{Method: http.MethodPatch, Path: "/things/{thing}/status"},
 		{Method: http.MethodPatch, Path: "/things/{thing}"},

@@ -91,7 +91,7 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 		"create of external thing-1 for UID u1 by replica two " + span + ": failed: delivered false",
 		"create of external thing-1 for UID u1 by replica two " + span + ": done: delivered false",
 	}))
-	g.Expect(run.observedCalls(h)).To(Equal([]scenario.Call{
+	g.Expect(run.observedCalls(h)).To(Equal([]call{
 		{Method: http.MethodGet, Path: "/{thing}?list&max", Answered: true},
 		{Method: http.MethodPut, Path: "/{thing}"},
 		{Method: http.MethodPut, Path: "/{thing}", Changed: true, Answered: true},

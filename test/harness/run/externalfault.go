@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -16,17 +17,108 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
+// Faults of a call to the external system.
+const (
+	// ExternalCrash kills the replica after its call was answered and before the answer arrives.
+	ExternalCrash scenario.Fault = "external-crash"
+	// ExternalLostResponse cuts the connection after the call was answered.
+	ExternalLostResponse scenario.Fault = "external-lost-response"
+	// ExternalSlow delays the answer.
+	ExternalSlow scenario.Fault = "external-slow"
+	// ExternalError answers with an error in place of the external system. Its variants are the
+	// codes.
+	ExternalError scenario.Fault = "external-error"
+)
+
+// callRefusals are the codes with which a call may be refused.
+var callRefusals = texts(http.StatusForbidden, http.StatusInternalServerError, http.StatusServiceUnavailable)
+
+// readsTried bounds the number of reads that are disturbed.
+const readsTried = 3
+
+var callCrash = spec{
+	fault: ExternalCrash, family: "external",
+	text:   "a replica is killed (SIGKILL) when the external system has answered TARGET, before it receives the answer",
+	derive: eachCall, newInjector: stateless(externalCrash{}),
+}
+
+var callLost = spec{
+	fault: ExternalLostResponse, family: "external",
+	text:   "the external system answers TARGET, and the answer is lost on its way; the process lives on",
+	derive: eachCall, newInjector: stateless(externalFault{requestFault{cutAnswer, callWasLost}}),
+}
+
+var callSlow = spec{
+	fault: ExternalSlow, family: "external",
+	text:   "the external system answers TARGET, and the answer comes late",
+	derive: eachCall, newInjector: stateless(externalFault{requestFault{delayAnswer, callWasSlow}}),
+}
+
+var callRefused = spec{
+	fault: ExternalError, family: "external",
+	variants: callRefusals,
+	text:     "a replica receives VARIANT in answer to TARGET, which never reaches the external system",
+	derive:   eachCall, newInjector: stateless(externalFault{requestFault{refuseCall, wasNotForwarded}}),
+}
+
+// call is a call of the subject to the external system.
+type call struct {
+	Method string
+	// Path has placeholders for names of the scenario, and the names of its query parameters.
+	Path string
+	// Changed means that it changed something.
+	Changed bool
+	// Answered means that the external system answered it.
+	Answered bool
+}
+
+// eachCall plans the fault at each call that changed something, and at a few reads. A read is
+// disturbed in one way, which the seed selects.
+func eachCall(d *derivation, f scenario.Fault) []Plan {
+	var plans, reads []Plan
+	for _, t := range d.calls(func(c call) bool { return c.Changed }) {
+		plans = append(plans, d.disturbed(t)...)
+	}
+	for _, t := range d.calls(func(c call) bool { return !c.Changed && c.Answered }) {
+		reads = append(reads, d.one(d.disturbed(t)))
+	}
+	slices.SortFunc(reads, Order(d.seed))
+	plans = append(plans, reads[:min(readsTried, len(reads))]...)
+	return slices.DeleteFunc(plans, func(p Plan) bool { return p.Fault != f })
+}
+
+// disturbed returns a plan for each fault of a call.
+func (d *derivation) disturbed(t Target) []Plan {
+	var plans []Plan
+	for _, f := range []scenario.Fault{ExternalCrash, ExternalLostResponse, ExternalSlow} {
+		plans = append(plans, d.plan(f, "", t))
+	}
+	code := draw(d.seed, d.plan(ExternalError, "", t), callRefusals)
+	return append(plans, d.plan(ExternalError, code, t))
+}
+
+// calls returns the wanted calls that came in all runs, in the order of the first run.
+func (d *derivation) calls(wanted func(call) bool) []Target {
+	return steady(d.runs, func(o observation) []write {
+		var all []write
+		for _, c := range o.Calls {
+			all = append(all, write{Method: c.Method, Path: c.Path, Effective: wanted(c)})
+		}
+		return all
+	})
+}
+
 // observedCalls returns the calls of a clean run, from which plans are derived.
-func (t *execution) observedCalls(h *history.History) []scenario.Call {
+func (t *execution) observedCalls(h *history.History) []call {
 	normal := h.Normalizer()
-	var all []scenario.Call
+	var all []call
 	_, requests := t.externalRequests()
 	for _, r := range requests {
 		path := normal.Replace(pathOf(r))
 		if path == pathOf(r) {
 			continue // it is about none of this run's things
 		}
-		all = append(all, scenario.Call{Method: r.Method, Path: path, Changed: r.Mutating() && r.Committed(),
+		all = append(all, call{Method: r.Method, Path: path, Changed: r.Mutating() && r.Committed(),
 			Answered: r.Status != 0})
 	}
 	return all
@@ -42,7 +134,7 @@ func pathOf(r fault.Request) string {
 }
 
 // matchOf returns the match for the requests whose pathOf is the target's path.
-func matchOf(t scenario.Target, names map[string]string) (fault.Match, error) {
+func matchOf(t Target, names map[string]string) (fault.Match, error) {
 	path, query, asks := strings.Cut(scenario.Fill(t.Path, names), "?")
 	m := fault.Match{Methods: []string{t.Method}, Path: path, NoQuery: !asks, From: t.Nth, To: t.Nth}
 	if !asks {

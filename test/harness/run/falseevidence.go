@@ -15,6 +15,43 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
+// Variants of false-evidence.
+const (
+	// variantTerminated is a status in which the leader's container has terminated.
+	variantTerminated = "terminated"
+	// variantDeleted is a forced deletion.
+	variantDeleted = "deleted"
+	// variantReplaced is a forced deletion and another Pod of that name, which has failed.
+	variantReplaced = "replaced"
+)
+
+// evidences are all of them.
+var evidences = []string{variantTerminated, variantDeleted, variantReplaced}
+
+var falseEnd = spec{
+	fault: "false-evidence", family: "false-evidence",
+	variants: evidences,
+	texts: map[string]string{
+		variantTerminated: "when the API server has done TARGET, the status of the leader's Pod shows that its container terminated, though the process runs",
+		variantDeleted:    "when the API server has done TARGET, the leader's Pod is deleted by force, though the process runs",
+		variantReplaced:   "when the API server has done TARGET, the leader's Pod is deleted by force and one of its name fails, though the process runs",
+	},
+	derive: oneWriteEach, newInjector: func() injector { return &falseEvidence{} },
+}
+
+// oneWriteEach plans each variant at a write that the seed selects.
+func oneWriteEach(d *derivation, f scenario.Fault) []Plan {
+	writes := d.writes()
+	if len(writes) == 0 {
+		return nil
+	}
+	var plans []Plan
+	for _, variant := range evidences {
+		plans = append(plans, d.one(d.at(f, variant, writes)))
+	}
+	return plans
+}
+
 // falseEvidence shows a standby signs that the leader's process has ended, while it runs.
 type falseEvidence struct {
 	failed *corev1.Pod // what took the place of the leader's Pod, if anything did
@@ -22,7 +59,7 @@ type falseEvidence struct {
 
 func (e *falseEvidence) begin(ctx context.Context, a *activeFault) error {
 	do := e.deletePod
-	if a.plan.Variant == scenario.VariantTerminated {
+	if a.plan.Variant == variantTerminated {
 		do = e.reportTerminated
 	}
 	return heldAction{fault.AfterAnswer, do}.begin(ctx, a)
@@ -78,7 +115,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 	}
 	// This also runs if no other replica leads: the next run needs a replica that works.
 	defer func() { err = errors.Join(err, a.prover.replaceReplica(context.WithoutCancel(ctx), r)) }()
-	if a.plan.Variant == scenario.VariantReplaced {
+	if a.plan.Variant == variantReplaced {
 		done += ", and another of its name failed"
 		if e.failed, err = e.failedPod(ctx, a, pod); err != nil {
 			return err

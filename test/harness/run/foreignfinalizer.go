@@ -10,7 +10,28 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
+
+// stepTarget is the method of a target that is a step of the scenario.
+const stepTarget = "STEP"
+
+var finalizerOfAnother = spec{
+	fault: "foreign-finalizer", family: "environment",
+	text:   "before a user deletes an object, another controller puts a finalizer on it, and takes it off a while after the operator's own is gone",
+	derive: eachDeletion, newInjector: stateless(foreignFinalizer{}),
+}
+
+// eachDeletion plans the fault at the deletions by users.
+func eachDeletion(d *derivation, f scenario.Fault) []Plan {
+	var plans []Plan
+	for i, step := range d.scenario.Steps {
+		if step.Delete != nil {
+			plans = append(plans, d.plan(f, "", Target{Method: stepTarget, Path: step.Name, Nth: i + 1}))
+		}
+	}
+	return plans
+}
 
 const (
 	// heldFor is how long a foreign finalizer holds an object that the operator has released.

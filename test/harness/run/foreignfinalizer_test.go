@@ -26,8 +26,8 @@ func deletionScenario(name string) scenario.Scenario {
 func TestForeignFinalizer_OutlastsTheOperators(t *testing.T) {
 	const own = "example.com/own"
 	now := metav1.Now()
-	plan := scenario.Plan{Scenario: "s", Fault: scenario.ForeignFinalizer,
-		Target: scenario.Target{Method: scenario.StepTarget, Path: "end", Nth: 1}}
+	plan := Plan{Scenario: "s", Fault: finalizerOfAnother.fault,
+		Target: Target{Method: stepTarget, Path: "end", Nth: 1}}
 	for name, tc := range map[string]struct {
 		change  func(*corev1.ConfigMap)
 		happens int

@@ -9,7 +9,94 @@ import (
 	"time"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
+
+// Changes of the operator's installation at run time.
+const (
+	// FlagChange restarts all replicas with another flag, and then without it.
+	FlagChange scenario.Fault = "flag-change"
+	// RuleChange removes a right and restores it.
+	RuleChange scenario.Fault = "rule-change"
+	// WebhookChange changes a webhook configuration.
+	WebhookChange scenario.Fault = "webhook-change"
+	// CRDChange changes a CustomResourceDefinition.
+	CRDChange scenario.Fault = "crd-change"
+)
+
+// changeTarget is the method of a target that is a change of the installation. The path is the
+// change's name. The number counts the steps that act; the change begins before that step.
+const changeTarget = "CHANGE"
+
+var flagChange = spec{
+	fault: FlagChange, family: "installation",
+	text:   "before STEP all replicas are restarted, one after another, with the flag of the change COLLECTION, and then without it",
+	derive: eachChange, newInjector: stateless(installationChange{}),
+}
+
+var ruleChange = spec{
+	fault: RuleChange, family: "installation",
+	text:   "for 3 s from STEP on, the operator lacks the right of the change COLLECTION",
+	derive: eachChange, newInjector: stateless(installationChange{}),
+}
+
+var webhookChange = spec{
+	fault: WebhookChange, family: "installation",
+	text:   "for 3 s from STEP on, a webhook configuration is changed as COLLECTION says, unless the operator restores it",
+	derive: eachChange, newInjector: stateless(installationChange{}),
+}
+
+var crdChange = spec{
+	fault: CRDChange, family: "installation",
+	text:   "for 3 s from STEP on, a CustomResourceDefinition is changed as COLLECTION says",
+	derive: eachChange, newInjector: stateless(installationChange{}),
+}
+
+// eachChange plans each change of that fault in the scenario before a step that the seed selects. A
+// change of a flag prefers a step after an expected access: restarted replicas must not revoke it.
+func eachChange(d *derivation, f scenario.Fault) []Plan {
+	steps, claimed := d.actions()
+	if f == FlagChange && len(claimed) > 0 {
+		steps = claimed
+	}
+	var plans []Plan
+	for _, change := range d.runs[0].Changes {
+		here := len(change.Scenarios) == 0 || slices.Contains(change.Scenarios, d.scenario.Name)
+		if change.Fault() != f || !here || len(steps) == 0 {
+			continue
+		}
+		var possible []Plan
+		for _, nth := range steps {
+			possible = append(possible, d.plan(f, "", Target{Method: changeTarget, Path: change.Name, Nth: nth}))
+		}
+		plans = append(plans, d.one(possible))
+	}
+	return plans
+}
+
+// actions returns the numbers of the steps that act, without the first, and of those that follow
+// an expected access. Clean runs leave attacks out, so these do not count.
+func (d *derivation) actions() (after, claimed []int) {
+	n, claims := 0, false
+	for _, step := range d.scenario.Steps {
+		if !step.Acts() {
+			claims = claims || step.May != nil
+			continue
+		}
+		n++
+		if step.Attack != nil {
+			continue
+		}
+		if n > 1 {
+			after = append(after, n)
+		}
+		if claims {
+			claimed = append(claimed, n)
+		}
+		claims = false
+	}
+	return after, claimed
+}
 
 // changedFor is how long an object of the installation stays changed.
 const changedFor = 3 * time.Second

@@ -32,13 +32,13 @@ type Reference struct {
 	Histories []*history.History
 	// Outcomes are the outcomes of the clean runs; each is judged against all of them.
 	Outcomes []Outcome
-	observed []scenario.Observed
+	observed []observation
 	hashed   history.HashedNames
 }
 
 // Plans derives the plans of the scenario.
-func (r *Reference) Plans(seed uint64) []scenario.Plan {
-	return scenario.Plans(r.Scenario, r.observed, seed)
+func (r *Reference) Plans(seed uint64) []Plan {
+	return derivePlans(r.Scenario, r.observed, seed)
 }
 
 // Outcome is the result of one run.
@@ -81,7 +81,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	}
 	ref.hashed = history.LearnHashedNames(p.subject.Contract.Users, ref.Histories)
 	for i, h := range ref.Histories {
-		ref.observed[i].Rename(ref.hashed.Alias(h))
+		ref.observed[i].rename(ref.hashed.Alias(h))
 	}
 	for i, h := range ref.Histories {
 		outcome := p.judge(ref, h)
@@ -98,7 +98,7 @@ func (p *Prover) Clean(ctx context.Context, ref *Reference) (Outcome, error) {
 }
 
 // Run runs one plan. An error is the harness's own; the outcome has the operator's violations.
-func (p *Prover) Run(ctx context.Context, ref *Reference, plan scenario.Plan) (Outcome, error) {
+func (p *Prover) Run(ctx context.Context, ref *Reference, plan Plan) (Outcome, error) {
 	if plan.Scenario != ref.Scenario.Name {
 		return Outcome{}, fmt.Errorf("running plan %s: it is not one of scenario %s", plan.ID(), ref.Scenario.Name)
 	}
@@ -110,7 +110,7 @@ func (p *Prover) Run(ctx context.Context, ref *Reference, plan scenario.Plan) (O
 	return outcome, nil
 }
 
-func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *scenario.Plan) (Outcome, error) {
+func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Outcome, error) {
 	began := p.clock.Now()
 	t, h, err := p.execute(ctx, ref.Scenario, plan)
 	if err != nil {

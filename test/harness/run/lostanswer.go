@@ -1,6 +1,14 @@
 package run
 
-import "leasehold.dev/test/harness/fault"
+import (
+	"leasehold.dev/test/harness/fault"
+)
+
+var lostResponse = spec{
+	fault: "lost-response", family: "lost-response",
+	text:   "the API server carries out a replica's TARGET, and the answer is lost on its way; the process lives on",
+	derive: eachWrite, newInjector: stateless(requestFault{cutAnswer, answerWasLost}),
+}
 
 // cutAnswer cuts the connection when the request has been answered.
 func cutAnswer(*activeFault) (fault.Fault, error) { return fault.Cut{At: fault.AfterAnswer}, nil }

@@ -8,6 +8,24 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+var leaderPartition = spec{
+	fault: "leader-partition", family: "partition",
+	text:   "when the API server has done TARGET, the leader is cut off from it until another replica leads",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, cutOffLeader),
+}
+
+var fullPartition = spec{
+	fault: "full-partition", family: "partition",
+	text:   "when the API server has done TARGET, it is out of reach of all replicas, for longer than a Lease lasts",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, cutOffAll),
+}
+
+var partitionedStart = spec{
+	fault: "partitioned-start", family: "partition",
+	text:   "when the API server has done TARGET, a replica that does not lead dies and starts again, out of reach of the API server for longer than a Lease lasts",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, startCutOff),
+}
+
 // cutOffLeader drops all packets of the leader until another replica leads.
 func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
 	began, life := a.now(), len(r.lifetimes())-1

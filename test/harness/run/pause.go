@@ -12,6 +12,18 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+var leaderPause = spec{
+	fault: "leader-pause", family: "leader-pause",
+	text:   "the leader is paused (SIGSTOP) when the API server has done TARGET, and goes on when another replica leads",
+	derive: fewWrites, newInjector: held(fault.AfterAnswer, pauseUntilFailover),
+}
+
+var leaderPauseReconnect = spec{
+	fault: "leader-pause-reconnect", family: "leader-pause",
+	text:   "the leader is paused (SIGSTOP) when the API server has done TARGET, and watches of the Lease are cut twice a second and have to begin with a list, until another replica leads",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, pauseReconnecting),
+}
+
 // reconnects is how many times a second watches of the Lease are cut and expire.
 const reconnects = 2
 

@@ -2,10 +2,32 @@ package run
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 
 	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/scenario"
 )
+
+// refusals are the codes of FailedWrite.
+var refusals = texts(http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout)
+
+var failedWrite = spec{
+	fault: "failed-write", family: "failed-write",
+	variants: refusals,
+	text:     "a replica receives VARIANT in answer to TARGET, which the API server never sees",
+	derive:   eachWriteRefused, newInjector: stateless(requestFault{refuse, wasNotForwarded}),
+}
+
+// eachWriteRefused plans the refusal of each write. The seed selects the code.
+func eachWriteRefused(d *derivation, f scenario.Fault) []Plan {
+	var plans []Plan
+	for _, t := range d.writes() {
+		plans = append(plans, d.plan(f, draw(d.seed, d.plan(f, "", t), refusals), t))
+	}
+	return plans
+}
 
 // refuse answers the request with the plan's code instead of forwarding it.
 func refuse(a *activeFault) (fault.Fault, error) {

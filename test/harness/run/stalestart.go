@@ -13,7 +13,28 @@ import (
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
+
+// startMethod is the method of targets that are starts.
+const startMethod = "START"
+
+var startStale = spec{
+	fault: "stale-start", family: "stale-start",
+	text:   "3 s after STEP all replicas are killed (SIGKILL); those that start find COLLECTION as it was before, for 8 s",
+	derive: eachEarlierState, newInjector: stateless(staleStart{}),
+}
+
+// eachEarlierState plans the fault for each collection of which there was an earlier state.
+func eachEarlierState(d *derivation, f scenario.Fault) []Plan {
+	plans := d.oneStart(func(t Target) []Plan {
+		if t.Nth == 1 {
+			return nil
+		}
+		return []Plan{d.plan(f, "", t)}
+	})
+	return append(plans, d.ofTheLease(f, startMethod)...)
+}
 
 // anyVersion is the resourceVersion of a list that any version may answer.
 const anyVersion = "0"

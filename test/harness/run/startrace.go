@@ -3,12 +3,42 @@ package run
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
 )
+
+// variantTimeout is the failed-list in which a replica's first request for a collection is
+// not answered until later. The other variants are codes: the rights are not there
+// yet, or the kind is not.
+const variantTimeout = "timeout"
+
+// races are the variants of failed-list.
+var races = append(texts(http.StatusForbidden, http.StatusNotFound), variantTimeout)
+
+var failedList = spec{
+	fault: "failed-list", family: "failed-list",
+	variants: races,
+	text:     "before STEP all replicas are killed (SIGKILL); those that start receive VARIANT when they request COLLECTION, for 5 s",
+	texts: map[string]string{
+		variantTimeout: "before STEP all replicas are killed (SIGKILL); those that start get no answer when they request COLLECTION, for 5 s",
+	},
+	derive: eachCollection, newInjector: stateless(startRace{}),
+}
+
+// eachCollection plans the fault for each collection, in one variant.
+func eachCollection(d *derivation, f scenario.Fault) []Plan {
+	return d.oneStart(func(t Target) []Plan {
+		var plans []Plan
+		for _, variant := range races {
+			plans = append(plans, d.plan(f, variant, t))
+		}
+		return plans
+	})
+}
 
 // raceFor is how long a started replica cannot read the collection. It could lead by then.
 const raceFor = 5 * time.Second
@@ -47,7 +77,7 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 
 // raceFault returns the fault that requests for the collection meet until it is healed.
 func raceFault(a *activeFault) (fault.Fault, error) {
-	if a.plan.Variant == scenario.VariantTimeout {
+	if a.plan.Variant == variantTimeout {
 		return fault.NewGate(fault.BeforeForward), nil
 	}
 	return refuse(a)

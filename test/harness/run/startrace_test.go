@@ -10,7 +10,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 func TestStartRace(t *testing.T) {
@@ -41,14 +40,14 @@ func TestStartRace(t *testing.T) {
 					answers <- response.StatusCode
 				}
 			}()
-			if variant == scenario.VariantTimeout {
+			if variant == variantTimeout {
 				g.Consistently(answers, 50*time.Millisecond).ShouldNot(Receive())
 			} else {
 				g.Eventually(answers, testTimeout).Should(Receive(Equal(want)))
 			}
 			g.Eventually(func() bool { return a.injections[0].Happened() && n.clock.HasWaiters() }, testTimeout).Should(BeTrue())
 			n.clock.Step(raceFor)
-			if variant == scenario.VariantTimeout {
+			if variant == variantTimeout {
 				g.Eventually(answers, testTimeout).Should(Receive(Equal(want)))
 			}
 			g.Eventually(func() []history.Fault { a.mu.Lock(); defer a.mu.Unlock(); return a.occurrences }, testTimeout).

@@ -9,6 +9,30 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+var leaderStop = spec{
+	fault: "stop-leader", family: "stop",
+	text:   "the leader receives SIGTERM when the API server has done TARGET",
+	derive: fewWrites, newInjector: held(fault.AfterAnswer, stopLeader),
+}
+
+var slowStop = spec{
+	fault: "slow-stop", family: "stop",
+	text:   "the leader receives SIGTERM while TARGET is on its way, which takes some seconds",
+	derive: fewWrites, newInjector: held(fault.BeforeForward, stopSlowly),
+}
+
+var standbyStop = spec{
+	fault: "stop-standby", family: "stop",
+	text:   "a replica that does not lead receives SIGTERM when the API server has done TARGET",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, stopStandby),
+}
+
+var stopInStart = spec{
+	fault: "stop-at-start", family: "stop",
+	text:   "when the API server has done TARGET, a replica that does not lead dies, starts again, and receives SIGTERM at its first request",
+	derive: oneWrite, newInjector: held(fault.AfterAnswer, stopAtStart),
+}
+
 // slowness is how long an answer takes for which a terminating replica waits. It exceeds the usual
 // delay before a process stops its work, such as the time to be removed from a Service.
 const slowness = 5 * time.Second

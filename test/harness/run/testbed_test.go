@@ -98,12 +98,12 @@ func (s *testbed) injectKind(t *testing.T, kind string) *activeFault {
 }
 
 // inject sets a plan's fault up in a run with these names.
-func (s *testbed) inject(ctx context.Context, of scenario.Scenario, plan scenario.Plan,
+func (s *testbed) inject(ctx context.Context, of scenario.Scenario, plan Plan,
 	names map[string]string) (*activeFault, error) {
 	return (&execution{prover: s.Prover, names: names}).inject(ctx, of, plan)
 }
 
-func (s *testbed) injectPlan(t *testing.T, plan scenario.Plan) *activeFault {
+func (s *testbed) injectPlan(t *testing.T, plan Plan) *activeFault {
 	t.Helper()
 	g := NewWithT(t)
 	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, thing)
@@ -246,9 +246,9 @@ func requestBy(t *testing.T, r *replica, method, path, id string) int {
 	return response.StatusCode
 }
 
-func planOf(t *testing.T, kind string) scenario.Plan {
+func planOf(t *testing.T, kind string) Plan {
 	t.Helper()
-	p, err := scenario.ParsePlan("s:" + kind + ":PATCH:/things/{thing}:2")
+	p, err := ParsePlan("s:" + kind + ":PATCH:/things/{thing}:2")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return p
 }

@@ -11,6 +11,12 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
+var rollingUpgrade = spec{
+	fault: "upgrade", family: "upgrade",
+	text:   "when the API server has done TARGET, all replicas are replaced, one after another, as by a Deployment",
+	derive: oneWrite, newInjector: stateless(upgrade{}),
+}
+
 // rollOut replaces replicas one after another. It stops at a new replica that does not become
 // ready, as a Deployment does, and removes that one.
 func (a *activeFault) rollOut(ctx context.Context, u replicaOverrides) (replaced int, err error) {

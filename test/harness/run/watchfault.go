@@ -14,6 +14,85 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
+// watchMethod is the method of targets that are watches.
+const watchMethod = "WATCH"
+
+var watchDelay = spec{
+	fault: "watch-delay", family: "watch-delay",
+	text:   "for 3 s from STEP on, watches of COLLECTION send nothing; then all of it, in order",
+	derive: eachEvent, newInjector: stateless(watchFault{"late", delayEvents}),
+}
+
+var watchGap = spec{
+	fault: "watch-gap", family: "watch-gap",
+	text:   "at STEP watches of COLLECTION are cut and for 3 s refused; then the version to go on from has expired, and what came meanwhile is only seen in a list",
+	derive: eachEvent, newInjector: stateless(watchFault{"missed", skipEvents}),
+}
+
+// watchEvent is an event about one of the run's own objects on a watch of a collection.
+type watchEvent struct {
+	// Path is the collection's, with placeholders where it has names of the scenario.
+	Path string
+	// Action is the step that was being done, or had been done last, counted from 1
+	// among those that do something.
+	Action int
+}
+
+// eachEvent plans the fault at each step and collection with events in all runs, and for the Lease
+// at a step that the seed selects.
+func eachEvent(d *derivation, f scenario.Fault) []Plan {
+	var plans []Plan
+	for _, e := range d.eventsOfAllRuns() {
+		plans = append(plans, d.plan(f, "", Target{Method: watchMethod, Path: e.Path, Nth: e.Action}))
+	}
+	return append(plans, d.ofTheLease(f, watchMethod)...)
+}
+
+// ofTheLease plans the fault for the collection with the Lease, at a step that the seed selects.
+func (d *derivation) ofTheLease(f scenario.Fault, method string) []Plan {
+	var possible []Plan
+	for _, step := range d.scenario.Steps {
+		if step.Acts() && d.runs[0].Leases != "" {
+			possible = append(possible, d.plan(f, "", Target{Method: method, Path: d.runs[0].Leases, Nth: len(possible) + 1}))
+		}
+	}
+	if len(possible) == 0 {
+		return nil
+	}
+	return []Plan{d.one(possible)}
+}
+
+// eventsOfAllRuns returns the events that came in all runs, in the order of the first.
+func (d *derivation) eventsOfAllRuns() []watchEvent {
+	events := slices.Clone(d.runs[0].WatchEvents)
+	for _, run := range d.runs[1:] {
+		events = slices.DeleteFunc(events, func(e watchEvent) bool { return !slices.Contains(run.WatchEvents, e) })
+	}
+	return events
+}
+
+// oneStart plans a fault of starts for each collection: one of those that possible returns for its
+// events, as the seed selects.
+func (d *derivation) oneStart(possible func(Target) []Plan) []Plan {
+	var plans []Plan
+	events := d.eventsOfAllRuns()
+	for i, first := range events {
+		if slices.ContainsFunc(events[:i], func(e watchEvent) bool { return e.Path == first.Path }) {
+			continue
+		}
+		var all []Plan
+		for _, e := range events {
+			if e.Path == first.Path {
+				all = append(all, possible(Target{Method: startMethod, Path: e.Path, Nth: e.Action})...)
+			}
+		}
+		if len(all) > 0 {
+			plans = append(plans, d.one(all))
+		}
+	}
+	return plans
+}
+
 const (
 	// silenceFor is how long watches send nothing. It is long enough for several writes that rely
 	// on a stale cache.
@@ -107,9 +186,9 @@ func (a *activeFault) describeWithheld(r *replica, since time.Time) string {
 
 // watchEvents returns the watch events about the run's own objects that came soon after a step. A
 // later event may come too late for a fault that begins with the step.
-func (t *execution) watchEvents(h *history.History) []scenario.WatchEvent {
+func (t *execution) watchEvents(h *history.History) []watchEvent {
 	normal := h.Normalizer()
-	var all []scenario.WatchEvent
+	var all []watchEvent
 	for _, r := range t.prover.replicas {
 		journal := r.proxy.Journal()
 		for _, f := range journal.Frames {
@@ -126,12 +205,12 @@ func (t *execution) watchEvents(h *history.History) []scenario.WatchEvent {
 			if action == 0 || f.Received.Sub(t.actionTimes[action-1]) > silenceFor/2 {
 				continue
 			}
-			event := scenario.WatchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
+			event := watchEvent{Path: normal.Replace(journal.Request(f.Request).Path), Action: action}
 			if !slices.Contains(all, event) {
 				all = append(all, event)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b scenario.WatchEvent) int { return a.Action - b.Action })
+	slices.SortStableFunc(all, func(a, b watchEvent) int { return a.Action - b.Action })
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/history"
-	"leasehold.dev/test/harness/scenario"
 )
 
 func TestWatchFault_DelaysEvents(t *testing.T) {
@@ -80,7 +79,7 @@ func TestWatchFault_IsVoidWithoutANewWatch(t *testing.T) {
 
 func TestInject_RejectsUnknownSteps(t *testing.T) {
 	for _, id := range []string{"s:watch-delay:WATCH:/things:3", "s:failed-list-timeout:START:/things:0"} {
-		p, err := scenario.ParsePlan(id)
+		p, err := ParsePlan(id)
 		g := NewWithT(t)
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = newWatchSource(t).inject(t.Context(), twoActions, p, nil)
@@ -116,6 +115,6 @@ func TestWatchEvents_AreOfTheRunAndSoonAfterAStep(t *testing.T) {
 	run.actionTimes = append(run.actionTimes, n.clock.Now())
 	n.clock.Step(silenceFor)
 	tell("thing-1-late")
-	g.Expect(run.watchEvents(h)).To(Equal([]scenario.WatchEvent{{Path: "/things", Action: 1},
+	g.Expect(run.watchEvents(h)).To(Equal([]watchEvent{{Path: "/things", Action: 1},
 		{Path: "/things", Action: 3}}))
 }

@@ -128,7 +128,7 @@ var twoActions = scenario.Scenario{Steps: []scenario.Step{
 func (n *watchSource) injectID(t *testing.T, plan string) *activeFault {
 	t.Helper()
 	g := NewWithT(t)
-	p, err := scenario.ParsePlan(plan)
+	p, err := ParsePlan(plan)
 	g.Expect(err).NotTo(HaveOccurred())
 	a, err := n.inject(t.Context(), twoActions, p, nil)
 	g.Expect(err).NotTo(HaveOccurred())

@@ -7,13 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// AttackFault lets a hostile user perform one of the scenario's steps with an attack. Clean runs leave
-// these steps out.
-const AttackFault Fault = "attack"
-
-// AttackTarget is the method of a target that is a step with an attack.
-const AttackTarget = "ATTACK"
-
 // Attack names an attack and its parameters. The objects come from the scenario, so no attack
 // depends on an operator.
 type Attack struct {
@@ -64,15 +57,4 @@ func (s Scenario) Hostile() []string {
 		}
 	}
 	return all
-}
-
-// attacks plans each attack of the scenario.
-func attacks(d *derivation) []Plan {
-	var plans []Plan
-	for i, step := range d.scenario.Steps {
-		if step.Attack != nil {
-			plans = append(plans, d.plan(AttackFault, "", Target{Method: AttackTarget, Path: step.Name, Nth: i + 1}))
-		}
-	}
-	return plans
 }

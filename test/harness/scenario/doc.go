@@ -20,7 +20,4 @@
 //	  quiesce:
 //	    until: [{object: {apiVersion: example.com/v1, kind: Team, name: "{team}"}, gone: true}]
 //	    for: 2s
-//
-// A Plan is one thing that goes wrong in a scenario, at one request. Plans are not
-// written by hand: they are derived from what an operator wrote in clean runs.
 package scenario

@@ -12,6 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+// Fault is the name of what goes wrong, in words that are the same in plans, files and reports.
+// Package run has all faults.
+type Fault string
+
 // Scenario is what happens in a run, but for what goes wrong.
 type Scenario struct {
 	Name string `json:"name"`
@@ -51,7 +55,7 @@ type Step struct {
 	External map[string]string `json:"external,omitempty"`
 	// May is an access with its expected answer.
 	May *Access `json:"may,omitempty"`
-	// Attack is what a hostile user does. It is part of the plans of AttackFault only.
+	// Attack is what a hostile user does. It is part of the plans of the fault attack only.
 	Attack *Attack `json:"attack,omitempty"`
 }
 
@@ -129,16 +133,14 @@ func NameKey(err error, keys map[string]string) error {
 	return err
 }
 
+// Separator separates the name of a scenario from the rest of a plan's ID.
+const Separator = ":"
+
 // Validate finds what cannot be run.
 func (s Scenario) Validate() error {
 	var errs []error
-	if s.Name == "" || strings.Contains(s.Name, separator) {
-		errs = append(errs, fmt.Errorf("the name %q is empty or has a %q in it", s.Name, separator))
-	}
-	for _, p := range s.Faults {
-		if _, known := kinds[p]; !known {
-			errs = append(errs, fmt.Errorf("no fault is called %q", p))
-		}
+	if s.Name == "" || strings.Contains(s.Name, Separator) {
+		errs = append(errs, fmt.Errorf("the name %q is empty or has a %q in it", s.Name, Separator))
 	}
 	errs = append(errs, s.validateUsers())
 	marks := map[string]bool{}
@@ -293,4 +295,9 @@ func (s Scenario) Fill(names map[string]string) (Scenario, error) {
 		return filled, fmt.Errorf("naming the objects of scenario %q: %w", s.Name, err)
 	}
 	return filled, nil
+}
+
+// Acts reports whether the step does something, and does not just wait.
+func (s Step) Acts() bool {
+	return s.Wait == nil && s.Quiesce == nil && s.May == nil && s.Sleep.Duration == 0
 }

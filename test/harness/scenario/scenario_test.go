@@ -123,7 +123,6 @@ func TestParseRefuses(t *testing.T) {
 			`unknown field "repeat"`},
 		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
 		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
-		"UnknownFault":  {"name: a\nfaults: [crash-after-write, no-such-fault]\nsteps:\n" + rest, `no fault is called "no-such-fault"`},
 		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,106 +133,16 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
-	const path, other = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}:x"
-	first := []scenario.Write{
-		{Method: "PATCH", Path: path, Effective: true},
-		{Method: "PATCH", Path: path}, // changed nothing, and counts
-		{Method: "PATCH", Path: path, Effective: true},
-		{Method: "PATCH", Path: other, Effective: true},
-		{Method: "DELETE", Path: path, Effective: true},
+func TestStepsThatAct(t *testing.T) {
+	s, err := scenario.Parse([]byte(team))
+	if err != nil {
+		t.Fatal(err)
 	}
-	second := []scenario.Write{
-		{Method: "PATCH", Path: other, Effective: true}, // another order
-		{Method: "PATCH", Path: path, Effective: true},
-		{Method: "PATCH", Path: path},
-		{Method: "PATCH", Path: path, Effective: true},
-		{Method: "DELETE", Path: path}, // this time it had none
-		{Method: "DELETE", Path: path, Effective: true},
-	}
-	plans := scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{{Writes: first}, {Writes: second}}, 1)
 	var got []string
-	for _, p := range plans {
-		if !slices.Contains([]scenario.Fault{"crash-after-write", "lost-response", "failed-write"}, p.Fault) {
-			continue
-		}
-		id := p.ID()
-		back, err := scenario.ParsePlan(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(p, back); diff != "" {
-			t.Errorf("%s read again (-want +got):\n%s", id, diff)
-		}
-		if p.Fault == scenario.FailedWrite {
-			id = strings.Replace(id, p.ID()[:len("s:failed-write-409")], "s:failed-write-code", 1)
-		}
-		got = append(got, id)
+	for _, step := range s.Steps {
+		got = append(got, map[bool]string{true: "acts", false: "waits"}[step.Acts()])
 	}
-	var want []string
-	for _, target := range []string{"PATCH:" + path + ":1", "PATCH:" + path + ":3", "PATCH:" + other + ":1"} {
-		for _, kind := range []string{"crash-after-write", "lost-response", "failed-write-code"} {
-			want = append(want, "s:"+kind+":"+target)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("plans (-want +got):\n%s", diff)
-	}
-	again := scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{{Writes: first}, {Writes: second}}, 1)
-	if diff := cmp.Diff(plans, again); diff != "" {
-		t.Errorf("the same seed gives other plans (-first +again):\n%s", diff)
-	}
-	if scenario.Plans(scenario.Scenario{Name: "s"}, nil, 1) != nil {
-		t.Error("there are plans without a clean run")
-	}
-}
-
-func TestPlans_OnlySelectedFaults(t *testing.T) {
-	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{scenario.LostResponse}}
-	run := scenario.Observed{Writes: []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true, Made: true}}}
-	plans := scenario.Plans(s, []scenario.Observed{run, run}, 1)
-	if len(plans) != 1 || plans[0].ID() != "s:lost-response:PATCH:/a:1" {
-		t.Errorf("plans are %v, want the lost answer only", plans)
-	}
-}
-
-func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
-	const team, room = "/apis/example.com/v1/teams/{team}", "/api/v1/namespaces/{team}"
-	run := scenario.Observed{Writes: []scenario.Write{
-		{Method: "PATCH", Path: team, Effective: true},
-		{Method: "PATCH", Path: room, Effective: true, Made: true},
-		{Method: "PATCH", Path: room, Effective: true},
-		{Method: "PATCH", Path: "/unheard", Made: true},                                              // it was refused
-		{Method: "POST", Path: "/apis/batch/v1/namespaces/{team}/jobs", Effective: true, Made: true}, // it names none
-	}}
-	ref := scenario.Ref{APIVersion: "v1", Kind: "Team", Name: "{team}"}
-	for name, tc := range map[string]struct {
-		steps []scenario.Step
-		want  []string
-	}{
-		"Deleting": {[]scenario.Step{{Name: "end", Delete: &ref}},
-			[]string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room, "foreign-finalizer:STEP:end"}},
-		"Staying": {nil, []string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room}},
-	} {
-		s := scenario.Scenario{Name: "s", Steps: tc.steps, Faults: []scenario.Fault{scenario.MetadataStripped,
-			scenario.ObjectDeleted, scenario.MetadataContested, scenario.ForeignFinalizer}}
-		var got []string
-		for _, p := range scenario.Plans(s, []scenario.Observed{run, run}, 1) {
-			got = append(got, strings.TrimSuffix(strings.TrimPrefix(p.ID(), "s:"), ":1"))
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: plans (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestParsePlanRefuses(t *testing.T) {
-	for _, id := range []string{
-		"", "s", "s:crash-after-write:PATCH", "s:crash-after-write:PATCH:/a", "s:crash-after-write:PATCH:/a:x", "s:crash-after-write:PATCH:/a:1x", "s:no-such-fault:PATCH:/a:1",
-		"s:crash-after-write-409:PATCH:/a:1", "s:crash-after-write-:PATCH:/a:1", "s:failed-write:PATCH:/a:1", "s:failed-write-x:PATCH:/a:1", "s:failed-write-418:PATCH:/a:1",
-	} {
-		if p, err := scenario.ParsePlan(id); err == nil {
-			t.Errorf("ParsePlan(%q) = %+v, want an error", id, p)
-		}
+	if want := strings.Fields("acts waits acts waits acts waits"); !slices.Equal(got, want) {
+		t.Errorf("steps: %v, want %v", got, want)
 	}
 }

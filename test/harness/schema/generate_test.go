@@ -18,6 +18,7 @@ import (
 
 	"leasehold.dev/test/harness/attack"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -69,7 +70,7 @@ func special() map[reflect.Type]object {
 		// Values of a chart: a file, or the values themselves.
 		reflect.TypeFor[json.RawMessage]():  {"type": []string{"string", "object"}},
 		reflect.TypeFor[scenario.Refusal](): {"enum": []any{true, string(scenario.MayRefuse)}},
-		reflect.TypeFor[scenario.Fault]():   {"enum": scenario.Faults()},
+		reflect.TypeFor[scenario.Fault]():   {"enum": run.Faults()},
 	}
 }
 

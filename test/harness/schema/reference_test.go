@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 )
 
 // The marks between which a page has generated text.
@@ -101,7 +101,7 @@ func TestPages_HaveTheInvariants(t *testing.T) {
 
 func TestPages_HaveTheFaults(t *testing.T) {
 	var out strings.Builder
-	for _, f := range scenario.Families() {
+	for _, f := range run.Families() {
 		names, sentences := f.Forms()
 		for i, name := range names {
 			text := fmt.Sprintf("- **%s**: %s", name, sentences[i])

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io/fs"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
@@ -127,8 +129,8 @@ func TestSchemas_AgreeWithTheProgram(t *testing.T) {
 		return err
 	}
 	readScenario := func(_ *testing.T, text []byte) error {
-		_, err := scenario.Parse(text)
-		return err
+		s, err := scenario.Parse(text)
+		return errors.Join(err, run.CheckFaults(s))
 	}
 	for _, kind := range []struct {
 		name   string

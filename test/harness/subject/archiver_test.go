@@ -18,7 +18,6 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/sandbox"
-	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
 
@@ -72,9 +71,9 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 			}
 			derived := reference.Plans(1)
 			for _, flaw := range flaws {
-				plan, err := scenario.ParsePlan(flaw.plan)
+				plan, err := run.ParsePlan(flaw.plan)
 				g.Expect(err).NotTo(HaveOccurred())
-				g.Expect(slices.ContainsFunc(derived, func(p scenario.Plan) bool {
+				g.Expect(slices.ContainsFunc(derived, func(p run.Plan) bool {
 					return p.Fault == plan.Fault && p.Target == plan.Target
 				})).To(BeTrue(), "%s is not among %v", flaw.plan, derived)
 				outcome, err := prover.Run(t.Context(), reference, plan)

@@ -221,7 +221,7 @@ func (f *File) scenarios() ([]scenario.Scenario, error) {
 				return nil, fmt.Errorf("scenarios: %s: there is another scenario called %q; a plan would be one of both",
 					file, s.Name)
 			}
-			if err := checkInvariants(s); err != nil {
+			if err := errors.Join(checkInvariants(s), run.CheckFaults(s)); err != nil {
 				return nil, fmt.Errorf("scenarios: %s: %w", file, err)
 			}
 			all = append(all, s)

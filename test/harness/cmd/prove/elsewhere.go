@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"leasehold.dev/test/harness/run"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // elsewhere runs each scenario once more, with nothing going wrong but that the
@@ -15,9 +14,9 @@ import (
 func (s *sweep) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject, references []*run.Reference) error {
 	var jobs []job
 	for _, ref := range references {
-		plan := scenario.Plan{
-			Scenario: ref.Scenario.Name, Fault: scenario.OtherNamespace,
-			Target: scenario.Target{Method: scenario.ManifestsTarget, Path: filepath.Base(there.Operator.Manifests), Nth: 1},
+		plan := run.Plan{
+			Scenario: ref.Scenario.Name, Fault: run.OtherNamespace,
+			Target: run.Target{Method: run.ManifestsTarget, Path: filepath.Base(there.Operator.Manifests), Nth: 1},
 		}
 		if s.options.shard.has(plan) {
 			jobs = append(jobs, job{ref, &plan})

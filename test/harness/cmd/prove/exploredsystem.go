@@ -77,12 +77,12 @@ func (s *exploredSystem) runWithCrash(ctx context.Context, specs []map[string]an
 	if err != nil {
 		return nil, err
 	}
-	plans := slices.DeleteFunc(crashes(ref), func(p scenario.Plan) bool { return slices.Contains(creates, p.ID()) })
+	plans := slices.DeleteFunc(crashes(ref), func(p run.Plan) bool { return slices.Contains(creates, p.ID()) })
 	if len(plans) == 0 {
 		return nil, fmt.Errorf("%w: the change leads to no write", explore.ErrNoFault)
 	}
 	ref.Scenario = wanted
-	outcome, err := s.prover.Run(ctx, ref, slices.MinFunc(plans, scenario.Order(s.seed)))
+	outcome, err := s.prover.Run(ctx, ref, slices.MinFunc(plans, run.Order(s.seed)))
 	if err != nil {
 		return nil, err
 	}
@@ -112,9 +112,9 @@ func (s *exploredSystem) plansOfCreation(ctx context.Context) ([]string, error) 
 
 // crashes returns the plans that kill the leader at a write. There is one of each kind at each
 // write, so no seed selects them.
-func crashes(ref *run.Reference) []scenario.Plan {
-	return slices.DeleteFunc(ref.Plans(0), func(p scenario.Plan) bool {
-		return p.Fault != scenario.CrashAfterWrite
+func crashes(ref *run.Reference) []run.Plan {
+	return slices.DeleteFunc(ref.Plans(0), func(p run.Plan) bool {
+		return p.Fault != run.CrashAfterWrite
 	})
 }
 

@@ -12,14 +12,13 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
-	"leasehold.dev/test/harness/scenario"
 )
 
 // ran is one run that is over: its plan, nil if nothing went wrong, and the clean
 // runs that it was compared with.
 type ran struct {
 	reference *run.Reference
-	plan      *scenario.Plan
+	plan      *run.Plan
 	outcome   run.Outcome
 	promises  invariant.Operator // what it was judged by
 }
@@ -155,7 +154,7 @@ func (l *ledger) tell(r *report.Run) error {
 }
 
 // replay is the command that does a run of a scenario again, with its plan if it had one.
-func (l *ledger) replay(of string, plan *scenario.Plan) string {
+func (l *ledger) replay(of string, plan *run.Plan) string {
 	if plan == nil {
 		return l.options.replay(of, "")
 	}

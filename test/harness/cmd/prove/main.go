@@ -78,7 +78,7 @@ could not be judged, and with 2 if it could not do its work.`
 }
 
 // away is what all plans in a namespace of another name have in their ID.
-var away = ":" + string(scenario.OtherNamespace) + ":"
+var away = ":" + string(run.OtherNamespace) + ":"
 
 // prove runs plans.
 func prove(ctx context.Context, o options, stdout io.Writer) error {
@@ -195,7 +195,7 @@ func whole(all []scenario.Scenario) []scenario.Scenario {
 // chosenScenarios are all, or the one that is named or that the plan is of.
 func chosenScenarios(all []scenario.Scenario, name, plan string) ([]scenario.Scenario, error) {
 	if plan != "" {
-		p, err := scenario.ParsePlan(plan)
+		p, err := run.ParsePlan(plan)
 		if err != nil {
 			return nil, err
 		}

@@ -14,13 +14,14 @@ import (
 
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 	"leasehold.dev/test/harness/subject"
 )
 
-func plan(t *testing.T, id string) scenario.Plan {
+func plan(t *testing.T, id string) run.Plan {
 	t.Helper()
-	p, err := scenario.ParsePlan(id)
+	p, err := run.ParsePlan(id)
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	return p
 }
@@ -170,7 +171,7 @@ func TestTerminal(t *testing.T) {
 
 func TestLists_NameFaultsAndInvariants(t *testing.T) {
 	for use, name := range map[string]string{
-		"faults": string(scenario.StaleStart), "invariants": invariant.EndState.Name,
+		"faults": "stale-start", "invariants": invariant.EndState.Name,
 	} {
 		g := NewWithT(t)
 		var out strings.Builder

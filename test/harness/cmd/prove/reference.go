@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 )
 
 // newFaults returns the command that lists the faults.
 func newFaults() *cobra.Command {
 	return list("faults", "List the faults, with what each kind would have shown", func() []string {
 		var all []string
-		for _, f := range scenario.Families() {
+		for _, f := range run.Families() {
 			names, sentences := f.Forms()
 			for i, name := range names {
 				all = append(all, name, sentences[i])

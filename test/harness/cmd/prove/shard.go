@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 	"strings"
 
-	"leasehold.dev/test/harness/scenario"
+	"leasehold.dev/test/harness/run"
 )
 
 // shard is one of several parts of all plans, by a hash of their IDs. The parts of one count are a
@@ -39,7 +39,7 @@ func (s *shard) Set(text string) error {
 }
 
 // has reports whether the plan is in this part.
-func (s *shard) has(p scenario.Plan) bool {
+func (s *shard) has(p run.Plan) bool {
 	if s.count == 0 {
 		return true
 	}

@@ -21,12 +21,12 @@ const cleanRuns = 2
 // job is one run to do: of a plan, or without a fault.
 type job struct {
 	reference *run.Reference
-	plan      *scenario.Plan
+	plan      *run.Plan
 }
 
 // clean reports whether nothing goes wrong while it runs. That is so elsewhere too:
 // what the plan is about was done before.
-func (j job) clean() bool { return j.plan == nil || j.plan.Fault == scenario.OtherNamespace }
+func (j job) clean() bool { return j.plan == nil || j.plan.Fault == run.OtherNamespace }
 
 // sweep runs the plans of all scenarios, side by side.
 type sweep struct {
@@ -111,7 +111,7 @@ func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
 		return nil, nil // see elsewhere
 	}
 	if s.options.plan != "" {
-		plan, err := scenario.ParsePlan(s.options.plan)
+		plan, err := run.ParsePlan(s.options.plan)
 		return slices.Repeat([]job{{references[0], &plan}}, s.options.repeat), err
 	}
 	matching := 0 // in all shards
@@ -149,10 +149,10 @@ func subset(jobs []job, seed uint64) []job {
 		if strings.HasSuffix(j.plan.Target.Path, "/status") && j.plan.Target.Nth > 1 {
 			continue
 		}
-		family := j.plan.Fault.Family().Name
+		family := j.plan.Family().Name
 		by[family] = append(by[family], j)
 	}
-	order := scenario.Order(seed)
+	order := run.Order(seed)
 	var few []job
 	for _, kind := range slices.Sorted(maps.Keys(by)) {
 		few = append(few, slices.MinFunc(by[kind], func(a, b job) int { return order(*a.plan, *b.plan) }))

@@ -1,4 +1,4 @@
-package scenario
+package run
 
 import (
 	"slices"
@@ -56,18 +56,25 @@ var families = []Family{
 // Families returns all families, in the order of tables.
 func Families() []Family { return slices.Clone(families) }
 
+// Family returns the family of the plan's fault.
+func (p Plan) Family() Family {
+	s := specOf(p.Fault)
+	return families[slices.IndexFunc(families, func(f Family) bool { return f.Name == s.family })]
+}
+
 // Forms returns the names of the family's faults in plans, each with a sentence about what goes
 // wrong. A fault with one sentence for all variants is one form.
 func (f Family) Forms() (names, sentences []string) {
 	for _, fault := range Faults() {
-		if kinds[fault].family != f.Name {
+		s := specOf(fault)
+		if s.family != f.Name {
 			continue
 		}
-		if text, one := descriptions[form{fault, ""}]; one {
-			names, sentences = append(names, string(fault)), append(sentences, general(text))
+		if s.text != "" {
+			names, sentences = append(names, string(fault)), append(sentences, general(s.text))
 		}
-		for _, variant := range kinds[fault].variants {
-			if text, own := descriptions[form{fault, variant}]; own && variant != "" {
+		for _, variant := range s.variants {
+			if text, own := s.texts[variant]; own {
 				names, sentences = append(names, string(fault)+"-"+variant), append(sentences, general(text))
 			}
 		}

@@ -1,10 +1,12 @@
-package scenario
+package run
 
 import (
 	"cmp"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+
+	"leasehold.dev/test/harness/scenario"
 )
 
 // Order returns the order of plans that the seed fixes, for package slices. The order of two plans
@@ -44,10 +46,10 @@ func (d *derivation) few(possible []Plan) []Plan {
 }
 
 // at returns a plan for each target.
-func (d *derivation) at(p Fault, variant string, targets []Target) []Plan {
+func (d *derivation) at(f scenario.Fault, variant string, targets []Target) []Plan {
 	plans := make([]Plan, len(targets))
 	for i, t := range targets {
-		plans[i] = d.plan(p, variant, t)
+		plans[i] = d.plan(f, variant, t)
 	}
 	return plans
 }

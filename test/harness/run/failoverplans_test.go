@@ -1,4 +1,4 @@
-package scenario_test
+package run
 
 import (
 	"regexp"
@@ -12,26 +12,26 @@ import (
 func TestFailoverPlans(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
 	steps := []scenario.Step{{Name: "one"}, {Wait: &scenario.Wait{}}, {Name: "two"}}
-	write := []scenario.Write{{Method: "PATCH", Path: "/a", Effective: true}}
+	write := []write{{Method: "PATCH", Path: "/a", Effective: true}}
 	all := []string{
 		"s:false-evidence-terminated:PATCH:/a:1", "s:false-evidence-deleted:PATCH:/a:1", "s:false-evidence-replaced:PATCH:/a:1", "s:leader-pause-reconnect:PATCH:/a:1",
 		"s:watch-delay:WATCH:" + leases, "s:watch-gap:WATCH:" + leases, "s:stale-start:START:" + leases,
 	}
 	for name, tc := range map[string]struct {
-		run  scenario.Observed
+		run  observation
 		want []string
 	}{
-		"All":            {scenario.Observed{Writes: write, Leases: leases}, all},
-		"NobodyWatches":  {scenario.Observed{Writes: write}, all[:4]},
-		"NothingWritten": {scenario.Observed{Leases: leases}, all[4:]},
+		"All":            {observation{Writes: write, Leases: leases}, all},
+		"NobodyWatches":  {observation{Writes: write}, all[:4]},
+		"NothingWritten": {observation{Leases: leases}, all[4:]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chosen := map[string]bool{}
 			for seed := range uint64(20) {
 				var got []string
-				for _, p := range scenario.Plans(scenario.Scenario{Name: "s", Steps: steps}, []scenario.Observed{tc.run}, seed) {
+				for _, p := range derivePlans(scenario.Scenario{Name: "s", Steps: steps}, []observation{tc.run}, seed) {
 					id := p.ID()
-					if back, err := scenario.ParsePlan(id); err != nil || back != p {
+					if back, err := ParsePlan(id); err != nil || back != p {
 						t.Errorf("%s read again is %v, %v", id, back, err)
 					}
 					if found := regexp.MustCompile(`^(s:(?:watch-[a-z]+|stale-start):.*):([12])$`).FindStringSubmatch(id); found != nil {

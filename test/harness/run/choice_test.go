@@ -1,4 +1,4 @@
-package scenario_test
+package run
 
 import (
 	"fmt"
@@ -13,19 +13,19 @@ import (
 const added = "/added"
 
 // richRun is a clean run from which each rule derives plans.
-func richRun() scenario.Observed {
-	run := scenario.Observed{
+func richRun() observation {
+	run := observation{
 		Leases:  "/leases",
-		Changes: []scenario.Change{{Name: "flag", Fault: scenario.FlagChange}, {Name: "rule", Fault: scenario.RuleChange}},
+		Changes: []Change{{Name: "flag", Flag: "--x"}, {Name: "rule", Without: &Right{}}},
 	}
 	for i := range 6 {
 		run.Writes = append(run.Writes,
-			scenario.Write{Method: "PATCH", Path: fmt.Sprintf("/%d", i), Effective: true, Made: i%2 == 0})
+			write{Method: "PATCH", Path: fmt.Sprintf("/%d", i), Effective: true, Made: i%2 == 0})
 		run.Calls = append(run.Calls,
-			scenario.Call{Method: "PUT", Path: fmt.Sprintf("/%d", i), Changed: true, Answered: true},
-			scenario.Call{Method: "GET", Path: fmt.Sprintf("/%d", i), Answered: true})
+			call{Method: "PUT", Path: fmt.Sprintf("/%d", i), Changed: true, Answered: true},
+			call{Method: "GET", Path: fmt.Sprintf("/%d", i), Answered: true})
 		run.WatchEvents = append(run.WatchEvents,
-			scenario.WatchEvent{Path: "/teams", Action: 1 + 2*i}, scenario.WatchEvent{Path: "/parts", Action: 2 + 2*i})
+			watchEvent{Path: "/teams", Action: 1 + 2*i}, watchEvent{Path: "/parts", Action: 2 + 2*i})
 	}
 	return run
 }
@@ -38,8 +38,8 @@ func richScenario() scenario.Scenario {
 	return s
 }
 
-func planIDs(s scenario.Scenario, run scenario.Observed, seed uint64) []string {
-	return ids(scenario.Plans(s, []scenario.Observed{run, run}, seed))
+func planIDs(s scenario.Scenario, run observation, seed uint64) []string {
+	return ids(derivePlans(s, []observation{run, run}, seed))
 }
 
 // kindOf returns the fault of a plan's ID, with its variant unless the variant is drawn.
@@ -57,21 +57,21 @@ func kindOf(id string) string {
 }
 
 func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
-	for name, add := range map[string]func(run *scenario.Observed, at int){
-		"Write": func(run *scenario.Observed, at int) {
-			run.Writes = slices.Insert(run.Writes, at, scenario.Write{Method: "PATCH", Path: added, Effective: true, Made: true})
+	for name, add := range map[string]func(run *observation, at int){
+		"Write": func(run *observation, at int) {
+			run.Writes = slices.Insert(run.Writes, at, write{Method: "PATCH", Path: added, Effective: true, Made: true})
 		},
-		"ChangingCall": func(run *scenario.Observed, at int) {
-			run.Calls = slices.Insert(run.Calls, at, scenario.Call{Method: "PUT", Path: added, Changed: true, Answered: true})
+		"ChangingCall": func(run *observation, at int) {
+			run.Calls = slices.Insert(run.Calls, at, call{Method: "PUT", Path: added, Changed: true, Answered: true})
 		},
-		"ReadingCall": func(run *scenario.Observed, at int) {
-			run.Calls = slices.Insert(run.Calls, at, scenario.Call{Method: "GET", Path: added, Answered: true})
+		"ReadingCall": func(run *observation, at int) {
+			run.Calls = slices.Insert(run.Calls, at, call{Method: "GET", Path: added, Answered: true})
 		},
-		"WatchOfAnotherCollection": func(run *scenario.Observed, at int) {
-			run.WatchEvents = slices.Insert(run.WatchEvents, at, scenario.WatchEvent{Path: added, Action: 3})
+		"WatchOfAnotherCollection": func(run *observation, at int) {
+			run.WatchEvents = slices.Insert(run.WatchEvents, at, watchEvent{Path: added, Action: 3})
 		},
-		"ChangeOfTheInstallation": func(run *scenario.Observed, at int) {
-			run.Changes = slices.Insert(run.Changes, min(at, 2), scenario.Change{Name: added, Fault: scenario.RuleChange})
+		"ChangeOfTheInstallation": func(run *observation, at int) {
+			run.Changes = slices.Insert(run.Changes, min(at, 2), Change{Name: added, Without: &Right{}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestPlans_OneStepMoreOfACollection(t *testing.T) {
 	moved := 0
 	for seed := range uint64(20) {
 		before, run := planIDs(richScenario(), richRun(), seed), richRun()
-		run.WatchEvents = append(run.WatchEvents, scenario.WatchEvent{Path: "/teams", Action: 12})
+		run.WatchEvents = append(run.WatchEvents, watchEvent{Path: "/teams", Action: 12})
 		for _, id := range planIDs(richScenario(), run, seed) {
 			if slices.Contains(before, id) {
 				continue
@@ -132,7 +132,7 @@ func TestPlans_OneStepMoreOfACollection(t *testing.T) {
 	}
 }
 
-func ids(plans []scenario.Plan) []string {
+func ids(plans []Plan) []string {
 	all := make([]string, len(plans))
 	for i, p := range plans {
 		all[i] = p.ID()

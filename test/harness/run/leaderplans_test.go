@@ -1,4 +1,4 @@
-package scenario_test
+package run
 
 import (
 	"strconv"
@@ -12,12 +12,12 @@ import (
 // plansOf are those of a scenario with so many writes, by fault:
 // the number of the write that each is about.
 func plansOf(writes int, seed uint64) map[string][]int {
-	var run scenario.Observed
+	var run observation
 	for i := range writes {
-		run.Writes = append(run.Writes, scenario.Write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
+		run.Writes = append(run.Writes, write{Method: "PATCH", Path: "/" + strconv.Itoa(i), Effective: true})
 	}
 	of := map[string][]int{}
-	for _, p := range scenario.Plans(scenario.Scenario{Name: "s"}, []scenario.Observed{run}, seed) {
+	for _, p := range derivePlans(scenario.Scenario{Name: "s"}, []observation{run}, seed) {
 		kind := string(p.Fault)
 		if p.Variant != "" {
 			kind += "-" + p.Variant

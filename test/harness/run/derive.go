@@ -1,0 +1,127 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+// write is a write of the subject in a clean run.
+type write struct {
+	Method string
+	// Path has placeholders for names of the scenario.
+	Path string
+	// Effective means that the write changed something.
+	Effective bool
+	// Made means that it created an object, other than those that the subject reconciles.
+	Made bool
+}
+
+// observation is the behavior of the subject in one clean run, with placeholders for names of the
+// scenario.
+type observation struct {
+	// Writes are the writes to the API server in the order in which they came.
+	Writes []write
+	// Calls are the calls about the run's own external things in the order in which they came.
+	Calls []call
+	// WatchEvents are the watch events about the run's own objects, each once, in the order in
+	// which they came.
+	WatchEvents []watchEvent
+	// Leases is the path of the collection with the Lease; empty if no replica watches it.
+	Leases string
+	// Changes are the possible changes of the installation.
+	Changes []Change
+}
+
+// rename replaces names in the paths of writes, by what they were called before.
+func (o *observation) rename(names map[string]string) {
+	for i, w := range o.Writes {
+		parts := strings.Split(w.Path, "/")
+		for j, part := range parts {
+			parts[j] = cmp.Or(names[part], part)
+		}
+		o.Writes[i].Path = strings.Join(parts, "/")
+	}
+}
+
+// derivation is the input of the rules that derive plans.
+type derivation struct {
+	scenario scenario.Scenario
+	runs     []observation
+	seed     uint64
+}
+
+func (d *derivation) plan(f scenario.Fault, variant string, t Target) Plan {
+	return Plan{Scenario: d.scenario.Name, Fault: f, Variant: variant, Target: t}
+}
+
+// derivePlans derives the plans of a scenario from its clean runs. Only requests that came in all
+// runs are targets, because others may not come again. The seed selects targets and variants where
+// not all are tried, for each plan by its ID: one request more or fewer does not change other plans.
+func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
+	if len(runs) == 0 {
+		return nil
+	}
+	d := &derivation{scenario: s, runs: runs, seed: seed}
+	var plans []Plan
+	for _, of := range specs {
+		if of.derive != nil && (len(s.Faults) == 0 || slices.Contains(s.Faults, of.fault)) {
+			plans = append(plans, of.derive(d, of.fault)...)
+		}
+	}
+	return plans
+}
+
+// eachWrite plans the fault at each write.
+func eachWrite(d *derivation, f scenario.Fault) []Plan { return d.at(f, "", d.writes()) }
+
+// fewWrites plans the fault at the first write, at the last, and at one between, because the
+// leader's work matters.
+func fewWrites(d *derivation, f scenario.Fault) []Plan {
+	if plans := eachWrite(d, f); len(plans) > 0 {
+		return d.few(plans)
+	}
+	return nil
+}
+
+// oneWrite plans the fault at a write that the seed selects.
+func oneWrite(d *derivation, f scenario.Fault) []Plan {
+	if plans := eachWrite(d, f); len(plans) > 0 {
+		return []Plan{d.one(plans)}
+	}
+	return nil
+}
+
+// writes returns the writes that had an effect in all runs, in the order of the first run.
+func (d *derivation) writes() []Target {
+	return steady(d.runs, func(o observation) []write { return o.Writes })
+}
+
+// steady returns the requests that had an effect in all runs.
+func steady(runs []observation, of func(observation) []write) []Target {
+	in := map[Target]int{}
+	var order, all []Target
+	for i, run := range runs {
+		nth := map[Target]int{}
+		for _, w := range of(run) {
+			t := Target{Method: w.Method, Path: w.Path}
+			nth[t]++
+			t.Nth = nth[t]
+			if !w.Effective {
+				continue
+			}
+			in[t]++
+			if i == 0 {
+				order = append(order, t)
+			}
+		}
+	}
+	for _, t := range order {
+		if in[t] == len(runs) {
+			all = append(all, t)
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package run
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"leasehold.dev/test/harness/scenario"
+)
+
+// otherNamespace is no fault: the operator is installed in a namespace of another name, by
+// manifests of its own. It is not derived and is no part of a run.
+var otherNamespace = spec{fault: OtherNamespace, family: "other-namespace",
+	text: "nothing goes wrong, but the operator is installed in a namespace of another name"}
+
+const (
+	// OtherNamespace is the name of that.
+	OtherNamespace scenario.Fault = "other-namespace"
+	// ManifestsTarget is the method of a target that is an installation's manifests.
+	ManifestsTarget = "MANIFESTS"
+)
+
+func texts(numbers ...int) []string {
+	var all []string
+	for _, n := range numbers {
+		all = append(all, strconv.Itoa(n))
+	}
+	return all
+}
+
+// Target is what a fault affects. For most faults it is the nth request of the subject with
+// this method and path. Other faults have a word of their own as the method.
+type Target struct {
+	Method string `json:"method"`
+	// Path has placeholders where it has names of the scenario.
+	Path string `json:"path"`
+	Nth  int    `json:"nth"`
+}
+
+// Plan is one fault in one run of a scenario.
+type Plan struct {
+	Scenario string         `json:"scenario"`
+	Fault    scenario.Fault `json:"fault"`
+	// Variant is which of a fault's forms it is; "" if it has one only.
+	Variant string `json:"variant,omitempty"`
+	Target  Target `json:"target"`
+}
+
+// separator separates the parts of a plan's ID. Paths may contain it: the path starts after the
+// third and ends before the last.
+const separator = scenario.Separator
+
+// ID returns the plan as one word, which means the same in every run.
+func (p Plan) ID() string {
+	kind := string(p.Fault)
+	if p.Variant != "" {
+		kind += "-" + p.Variant
+	}
+	return strings.Join([]string{p.Scenario, kind, p.Target.Method, p.Target.Path, strconv.Itoa(p.Target.Nth)}, separator)
+}
+
+// ParsePlan reads an ID.
+func ParsePlan(id string) (Plan, error) {
+	p, err := parsePlan(id)
+	// What is left out, or too much, shows when it is put together again.
+	if err == nil && p.ID() != id {
+		err = fmt.Errorf("it should be %q", p.ID())
+	}
+	if err != nil {
+		return p, fmt.Errorf("reading plan %q: %w", id, err)
+	}
+	return p, nil
+}
+
+func parsePlan(id string) (p Plan, err error) {
+	const beforePath = 3
+	parts := strings.SplitN(id, separator, beforePath+1)
+	if len(parts) != beforePath+1 {
+		return p, errors.New("it is not scenario:fault:method:path:nth")
+	}
+	p.Scenario = parts[0]
+	if p.Fault, p.Variant, err = parseForm(parts[1]); err != nil {
+		return p, err
+	}
+	path, nth, _ := cutLast(parts[3])
+	p.Target = Target{Method: parts[2], Path: path}
+	if p.Target.Nth, err = strconv.Atoi(nth); err != nil {
+		return p, fmt.Errorf("reading which request: %w", err)
+	}
+	return p, nil
+}
+
+// parseForm reads the name of a fault, and the variant that may follow it.
+func parseForm(text string) (f scenario.Fault, variant string, err error) {
+	if known := specOf(scenario.Fault(text)); known != nil && known.variants == nil {
+		return known.fault, "", nil
+	}
+	for _, known := range specs {
+		variant, found := strings.CutPrefix(text, string(known.fault)+"-")
+		if found && slices.Contains(known.variants, variant) {
+			return known.fault, variant, nil
+		}
+		if found || text == string(known.fault) {
+			err = fmt.Errorf("%q is not one of the variants %q of %s", variant, known.forms(), known.fault)
+		}
+	}
+	return "", "", cmp.Or(err, fmt.Errorf("no fault is called %q", text))
+}
+
+func cutLast(s string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
+}

@@ -1,0 +1,100 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/scenario"
+)
+
+// spec is a fault: what plans name, and how they are derived, described and injected.
+type spec struct {
+	fault scenario.Fault
+	// family is the name of a Family.
+	family string
+	// variants are the forms of the fault. Nil: it has one.
+	variants []string
+	// text is a sentence for people. VARIANT, TARGET, COLLECTION and STEP are filled from the plan.
+	text string
+	// texts has the variants that need a sentence of their own.
+	texts map[string]string
+	// derive plans the fault from clean runs. It is nil for one that is not derived.
+	derive func(d *derivation, f scenario.Fault) []Plan
+	// newInjector returns the fault of one run.
+	newInjector func() injector
+}
+
+// specs are all faults, in the order of their plans. Each has a file.
+var specs = []spec{
+	crashAfterWrite, lostResponse, failedWrite, lateWrite,
+	leaderPause, leaderStop, slowStop, leaderPartition, fullPartition, partitionedStart, standbyStop, stopInStart,
+	rollingUpgrade, falseEnd, leaderPauseReconnect,
+	watchDelay, watchGap, startStale, failedList,
+	metadataStripped, objectDeleted, metadataContested, finalizerOfAnother,
+	callCrash, callLost, callSlow, callRefused,
+	flagChange, ruleChange, webhookChange, crdChange,
+	attackFault, otherNamespace,
+}
+
+// specOf returns the fault of that name, or nil.
+func specOf(f scenario.Fault) *spec {
+	i := slices.IndexFunc(specs, func(s spec) bool { return s.fault == f })
+	if i < 0 {
+		return nil
+	}
+	return &specs[i]
+}
+
+// forms returns the variants, and "" for a fault without any.
+func (s spec) forms() []string {
+	if s.variants == nil {
+		return []string{""}
+	}
+	return s.variants
+}
+
+// Faults returns the names of all faults, in order.
+func Faults() []scenario.Fault {
+	var all []scenario.Fault
+	for _, s := range specs {
+		all = append(all, s.fault)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// CheckFaults returns an error if the scenario names a fault that there is not.
+func CheckFaults(s scenario.Scenario) error {
+	for _, f := range s.Faults {
+		if specOf(f) == nil {
+			return fmt.Errorf("no fault is called %q", f)
+		}
+	}
+	return nil
+}
+
+// injector is one fault in one run, with the state that only this fault has. It acts through the
+// methods of activeFault.
+type injector interface {
+	// begin sets the fault up before the first step. It does not wait: what it starts through
+	// activeFault ends when that is healed.
+	begin(ctx context.Context, a *activeFault) error
+}
+
+// requestEvidence is implemented by a fault of single requests. The journals of the proxies prove
+// that it happened; other faults record it themselves.
+type requestEvidence interface {
+	// happened reports whether the fault had its effect on a request that met it.
+	happened(request fault.Request) bool
+}
+
+// ender is implemented by a fault of which something would be left for the next run.
+type ender interface {
+	// end removes it when everything that the fault started has ended, even if begin failed.
+	end(ctx context.Context, a *activeFault) error
+}
+
+// stateless returns the same injector for each run.
+func stateless(i injector) func() injector { return func() injector { return i } }
