@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"leasehold.dev/runners/connections"
 )
 
 const (
@@ -80,13 +82,13 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	arrived()
 	limit, size := b.small, int64(1)
 	if len(begin) <= smallBody {
-		complete(request)
+		connections.Complete(request)
 	} else if limit, size = b.large, request.ContentLength; size < 0 {
 		size = largeAtOnce
 	}
 	ctx, cancel := context.WithTimeout(request.Context(), timeoutOf(request))
 	defer cancel()
-	if err := limit.acquire(ctx, flow{hostOf(request.RemoteAddr), path}, size); err != nil {
+	if err := limit.acquire(ctx, flow{connections.HostOf(request.RemoteAddr), path}, size); err != nil {
 		refuse(response, "too many requests at once", http.StatusServiceUnavailable)
 		return
 	}
@@ -94,7 +96,7 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	rest := io.Reader(http.NoBody)
 	if len(begin) > smallBody {
 		deadline(limit.share())
-		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); complete(request) }}
+		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); connections.Complete(request) }}
 	}
 	request.Body = io.NopCloser(&values{Reader: io.MultiReader(bytes.NewReader(begin), rest), left: maxValues})
 	b.mux.ServeHTTP(&writer{response, func() {

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"leasehold.dev/runners/connections"
 )
 
 // pageConnections bounds the connections to the metrics, and to the probes. Their clients are a
@@ -90,7 +92,7 @@ func takeTurns(reviews *turns, page http.Handler,
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		ctx, cancel := context.WithTimeout(request.Context(), requestTimeout)
 		defer cancel()
-		if err := reviews.acquire(ctx, flow{host: hostOf(request.RemoteAddr)}, 1); err != nil {
+		if err := reviews.acquire(ctx, flow{host: connections.HostOf(request.RemoteAddr)}, 1); err != nil {
 			refuse(response, "too many requests at once", http.StatusServiceUnavailable)
 			return
 		}
@@ -141,7 +143,7 @@ func newTLS(options []func(*tls.Config)) *tls.Config {
 // manager has stopped everything else.
 func addPages(ctx context.Context, mgr manager.Manager, name, address string, config *tls.Config,
 	pages http.Handler) error {
-	bounded, err := Listen(ctx, address, pageConnections)
+	bounded, err := connections.Listen(ctx, address, pageConnections)
 	if err != nil {
 		return fmt.Errorf("serving %s: %w", name, err)
 	}
@@ -164,7 +166,7 @@ func addPages(ctx context.Context, mgr manager.Manager, name, address string, co
 func withoutBodies(pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if request.ContentLength == 0 {
-			complete(request)
+			connections.Complete(request)
 		}
 		pages.ServeHTTP(response, request)
 	})

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"leasehold.dev/runners/connections"
 )
 
 // Many made-up tokens of one client, which take a second each, delay the review of another one by a
@@ -15,7 +17,7 @@ func TestReviewsTakeTurns(t *testing.T) {
 		page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-reading })
 		handler, err := takeTurns(newTurns(reviewsAtOnce), page, func(page http.Handler) (http.Handler, error) {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if hostOf(r.RemoteAddr) != "attacker" {
+				if connections.HostOf(r.RemoteAddr) != "attacker" {
 					page.ServeHTTP(w, r)
 					return
 				}

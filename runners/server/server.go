@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"leasehold.dev/runners/connections"
 )
 
 const (
@@ -24,10 +26,10 @@ const (
 	headerBytes = 32 << 10
 )
 
-// New returns a server for a Listener. It logs failed handshakes at the level of debugging, since any
+// New returns a server for a connections.Listener. It logs failed handshakes at the level of debugging, since any
 // client can cause them.
 func New(ctx context.Context, handler http.Handler, log logr.Logger) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: headerTimeout,
@@ -36,13 +38,7 @@ func New(ctx context.Context, handler http.Handler, log logr.Logger) *http.Serve
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(logr.ToSlogHandler(log), slog.LevelDebug),
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, connectionKey{}, connectionOf(c))
-		},
-		ConnState: func(c net.Conn, state http.ConnState) {
-			if own := connectionOf(c); own != nil && state == http.StateIdle {
-				own.wait()
-			}
-		},
 	}
+	connections.Bind(server)
+	return server
 }

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"leasehold.dev/runners/connections"
 )
 
 // webhookConnections bounds the connections to the webhooks. A few API servers need one for each
@@ -60,7 +62,7 @@ func (w *webhooks) Start(ctx context.Context) error {
 			}
 		}()
 	}
-	listener, err := Listen(ctx, net.JoinHostPort(w.options.Host, strconv.Itoa(w.options.Port)), webhookConnections)
+	listener, err := connections.Listen(ctx, net.JoinHostPort(w.options.Host, strconv.Itoa(w.options.Port)), webhookConnections)
 	if err != nil {
 		return err
 	}

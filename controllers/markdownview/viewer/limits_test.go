@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +91,46 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// More connections than the bound close the oldest ones, and keep no reader of another address from
+// a page. 13,000 connections took the viewer beyond its memory limit.
+func TestConnectionsAreBounded(t *testing.T) {
+	m := newMount(t, sample())
+	logged, log := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		log.Close()
+	}()
+	address := awaitAddress(t, logged)
+	attacker := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	var open []net.Conn
+	for range 2 * maxConnections {
+		c, err := attacker.DialContext(t.Context(), "tcp", address)
+		must(t, err)
+		defer c.Close()
+		open = append(open, c)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	if status, page := fetch(t, client, http.MethodGet, "http://"+address+"/"); status != http.StatusOK {
+		t.Errorf("a reader gets %d %s", status, page)
+	}
+	client.CloseIdleConnections()
+	for _, c := range open[:maxConnections] { // the oldest ones
+		must(t, c.SetReadDeadline(time.Now().Add(3*time.Second))) // before that of the server for a header
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a connection beyond the bound is still open")
+		}
+	}
+	cancel()
+	for _, c := range open {
+		_ = c.Close()
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

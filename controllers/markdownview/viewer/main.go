@@ -10,18 +10,21 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
+	"leasehold.dev/runners/connections"
 	"leasehold.dev/runners/version"
 )
 
 // drainTimeout bounds the time for open requests after SIGTERM; Kubernetes allows 30 s.
 const drainTimeout = 10 * time.Second
+
+// maxConnections bounds the open connections. Each has up to 40 KiB, and the kernel's buffer.
+const maxConnections = 256
 
 // options are the values of the flags.
 type options struct {
@@ -75,9 +78,9 @@ func parse(args []string, usage io.Writer) (options, error) {
 // run serves until ctx is done, and then finishes the open requests. It also runs while the folder
 // cannot be read: /healthz reports the reason, and the folder may become readable.
 func run(ctx context.Context, o options, log *slog.Logger) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.address)
+	listener, err := connections.Listen(ctx, o.address, maxConnections)
 	if err != nil {
-		return fmt.Errorf("listening: %w", err)
+		return fmt.Errorf("serving: %w", err)
 	}
 	s := &site{
 		books:    &bookCache{dir: o.dir},

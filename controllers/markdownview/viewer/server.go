@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leasehold.dev/controllers/markdownview/viewer/render"
+	"leasehold.dev/runners/connections"
 )
 
 // site serves the pages of a book.
@@ -36,6 +37,9 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base
 // handler returns the handler of all paths.
 func (s *site) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			connections.Complete(r)
+		}
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -170,7 +174,7 @@ func (s *site) notice(w http.ResponseWriter, r *http.Request, b *book, status in
 
 // newServer returns a server for the site with timeouts for slow clients and a header limit.
 func newServer(s *site) *http.Server {
-	return &http.Server{
+	server := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -179,4 +183,6 @@ func newServer(s *site) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	connections.Bind(server)
+	return server
 }

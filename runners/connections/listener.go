@@ -1,9 +1,12 @@
-package server
+// Package connections bounds the connections of an HTTP server, and what each of them can use, against
+// clients without credentials. The manager and the viewer serve with it.
+package connections
 
 import (
 	"container/list"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -28,6 +31,10 @@ type Listener struct {
 	of   map[string]int // open connections by remote address
 }
 
+// sendBytes bounds what the kernel keeps of a response that its client does not read. By default that
+// grows to some MiB for each connection, which count as memory of the container.
+const sendBytes = 64 << 10
+
 // fewShare is the part of the bound up to which the connections of an address are few.
 const fewShare = 64
 
@@ -46,7 +53,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &connection{Conn: accepted, listener: l, host: hostOf(accepted.RemoteAddr().String())}
+	if tcp, ok := accepted.(*net.TCPConn); ok {
+		if err := tcp.SetWriteBuffer(sendBytes); err != nil {
+			return nil, errors.Join(fmt.Errorf("bounding the send buffer: %w", err), accepted.Close())
+		}
+	}
+	c := &connection{Conn: accepted, listener: l, host: HostOf(accepted.RemoteAddr().String())}
 	if surplus := l.add(c); surplus != nil {
 		// An error means that the client has closed it.
 		_ = surplus.Close()
@@ -116,8 +128,20 @@ func (c *connection) serve() {
 
 type connectionKey struct{}
 
-// complete records that the request has arrived as a whole, so its connection does not wait.
-func complete(request *http.Request) {
+// Bind makes the server tell a Listener what its connections do.
+func Bind(server *http.Server) {
+	server.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return context.WithValue(ctx, connectionKey{}, connectionOf(c))
+	}
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if own := connectionOf(c); own != nil && state == http.StateIdle {
+			own.wait()
+		}
+	}
+}
+
+// Complete records that the request has arrived as a whole, so its connection does not wait.
+func Complete(request *http.Request) {
 	if c, _ := request.Context().Value(connectionKey{}).(*connection); c != nil {
 		c.serve()
 	}
@@ -131,7 +155,8 @@ func connectionOf(c net.Conn) *connection {
 	return own
 }
 
-func hostOf(address string) string {
+// HostOf returns the host of a remote address.
+func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
 	}

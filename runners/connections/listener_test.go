@@ -1,4 +1,4 @@
-package server
+package connections
 
 import (
 	"bufio"
@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/go-logr/logr"
 )
 
 // bounded is a server with a bound of connections, and the names of its clients' connections.
@@ -29,7 +27,8 @@ func newBounded(t *testing.T, most int, handler http.Handler) *bounded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(context.WithoutCancel(t.Context()), handler, logr.Discard())
+	s := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	Bind(s)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -165,7 +164,7 @@ func TestListenerSparesOtherAddresses(t *testing.T) {
 func TestListenerSparesCompleteRequests(t *testing.T) {
 	inside, open := make(chan struct{}, 8), make(chan struct{})
 	b := newBounded(t, 2, http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
-		complete(request)
+		Complete(request)
 		inside <- struct{}{}
 		select {
 		case <-open:
@@ -188,13 +187,4 @@ func TestListenerSparesCompleteRequests(t *testing.T) {
 	b.dial("4", "127.0.0.2")
 	b.expectClosed("1", "2")
 	close(open)
-}
-
-// The server ends each phase of a request that is too slow.
-func TestServerAsItShips(t *testing.T) {
-	s := New(t.Context(), http.NotFoundHandler(), logr.Discard())
-	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 10*time.Second || s.WriteTimeout != 30*time.Second ||
-		s.IdleTimeout != 100*time.Second || s.MaxHeaderBytes != 32<<10 {
-		t.Errorf("the server is %+v", s)
-	}
 }
