@@ -35,6 +35,7 @@ type hunt struct {
 
 	sources    string                    // the folder of the copies
 	prover     string                    // the program that explores; "" if no mutant needs it
+	original   string                    // the program without a mistake, from which mutants are upgraded
 	references map[string]*run.Reference // by scenario
 	flaws      []string                  // of the operator as it is
 	rows       []row
@@ -107,6 +108,7 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 	if err != nil {
 		return err
 	}
+	h.original = s.Operator.Binary
 	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
 	if err != nil {
 		return err
@@ -242,7 +244,12 @@ func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Subjec
 // attempts runs all plans on new replicas of a mutant, since one plan may have changed for good how
 // a replica works.
 func (h *hunt) attempts(ctx context.Context, s *subject.Subject, m mutant, began time.Time) error {
-	prover, err := run.Start(ctx, run.Options{Subject: s.Subject, Random: h.random, Salt: h.salt})
+	installed := s.Subject
+	if isElsewhere(m.Plans[0]) {
+		installed = *s.Elsewhere
+	}
+	installed.Previous = h.original
+	prover, err := run.Start(ctx, run.Options{Subject: installed, Random: h.random, Salt: h.salt})
 	if err != nil {
 		return err
 	}

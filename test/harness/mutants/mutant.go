@@ -92,6 +92,7 @@ func (m mutant) validate() error {
 			fmt.Sprintf("kills: no invariant is called %q", m.Kills))
 	}
 	for _, id := range m.Plans {
+		need(isElsewhere(id) == isElsewhere(m.Plans[0]), "plans: name those in another namespace alone")
 		if _, _, err := planOf(id); err != nil {
 			errs = append(errs, err)
 		}
@@ -100,7 +101,7 @@ func (m mutant) validate() error {
 }
 
 // planOf is what a name in Plans means: a scenario, and what goes wrong in it; nil
-// is nothing.
+// is nothing, also in a namespace of another name.
 func planOf(id string) (of string, plan *run.Plan, err error) {
 	if !strings.Contains(id, ":") {
 		return id, nil, nil
@@ -109,7 +110,16 @@ func planOf(id string) (of string, plan *run.Plan, err error) {
 	if err != nil {
 		return "", nil, err
 	}
+	if p.Fault == run.OtherNamespace {
+		return p.Scenario, nil, nil
+	}
 	return p.Scenario, &p, nil
+}
+
+// isElsewhere reports whether a plan needs the installation in a namespace of another name.
+func isElsewhere(id string) bool {
+	p, err := run.ParsePlan(id)
+	return err == nil && p.Fault == run.OtherNamespace
 }
 
 // chosen returns the mutants whose names match.

@@ -68,6 +68,8 @@ func TestParseMutant(t *testing.T) {
 		"NoSuchWay": {"class: a\nbug: b\nkills: quiescence\nchange: k /x:set\n" + patch, `no oracle is called "quiescence"`},
 		"NoSuchPlan": {"class: a\nbug: b\nkills: quiescence\nplans: ['s:no-such-fault:PATCH:/x:1']\n" + patch,
 			`no fault is called "no-such-fault"`},
+		"BothPlaces": {"class: a\nbug: b\nkills: quiescence\nplans: [s, 's:other-namespace:MANIFESTS:x:1']\n\n" + patch,
+			"in another namespace alone"},
 		"Unknown": {"class: a\nbug: b\nkills: quiescence\nplan: s\n" + patch, `unknown field "plan"`},
 		"Nothing": {patch, "class: say"},
 	} {

@@ -17,8 +17,7 @@ type Family struct {
 	Finding string
 }
 
-// families has all families, in the order of tables. upgrade and other-namespace have revealed
-// nothing so far.
+// families has all families, in the order of tables.
 var families = []Family{
 	{Name: "crash-after-write", Bug: "https://github.com/rabbitmq/cluster-operator/issues/782",
 		Mutant: "01-binding-comes-with-the-namespace", Finding: "leaderworkerset"},
@@ -34,7 +33,8 @@ var families = []Family{
 		Mutant: "24-lease-given-back-first"},
 	{Name: "false-evidence", Bug: "https://github.com/operator-framework/operator-sdk/issues/1874",
 		Mutant: "39-gone-pod-counts-as-ended"},
-	{Name: "upgrade"},
+	{Name: "upgrade", Bug: "https://github.com/jaegertracing/jaeger-operator/issues/2370",
+		Mutant: "54-selector-with-another-label"},
 	{Name: "watch-delay", Bug: "https://github.com/kubernetes-sigs/cluster-api/issues/13649",
 		Mutant: "04-another-name"},
 	{Name: "watch-gap", Bug: "https://github.com/instaclustr/cassandra-operator/issues/398",
@@ -50,7 +50,8 @@ var families = []Family{
 	{Name: "attack", Bug: "https://github.com/rook/rook/issues/11330", Mutant: "32-namespace-with-all-workers"},
 	{Name: "external", Bug: "https://github.com/aws-controllers-k8s/community/issues/2062",
 		Mutant: "27-failure-counts-as-gone"},
-	{Name: "other-namespace"},
+	{Name: "other-namespace", Bug: "https://github.com/kubernetes-sigs/lws/issues/262",
+		Mutant: "55-operator-in-a-fixed-namespace"},
 }
 
 // Families returns all families, in the order of tables.
