@@ -140,7 +140,7 @@ func (s *s3) Read(r fault.Request) (history.Call, bool) {
 }
 
 // outcomeOf is what became of a request that was answered.
-func outcomeOf(r fault.Request) history.Outcome {
+func outcomeOf(r fault.Request) history.CallOutcome {
 	switch {
 	case r.Committed():
 		return history.Done

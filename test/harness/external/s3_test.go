@@ -26,7 +26,7 @@ func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 		noBucket = `<Error><Code>NoSuchBucket</Code></Error>`
 		noTags   = `<Error><Code>NoSuchTagSet</Code></Error>`
 	)
-	call := func(a history.Action, o history.Outcome) history.Call {
+	call := func(a history.Action, o history.CallOutcome) history.Call {
 		return history.Call{Action: a, Thing: "b", Outcome: o}
 	}
 	marked := call(history.Create, history.Done)

@@ -20,20 +20,20 @@ const (
 	Change Action = "change"
 )
 
-// Outcome is the result of a call, from the view of the external system.
-type Outcome string
+// CallOutcome is the result of a call, from the view of the external system.
+type CallOutcome string
 
 const (
 	// Done means that the action was completed.
-	Done Outcome = "done"
+	Done CallOutcome = "done"
 	// Accepted means that the action will be completed later. It proves nothing yet.
-	Accepted Outcome = "accepted"
+	Accepted CallOutcome = "accepted"
 	// Absent means that the system answered that the thing does not exist.
-	Absent Outcome = "absent"
+	Absent CallOutcome = "absent"
 	// Failed means that the action had no effect.
-	Failed Outcome = "failed"
+	Failed CallOutcome = "failed"
 	// Lost means that the effect is unknown.
-	Lost Outcome = "lost"
+	Lost CallOutcome = "lost"
 )
 
 // Call is one request to a system outside the cluster.
@@ -44,8 +44,8 @@ type Call struct {
 	// Thing is the name of the external object, such as a bucket.
 	Thing string `json:"thing"`
 	// Owner is the UID in the call's tag or signature; "" if there is none.
-	Owner   types.UID `json:"owner,omitempty"`
-	Outcome Outcome   `json:"outcome"`
+	Owner   types.UID   `json:"owner,omitempty"`
+	Outcome CallOutcome `json:"outcome"`
 	// Delivered means that the replica received the answer.
 	Delivered bool      `json:"delivered"`
 	Began     time.Time `json:"began"`

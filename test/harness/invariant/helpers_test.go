@@ -158,7 +158,7 @@ func orA(who string) string {
 }
 
 // calls records a request of replica a to an external system, with its answer.
-func calls(action history.Action, thing string, owner types.UID, outcome history.Outcome,
+func calls(action history.Action, thing string, owner types.UID, outcome history.CallOutcome,
 	change ...func(*history.Call)) step {
 	return step{func(s *story) {
 		s.tick()

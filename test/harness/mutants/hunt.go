@@ -182,9 +182,9 @@ func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Subject
 }
 
 // told prints a run of the unchanged operator, and records a run that did not hold.
-func (h *hunt) told(what string, o run.Outcome) {
+func (h *hunt) told(what string, o run.Judged) {
 	fmt.Fprintf(h.output, "%s: %s (%.1f s)\n", what, o.Result, o.Took.Seconds())
-	if o.Result == run.Held {
+	if o.Result == invariant.Held {
 		return
 	}
 	h.flaws = append(h.flaws, fmt.Sprintf("%s: %s", what, o.Result))
@@ -274,7 +274,7 @@ func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prov
 		r.Why = err.Error()
 		return r
 	}
-	var outcome run.Outcome
+	var outcome run.Judged
 	if plan == nil {
 		outcome, err = prover.Clean(ctx, h.references[of])
 	} else {
@@ -291,7 +291,7 @@ func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prov
 }
 
 // judge sets the row's result from an outcome.
-func (r *row) judge(o run.Outcome) {
+func (r *row) judge(o run.Judged) {
 	for _, v := range o.Verdicts {
 		if v.Invariant == r.Named {
 			r.Verdict = v.Result

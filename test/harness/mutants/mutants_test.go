@@ -117,14 +117,14 @@ func TestRowJudge(t *testing.T) {
 	happened := &history.History{}
 	not := &history.History{Faults: []history.Fault{{Name: "f"}}}
 	for name, tc := range map[string]struct {
-		outcome run.Outcome
+		outcome run.Judged
 		want    result
 		fired   []string
 	}{
-		"Killed":    {run.Outcome{History: happened, Verdicts: verdicts("end-state", "quiescence")}, killed, []string{"end-state", "quiescence"}},
-		"ByOthers":  {run.Outcome{History: happened, Verdicts: verdicts("end-state")}, survived, []string{"end-state"}},
-		"Unnoticed": {run.Outcome{History: happened, Verdicts: verdicts()}, survived, nil},
-		"Void":      {run.Outcome{History: not, Verdicts: verdicts("quiescence")}, void, []string{"quiescence"}},
+		"Killed":    {run.Judged{Outcome: invariant.Outcome{Verdicts: verdicts("end-state", "quiescence")}, History: happened}, killed, []string{"end-state", "quiescence"}},
+		"ByOthers":  {run.Judged{Outcome: invariant.Outcome{Verdicts: verdicts("end-state")}, History: happened}, survived, []string{"end-state"}},
+		"Unnoticed": {run.Judged{Outcome: invariant.Outcome{Verdicts: verdicts()}, History: happened}, survived, nil},
+		"Void":      {run.Judged{Outcome: invariant.Outcome{Verdicts: verdicts("quiescence")}, History: not}, void, []string{"quiescence"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -16,22 +16,19 @@ import (
 )
 
 // keep writes down what a mutant did in one plan, with its timeline.
-func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Outcome) error {
+func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Judged) error {
 	name := m.name
 	if i := slices.Index(m.Plans, id); i > 0 {
 		name = fmt.Sprintf("%s-%d", m.name, i+1)
 	}
 	ref := h.references[o.Scenario]
 	kept := &report.Run{
-		Outcome: report.Outcome{
-			Name: name, Scenario: o.Scenario, Result: o.Result, Verdicts: o.Verdicts, Faults: o.Faults, Took: o.Took,
-			Invariants: ref.Scenario.Invariants,
-			Words:      fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug),
-			Replay:     "make mutants MUTANTS='^" + m.name + "$'",
-		},
-		Seed: h.options.seed, Operator: of.Contract,
+		Outcome: o.Outcome, Seed: h.options.seed, Operator: of.Contract,
 		History: o.History, References: ref.Histories, AuditLog: o.AuditLog,
 	}
+	kept.Name, kept.Invariants = name, ref.Scenario.Invariants
+	kept.Words = fmt.Sprintf("nothing goes wrong, in an operator with a mistake: %s", m.Bug)
+	kept.Replay = "make mutants MUTANTS='^" + m.name + "$'"
 	if _, plan, err := planOf(id); err == nil && plan != nil {
 		kept.Fault, kept.Plan = string(plan.Fault), id
 		kept.Words = fmt.Sprintf("%s, in an operator with a mistake: %s", plan.Describe(), m.Bug)

@@ -98,7 +98,7 @@ func distinct(all []invariant.FoundViolation) []invariant.FoundViolation {
 }
 
 // isKnownIn reports whether a run has a violation of the finding that a clean run reports.
-func (f Finding) isKnownIn(o Outcome) bool {
+func (f Finding) isKnownIn(o invariant.Outcome) bool {
 	return slices.ContainsFunc(o.Verdicts, func(v invariant.Verdict) bool {
 		return slices.ContainsFunc(v.Known, func(known invariant.Violation) bool {
 			return slices.ContainsFunc(f.Violations, func(own invariant.FoundViolation) bool {

@@ -13,8 +13,8 @@ import (
 )
 
 // broke is a run with one finding: each violation is its invariant and its signature.
-func broke(name, plan, replay string, violations ...[2]string) Outcome {
-	o := Outcome{Name: name, Scenario: "life", Plan: plan, Replay: replay, Result: invariant.Broken, Took: time.Second}
+func broke(name, plan, replay string, violations ...[2]string) invariant.Outcome {
+	o := invariant.Outcome{Name: name, Scenario: "life", Plan: plan, Replay: replay, Result: invariant.Broken, Took: time.Second}
 	f := invariant.Finding{Objects: []string{"jobs.batch ns/j-*"}}
 	for _, v := range violations {
 		message := fmt.Sprintf("%s in %s", v[1], name)
@@ -28,7 +28,7 @@ func broke(name, plan, replay string, violations ...[2]string) Outcome {
 }
 
 // knows adds a violation that a clean run reports.
-func knows(o Outcome, id, signature string) Outcome {
+func knows(o invariant.Outcome, id, signature string) invariant.Outcome {
 	o.Verdicts = append(o.Verdicts, invariant.Verdict{Invariant: id, Result: invariant.Held,
 		Known: []invariant.Violation{{Message: "it", Signature: signature}}})
 	return o
@@ -37,9 +37,9 @@ func knows(o Outcome, id, signature string) Outcome {
 func TestFindings_GroupsRunsOfOneCause(t *testing.T) {
 	g := NewWithT(t)
 	s := &Sweep{
-		Clean: []Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=--clean", [2]string{"truthful-readiness", "never ready"}),
+		Clean: []invariant.Outcome{broke("clean-1", "", "make prove SEED=7 PROVE_FLAGS=--clean", [2]string{"truthful-readiness", "never ready"}),
 			knows(outcome("clean-2", "", invariant.Held), "truthful-readiness", "never ready")},
-		Outcomes: []Outcome{
+		Outcomes: []invariant.Outcome{
 			broke("1", "lost-response", "make prove PLAN=the-longer-one", [2]string{"end-state", "one more"}, [2]string{"single-lifecycle", "made twice"}),
 			broke("2", "external-error", "make prove PLAN=z", [2]string{"external-ownership", "none outside"}),
 			knows(broke("3", "failed-write", "make prove PLAN=short", [2]string{"single-lifecycle", "made twice"}), "truthful-readiness", "never ready"),
@@ -72,7 +72,7 @@ func TestExceptions_AreReported(t *testing.T) {
 	excepted.Verdicts = []invariant.Verdict{{Invariant: "truthful-readiness", Result: invariant.Broken, Excepted: "no webhook",
 		Violations: []invariant.Violation{{Message: "not ready"}}}}
 	s := &Sweep{Except: []invariant.Exception{{Invariant: "truthful-readiness", Reason: "no webhook"}},
-		Outcomes: []Outcome{excepted}}
+		Outcomes: []invariant.Outcome{excepted}}
 	var said, junit bytes.Buffer
 	g.Expect(s.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring(

@@ -108,7 +108,7 @@ func split(t *testing.T) *Run {
 		{Name: "op-1", Started: at(-1000)},
 	}
 	r := &Run{
-		Outcome: Outcome{
+		Outcome: invariant.Outcome{
 			Name: "001-split", Scenario: "life", Fault: "crash-after-write", Plan: "life:crash-after-write:PATCH:/things/{t}:1",
 			Words:  "a replica is killed",
 			Replay: "make prove SEED=7 PLAN='life:crash-after-write:PATCH:/things/{t}:1'", Faults: s.Faults, Took: 3 * time.Second,

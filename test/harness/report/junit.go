@@ -57,7 +57,7 @@ type junitMessage struct {
 func (s *Sweep) WriteJUnit(w io.Writer) error {
 	var all junitSuites
 	at := map[string]int{}
-	add := func(o Outcome, name string) {
+	add := func(o invariant.Outcome, name string) {
 		i, known := at[o.Scenario]
 		if !known {
 			i = len(all.Suites)
@@ -115,7 +115,7 @@ func (s *Sweep) exceptions() *junitProperties {
 }
 
 // describeOutcome lists the promises that did not hold, and how to repeat the run.
-func describeOutcome(o Outcome) string {
+func describeOutcome(o invariant.Outcome) string {
 	var lines []string
 	for _, f := range o.Findings {
 		lines = append(lines, "finding: "+f.String())

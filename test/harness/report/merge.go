@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"leasehold.dev/test/harness/invariant"
 )
 
 // LoadSweep reads the summary.json that Save has written into dir.
@@ -30,7 +32,7 @@ func LoadSweep(dir string) (*Sweep, error) {
 // sweeps, which may have run at the same time. Outcomes have an order that does not depend on the
 // order of appending.
 func (s *Sweep) Append(o *Sweep, prefix string) {
-	renamed := func(all []Outcome) []Outcome {
+	renamed := func(all []invariant.Outcome) []invariant.Outcome {
 		all = slices.Clone(all)
 		for i := range all {
 			all[i].Name = prefix + all[i].Name
@@ -44,7 +46,7 @@ func (s *Sweep) Append(o *Sweep, prefix string) {
 	s.Began, s.Took = began, ended.Sub(began)
 	s.Clean = append(s.Clean, renamed(o.Clean)...)
 	s.Outcomes = append(s.Outcomes, renamed(o.Outcomes)...)
-	slices.SortStableFunc(s.Outcomes, func(a, b Outcome) int {
+	slices.SortStableFunc(s.Outcomes, func(a, b invariant.Outcome) int {
 		return cmp.Or(strings.Compare(a.Plan, b.Plan), strings.Compare(a.Name, b.Name))
 	})
 }

@@ -7,13 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-)
 
-// Phase is the time of a run that one phase took.
-type Phase struct {
-	Name string        `json:"name"`
-	Took time.Duration `json:"took"`
-}
+	"leasehold.dev/test/harness/invariant"
+)
 
 // writePhases writes the medians of the phases, of clean runs and of plans.
 func (s *Sweep) writePhases(w io.Writer) error {
@@ -21,7 +17,7 @@ func (s *Sweep) writePhases(w io.Writer) error {
 	var names []string
 	for _, row := range []struct {
 		name string
-		runs []Outcome
+		runs []invariant.Outcome
 	}{{"clean runs", s.Clean}, {"plans", s.Outcomes}} {
 		medians := medians(row.runs)
 		if len(medians) == 0 {
@@ -47,7 +43,7 @@ func (s *Sweep) writePhases(w io.Writer) error {
 }
 
 // medians returns the median of each phase, and of the whole. It leaves out runs without phases.
-func medians(runs []Outcome) []Phase {
+func medians(runs []invariant.Outcome) []invariant.Phase {
 	var order []string
 	took := map[string][]time.Duration{}
 	add := func(name string, d time.Duration) {
@@ -64,10 +60,10 @@ func medians(runs []Outcome) []Phase {
 			add("all", o.Took)
 		}
 	}
-	var all []Phase
+	var all []invariant.Phase
 	for _, name := range order {
 		slices.Sort(took[name])
-		all = append(all, Phase{name, took[name][len(took[name])/2]})
+		all = append(all, invariant.Phase{Name: name, Took: took[name][len(took[name])/2]})
 	}
 	return all
 }

@@ -10,17 +10,17 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-func timed(start, idle, all time.Duration) Outcome {
+func timed(start, idle, all time.Duration) invariant.Outcome {
 	o := outcome("1", "failed-write-500", invariant.Held)
-	o.Phases, o.Took = []Phase{{"start", start}, {"idle", idle}}, all
+	o.Phases, o.Took = []invariant.Phase{{Name: "start", Took: start}, {Name: "idle", Took: idle}}, all
 	return o
 }
 
 func TestPhases_Medians(t *testing.T) {
 	g := NewWithT(t)
 	s := &Sweep{
-		Clean: []Outcome{timed(time.Second, 4*time.Second, 6*time.Second)},
-		Outcomes: []Outcome{
+		Clean: []invariant.Outcome{timed(time.Second, 4*time.Second, 6*time.Second)},
+		Outcomes: []invariant.Outcome{
 			timed(9*time.Second, 3*time.Second, 13*time.Second), timed(2*time.Second, time.Second, 4*time.Second),
 			outcome("2", "failed-write-500", invariant.Held), timed(3*time.Second, 2*time.Second, 40*time.Second),
 		},
@@ -34,7 +34,7 @@ func TestPhases_Medians(t *testing.T) {
 | plans          | 3.0   | 2.0  | 13.0 |
 `))
 	said.Reset()
-	held := &Sweep{Outcomes: []Outcome{outcome("1", "failed-write-500", invariant.Held)}}
+	held := &Sweep{Outcomes: []invariant.Outcome{outcome("1", "failed-write-500", invariant.Held)}}
 	g.Expect(held.WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).NotTo(ContainSubstring("median"), "of runs without phases")
 }
@@ -44,9 +44,9 @@ func TestReleases_AreInTheSummary(t *testing.T) {
 	one, two := outcome("1", "failed-write-500", invariant.Held), outcome("2", "lost-response", invariant.Held)
 	one.Releases = 2
 	var said bytes.Buffer
-	g.Expect((&Sweep{Outcomes: []Outcome{one, two}}).WriteTable(&said)).To(Succeed())
+	g.Expect((&Sweep{Outcomes: []invariant.Outcome{one, two}}).WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("In 1 of 2 runs the harness, not the operator, released the Lease"))
 	said.Reset()
-	g.Expect((&Sweep{Outcomes: []Outcome{two}}).WriteTable(&said)).To(Succeed())
+	g.Expect((&Sweep{Outcomes: []invariant.Outcome{two}}).WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).NotTo(ContainSubstring("released"))
 }

@@ -10,40 +10,16 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 )
 
-// Outcome is the result of a run.
-type Outcome struct {
-	// Name is that of the run's folder, one of a kind in a sweep.
-	Name     string `json:"name"`
-	Scenario string `json:"scenario"`
-	// Fault is the kind of the fault, such as crash-after-write; "" for a clean run.
-	Fault string `json:"fault,omitempty"`
-	// Plan is the plan's ID; "" for a clean run. Words describe it to people.
-	Plan  string `json:"plan,omitempty"`
-	Words string `json:"words,omitempty"`
-	// Replay is the command that repeats the run.
-	Replay string `json:"replay"`
-	// Invariants are the names of those without which the run proves nothing.
-	Invariants []string            `json:"invariants,omitempty"`
-	Result     invariant.Result    `json:"result"`
-	Verdicts   []invariant.Verdict `json:"verdicts"`
-	Findings   []invariant.Finding `json:"findings,omitempty"`
-	Faults     []history.Fault     `json:"faults,omitempty"`
-	Took       time.Duration       `json:"took"`
-	Phases     []Phase             `json:"phases,omitempty"`
-	// Releases counts those of the Lease by the harness.
-	Releases int `json:"releases,omitempty"`
-}
-
 // Run is one run with everything that it was judged by. Fields outside its JSON have files of
 // their own.
 type Run struct {
-	Outcome
+	invariant.Outcome
+
 	Seed     uint64             `json:"seed"`
 	Operator invariant.Operator `json:"operator"`
 	History  *history.History   `json:"-"`

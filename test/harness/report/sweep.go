@@ -28,8 +28,8 @@ type Sweep struct {
 	Began time.Time     `json:"began"`
 	Took  time.Duration `json:"took"`
 	// Clean are the runs with which the others are compared.
-	Clean    []Outcome `json:"clean"`
-	Outcomes []Outcome `json:"outcomes"`
+	Clean    []invariant.Outcome `json:"clean"`
+	Outcomes []invariant.Outcome `json:"outcomes"`
 	// Except are the invariants that the operator may break.
 	Except []invariant.Exception `json:"except,omitempty"`
 }
@@ -63,7 +63,7 @@ func (s *Sweep) Summary() Summary {
 // Held reports whether everything has, the clean runs too: what the others are
 // compared with has to be sound.
 func (s *Sweep) Held() bool {
-	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool {
+	return !slices.ContainsFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
 		return o.Result != invariant.Held
 	})
 }
@@ -136,7 +136,7 @@ func (s *Sweep) WriteTable(w io.Writer) error {
 
 // listUnproven names the runs that prove nothing, with the promises because of which.
 func (s *Sweep) listUnproven(w io.Writer) {
-	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o Outcome) bool {
+	for i, o := range slices.DeleteFunc(slices.Concat(s.Clean, s.Outcomes), func(o invariant.Outcome) bool {
 		return o.Result == invariant.Held || o.Result == invariant.Broken
 	}) {
 		if i == 0 {

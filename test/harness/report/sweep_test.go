@@ -15,8 +15,8 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-func outcome(name, kind string, r invariant.Result) Outcome {
-	o := Outcome{
+func outcome(name, kind string, r invariant.Result) invariant.Outcome {
+	o := invariant.Outcome{
 		Name: name, Scenario: "life", Fault: kind, Result: r, Took: 2 * time.Second, Replay: "make prove",
 		Verdicts: []invariant.Verdict{{Invariant: "single-writer", Promise: "one writes", Result: r},
 			{Invariant: "external-ownership", Result: invariant.Inconclusive}},
@@ -38,8 +38,8 @@ func outcome(name, kind string, r invariant.Result) Outcome {
 func someRuns() *Sweep {
 	return &Sweep{
 		Seed: 7, Began: at(0), Took: time.Minute,
-		Clean: []Outcome{outcome("life-clean-1", "", invariant.Held)},
-		Outcomes: []Outcome{outcome("1", "failed-write-500", invariant.Held), outcome("2", "failed-write-500", invariant.Broken),
+		Clean: []invariant.Outcome{outcome("life-clean-1", "", invariant.Held)},
+		Outcomes: []invariant.Outcome{outcome("1", "failed-write-500", invariant.Held), outcome("2", "failed-write-500", invariant.Broken),
 			outcome("3", "stop-leader", invariant.Void), outcome("4", "", invariant.Held)},
 	}
 }
@@ -82,16 +82,16 @@ func TestList_NamesInconclusivePromises(t *testing.T) {
 	o := outcome("life-clean-1", "", invariant.Inconclusive)
 	o.Invariants = []string{"single-writer"}
 	var said bytes.Buffer
-	g.Expect((&Sweep{Clean: []Outcome{o}}).WriteTable(&said)).To(Succeed())
+	g.Expect((&Sweep{Clean: []invariant.Outcome{o}}).WriteTable(&said)).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("- inconclusive single-writer: [life-clean-1](life-clean-1/timeline.html)\n"))
 }
 
 func TestHeld(t *testing.T) {
 	g := NewWithT(t)
 	held, void := outcome("1", "failed-write-500", invariant.Held), outcome("2", "failed-write-500", invariant.Void)
-	g.Expect((&Sweep{Outcomes: []Outcome{held}}).Held()).To(BeTrue())
-	g.Expect((&Sweep{Outcomes: []Outcome{held, void}}).Held()).To(BeFalse())
-	g.Expect((&Sweep{Clean: []Outcome{void}, Outcomes: []Outcome{held}}).Held()).To(BeFalse(),
+	g.Expect((&Sweep{Outcomes: []invariant.Outcome{held}}).Held()).To(BeTrue())
+	g.Expect((&Sweep{Outcomes: []invariant.Outcome{held, void}}).Held()).To(BeFalse())
+	g.Expect((&Sweep{Clean: []invariant.Outcome{void}, Outcomes: []invariant.Outcome{held}}).Held()).To(BeFalse(),
 		"what plans are compared with has to be sound")
 }
 

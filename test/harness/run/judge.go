@@ -10,28 +10,13 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// Result is the outcome of a run.
-type Result = invariant.Result
-
-const (
-	// Held means that the operator kept every promise that the scenario is about.
-	Held = invariant.Held
-	// Broken means that it broke a promise.
-	Broken = invariant.Broken
-	// Inconclusive means that no promise is known to be broken, and one that the scenario is about
-	// could not be judged.
-	Inconclusive = invariant.Inconclusive
-	// Void means that the plan's fault did not happen.
-	Void = invariant.Void
-)
-
 // Reference is a scenario as it runs without a fault.
 type Reference struct {
 	Scenario scenario.Scenario
 	// Histories are those of the clean runs.
 	Histories []*history.History
 	// Outcomes are the outcomes of the clean runs; each is judged against all of them.
-	Outcomes []Outcome
+	Outcomes []Judged
 	observed []observation
 	hashed   history.HashedNames
 }
@@ -41,20 +26,13 @@ func (r *Reference) Plans(seed uint64) []Plan {
 	return derivePlans(r.Scenario, r.observed, seed)
 }
 
-// Outcome is the result of one run.
-type Outcome struct {
-	Scenario string `json:"scenario"`
-	// Plan is the ID of the plan; "" for a clean run.
-	Plan     string              `json:"plan,omitempty"`
-	Result   Result              `json:"result"`
-	Verdicts []invariant.Verdict `json:"verdicts"`
-	Faults   []history.Fault     `json:"faults,omitempty"`
-	Took     time.Duration       `json:"took"`
-	History  *history.History    `json:"-"`
+// Judged is one run with what it was judged by.
+type Judged struct {
+	invariant.Outcome
+
+	History *history.History
 	// AuditLog is the API server's audit log of the run.
-	AuditLog []byte `json:"-"`
-	// Phases are the parts of Took.
-	Phases []Phase `json:"phases,omitempty"`
+	AuditLog []byte
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
@@ -66,7 +44,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	ref := &Reference{Scenario: s}
 	var trials []*execution
 	var took []time.Duration
-	var phases [][]Phase
+	var phases [][]invariant.Phase
 	for range n {
 		began := p.clock.Now()
 		t, h, err := p.execute(ctx, s, nil)
@@ -93,14 +71,14 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 
 // Clean runs the scenario once more without a fault. A broken promise is then a false alarm, or a
 // defect that needs no fault.
-func (p *Prover) Clean(ctx context.Context, ref *Reference) (Outcome, error) {
+func (p *Prover) Clean(ctx context.Context, ref *Reference) (Judged, error) {
 	return p.runOnce(ctx, ref, nil)
 }
 
 // Run runs one plan. An error is the harness's own; the outcome has the operator's violations.
-func (p *Prover) Run(ctx context.Context, ref *Reference, plan Plan) (Outcome, error) {
+func (p *Prover) Run(ctx context.Context, ref *Reference, plan Plan) (Judged, error) {
 	if plan.Scenario != ref.Scenario.Name {
-		return Outcome{}, fmt.Errorf("running plan %s: it is not one of scenario %s", plan.ID(), ref.Scenario.Name)
+		return Judged{}, fmt.Errorf("running plan %s: it is not one of scenario %s", plan.ID(), ref.Scenario.Name)
 	}
 	outcome, err := p.runOnce(ctx, ref, &plan)
 	if err != nil {
@@ -110,11 +88,11 @@ func (p *Prover) Run(ctx context.Context, ref *Reference, plan Plan) (Outcome, e
 	return outcome, nil
 }
 
-func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Outcome, error) {
+func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Judged, error) {
 	began := p.clock.Now()
 	t, h, err := p.execute(ctx, ref.Scenario, plan)
 	if err != nil {
-		return Outcome{}, err
+		return Judged{}, err
 	}
 	ref.hashed.Alias(h)
 	outcome := p.judge(ref, h)
@@ -123,8 +101,8 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Outco
 	return outcome, nil
 }
 
-func (p *Prover) judge(ref *Reference, h *history.History) Outcome {
-	o := Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults, History: h}
+func (p *Prover) judge(ref *Reference, h *history.History) Judged {
+	o := Judged{Outcome: invariant.Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults}, History: h}
 	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Contract})
 	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Invariants)
 	return o

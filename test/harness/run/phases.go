@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 )
 
 // The phases of a run.
@@ -25,12 +26,6 @@ const (
 // phaseNames are the phases in the order of reports.
 var phaseNames = []string{phaseStart, phaseLease, phaseSteps, phaseIdle, phaseCleanup, phaseJudging}
 
-// Phase is the time of a run that one phase took.
-type Phase struct {
-	Name string        `json:"name"`
-	Took time.Duration `json:"took"`
-}
-
 // span is a time that a run spent in a phase.
 type span struct {
 	phase    string
@@ -50,7 +45,7 @@ func (t *execution) enter(phase string) {
 }
 
 // phases returns the times of all phases until now.
-func (t *execution) phases(h *history.History) []Phase {
+func (t *execution) phases(h *history.History) []invariant.Phase {
 	t.enter("")
 	gaps := leaderlessSpans(h, t.prover.subject.Contract.Lease)
 	took := map[string]time.Duration{}
@@ -63,9 +58,9 @@ func (t *execution) phases(h *history.History) []Phase {
 			}
 		}
 	}
-	var all []Phase
+	var all []invariant.Phase
 	for _, name := range phaseNames {
-		all = append(all, Phase{name, took[name]})
+		all = append(all, invariant.Phase{Name: name, Took: took[name]})
 	}
 	return all
 }

@@ -9,6 +9,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
 )
 
 func leaseVersionAt(version uint64, at time.Time, holder string) history.Version {
@@ -44,11 +45,11 @@ func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 		run.enter(phase.name)
 		c.SetTime(at(phase.until))
 	}
-	want := []Phase{
-		{phaseStart, 3 * time.Second},           // 0 to 2, 9 to 10
-		{phaseLease, 5 * time.Second},           // 5 to 9, 14 to 15
-		{phaseSteps, (3 + 1 + 1) * time.Second}, // 2 to 5, 13 to 14, 15 to 16
-		{phaseIdle, 3 * time.Second}, {phaseCleanup, 3 * time.Second}, {phaseJudging, 2 * time.Second},
+	want := []invariant.Phase{
+		{Name: phaseStart, Took: 3 * time.Second},           // 0 to 2, 9 to 10
+		{Name: phaseLease, Took: 5 * time.Second},           // 5 to 9, 14 to 15
+		{Name: phaseSteps, Took: (3 + 1 + 1) * time.Second}, // 2 to 5, 13 to 14, 15 to 16
+		{Name: phaseIdle, Took: 3 * time.Second}, {Name: phaseCleanup, Took: 3 * time.Second}, {Name: phaseJudging, Took: 2 * time.Second},
 	}
 	g.Expect(run.phases(h)).To(Equal(want))
 }

@@ -38,9 +38,6 @@ type timeouts struct {
 
 var defaultTimeouts = timeouts{failover: recoveryTimeout, rollout: 15 * time.Second}
 
-// Figures are the names of an operator's metrics.
-type Figures = record.Figures
-
 // Subject describes the operator under test.
 type Subject struct {
 	// Plane configures its control plane.
@@ -58,7 +55,7 @@ type Subject struct {
 	Node *env.NodeOptions
 	// Figures are the names of the metrics of work and resources. The zero value has those of
 	// controller-runtime.
-	Figures Figures
+	Figures record.Figures
 	// Previous is the program of the version to upgrade from. Empty means the same program.
 	Previous string
 	// ReleaseLease releases the Lease for processes that a fault has killed, so that no run waits

@@ -67,7 +67,7 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 			reference, err := prover.Reference(t.Context(), s.Scenarios[0], 2)
 			g.Expect(err).NotTo(HaveOccurred())
 			for _, outcome := range reference.Outcomes {
-				g.Expect(outcome.Result).To(Equal(run.Held), "%v", outcome.Verdicts)
+				g.Expect(outcome.Result).To(Equal(invariant.Held), "%v", outcome.Verdicts)
 			}
 			derived := reference.Plans(1)
 			for _, flaw := range flaws {
@@ -79,10 +79,10 @@ func TestAnotherOperatorIsProved(t *testing.T) {
 				outcome, err := prover.Run(t.Context(), reference, plan)
 				g.Expect(err).NotTo(HaveOccurred())
 				if !flawed {
-					g.Expect(outcome.Result).To(Equal(run.Held), "%s: %v", flaw.plan, outcome.Verdicts)
+					g.Expect(outcome.Result).To(Equal(invariant.Held), "%s: %v", flaw.plan, outcome.Verdicts)
 					continue
 				}
-				g.Expect(outcome.Result).To(Equal(run.Broken), flaw.plan)
+				g.Expect(outcome.Result).To(Equal(invariant.Broken), flaw.plan)
 				g.Expect(broken(outcome)).To(ContainElement(flaw.broken), flaw.plan)
 			}
 		})
@@ -100,7 +100,7 @@ func built(t *testing.T, flags ...string) string {
 	return binary
 }
 
-func broken(o run.Outcome) []string {
+func broken(o run.Judged) []string {
 	var ids []string
 	for _, v := range o.Verdicts {
 		if v.Result == invariant.Broken {

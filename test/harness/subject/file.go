@@ -12,6 +12,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
+	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -54,7 +55,7 @@ type File struct {
 	Changes []run.Change `json:"changes,omitempty"`
 	// Figures are the names of the operator's metrics, where they are not those of
 	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
-	Figures run.Figures `json:"figures,omitzero"`
+	Figures record.Figures `json:"figures,omitzero"`
 	// Env is added to the environment of each replica; {namespace} is as in Args.
 	Env map[string]string `json:"env,omitempty"`
 	// Isolated runs each replica like a Pod, with ports, volumes and an address of the API

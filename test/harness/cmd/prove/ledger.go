@@ -19,7 +19,7 @@ import (
 type ran struct {
 	reference *run.Reference
 	plan      *run.Plan
-	outcome   run.Outcome
+	outcome   run.Judged
 	promises  invariant.Operator // what it was judged by
 }
 
@@ -103,17 +103,11 @@ func (l *ledger) notHeld() (n int) {
 func (l *ledger) report(r ran, name string) *report.Run {
 	o := r.outcome
 	kept := &report.Run{
-		Outcome: report.Outcome{
-			Name: name, Scenario: o.Scenario, Replay: l.replay(o.Scenario, r.plan), Result: o.Result, Verdicts: o.Verdicts,
-			Faults: o.Faults, Took: o.Took,
-			Invariants: invariant.Necessary(o.History, r.reference.Scenario.Invariants),
-		},
-		Seed: l.options.seed, Operator: r.promises,
+		Outcome: o.Outcome, Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 	}
-	for _, p := range o.Phases {
-		kept.Phases = append(kept.Phases, report.Phase(p))
-	}
+	kept.Name, kept.Replay = name, l.replay(o.Scenario, r.plan)
+	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
 	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
 	if r.plan != nil {

@@ -21,23 +21,21 @@ import (
 const planID = "tenant-life:lost-response:PATCH:/apis/leasehold.dev/v1beta1/tenants/{acme}:1"
 
 // after is a run that came to a result, with a plan or with none.
-func after(t *testing.T, r run.Result, id string) ran {
+func after(t *testing.T, r invariant.Result, id string) ran {
 	t.Helper()
 	h := &history.History{Recorded: []history.Source{history.Audit}}
 	verdict := invariant.Verdict{Invariant: "end-state", Promise: "whatever", Result: r}
-	if r == run.Broken {
+	if r == invariant.Broken {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
 		promises: invariant.Operator{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
-		outcome: run.Outcome{
-			Scenario: "tenant-life", Result: r, History: h, Verdicts: []invariant.Verdict{verdict},
-			Took: 20 * time.Second, AuditLog: []byte("{}\n"),
-		},
+		outcome: run.Judged{Outcome: invariant.Outcome{Scenario: "tenant-life", Result: r, Took: 20 * time.Second,
+			Verdicts: []invariant.Verdict{verdict}}, History: h, AuditLog: []byte("{}\n")},
 	}
-	if r == run.Inconclusive {
+	if r == invariant.Inconclusive {
 		over.outcome.Verdicts[0].Doubts = []string{"it has no record"}
 	}
 	if id != "" {
@@ -63,9 +61,9 @@ func opened(t *testing.T, o options) (l *ledger, said *bytes.Buffer, wait func()
 func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
-	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(3)
-	for _, r := range []run.Result{run.Held, run.Broken} {
+	for _, r := range []invariant.Result{invariant.Held, invariant.Broken} {
 		wait()
 		g.Expect(l.add(after(t, r, planID))).To(Succeed())
 	}
@@ -101,11 +99,11 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 	g := NewWithT(t)
 	l, _, wait := opened(t, options{keep: true})
-	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
-	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(1)
 	wait()
-	g.Expect(l.add(after(t, run.Held, planID))).To(Succeed())
+	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
 	g.Expect(l.close()).To(Succeed(), "all has held")
 	found, err := report.Find(l.options.dir)
 	g.Expect(err).NotTo(HaveOccurred())
@@ -115,12 +113,12 @@ func TestLedger_KeepsHeldRunsOnRequest(t *testing.T) {
 func TestLedger_ReferencesMustHold(t *testing.T) {
 	g := NewWithT(t)
 	l, said, wait := opened(t, options{})
-	g.Expect(l.compared(after(t, run.Inconclusive, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, invariant.Inconclusive, ""))).To(Succeed())
 	g.Expect(said.String()).To(ContainSubstring("inconclusive: it has no record"), "why it is inconclusive")
 	g.Expect(said.String()).To(ContainSubstring("again: make prove SEED=7 PROVE_FLAGS='--scenario=tenant-life --clean=1'"))
 	l.expect(1)
 	wait()
-	g.Expect(l.add(after(t, run.Held, planID))).To(Succeed())
+	g.Expect(l.add(after(t, invariant.Held, planID))).To(Succeed())
 	g.Expect(l.close()).To(MatchError(errFound), "what plans are compared with has to be sound")
 }
 
@@ -138,7 +136,7 @@ func TestLedger_ReportsRejections(t *testing.T) {
 	l, said, wait := opened(t, options{})
 	l.expect(1)
 	wait()
-	denied := after(t, run.Inconclusive, planID)
+	denied := after(t, invariant.Inconclusive, planID)
 	denied.outcome.History.Rejections = []history.Rejection{{Step: "step 2 rename", Object: "Tenant acme",
 		Message: "denied"}}
 	denied.outcome.Verdicts[0].Invariant, denied.reference.Scenario.Invariants = "convergence", nil
@@ -156,9 +154,9 @@ func TestLedger_ReportsReleasesAndPhases(t *testing.T) {
 	l, said, wait := opened(t, options{})
 	l.expect(1)
 	wait()
-	over := after(t, run.Broken, planID)
+	over := after(t, invariant.Broken, planID)
 	over.outcome.History.Releases = []history.LeaseRelease{{Replica: "one", Identity: "one_x", ResourceVersion: "9"}}
-	over.outcome.Phases = []run.Phase{{Name: "idle", Took: 3 * time.Second}}
+	over.outcome.Phases = []invariant.Phase{{Name: "idle", Took: 3 * time.Second}}
 	g.Expect(l.add(over)).To(Succeed())
 	g.Expect(l.close()).To(MatchError(errFound))
 	release := "release: the harness, not the operator, released the Lease of replica one, whose process had ended, at resourceVersion 9"

@@ -15,7 +15,6 @@ import (
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/program"
 	"leasehold.dev/test/harness/report"
-	"leasehold.dev/test/harness/run"
 )
 
 // sweepOf writes the report of a sweep over 24 plans, or of a shard of them. Every third plan is
@@ -26,16 +25,16 @@ func sweepOf(t *testing.T, of string, edits ...func(*ledger)) (dir string) {
 	l, _, wait := opened(t, options{})
 	g.Expect(l.options.shard.Set(of)).To(Succeed())
 	l.sweep.Shard = of
-	g.Expect(l.compared(after(t, run.Held, ""))).To(Succeed())
+	g.Expect(l.compared(after(t, invariant.Held, ""))).To(Succeed())
 	l.expect(24)
 	for n := range 24 {
 		id := fmt.Sprintf("tenant-life:lost-response:PATCH:/a/%02d:1", n)
-		over := after(t, run.Held, id)
+		over := after(t, invariant.Held, id)
 		switch {
 		case n == 4:
-			over = after(t, run.Void, id)
+			over = after(t, invariant.Void, id)
 		case n%3 == 0:
-			over = after(t, run.Broken, id)
+			over = after(t, invariant.Broken, id)
 			over.outcome.Verdicts[0].Violations[0].Signature = []string{"a duplicate", "a leftover"}[n%2]
 		}
 		if l.options.shard.has(*over.plan) {
@@ -68,7 +67,7 @@ func read(t *testing.T, dir string) contents {
 	for _, o := range s.Outcomes {
 		g.Expect(c.verdicts).NotTo(HaveKey(o.Plan))
 		c.verdicts[o.Plan] = o.Verdicts
-		if o.Result == run.Held {
+		if o.Result == invariant.Held {
 			continue
 		}
 		kept, err := report.Load(filepath.Join(dir, o.Name))
@@ -167,9 +166,9 @@ func TestMerge_MissingShardsAreUndone(t *testing.T) {
 func TestMerge_Held(t *testing.T) {
 	g := NewWithT(t)
 	held := func(l *ledger) {
-		var some []report.Outcome
+		var some []invariant.Outcome
 		for _, o := range l.sweep.Outcomes {
-			if o.Result == run.Held {
+			if o.Result == invariant.Held {
 				some = append(some, o)
 			}
 		}

@@ -82,7 +82,7 @@ func (s *sweep) do(ctx context.Context, fleet *run.Fleet, promises invariant.Ope
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
 		j := jobs[i]
-		var outcome run.Outcome
+		var outcome run.Judged
 		if j.clean() {
 			outcome, err = p.Clean(ctx, j.reference)
 		} else {
@@ -166,10 +166,10 @@ func (s *sweep) finish(undone error) error {
 	if undone != nil {
 		s.ledger.sweep.Undone = undone.Error()
 	}
-	results := map[string]map[run.Result]int{}
+	results := map[string]map[invariant.Result]int{}
 	for _, o := range s.ledger.sweep.Outcomes {
 		if results[o.Plan] == nil {
-			results[o.Plan] = map[run.Result]int{}
+			results[o.Plan] = map[invariant.Result]int{}
 		}
 		results[o.Plan][o.Result]++
 	}

@@ -8,7 +8,6 @@ import (
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/invariant"
-	"leasehold.dev/test/harness/report"
 	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -84,20 +83,20 @@ func TestSweep_IncludesElsewhere(t *testing.T) {
 func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 	const id = "s:lost-response:PATCH:/a:1"
 	for name, tc := range map[string]struct {
-		results []run.Result
+		results []invariant.Result
 		says    string
 		wrong   bool
 	}{
-		"Same":   {[]run.Result{run.Held, run.Held}, id + ": 2 times map[held:2]", false},
-		"Differ": {[]run.Result{run.Held, run.Void}, "", true},
-		"Broken": {[]run.Result{run.Broken, run.Broken}, id + ": 2 times map[broken:2]", true},
+		"Same":   {[]invariant.Result{invariant.Held, invariant.Held}, id + ": 2 times map[held:2]", false},
+		"Differ": {[]invariant.Result{invariant.Held, invariant.Void}, "", true},
+		"Broken": {[]invariant.Result{invariant.Broken, invariant.Broken}, id + ": 2 times map[broken:2]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var said bytes.Buffer
 			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Operator{}, &said)
 			for _, r := range tc.results {
-				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, report.Outcome{Plan: id, Result: r})
+				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, invariant.Outcome{Plan: id, Result: r})
 			}
 			err := s.finish(nil)
 			if tc.wrong {

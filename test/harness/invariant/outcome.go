@@ -1,0 +1,38 @@
+package invariant
+
+import (
+	"time"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// Outcome is the result of a run.
+type Outcome struct {
+	// Name is that of the run's folder, one of a kind in a sweep.
+	Name     string `json:"name"`
+	Scenario string `json:"scenario"`
+	// Fault is the kind of the fault, such as crash-after-write; "" for a clean run.
+	Fault string `json:"fault,omitempty"`
+	// Plan is the plan's ID; "" for a clean run. Words describe it to people.
+	Plan  string `json:"plan,omitempty"`
+	Words string `json:"words,omitempty"`
+	// Replay is the command that repeats the run.
+	Replay string `json:"replay"`
+	// Invariants are the names of those without which the run proves nothing.
+	Invariants []string        `json:"invariants,omitempty"`
+	Result     Result          `json:"result"`
+	Verdicts   []Verdict       `json:"verdicts"`
+	Findings   []Finding       `json:"findings,omitempty"`
+	Faults     []history.Fault `json:"faults,omitempty"`
+	Took       time.Duration   `json:"took"`
+	// Phases are the parts of Took.
+	Phases []Phase `json:"phases,omitempty"`
+	// Releases counts those of the Lease by the harness.
+	Releases int `json:"releases,omitempty"`
+}
+
+// Phase is the time of a run that one phase took.
+type Phase struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took"`
+}
