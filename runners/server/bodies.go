@@ -96,7 +96,10 @@ func (b *bodies) ServeHTTP(response http.ResponseWriter, request *http.Request) 
 	rest := io.Reader(http.NoBody)
 	if len(begin) > smallBody {
 		deadline(limit.share())
-		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() { arrived(); connections.Complete(request) }}
+		rest = &remainder{http.MaxBytesReader(response, request.Body, maxBody), func() {
+			arrived()
+			connections.Complete(request)
+		}}
 	}
 	request.Body = io.NopCloser(&values{Reader: io.MultiReader(bytes.NewReader(begin), rest), left: maxValues})
 	b.mux.ServeHTTP(&writer{response, func() {

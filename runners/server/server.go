@@ -26,8 +26,8 @@ const (
 	headerBytes = 32 << 10
 )
 
-// New returns a server for a connections.Listener. It logs failed handshakes at the level of debugging, since any
-// client can cause them.
+// New returns a server for a connections.Listener. It logs failed handshakes at the level of
+// debugging, since any client can cause them.
 func New(ctx context.Context, handler http.Handler, log logr.Logger) *http.Server {
 	server := &http.Server{
 		Handler:           handler,
