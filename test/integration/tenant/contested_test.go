@@ -249,7 +249,7 @@ var _ = Describe("Many namespaces of others that name a Tenant as their owner", 
 		Eventually(ctx, userCan(mallory, "create", "deployments", namespace, "")).WithTimeout(withinBound).
 			Should(BeFalse())
 		eventuallyReady(ctx, t)
-		Expect(k8s.Delete(ctx, t, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+		Expect(k8s.Delete(ctx, t)).To(Succeed())
 		Eventually(ctx, reading(t)).WithTimeout(expect.Long).Should(expect.BeGone())
 		for _, ns := range forged {
 			Expect(fetched(ns)(ctx)).To(And(HaveField("OwnerReferences", BeEmpty()), HaveField("DeletionTimestamp", BeNil())))
