@@ -269,15 +269,15 @@ func (a *activeFault) now() time.Time { return a.prover.clock.Now() }
 const startTimeout = 30 * time.Second
 
 // waitForRequest waits until a process that started after since has sent a request that the plan
-// matches, and returns the first for which wanted is true.
-func (a *activeFault) waitForRequest(ctx context.Context, r *replica, since time.Time,
-	wanted func(fault.Request) bool) (found fault.Request, met bool) {
+// matches, and returns the first.
+func (a *activeFault) waitForRequest(ctx context.Context, r *replica,
+	since time.Time) (found fault.Request, met bool) {
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(context.Context) (bool, error) {
 		for _, request := range r.proxy.Journal().Requests {
 			// The killed process may have sent such a request, too.
-			if request.Rule == a.ruleName() && !request.Received.Before(since) && wanted(request) {
+			if request.Rule == a.ruleName() && !request.Received.Before(since) {
 				found = request
 				return true, nil
 			}

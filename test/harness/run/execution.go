@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"leasehold.dev/test/harness/history"
@@ -240,4 +242,50 @@ func (t *execution) writes(h *history.History) []write {
 		writes[i] = w.write
 	}
 	return writes
+}
+
+// companionUser follows the user of a companion's requests. A companion may act as the subject's
+// ServiceAccount, and its requests are not the subject's.
+const companionUser = " (companion)"
+
+// readAuditLog reads the audit log from a bookmark to its end.
+func (p *Prover) readAuditLog(from record.Bookmark) ([]auditv1.Event, record.Bookmark, error) {
+	events, end, err := record.ReadAuditLogFrom(p.auditLog, from)
+	if p.installation != nil {
+		separateCompanions(events, p.installation.IsCompanion)
+	}
+	return events, end, err
+}
+
+// separateCompanions gives the requests of the Pods of companions users of their own.
+func separateCompanions(events []auditv1.Event, isCompanion func(pod string) bool) {
+	for i := range events {
+		if isCompanion(record.PodOf(events[i])) {
+			events[i].User.Username += companionUser
+		}
+	}
+}
+
+// watchedResources returns the resources of the promises, each once and in the
+// API server's preferred version.
+func (p *Prover) watchedResources() ([]schema.GroupVersionResource, error) {
+	var all []schema.GroupVersionResource
+	var known []history.Resource
+	for _, r := range slices.Concat(p.subject.Contract.Resources(), p.subject.Contract.Watched) {
+		if slices.Contains(known, r) {
+			continue
+		}
+		known = append(known, r)
+		if r.Group == "" {
+			// The mapper takes an empty group for any group. The core group has one version.
+			all = append(all, schema.GroupVersionResource{Version: "v1", Resource: r.Resource})
+			continue
+		}
+		versioned, err := p.client.RESTMapper().ResourceFor(schema.GroupVersionResource{Group: r.Group, Resource: r.Resource})
+		if err != nil {
+			return nil, fmt.Errorf("looking for the version of %s to watch: %w", r, err)
+		}
+		all = append(all, versioned)
+	}
+	return all, nil
 }

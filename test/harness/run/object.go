@@ -13,9 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/scenario"
 )
@@ -121,4 +124,17 @@ func (o object) finalizers(ctx context.Context, change func([]string) []string) 
 		_, err = o.Update(ctx, now, metav1.UpdateOptions{})
 		return err
 	})
+}
+
+// requestInfoFactory parses the paths of requests.
+var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"),
+	GrouplessAPIPrefixes: sets.NewString("api")}
+
+// requestInfoOf returns the resource of a request, or nil if it has none.
+func requestInfoOf(r fault.Request) *apirequest.RequestInfo {
+	info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: r.Method, URL: r.URL()})
+	if err != nil || !info.IsResourceRequest {
+		return nil
+	}
+	return info
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -189,4 +190,18 @@ func (p *Prover) reset(before time.Time) {
 			r.prober.Forget(before)
 		}
 	}
+}
+
+// probeTargetOf returns the endpoints of a process for the prober.
+func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.Target {
+	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+	ports := process.Ports()
+	t := record.Target{
+		Name: process.Name(), Probe: at(ports.Probe), Metrics: at(ports.Metrics),
+		Watches: func() int { return proxy.Open(fault.Match{Query: map[string]string{"watch": "true"}}) },
+	}
+	if webhooks {
+		t.Webhook = at(ports.Webhook)
+	}
+	return t
 }

@@ -97,7 +97,7 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 				i.Heal()
 			}
 		}()
-		if _, met := a.waitForRequest(ctx, r, killed, func(fault.Request) bool { return true }); !met {
+		if _, met := a.waitForRequest(ctx, r, killed); !met {
 			return
 		}
 		a.sleep(ctx, staleFor)

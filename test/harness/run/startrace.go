@@ -60,7 +60,7 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 			a.tasks.Go(func() {
 				defer ended()
 				defer injection.Heal()
-				asked, met := a.waitForRequest(ctx, r, killed, func(fault.Request) bool { return true })
+				asked, met := a.waitForRequest(ctx, r, killed)
 				if !met {
 					return
 				}
