@@ -93,7 +93,9 @@ func (r *Reconciler) restrictBinding(ctx context.Context, o *observation, live *
 	if !bindsOthers(o.tenant, live) {
 		return nil
 	}
-	left := slices.DeleteFunc(subjects(o.tenant), func(s rbacv1.Subject) bool { return !slices.Contains(live.Subjects, s) })
+	left := slices.DeleteFunc(subjects(o.tenant), func(s rbacv1.Subject) bool {
+		return !slices.Contains(live.Subjects, s)
+	})
 	if len(left) == 0 {
 		return r.removeBinding(ctx, res, live)
 	}

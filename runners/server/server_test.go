@@ -54,7 +54,7 @@ func TestIncompleteRequestsWait(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer c.Close()
+				t.Cleanup(func() { _ = c.Close() })
 				if i == 2 {
 					break
 				}

@@ -62,7 +62,8 @@ func (w *webhooks) Start(ctx context.Context) error {
 			}
 		}()
 	}
-	listener, err := connections.Listen(ctx, net.JoinHostPort(w.options.Host, strconv.Itoa(w.options.Port)), webhookConnections)
+	address := net.JoinHostPort(w.options.Host, strconv.Itoa(w.options.Port))
+	listener, err := connections.Listen(ctx, address, webhookConnections)
 	if err != nil {
 		return err
 	}

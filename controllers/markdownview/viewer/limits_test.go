@@ -111,7 +111,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range 2 * maxConnections {
 		c, err := attacker.DialContext(t.Context(), "tcp", address)
 		must(t, err)
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		open = append(open, c)
 	}
 	client := &http.Client{Transport: &http.Transport{}}
