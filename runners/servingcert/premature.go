@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +25,7 @@ var _ manager.LeaderElectionRunnable = premature{}
 type premature struct {
 	source *Source
 	writer client.Writer
+	clock  clock.PassiveClock
 }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable: the rotator does not run on standbys.
@@ -51,7 +53,7 @@ func (p premature) empty(ctx context.Context) (emptied bool, err error) {
 		return false, fmt.Errorf("reading Secret %s: %w", p.source.secret, err)
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	if err != nil || !pair.Leaf.NotBefore.After(time.Now()) {
+	if err != nil || !pair.Leaf.NotBefore.After(p.clock.Now()) {
 		return false, nil //nolint:nilerr // see above
 	}
 	secret.Data = nil
