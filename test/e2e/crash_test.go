@@ -138,7 +138,7 @@ func judgeCrashes(ctx context.Context, g *WithT, f *failing) {
 	g.Expect(leadership.Judged).To(BeNumerically(">", 0))
 	for _, term := range leadership.Terms {
 		if term.At.After(f.lost) {
-			g.Expect(term.Pod).NotTo(BeEmpty(), "no replica released the Lease at %s", term.At)
+			g.Expect(term.Holder).NotTo(BeEmpty(), "no replica released the Lease at %s", term.At)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (f *failing) late(ctx context.Context, g *WithT) lateWrites {
 	events, leadership := f.leadership(ctx, g)
 	var since time.Time
 	for _, term := range leadership.Terms {
-		if term.Pod == f.holder && term.At.After(f.lost) {
+		if term.Holder == f.holder && term.At.After(f.lost) {
 			since = term.At
 			break
 		}

@@ -143,7 +143,7 @@ func (u upgrade) judge(ctx context.Context, g *WithT, f *failing, tenants *strea
 
 	acquired := 0
 	for _, term := range leadership.Terms {
-		if term.At.After(f.lost) && term.Pod != "" {
+		if term.At.After(f.lost) && term.Holder != "" {
 			acquired++
 		}
 	}

@@ -189,7 +189,7 @@ func (s *skew) judge(ctx context.Context, g *WithT) {
 			g.Expect(lost).To(BeTemporally(">", p.lost), p.String())
 		}
 		for _, term := range leadership.Terms {
-			if term.Pod == p.standby {
+			if term.Holder == p.standby {
 				shared.say("  %s after %s", p, term.At.Sub(lost))
 				shared.report.addCrash(crashFinding{Mode: p.String(), Settings: shortSettings,
 					NewHolder: term.At.Sub(lost).Seconds()})

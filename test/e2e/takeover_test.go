@@ -189,7 +189,7 @@ func (to takeover) judge(ctx context.Context, g *WithT, f *failing) {
 	}
 	took := false
 	for _, term := range leadership.Terms {
-		if took = term.Pod == f.holder && !term.At.Before(lost); took {
+		if took = term.Holder == f.holder && !term.At.Before(lost); took {
 			found.NewHolder = term.At.Sub(lost).Seconds()
 			break
 		}
@@ -229,9 +229,9 @@ func letGo(l record.Leadership, after time.Time, holder string) time.Time {
 	for _, term := range l.Terms {
 		switch {
 		case !term.At.After(after):
-		case term.Pod == "":
+		case term.Holder == "":
 			last = term.At
-		case term.Pod == holder:
+		case term.Holder == holder:
 			return last
 		}
 	}

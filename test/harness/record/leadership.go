@@ -15,8 +15,9 @@ const podNameKey = "authentication.kubernetes.io/pod-name"
 
 // Leadership is which Pod led at which revision, and the writes of other Pods.
 type Leadership struct {
-	// Terms are in the order in which they began.
-	Terms []Term
+	// Terms are in the order in which they began. At is at the latest when the API server had answered
+	// the write that began the next term: it may finish two answers in the other order.
+	Terms []history.Term
 	// Judged is how many writes were found to come from the leader of their time.
 	Judged int
 	// Strays came from a Pod that did not lead when they were stored.
@@ -24,17 +25,6 @@ type Leadership struct {
 	// Undecided are writes without a version in the answer, about the time of a change of leader.
 	// They may have come before or after it.
 	Undecided []Stray
-}
-
-// Term is a time of leadership. It lasts until the next one begins.
-type Term struct {
-	// Pod is the leader; it is empty if the Lease was released or deleted.
-	Pod string
-	// Span is when it began. The answer to the deletion of a Lease has no version.
-	history.RevisionRange
-	// At is when the API server had answered, at the latest when it had answered the write
-	// that began the next term: it may finish two answers in the other order.
-	At time.Time
 }
 
 // Stray is a write by a Pod that is not known to have led.
@@ -66,10 +56,7 @@ func Judge(events, writes []auditv1.Event, namespace, lease string) (Leadership,
 	if err != nil {
 		return Leadership{}, err
 	}
-	l := Leadership{}
-	for _, t := range terms {
-		l.Terms = append(l.Terms, Term{Pod: t.Holder, RevisionRange: t.RevisionRange, At: t.At})
-	}
+	l := Leadership{Terms: terms}
 	for i := len(l.Terms) - 2; i >= 0; i-- {
 		if next := l.Terms[i+1].At; l.Terms[i].At.After(next) {
 			l.Terms[i].At = next

@@ -214,7 +214,7 @@ func TestJudge_answersInTheOtherOrder(t *testing.T) {
 func termsOf(l record.Leadership) []string {
 	var all []string
 	for _, term := range l.Terms {
-		text := fmt.Sprintf("%s@%d", term.Pod, term.From)
+		text := fmt.Sprintf("%s@%d", term.Holder, term.From)
 		if term.To != term.From {
 			text += fmt.Sprintf("-%d", term.To)
 		}

@@ -10,6 +10,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
 
+	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/leasehold"
 )
@@ -93,17 +94,17 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 }
 
 // follow finds the next leader.
-func (h *handover) follow(terms []record.Term) (successor string, err error) {
+func (h *handover) follow(terms []history.Term) (successor string, err error) {
 	led := ""
 	for _, t := range terms {
 		switch {
 		case t.At.Before(h.at):
-			led = t.Pod
-		case t.Pod == "":
+			led = t.Holder
+		case t.Holder == "":
 			h.released = t.At
-		case t.Pod != h.leader && led == h.leader:
+		case t.Holder != h.leader && led == h.leader:
 			h.acquired = t.At
-			return t.Pod, nil
+			return t.Holder, nil
 		}
 	}
 	if led != h.leader {
