@@ -123,6 +123,31 @@ func countDelimiters(line []byte) int {
 	return n
 }
 
+// leastReferences is how many bytes of destinations and titles the references of a small page may repeat.
+// A larger page may repeat its own length. These are cmark's bounds, and so those of GitHub.
+const leastReferences = 100_000
+
+// boundedReferences bounds what references repeat: each use of one writes its whole destination and
+// title, so a page of 43 KiB became one of 98 MiB. A use beyond the bound remains text.
+type boundedReferences struct {
+	parser.Context
+	left int
+}
+
+// Reference implements parser.Context.
+func (c *boundedReferences) Reference(label string) (parser.Reference, bool) {
+	reference, found := c.Context.Reference(label)
+	if !found {
+		return nil, false
+	}
+	size := len(reference.Destination()) + len(reference.Title())
+	if size > c.left {
+		return nil, false
+	}
+	c.left -= size
+	return reference, true
+}
+
 var spentKey = parser.NewContextKey()
 
 // spend takes a cost from the budget of the page, if it is there.

@@ -30,6 +30,9 @@ var hostile = map[string]func(n int) string{
 	"ImagesInImages": func(n int) string { return strings.Repeat("![", n/6) + strings.Repeat("](a)", n/6) },
 	"References":     repeat("[a]: b\n"),
 	"ReferenceUses":  func(n int) string { return "[a]: b\n\n" + strings.Repeat("[a] ", n/4) },
+	"ReferenceCopies": func(n int) string {
+		return "[a]: " + strings.Repeat("&", n/2) + "\n\n" + strings.Repeat("[a]\n\n", n/10)
+	},
 	"Label":          func(n int) string { return "[" + strings.Repeat("a\n", n/2) },
 	"Emphasis":       repeat("*a_ "),
 	"OpenEmphasis":   repeat("*a "),
@@ -146,6 +149,29 @@ func TestUsualPagesAreWithinBounds(t *testing.T) {
 			}
 			if got := bytes.Count(page, []byte(tc.element)); got != tc.want {
 				t.Errorf("%d times %s, want %d, in %d KiB", got, tc.element, tc.want, len(tc.source)>>10)
+			}
+		})
+	}
+}
+
+// Each use of a reference writes its whole destination. A small page may repeat 100,000 bytes, and a
+// larger one its own length.
+func TestRepeatedReferencesAreBounded(t *testing.T) {
+	const long = 1000
+	for name, tc := range map[string]struct{ uses, want int }{
+		"WithinLeast":  {100, 100},
+		"BeyondLeast":  {200, 100},
+		"BeyondLength": {50_000, 251},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := "[a]: " + strings.Repeat("x", long) + "\n\n" + strings.Repeat("[a]\n\n", tc.uses)
+			page, err := HTML([]byte(source))
+			if err != nil {
+				t.Fatal(err)
+			}
+			links, text := bytes.Count(page, []byte("<a ")), bytes.Count(page, []byte("<p>[a]</p>"))
+			if links != tc.want || links+text != tc.uses {
+				t.Errorf("%d links and %d remain text, want %d links, in %d bytes", links, text, tc.want, len(source))
 			}
 		})
 	}

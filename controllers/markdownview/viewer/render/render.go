@@ -52,7 +52,7 @@ var markdown = goldmark.New(
 // (PageName). reserved are element IDs of the surrounding page, which headings do not get.
 func HTML(source []byte, reserved ...string) ([]byte, error) {
 	var out bytes.Buffer
-	context := parser.NewContext(parser.WithIDs(newIDs(reserved)))
+	context := &boundedReferences{parser.NewContext(parser.WithIDs(newIDs(reserved))), max(len(source), leastReferences)}
 	if err := markdown.Convert(source, &out, parser.WithContext(context)); err != nil {
 		return nil, fmt.Errorf("rendering Markdown: %w", err)
 	}
