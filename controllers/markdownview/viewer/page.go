@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"html/template"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"leasehold.dev/controllers/markdownview/summary"
 	"leasehold.dev/controllers/markdownview/viewer/render"
@@ -100,17 +102,54 @@ type pageRenderer struct {
 	version string
 	cache   map[string]page
 	cached  int
+	// places are taken by pages beyond the cache, from before they are made until they are sent.
+	places chan struct{}
 }
 
 const (
-	maxCacheBytes = 4 << 20
+	maxCacheBytes = 8 << 20 // a usual book of 900 KiB
 	largePage     = 64 << 10
+
+	// Pages in the cache are shared by all who read them. Each response with another one has a page
+	// of its own, which may have some MiB and be read slowly.
+	maxUncached  = 4
+	placeTimeout = 10 * time.Second // leaves time to send before the server's deadline
 )
 
 // page is the body and the ETag of a response.
 type page struct {
 	html []byte
 	etag string
+	kept bool // in the cache
+}
+
+// hold returns the page of a file, and what to call once it was sent. A page beyond the cache waits for
+// a place; the error is that of the context if none becomes free in time.
+func (p *pageRenderer) hold(ctx context.Context, b *book, file string) (made page, sent func(), err error) {
+	p.mu.Lock()
+	if p.places == nil {
+		p.places = make(chan struct{}, maxUncached)
+	}
+	made, kept := p.cache[file]
+	kept = kept && p.version == b.version
+	p.mu.Unlock()
+	if kept {
+		return made, func() {}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
+	defer cancel()
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return page{}, nil, fmt.Errorf("waiting for a place: %w", ctx.Err())
+	}
+	leave := func() { <-p.places }
+	made, err = p.page(b, file)
+	if err != nil || made.kept {
+		leave()
+		leave = func() {}
+	}
+	return made, leave, err
 }
 
 // page returns the page of a file of the book.
@@ -137,13 +176,15 @@ func (p *pageRenderer) page(b *book, file string) (page, error) {
 		debug.FreeOSMemory()
 	}
 	if p.cached+len(made.html) <= maxCacheBytes {
+		made.kept = true
 		p.cache[file] = made
 		p.cached += len(made.html)
 	}
 	return made, nil
 }
 
-// notice returns a page with a message; b may be nil.
+// notice returns a page with a message; b may be nil. It has no navigation: that may have a MiB, and
+// notices are not cached.
 func (p *pageRenderer) notice(b *book, root, title, text string) (page, error) {
 	body := "<h1>" + template.HTMLEscapeString(title) + "</h1>\n<p>" + template.HTMLEscapeString(text) + "</p>\n"
 	return p.compose(b, root, "", title, []byte(body))
@@ -161,6 +202,8 @@ func (p *pageRenderer) compose(b *book, root, file, title string, body []byte) (
 		if v.Book == "" {
 			v.Book = b.summary.Title
 		}
+	}
+	if b != nil && file != "" {
 		v.Navigation = b.navigation(root, file)
 		previous, next := b.neighbours(file)
 		v.Previous, v.Next = b.link(previous), b.link(next)

@@ -31,7 +31,7 @@ func TestNavigation(t *testing.T) {
 		"/two.html":   {"Two · The book", "en", current(1), []string{"prev one.html", "next three.html"}},
 		"/three.html": {"Three · The book", "en", current(6), []string{"prev two.html"}},
 		"/extra.html": {"extra · The book", "en", items, nil},
-		"/no.html":    {"Page not found · The book", "en", items, nil},
+		"/no.html":    {"Page not found · The book", "en", nil, nil},
 	} {
 		document, err := html.Parse(strings.NewReader(request(t, site, http.MethodGet, target).body))
 		must(t, err)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -143,12 +145,18 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) {
 
 // show responds with the page of a file, or with 304 if the client has it.
 func (s *site) show(w http.ResponseWriter, r *http.Request, b *book, file string) {
-	made, err := s.renderer.page(b, file)
+	made, sent, err := s.renderer.hold(r.Context(), b, file)
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		s.notice(w, r, b, http.StatusServiceUnavailable, "Not available",
+			"Too many readers open large pages. Try again in a minute.")
+		return
+	}
 	if err != nil {
 		s.log.Error("Cannot render the page", "file", file, "error", err)
 		s.notice(w, r, b, http.StatusInternalServerError, "Not available", "This page cannot be shown.")
 		return
 	}
+	defer sent()
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	w.Header().Set("ETag", made.etag)

@@ -2,12 +2,18 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // A folder at each limit is served; one byte or file more is an error.
@@ -80,6 +86,51 @@ func TestPageCacheIsBounded(t *testing.T) {
 		if len(p.cache) != 1 || p.cached != size {
 			t.Errorf("of another version %d pages are kept and %d bytes counted, want the first", len(p.cache), p.cached)
 		}
+	}
+}
+
+// Pages beyond the cache wait for each other until they are sent: 250 clients that read 8 MiB slowly took
+// the viewer beyond its memory limit. Cached pages wait for nothing.
+func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{version: "1", files: map[string][]byte{"a.md": []byte("text"), "b.md": []byte("text")}}
+		p := &pageRenderer{}
+		for range 2 * maxUncached {
+			_, _, err := p.hold(t.Context(), b, "a.md") // is never sent
+			must(t, err)
+		}
+		p.cached = maxCacheBytes
+		var all []func()
+		for range maxUncached {
+			_, sent, err := p.hold(t.Context(), b, "b.md")
+			must(t, err)
+			all = append(all, sent)
+		}
+		if _, _, err := p.hold(t.Context(), b, "b.md"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("one page more returns %v, want the end of the wait", err)
+		}
+		_, _, err := p.hold(t.Context(), b, "a.md")
+		must(t, err)
+		go func() {
+			<-time.After(placeTimeout / 2)
+			all[0]()
+		}()
+		_, _, err = p.hold(t.Context(), b, "b.md")
+		must(t, err)
+	})
+}
+
+// A reader for whom no place becomes free gets a page that says so.
+func TestReadersWithoutAPlaceAreTold(t *testing.T) {
+	m := newMount(t, sample())
+	p := &pageRenderer{version: "1", cached: maxCacheBytes, places: make(chan struct{})}
+	s := &site{books: &bookCache{dir: m.dir}, renderer: p, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // instead of the wait
+	response := httptest.NewRecorder()
+	s.handler().ServeHTTP(response, httptest.NewRequestWithContext(ctx, http.MethodGet, "/one.html", nil))
+	if got := response.Body.String(); response.Code != http.StatusServiceUnavailable || !strings.Contains(got, "Too many") {
+		t.Errorf("%d %s", response.Code, got)
 	}
 }
 
