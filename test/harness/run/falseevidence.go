@@ -103,7 +103,7 @@ func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r 
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
 func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
-	began := a.now()
+	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
 	if err != nil || pod == nil {
@@ -123,6 +123,10 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 	}
 	next, err := a.waitForSuccessorOf(ctx, r, identity)
 	if next == nil || err != nil {
+		return err
+	}
+	// A process that ends right after the takeover may have ended before it, for all that is recorded.
+	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
 		return err
 	}
 	a.record(history.Fault{

@@ -56,7 +56,14 @@ func TestFalseEvidence_PodIsDeleted(t *testing.T) {
 	_, kills := s.processes[0].counts()
 	g.Expect(kills).To(BeZero(), "the process runs until another one leads")
 	s.setHolder(t)
+	led := time.Now()
+	g.Eventually(func() int {
+		s.patch(t, 1, "/things/thing-1") // the next leader writes at once
+		_, kills := s.processes[0].counts()
+		return kills
+	}, testTimeout).Should(BeNumerically(">", 0))
 	f := healAndGetFault(t, a)
+	g.Expect(s.lifetimeOf("one").Ended).To(BeTemporally(">", led.Add(time.Second)), "its end does not excuse the takeover")
 	g.Expect(f.FalseEnd).To(BeFalse(), "a deletion does not excuse an early takeover")
 	g.Expect(f.Detail).To(HavePrefix("its Pod was deleted by force, at PATCH /things/thing-1, and replica two led "))
 	g.Expect(processNames(s)).To(Equal([]string{"two", "three"}), "its token died with the Pod")
