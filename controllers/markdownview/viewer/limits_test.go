@@ -134,6 +134,51 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// Responses that are not read, to so many addresses that none has more connections than others, keep
+// no probe out.
+func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
+	m := newMount(t, map[string]string{"SUMMARY.md": "[One](one.md)", "one.md": strings.Repeat(`"`, 900<<10)})
+	logged, log := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
+		log.Close()
+	}()
+	address := awaitAddress(t, logged)
+	var open []net.Conn
+	for i := range maxConnections {
+		attacker := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i/2))}}
+		c, err := attacker.DialContext(t.Context(), "tcp", address)
+		must(t, err)
+		defer c.Close()
+		must(t, c.(*net.TCPConn).SetReadBuffer(4<<10))
+		_, err = io.WriteString(c, "GET /one.html HTTP/1.1\r\nHost: viewer\r\n\r\n")
+		must(t, err)
+		_, err = io.ReadFull(c, make([]byte, 1)) // the server has begun to send
+		must(t, err)
+		open = append(open, c)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	probe, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/healthz", nil)
+	must(t, err)
+	for range 10 {
+		response, err := client.Do(probe)
+		if err != nil {
+			t.Errorf("a probe gets %v", err)
+			continue
+		}
+		_ = response.Body.Close()
+	}
+	cancel()
+	for _, c := range open {
+		_ = c.Close()
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // withBody announces a body that is never sent.
 func withBody(request string) string {
 	return strings.Replace(request, "\r\n\r\n", "\r\nContent-Length: 10\r\n\r\n", 1)

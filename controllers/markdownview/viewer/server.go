@@ -39,9 +39,6 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self' data:; base
 // handler returns the handler of all paths.
 func (s *site) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			connections.Complete(r)
-		}
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -191,6 +188,8 @@ func newServer(s *site) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	// No request counts as complete: a response that is not read would spare its connection, and close
+	// those of probes.
 	connections.Bind(server)
 	return server
 }

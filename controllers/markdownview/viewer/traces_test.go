@@ -129,7 +129,8 @@ func TestReadersWithoutAPlaceAreTold(t *testing.T) {
 	cancel() // instead of the wait
 	response := httptest.NewRecorder()
 	s.handler().ServeHTTP(response, httptest.NewRequestWithContext(ctx, http.MethodGet, "/one.html", nil))
-	if got := response.Body.String(); response.Code != http.StatusServiceUnavailable || !strings.Contains(got, "Too many") {
+	got := response.Body.String()
+	if response.Code != http.StatusServiceUnavailable || !strings.Contains(got, "Too many") {
 		t.Errorf("%d %s", response.Code, got)
 	}
 }
