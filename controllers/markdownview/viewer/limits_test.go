@@ -151,7 +151,7 @@ func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
 		attacker := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i/2))}}
 		c, err := attacker.DialContext(t.Context(), "tcp", address)
 		must(t, err)
-		defer c.Close()
+		t.Cleanup(func() { _ = c.Close() })
 		must(t, c.(*net.TCPConn).SetReadBuffer(4<<10))
 		_, err = io.WriteString(c, "GET /one.html HTTP/1.1\r\nHost: viewer\r\n\r\n")
 		must(t, err)
