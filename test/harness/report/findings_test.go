@@ -14,7 +14,8 @@ import (
 
 // broke is a run with one finding: each violation is its invariant and its signature.
 func broke(name, plan, replay string, violations ...[2]string) invariant.Outcome {
-	o := invariant.Outcome{Name: name, Scenario: "life", Plan: plan, Replay: replay, Result: invariant.Broken, Took: time.Second}
+	o := invariant.Outcome{Name: name, Scenario: "life", Plan: plan, Replay: replay, Result: invariant.Broken,
+		Took: time.Second}
 	f := invariant.Finding{Objects: []string{"jobs.batch ns/j-*"}}
 	for _, v := range violations {
 		message := fmt.Sprintf("%s in %s", v[1], name)

@@ -49,7 +49,8 @@ func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 		{Name: phaseStart, Took: 3 * time.Second},           // 0 to 2, 9 to 10
 		{Name: phaseLease, Took: 5 * time.Second},           // 5 to 9, 14 to 15
 		{Name: phaseSteps, Took: (3 + 1 + 1) * time.Second}, // 2 to 5, 13 to 14, 15 to 16
-		{Name: phaseIdle, Took: 3 * time.Second}, {Name: phaseCleanup, Took: 3 * time.Second}, {Name: phaseJudging, Took: 2 * time.Second},
+		{Name: phaseIdle, Took: 3 * time.Second}, {Name: phaseCleanup, Took: 3 * time.Second},
+		{Name: phaseJudging, Took: 2 * time.Second},
 	}
 	g.Expect(run.phases(h)).To(Equal(want))
 }
