@@ -77,15 +77,19 @@ func (r *Reconciler) unbind(ctx context.Context, o *observation, s step, res *re
 	return nil
 }
 
-// dropLastingBinding removes a binding with finalizers or with a removed admin from a terminating
-// namespace. The namespace controller deletes the others, and may come late.
+// dropLastingBinding removes a binding with finalizers from a terminating namespace, and removed admins
+// from any other one. The namespace controller deletes the binding, and may come late. The admins that
+// are left keep their rights until then: no binding can be created anew, and they may have to end what
+// holds the namespace back.
 func (r *Reconciler) dropLastingBinding(ctx context.Context, o *observation, namespace string, res *result) error {
 	binding := o.bindings[namespace]
-	if binding == nil || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) ||
-		len(binding.Finalizers) == 0 && !bindsOthers(o.tenant, binding) {
+	if binding == nil || !ownsBinding(o.tenant, binding, o.otherTenants[namespace]) {
 		return nil
 	}
-	return r.removeBinding(ctx, res, binding)
+	if len(binding.Finalizers) > 0 {
+		return r.removeBinding(ctx, res, binding)
+	}
+	return r.restrictBinding(ctx, o, binding, res)
 }
 
 // removeBinding deletes a binding at once, with its finalizers. The authorizer ignores
