@@ -112,7 +112,7 @@ const (
 
 	// Pages in the cache are shared by all who read them. Each response with another one has a page
 	// of its own, which may have some MiB and be read slowly.
-	maxUncached  = 4
+	maxUncached  = 1
 	placeTimeout = 10 * time.Second // leaves time to send before the server's deadline
 )
 
