@@ -6,7 +6,6 @@ import (
 	"container/list"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -54,9 +53,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if tcp, ok := accepted.(*net.TCPConn); ok {
-		if err := tcp.SetWriteBuffer(sendBytes); err != nil {
-			return nil, errors.Join(fmt.Errorf("bounding the send buffer: %w", err), accepted.Close())
-		}
+		// An error would end the server, and some systems return one for a connection that was reset.
+		_ = tcp.SetWriteBuffer(sendBytes)
 	}
 	c := &connection{Conn: accepted, listener: l, host: HostOf(accepted.RemoteAddr().String())}
 	if surplus := l.add(c); surplus != nil {
