@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -206,17 +207,25 @@ const (
 )
 
 // contest performs the steps in turn until the next checkpoint's state is reached, the last one at
-// the end. The object may be replaced meanwhile: the next write meets the new one.
+// the end. The object may be replaced meanwhile: the next write meets the new one. The time in which
+// there is no object does not count, since nothing can be contested in it.
 func (t *execution) contest(ctx context.Context, c client.Client, step scenario.Step, steps []scenario.Step,
 	touched []history.Key) {
 	began, accepted, n := t.activeFault.now(), 0, 0
 	var last error
-	for ; ctx.Err() == nil; n++ {
-		if err := t.tryStep(ctx, c, steps[n%len(steps)]); err == nil {
+	var absent time.Duration
+	for before := began; ctx.Err() == nil; n++ {
+		err := t.tryStep(ctx, c, steps[n%len(steps)])
+		now := t.activeFault.now()
+		if err == nil {
 			accepted++
 		} else if ctx.Err() == nil {
 			last = err
 		}
+		if apierrors.IsNotFound(err) {
+			absent += now.Sub(before)
+		}
+		before = now
 		next := began.Add(time.Duration(n+1) * time.Second / contestRate)
 		t.activeFault.sleep(ctx, next.Sub(t.activeFault.now()))
 	}
@@ -226,7 +235,7 @@ func (t *execution) contest(ctx context.Context, c client.Client, step scenario.
 	if err := t.tryStep(ctx, t.prover.client, steps[len(steps)-1]); err != nil && !isAnswer(err) {
 		t.activeFault.addError(fmt.Errorf("retracting an attack: %w", err))
 	}
-	if rate := float64(accepted) / ended.Sub(began).Seconds(); accepted > 0 && rate < leastContestRate {
+	if rate := float64(accepted) / (ended.Sub(began) - absent).Seconds(); accepted > 0 && rate < leastContestRate {
 		t.activeFault.setVoidReason("%.1f writes a second were accepted, a contest needs %d", rate, leastContestRate)
 		return
 	}

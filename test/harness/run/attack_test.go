@@ -1,12 +1,17 @@
 package run
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"leasehold.dev/test/harness/scenario"
 )
@@ -126,6 +131,52 @@ func TestHostileAttack_ContestEndsBeforeTheCheckpoint(t *testing.T) {
 	g.Expect(f.Happened).To(Equal(1))
 	g.Expect(f.Detail).To(HavePrefix("contested-finalizers by mallory: "))
 	g.Expect(f.Touched).To(ConsistOf(HaveField("Name", "before")))
+}
+
+// The time in which there is no object is no part of a contest. That without an answer is.
+func TestHostileAttack_ContestNeedsARate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		later    error
+		happened int
+	}{
+		"NoObject": {apierrors.NewNotFound(corev1.Resource("configmaps"), "before"), 1},
+		"NoAnswer": {apierrors.NewTimeoutError("slow", 1), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			run := newHostileExecution(t, func() bool { return true })
+			c := clocktesting.NewFakeClock(time.Now())
+			run.prover.clock = c
+			var ended atomic.Bool
+			run.prover.impersonate = func(scenario.User) (client.Client, error) {
+				return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{Patch: func(ctx context.Context,
+					c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					if ended.Load() {
+						return tc.later
+					}
+					return c.Patch(ctx, o, patch, opts...)
+				}}), nil
+			}
+			victim := refTo("before")
+			s := injectAttack(t, run, scenario.Attack{Name: "contested-finalizers", Object: &victim})
+			_, err := run.runSteps(t.Context(), s)
+			g.Expect(err).NotTo(HaveOccurred())
+			pass := func(d time.Duration) {
+				g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
+				c.Step(d)
+			}
+			for range 10 {
+				pass(time.Second / contestRate)
+			}
+			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
+			ended.Store(true)
+			pass(time.Second)
+			g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
+			g.Expect(run.activeFault.endAttack()).To(BeTrue())
+			g.Expect(run.activeFault.heal()).To(Succeed())
+			g.Expect(run.activeFault.result().Happened).To(Equal(tc.happened))
+		})
+	}
 }
 
 // A refusal of the whole attack is evidence only where the step expects one.
