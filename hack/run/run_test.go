@@ -48,6 +48,10 @@ func TestParse(t *testing.T) {
 
 // Each signal that ends this program ends the operator first. SIGHUP comes when the terminal closes.
 func TestSignals_EndTheContext(t *testing.T) {
+	// The test may run under nohup. A signal that was once waited for is not ignored any more.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	signal.Stop(hangups)
 	for _, sent := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		ctx, stop := untilSignal(t.Context())
 		if err := syscall.Kill(os.Getpid(), sent); err != nil {
