@@ -94,10 +94,9 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	}
 }
 
-// More connections than the bound close the oldest ones, and keep no reader of another address from
-// a page. 13,000 connections took the viewer beyond its memory limit.
-func TestConnectionsAreBounded(t *testing.T) {
-	m := newMount(t, sample())
+// serving runs the viewer until the end of the test, and returns its address.
+func serving(t *testing.T, m *mount) string {
+	t.Helper()
 	logged, log := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -105,7 +104,18 @@ func TestConnectionsAreBounded(t *testing.T) {
 		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
 		log.Close()
 	}()
-	address := awaitAddress(t, logged)
+	t.Cleanup(func() { // after the connections of the test are closed
+		cancel()
+		must(t, <-ended)
+	})
+	return awaitAddress(t, logged)
+}
+
+// More connections than the bound close the oldest ones, and keep no reader of another address from
+// a page. 13,000 connections took the viewer beyond its memory limit.
+func TestConnectionsAreBounded(t *testing.T) {
+	m := newMount(t, sample())
+	address := serving(t, m)
 	attacker := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	var open []net.Conn
 	for range 2 * maxConnections {
@@ -125,28 +135,13 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal("a connection beyond the bound is still open")
 		}
 	}
-	cancel()
-	for _, c := range open {
-		_ = c.Close()
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }
 
 // Responses that are not read, to so many addresses that none has more connections than others, keep
 // no probe out.
 func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
 	m := newMount(t, map[string]string{"SUMMARY.md": "[One](one.md)", "one.md": strings.Repeat(`"`, 900<<10)})
-	logged, log := io.Pipe()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- run(ctx, options{dir: m.dir, address: "127.0.0.1:0"}, slog.New(slog.NewTextHandler(log, nil)))
-		log.Close()
-	}()
-	address := awaitAddress(t, logged)
-	var open []net.Conn
+	address := serving(t, m)
 	for i := range maxConnections {
 		attacker := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i/2))}}
 		c, err := attacker.DialContext(t.Context(), "tcp", address)
@@ -157,7 +152,6 @@ func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
 		must(t, err)
 		_, err = io.ReadFull(c, make([]byte, 1)) // the server has begun to send
 		must(t, err)
-		open = append(open, c)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	probe, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/healthz", nil)
@@ -169,13 +163,6 @@ func TestUnreadResponsesKeepNobodyOut(t *testing.T) {
 			continue
 		}
 		_ = response.Body.Close()
-	}
-	cancel()
-	for _, c := range open {
-		_ = c.Close()
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 
