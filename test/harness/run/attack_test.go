@@ -149,13 +149,14 @@ func TestHostileAttack_ContestNeedsARate(t *testing.T) {
 			run.prover.clock = c
 			var ended atomic.Bool
 			run.prover.impersonate = func(scenario.User) (client.Client, error) {
-				return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{Patch: func(ctx context.Context,
-					c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				patch := func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch,
+					opts ...client.PatchOption) error {
 					if ended.Load() {
 						return tc.later
 					}
 					return c.Patch(ctx, o, patch, opts...)
-				}}), nil
+				}
+				return interceptor.NewClient(run.prover.client.(client.WithWatch), interceptor.Funcs{Patch: patch}), nil
 			}
 			victim := refTo("before")
 			s := injectAttack(t, run, scenario.Attack{Name: "contested-finalizers", Object: &victim})
