@@ -208,7 +208,9 @@ func TestBindingOfTerminatingNamespace(t *testing.T) {
 		"with a removed admin": {func(b *rbacv1.RoleBinding) {
 			b.Subjects = append(b.Subjects, subjects(tenant("a", admins("bob")))...)
 		}, true},
-		"with removed admins only": {func(b *rbacv1.RoleBinding) { b.Subjects = subjects(tenant("a", admins("bob"))) }, false},
+		"with removed admins only": {func(b *rbacv1.RoleBinding) {
+			b.Subjects = subjects(tenant("a", admins("bob")))
+		}, false},
 		"held, of a Tenant that names it": {func(b *rbacv1.RoleBinding) {
 			other := childMeta(tenant("b"))
 			heldBack(b)

@@ -108,8 +108,8 @@ func TestCurrentCluster(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v:\n%s", err, out)
 	}
-	for _, want := range []string{"context ", " at " + plane.Config().Host, "applied CustomResourceDefinition tenants.leasehold.dev",
-		"not served here", "admission webhooks", "no samples either", "the definitions and all objects stay"} {
+	for _, want := range []string{"context ", " at " + plane.Config().Host,
+		"applied CustomResourceDefinition tenants.leasehold.dev", "not served here", "admission webhooks", "no samples either", "the definitions and all objects stay"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not print %q:\n%s", want, out)
 		}

@@ -27,8 +27,9 @@ const (
 	electionBurst = 40
 )
 
-// MaxLeaseDuration bounds the term of a leader after a renewal, whatever the Lease says, so a Lease
-// that somebody else wrote or deleted keeps all replicas from leading for no longer than this.
+// MaxLeaseDuration bounds the term of a leader after a renewal, also if the Lease names a longer
+// duration. A forged Lease keeps the replicas from leading for at most this time, also after its
+// deletion.
 const MaxLeaseDuration = 10 * time.Minute
 
 // Options configure a Lock.

@@ -145,8 +145,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A Lease whose duration somebody forged keeps standbys waiting for a bounded time, before and after
-// its deletion. The near miss is the longest duration that is not bounded.
+// A Lease with a forged duration keeps standbys waiting for a bounded time, before and after its
+// deletion. The near miss is the longest duration that is not bounded.
 func TestForgedDurations(t *testing.T) {
 	const other = "other_1"
 	for seconds, want := range map[int32]time.Duration{

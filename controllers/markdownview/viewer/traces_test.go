@@ -120,7 +120,7 @@ func TestPagesBeyondTheCacheTakeTurns(t *testing.T) {
 	})
 }
 
-// A reader for whom no place becomes free gets a page that says so.
+// A reader who gets no place in time receives a notice.
 func TestReadersWithoutAPlaceAreTold(t *testing.T) {
 	m := newMount(t, sample())
 	p := &pageRenderer{version: "1", cached: maxCacheBytes, places: make(chan struct{})}

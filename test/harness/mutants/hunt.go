@@ -132,7 +132,7 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 		if err != nil {
 			return err
 		}
-		h.told(fmt.Sprintf("without a mutant, plan %d of %d %s", i+1, len(ids), id), outcome)
+		h.report(fmt.Sprintf("without a mutant, plan %d of %d %s", i+1, len(ids), id), outcome)
 	}
 	return nil
 }
@@ -176,13 +176,13 @@ func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Subject
 	}
 	h.references[name] = ref
 	for n, o := range ref.Outcomes {
-		h.told(fmt.Sprintf("without a mutant, clean run %d of %s", n+1, name), o)
+		h.report(fmt.Sprintf("without a mutant, clean run %d of %s", n+1, name), o)
 	}
 	return nil
 }
 
-// told prints a run of the unchanged operator, and records a run that did not hold.
-func (h *hunt) told(what string, o run.Judged) {
+// report prints a run of the unchanged operator, and records a run that did not hold.
+func (h *hunt) report(what string, o run.Judged) {
 	fmt.Fprintf(h.output, "%s: %s (%.1f s)\n", what, o.Result, o.Took.Seconds())
 	if o.Result == invariant.Held {
 		return
