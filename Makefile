@@ -187,8 +187,8 @@ verify: needs-go $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Check that gen
 	@for module in $(MODULES); do (cd $$module && $(GO) vet ./...); done
 	@echo "verify: generated files and modules are up to date, go vet is content"
 
-lint: needs-go $(TOOLS)/golangci-lint $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows; LINT_FLAGS=--fix formats.
-	@for module in $(MODULES); do (cd $$module && $(TOOLS)/golangci-lint run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
+lint: needs-go $(TOOLS)/golangci-lint-kube-api-linter $(TOOLS)/actionlint ## Check the house rules, the import arrows and the workflows; LINT_FLAGS=--fix formats.
+	@for module in $(MODULES); do (cd $$module && $(TOOLS)/golangci-lint-kube-api-linter run --config=$(CURDIR)/.golangci.yml $(LINT_FLAGS) ./...) || exit 1; done
 	@$(TOOLS)/actionlint .github/workflows/*.yml
 
 vulncheck: needs-go $(TOOLS)/govulncheck ## Report known vulnerabilities in the code that is called; needs the database at vuln.go.dev.
