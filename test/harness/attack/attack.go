@@ -1,12 +1,9 @@
 package attack
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -56,46 +53,6 @@ func Steps(in Input) ([]scenario.Step, error) {
 	return steps, nil
 }
 
-// The placeholders of a template.
-const (
-	index    = "$(index)"
-	padding  = "$(padding)"
-	endpoint = "$(endpoint)"
-	ownerUID = "$(uid)" // of the owner
-)
-
-// filled applies the template once for each object, with its placeholders filled.
-func filled(in Input) ([]scenario.Step, error) {
-	text, err := json.Marshal(in.Template)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the template: %w", err)
-	}
-	var steps []scenario.Step
-	for i := range max(1, in.Count) {
-		pairs := []string{index, strconv.Itoa(i), padding, strings.Repeat("x", int(in.Size.Value()))}
-		if n := len(in.BlackHoles); n > 0 {
-			pairs = append(pairs, endpoint, in.BlackHoles[i%n])
-		}
-		if in.Owner != nil {
-			pairs = append(pairs, ownerUID, string(in.Owner.GetUID()))
-		}
-		step := scenario.Step{}
-		if err := json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(string(text))), &step.Apply); err != nil {
-			return nil, fmt.Errorf("filling the template: %w", err)
-		}
-		steps = append(steps, step)
-	}
-	return steps, nil
-}
-
-// uses reports whether the value has the placeholder in it.
-func uses(value any, placeholder string) bool {
-	text, err := json.Marshal(value)
-	return err == nil && strings.Contains(string(text), placeholder)
-}
-
-// name is the name of the template's object.
-func name(in Input) string {
-	found, _, _ := unstructured.NestedString(in.Template, "metadata", "name")
-	return found
-}
+// SlowBodies holds requests at the webhooks of the operator by bodies that never end. It has no
+// steps: a client without credentials does it past the API server.
+const SlowBodies = "slow-bodies"
