@@ -276,7 +276,7 @@ func (f *failing) leadership(ctx context.Context, g *WithT) ([]auditv1.Event, re
 }
 
 // operatorWrites are the operator's writes to what it manages.
-func operatorWrites(events []auditv1.Event, also ...record.Match) []auditv1.Event {
+func operatorWrites(events []auditv1.Event, also ...record.Filter) []auditv1.Event {
 	return record.Writes(events, operatorUser, append(also,
 		record.Not(record.Resource("coordination.k8s.io", "leases")),
 		record.Not(record.Resource("events.k8s.io", "events")))...)

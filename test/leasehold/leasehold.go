@@ -38,8 +38,8 @@ func StartControlPlane(ctx context.Context, config string, o env.Options) (*env.
 
 // Subject is the operator as the folder config installs it, with the program at binary. The
 // arguments follow those that ship and Arguments.
-func Subject(config, binary string, args ...string) env.Subject {
-	return env.Subject{
+func Subject(config, binary string, args ...string) env.InstallOptions {
+	return env.InstallOptions{
 		Manifests: filepath.Join(config, "default"),
 		Binary:    binary,
 		Args:      func(p env.ReplicaPorts) []string { return append(Arguments(p), args...) },

@@ -94,7 +94,7 @@ func TestCompanionsRunBesideTheSubject(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	role := func(name string) []string { return []string{roleVariable + "=" + name} }
 	reports := make(chan string, 10)
-	i, err := shared.Install(ctx, Subject{
+	i, err := shared.Install(ctx, InstallOptions{
 		Manifests: manifestsOf(t, pair, ns), Deployment: "first", Binary: self, Env: role(roleVisitor), Isolated: true,
 		Args: func(ReplicaPorts) []string {
 			return []string{"http://pages/readyz", "http://pages." + ns + "/readyz", "http://pages." + ns + ".svc/readyz",
@@ -138,7 +138,7 @@ func TestCompanionsThatCannotStart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	ctx, ns := t.Context(), namespace(t)
-	i, err := shared.Install(ctx, Subject{
+	i, err := shared.Install(ctx, InstallOptions{
 		Manifests: manifestsOf(t, pair, ns), Deployment: "first", Binary: "/absent",
 		Companions: map[string]Companion{"second": {Binary: "/absent"}},
 	})

@@ -18,7 +18,7 @@ import (
 // Render returns the objects of the whole installation, in an order in which they can be applied,
 // as an administrator would have them: with the namespaces that the manifests expect, and
 // without the hooks of a chart. The notes report what differs from an installation in a cluster.
-func (s Subject) Render(ctx context.Context,
+func (s InstallOptions) Render(ctx context.Context,
 	assetsDir string) (objects []*unstructured.Unstructured, notes []string, err error) {
 	assets, err := FindAssets(assetsDir)
 	if err != nil && os.Getenv(existingVariable) != "true" {

@@ -17,7 +17,7 @@ import (
 )
 
 // rendered is what a subject's manifests become: kind and name of each object, with its namespace.
-func rendered(t *testing.T, s Subject) (lines []string, objects []*unstructured.Unstructured, notes []string) {
+func rendered(t *testing.T, s InstallOptions) (lines []string, objects []*unstructured.Unstructured, notes []string) {
 	t.Helper()
 	objects, notes, err := s.Render(t.Context(), "")
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
@@ -30,7 +30,7 @@ func rendered(t *testing.T, s Subject) (lines []string, objects []*unstructured.
 func TestSubjectRender_YAML(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	lines, objects, notes := rendered(t, Subject{Manifests: filepath.Join("testdata", "plain")})
+	lines, objects, notes := rendered(t, InstallOptions{Manifests: filepath.Join("testdata", "plain")})
 	g.Expect(lines).To(Equal([]string{
 		"Namespace plain-system",
 		"plain-system/Deployment manager", "default/ConfigMap settings",
@@ -42,7 +42,7 @@ func TestSubjectRender_YAML(t *testing.T) {
 	g.Expect(replicas).To(BeEquivalentTo(2), "whole numbers stay whole: %v", found)
 	g.Expect(objects[2].Object["data"]).To(HaveKeyWithValue("text", "a\n --- no separator\n"))
 
-	lines, _, _ = rendered(t, Subject{Manifests: filepath.Join("testdata", "plain", "20-list.yml")})
+	lines, _, _ = rendered(t, InstallOptions{Manifests: filepath.Join("testdata", "plain", "20-list.yml")})
 	g.Expect(lines).To(Equal([]string{"Namespace plain-system", "plain-system/ServiceAccount one",
 		"plain-system/ServiceAccount two"}))
 }
@@ -53,7 +53,7 @@ func TestSubjectRender_Chart(t *testing.T) {
 	for name, path := range map[string]string{"folder": folder, "package": packaged(t, folder)} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			lines, objects, notes := rendered(t, Subject{Manifests: path, Chart: Chart{
+			lines, objects, notes := rendered(t, InstallOptions{Manifests: path, Chart: Chart{
 				Release: "mine", Namespace: "mine-system", Values: []byte("level: 7"),
 			}})
 			g.Expect(lines[:3]).To(ConsistOf("Namespace mine-system", "Namespace other-system",
@@ -146,7 +146,7 @@ func TestSubjectRender_ReportsErrors(t *testing.T) {
 			if CheckLocal(path) == nil {
 				path = filepath.Join(dir, path)
 			}
-			_, _, err := Subject{Manifests: path, Chart: Chart{Release: "a", Namespace: "a"}}.Render(t.Context(), "")
+			_, _, err := InstallOptions{Manifests: path, Chart: Chart{Release: "a", Namespace: "a"}}.Render(t.Context(), "")
 			for _, says := range tc.says {
 				g.Expect(err).To(MatchError(ContainSubstring(says)))
 			}
@@ -156,6 +156,6 @@ func TestSubjectRender_ReportsErrors(t *testing.T) {
 
 func TestSubjectRender_NeedsHelm(t *testing.T) {
 	t.Setenv(helmVariable, filepath.Join(t.TempDir(), "none"))
-	_, _, err := Subject{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context(), "")
+	_, _, err := InstallOptions{Manifests: filepath.Join("testdata", "chart")}.Render(t.Context(), "")
 	NewWithT(t).Expect(err).To(MatchError(ErrNoHelm))
 }

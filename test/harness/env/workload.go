@@ -21,7 +21,7 @@ type workload struct {
 	shipped  appsv1.Deployment
 	program  Companion
 	isolated bool
-	connect  func(*rest.Config) // see Subject.Connect
+	connect  func(*rest.Config) // see InstallOptions.Connect
 	// services are reachable from an isolated Pod.
 	services []IsolatedService
 	router   router

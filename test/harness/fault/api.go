@@ -39,7 +39,7 @@ func NewAPIProxy(config *rest.Config, c clock.Clock) (*Proxy, error) {
 }
 
 // Connect makes a client that was to reach the API server go through the proxy.
-// It is what env.Subject.Connect is for.
+// It is what env.InstallOptions.Connect is for.
 func (p *Proxy) Connect(config *rest.Config) {
 	config.Host, config.TLSClientConfig = p.URL(), rest.TLSClientConfig{CAData: p.CA()}
 }

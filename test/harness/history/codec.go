@@ -28,7 +28,7 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Checkpoints, func(a, b Checkpoint) int { return a.Began.Compare(b.Began) })
-	slices.SortStableFunc(h.Replicas, func(a, b Replica) int { return a.Started.Compare(b.Started) })
+	slices.SortStableFunc(h.Replicas, func(a, b Process) int { return a.Started.Compare(b.Started) })
 	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })
 	slices.SortStableFunc(h.Followed, func(a, b Following) int { return a.Asked.Compare(b.Asked) })
 	slices.SortStableFunc(h.Rejections, func(a, b Rejection) int { return a.At.Compare(b.At) })

@@ -39,7 +39,7 @@ type History struct {
 	Calls       []Call            `json:"calls,omitempty"`
 	Faults      []Fault           `json:"faults,omitempty"`
 	Checkpoints []Checkpoint      `json:"marks,omitempty"`
-	Replicas    []Replica         `json:"replicas,omitempty"`
+	Replicas    []Process         `json:"replicas,omitempty"`
 	Probes      []Probe           `json:"probes,omitempty"`
 	Followed    []Following       `json:"followed,omitempty"`
 	// Decisions are answers of admission and authorization that the scenario expects.
@@ -145,8 +145,8 @@ func (m Checkpoint) Contains(s RevisionRange, at time.Time) bool {
 		at.After(m.Began) && !at.After(m.Ended)
 }
 
-// Replica is one process of the operator, from its start to its end.
-type Replica struct {
+// Process is one process of the operator, from its start to its end.
+type Process struct {
 	// Name is its Pod's.
 	Name string `json:"name"`
 	// Build names the program's version, for runs with two versions.

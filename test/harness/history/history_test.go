@@ -95,7 +95,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 		Faults: []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
 		Checkpoints: []history.Checkpoint{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Listed: true,
 			Things: []history.ExternalThing{{Name: "b", Owner: "a"}}}},
-		Replicas: []history.Replica{{Name: "r-2", Started: second(1)},
+		Replicas: []history.Process{{Name: "r-2", Started: second(1)},
 			{Name: "r-1", Started: second(0), Asked: second(1), Ended: second(2), Exit: 1}},
 		Probes: []history.Probe{
 			{Replica: "r-1", Request: history.Resources, Figures: map[string]float64{history.Goroutines: 40}, First: second(3),
@@ -345,9 +345,9 @@ func TestTexts(t *testing.T) {
 }
 
 func TestReplicaDuring(t *testing.T) {
-	lived, lives := history.Replica{Started: second(2), Ended: second(4)}, history.Replica{Started: second(2)}
+	lived, lives := history.Process{Started: second(2), Ended: second(4)}, history.Process{Started: second(2)}
 	for _, tc := range []struct {
-		replica history.Replica
+		replica history.Process
 		at      int
 		want    bool
 	}{{lived, 1, false}, {lived, 2, true}, {lived, 3, true}, {lived, 4, false}, {lives, 1, false}, {lives, 9, true}} {

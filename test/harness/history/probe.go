@@ -76,6 +76,6 @@ type Following struct {
 }
 
 // During reports whether the process ran at a time.
-func (r Replica) During(at time.Time) bool {
+func (r Process) During(at time.Time) bool {
 	return !at.Before(r.Started) && (r.Ended.IsZero() || at.Before(r.Ended))
 }

@@ -40,7 +40,7 @@ func judgeShutdown(b *judgement) {
 }
 
 // judgeHandover looks at what a replica still wrote after it had given the Lease away.
-func (b *judgement) judgeHandover(replica history.Replica, terms []history.Term) {
+func (b *judgement) judgeHandover(replica history.Process, terms []history.Term) {
 	i := -1
 	for n, t := range terms {
 		// The last of its terms, in case it has led more than once.

@@ -49,7 +49,7 @@ func TestEndState(t *testing.T) {
 		run(part("p-e", "p1", generated), part("p-f", "p2", generated))}
 	by := func(requester string) *history.History {
 		h := run(part("p", "p1", data("requester", requester)))
-		h.Replicas = []history.Replica{{Name: "manager-0"}, {Name: "manager-1"}}
+		h.Replicas = []history.Process{{Name: "manager-0"}, {Name: "manager-1"}}
 		return h
 	}
 	const token, other = "JTI=5f8f6c00-94a8-4887-b455-e7669ee524d9", "JTI=8d44bebd-8e87-464e-a2cb-57cf233358b0"

@@ -67,7 +67,7 @@ func holding(life *history.Lifetime, finalizer string) hold {
 // judgeMade looks at everything that was made for an object.
 func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 	writers map[history.RevisionRange]history.Request) {
-	judge := func(what string, by Reference, s history.RevisionRange) {
+	judge := func(what string, by HistoryRef, s history.RevisionRange) {
 		b.checked++
 		switch {
 		case h.added == nil:
@@ -93,13 +93,13 @@ func (b *judgement) judgeMade(k Kind, life *history.Lifetime, h hold,
 			first := child.Versions[0]
 			// Others may copy a child, with its marks. That is theirs to answer for.
 			if r, known := writers[first.RevisionRange]; known && b.ours(r) && r.Made {
-				judge(r.String(), Reference{Request: r.ID}, first.RevisionRange)
+				judge(r.String(), HistoryRef{Request: r.ID}, first.RevisionRange)
 			}
 		}
 	}
 	for _, call := range b.History.Calls {
 		if call.Action == history.Create && call.Owner == life.UID && call.Outcome != history.Failed {
-			judge(call.String(), Reference{Call: call.ID}, call.RevisionRange)
+			judge(call.String(), HistoryRef{Call: call.ID}, call.RevisionRange)
 		}
 	}
 }

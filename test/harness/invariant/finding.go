@@ -51,7 +51,7 @@ func Findings(c Case, verdicts []Verdict) []Finding {
 	objects := newObjectNames(c)
 	type group struct {
 		Finding
-		causes []Reference // what its violations share
+		causes []HistoryRef // what its violations share
 	}
 	var groups []group
 	for _, v := range verdicts {
@@ -62,7 +62,7 @@ func Findings(c Case, verdicts []Verdict) []Finding {
 			causes := objects.causesOf(violation)
 			merged := group{causes: causes}
 			groups = slices.DeleteFunc(groups, func(g group) bool {
-				if !slices.ContainsFunc(causes, func(r Reference) bool { return slices.Contains(g.causes, r) }) {
+				if !slices.ContainsFunc(causes, func(r HistoryRef) bool { return slices.Contains(g.causes, r) }) {
 					return false
 				}
 				merged.causes = append(merged.causes, g.causes...)
@@ -135,10 +135,10 @@ func newObjectNames(c Case) *objectNames {
 
 // causesOf returns what a violation may share with others: its references and their objects. A
 // checkpoint is no cause. The Lease is no object: all violations of the election refer to it.
-func (n *objectNames) causesOf(v Violation) []Reference {
-	var causes []Reference
-	add := func(r Reference) {
-		if r != (Reference{}) && r.Object != n.lease && !slices.Contains(causes, r) {
+func (n *objectNames) causesOf(v Violation) []HistoryRef {
+	var causes []HistoryRef
+	add := func(r HistoryRef) {
+		if r != (HistoryRef{}) && r.Object != n.lease && !slices.Contains(causes, r) {
 			causes = append(causes, r)
 		}
 	}
@@ -150,14 +150,14 @@ func (n *objectNames) causesOf(v Violation) []Reference {
 		switch {
 		case r.Request != "":
 			request := n.byRequest[r.Request]
-			add(Reference{Object: request.Key.String()})
+			add(HistoryRef{Object: request.Key.String()})
 			if revision, exact := request.Exact(); exact {
-				add(Reference{Revision: revision})
+				add(HistoryRef{Revision: revision})
 			}
 		case r.Call != "":
-			add(Reference{Object: n.byCall[r.Call]})
+			add(HistoryRef{Object: n.byCall[r.Call]})
 		case r.Revision != 0:
-			add(Reference{Object: n.byRevision[r.Revision]})
+			add(HistoryRef{Object: n.byRevision[r.Revision]})
 		}
 	}
 	return causes

@@ -20,7 +20,7 @@ func waits(d time.Duration) step {
 func starts(who string) step {
 	return changes(func(s *story) {
 		s.tick()
-		s.Replicas = append(s.Replicas, history.Replica{Name: who, Started: s.now})
+		s.Replicas = append(s.Replicas, history.Process{Name: who, Started: s.now})
 	})
 }
 

@@ -75,8 +75,8 @@ func (b *judgement) judgeResource(l limit) {
 
 // usedAtRest is the least that each process has had of something in the last mark, if
 // it ran all that time. What comes and goes with a question is not in it.
-func usedAtRest(h *history.History, l limit) map[history.Replica]float64 {
-	least := map[history.Replica]float64{}
+func usedAtRest(h *history.History, l limit) map[history.Process]float64 {
+	least := map[history.Process]float64{}
 	if len(h.Checkpoints) == 0 {
 		return least
 	}

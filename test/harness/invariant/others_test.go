@@ -119,9 +119,9 @@ func denying(from, to time.Time) step {
 }
 
 // stops is replica a's end, after so many seconds, with an exit code.
-func stops(seconds, exit int, change ...func(*history.Replica)) step {
+func stops(seconds, exit int, change ...func(*history.Process)) step {
 	return changes(func(s *story) {
-		r := history.Replica{Name: "a", Asked: s.now, Ended: s.now.Add(time.Duration(seconds) * time.Second), Exit: exit}
+		r := history.Process{Name: "a", Asked: s.now, Ended: s.now.Add(time.Duration(seconds) * time.Second), Exit: exit}
 		for _, f := range change {
 			f(&r)
 		}
@@ -134,7 +134,7 @@ func TestShutdown(t *testing.T) {
 	check(t, invariant.CleanShutdown, map[string]row{
 		"Clean":         {history: tell(writes("a", t1), holds(""), stops(1, 0)), want: invariant.Held},
 		"KeepsTheLease": {history: tell(writes("a", t1), stops(1, 0)), want: invariant.Held},
-		"Standby":       {history: tell(stops(1, 0, func(r *history.Replica) { r.Name = "b" })), want: invariant.Held},
+		"Standby":       {history: tell(stops(1, 0, func(r *history.Process) { r.Name = "b" })), want: invariant.Held},
 		"LedTwice": {history: tell(holds("b"), holds("a"), writes("a", t1), holds(""), stops(1, 0)),
 			want: invariant.Held},
 		"Late": {history: tell(stops(11, 0)), want: invariant.Broken,
@@ -142,7 +142,7 @@ func TestShutdown(t *testing.T) {
 		"NoGrace": {history: tell(stops(11, 0)), change: func(o *invariant.Operator) { o.Limits.Grace.Duration = 0 },
 			want: invariant.Held},
 		"ExitCode": {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
-		"Never": {history: tell(stops(1, 0, func(r *history.Replica) { r.Ended = time.Time{} })),
+		"Never": {history: tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
 			want: invariant.Broken, says: []string{"still ran at the end"}},
 		"WritesOn": {history: tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), want: invariant.Broken,
 			says: []string{"at resourceVersion 104", "had released the Lease at resourceVersion 103"}},
@@ -152,9 +152,9 @@ func TestShutdown(t *testing.T) {
 			want: invariant.Held},
 		"MaybeOn": {history: tell(writes("a", t1), holds(""), ends("a", t1, undated(2)), stops(1, 0)),
 			want: invariant.Inconclusive, says: []string{"the history does not show"}},
-		"Killed": {history: tell(stops(1, 137, func(r *history.Replica) { r.Killed = true })),
+		"Killed": {history: tell(stops(1, 137, func(r *history.Process) { r.Killed = true })),
 			want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
-		"NotAsked": {history: tell(stops(1, 1, func(r *history.Replica) { r.Asked = time.Time{} })),
+		"NotAsked": {history: tell(stops(1, 1, func(r *history.Process) { r.Asked = time.Time{} })),
 			want: invariant.Inconclusive},
 		"NotRecorded": {history: tell(stops(1, 1), without(history.Processes)), want: invariant.Inconclusive,
 			says: []string{"[processes]"}},

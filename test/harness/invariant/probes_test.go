@@ -22,9 +22,9 @@ func probed() step {
 }
 
 // lives is a process of replica a, from a second to another; 0 is that it did not end.
-func lives(from, to float64, change ...func(*history.Replica)) step {
+func lives(from, to float64, change ...func(*history.Process)) step {
 	return changes(func(s *story) {
-		r := history.Replica{Name: "a", Started: second(from)}
+		r := history.Process{Name: "a", Started: second(from)}
 		if to > 0 {
 			r.Ended = second(to)
 		}
@@ -161,7 +161,7 @@ func TestHonestLiveness(t *testing.T) {
 			answers(history.Alive, history.No, 7.6, 12), busy(3, 12)), change: stuck, want: invariant.Held},
 		"NotYetUp": {history: run(answers(history.Alive, history.No, 1, 2), healthy, idle), change: stuck,
 			want: invariant.Held},
-		"GoesDown": {history: tell(probed(), lives(1, 20, func(r *history.Replica) { r.Asked = second(15) }),
+		"GoesDown": {history: tell(probed(), lives(1, 20, func(r *history.Process) { r.Asked = second(15) }),
 			answers(history.Alive, history.Yes, 2, 15), answers(history.Alive, history.No, 16, 18), idle), change: stuck,
 			want: invariant.Held},
 		"Paused": {history: run(answers(history.Alive, history.Yes, 2, 9),

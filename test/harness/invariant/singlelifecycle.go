@@ -23,7 +23,7 @@ var SingleLifecycle = Invariant{
 type comings struct {
 	made, ended int
 	at          []string
-	references  []Reference
+	references  []HistoryRef
 }
 
 func judgeLifecycle(b *judgement) {

@@ -37,7 +37,7 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	at := func(second int) time.Time { return time.Date(2030, 1, 1, 0, 0, second, 0, time.UTC) }
 	process := func(name string, started int, ended time.Time) step {
 		return changes(func(s *story) {
-			s.Replicas = append(s.Replicas, history.Replica{Name: name, Started: at(started), Ended: ended})
+			s.Replicas = append(s.Replicas, history.Process{Name: name, Started: at(started), Ended: ended})
 		})
 	}
 	falseEnd := func(who string, began int) step {

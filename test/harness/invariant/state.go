@@ -79,8 +79,8 @@ func stateIn(h *history.History, index *history.Index, o Operator, mark history.
 
 // anonymous replaces what identifies a replica or its credentials, which differ with the leader and
 // the control plane: the name of its Pod, and UIDs of objects that the history does not have.
-func anonymous(value string, replicas []history.Replica) string {
-	if slices.ContainsFunc(replicas, func(r history.Replica) bool { return r.Name == value }) {
+func anonymous(value string, replicas []history.Process) string {
+	if slices.ContainsFunc(replicas, func(r history.Process) bool { return r.Name == value }) {
 		return "(a replica)"
 	}
 	return uid.ReplaceAllString(value, "(a UID)")
@@ -142,7 +142,7 @@ type difference struct {
 	object     string // likewise, without the number that tells it from others of a generated name
 	owner      string
 	text       string
-	references []Reference // of the version with the difference, if there is one
+	references []HistoryRef // of the version with the difference, if there is one
 }
 
 // differences compares a state with those of clean runs. It ignores fields that differ among

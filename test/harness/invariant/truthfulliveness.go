@@ -27,7 +27,7 @@ func judgeLiveness(b *judgement) {
 }
 
 // judgeAlarms looks for a process that was not healthy for no reason.
-func (b *judgement) judgeAlarms(life history.Replica) {
+func (b *judgement) judgeAlarms(life history.Process) {
 	began := false
 	for _, p := range b.probesOf(life, history.Alive) {
 		switch {
@@ -46,7 +46,7 @@ func (b *judgement) judgeAlarms(life history.Replica) {
 }
 
 // busyDuring reports whether the process had work at the time of a probe.
-func (b *judgement) busyDuring(life history.Replica, said history.Probe) bool {
+func (b *judgement) busyDuring(life history.Process, said history.Probe) bool {
 	for _, p := range b.probesOf(life, history.Work) {
 		if p.Result == history.Busy && !p.First.After(said.Last) && !p.Last.Before(said.First) {
 			return true
@@ -56,7 +56,7 @@ func (b *judgement) busyDuring(life history.Replica, said history.Probe) bool {
 }
 
 // judgeSilence looks for a process that led, had work, finished none, and was healthy.
-func (b *judgement) judgeSilence(life history.Replica) {
+func (b *judgement) judgeSilence(life history.Process) {
 	limit := b.Operator.Limits.Stuck.Duration
 	if limit == 0 {
 		return
@@ -98,7 +98,7 @@ func (b *judgement) ledSince(name string, p history.Probe) time.Time {
 }
 
 // probesOf are the answers of one process to a question.
-func (b *judgement) probesOf(life history.Replica, question history.ProbeRequest) []history.Probe {
+func (b *judgement) probesOf(life history.Process, question history.ProbeRequest) []history.Probe {
 	var all []history.Probe
 	for _, p := range b.History.Probes {
 		if p.Replica == life.Name && p.Request == question && life.During(p.Last) {

@@ -36,7 +36,7 @@ func judgeReadiness(b *judgement) {
 }
 
 // firstYes is when a process first reported that it is ready; zero if it did not.
-func firstYes(h *history.History, life history.Replica) time.Time {
+func firstYes(h *history.History, life history.Process) time.Time {
 	for _, p := range h.Probes {
 		switch {
 		case p.Replica != life.Name || p.Request != history.Ready || p.Last.Before(life.Started):
@@ -55,7 +55,7 @@ func firstYes(h *history.History, life history.Replica) time.Time {
 }
 
 // judgeFollowed checks which collections the process had requested.
-func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
+func (b *judgement) judgeFollowed(life history.Process, ready time.Time) {
 	var paths []string
 	asked, synced, warm := map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}
 	for _, f := range b.History.Followed {
@@ -100,7 +100,7 @@ func (b *judgement) judgeFollowed(life history.Replica, ready time.Time) {
 // beganToLead is when a process requested the Lease that it then got for the first time; zero
 // if it never had it. The process may read the answer before the API server records that it
 // has answered.
-func (b *judgement) beganToLead(life history.Replica) time.Time {
+func (b *judgement) beganToLead(life history.Process) time.Time {
 	for _, t := range b.History.Terms(b.Operator.Lease) {
 		if t.Holder != life.Name || !life.During(t.At) {
 			continue
@@ -116,7 +116,7 @@ func (b *judgement) beganToLead(life history.Replica) time.Time {
 }
 
 // judgeServed looks at the handshake that was tried as soon as it was ready.
-func (b *judgement) judgeServed(life history.Replica, ready time.Time) {
+func (b *judgement) judgeServed(life history.Process, ready time.Time) {
 	for _, p := range b.History.Probes {
 		if p.Replica != life.Name || p.Request != history.Serves || p.Last.Before(ready) || !life.During(p.Last) {
 			continue

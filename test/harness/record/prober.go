@@ -57,8 +57,8 @@ var ControllerRuntime = Figures{
 	Heap: "go_memstats_next_gc_bytes", Resident: "process_resident_memory_bytes",
 }
 
-// Target has the addresses of a replica, as host and port. An empty address is not probed.
-type Target struct {
+// ProbeTarget has the addresses of a replica, as host and port. An empty address is not probed.
+type ProbeTarget struct {
 	Name string
 	// Probe is where /readyz and /healthz are, Metrics where /metrics is, and Webhook
 	// where the webhooks are served.
@@ -71,7 +71,7 @@ type Target struct {
 // Prober probes one replica periodically and keeps the changes. Its methods may be called
 // concurrently.
 type Prober struct {
-	target Target
+	target ProbeTarget
 	clock  clock.Clock
 	client *http.Client
 	dialer *tls.Dialer
@@ -87,7 +87,7 @@ type Prober struct {
 
 // Probe starts to probe a replica. The Prober has to be stopped; the end of ctx does not
 // end it.
-func Probe(ctx context.Context, c clock.Clock, t Target) *Prober {
+func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	if t.Figures == (Figures{}) {
 		t.Figures = ControllerRuntime
 	}

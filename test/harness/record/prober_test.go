@@ -90,7 +90,7 @@ func TestProber_KeepsChanges(t *testing.T) {
 	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}, metrics: fmt.Sprintf(metrics, 0, 0)}
 	server := httptest.NewServer(process)
 	webhook := httptest.NewTLSServer(http.NotFoundHandler())
-	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{
+	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{
 		Name: "r-1", Probe: address(server), Metrics: address(server), Webhook: address(webhook),
 		Watches: func() int { return 7 },
 	})
@@ -146,7 +146,7 @@ func TestProberForgets(t *testing.T) {
 	process := &probed{codes: map[string]int{"/readyz": 500, "/healthz": 200}}
 	server := httptest.NewServer(process)
 	defer server.Close()
-	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "r-1", Probe: address(server)})
+	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{Name: "r-1", Probe: address(server)})
 	defer p.Stop()
 	g.Eventually(func() []history.ProbeResult { return answers(p, history.Ready) }, eventually).Should(HaveLen(1))
 	process.says(func() { process.codes["/readyz"] = 200 })
@@ -177,7 +177,7 @@ func TestProber_SeparatesProcesses(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	p := record.Probe(t.Context(), clock.RealClock{}, record.Target{Name: "r-1", Probe: address(server)})
+	p := record.Probe(t.Context(), clock.RealClock{}, record.ProbeTarget{Name: "r-1", Probe: address(server)})
 	defer p.Stop()
 	g.Eventually(asked, eventually).Should(Receive())
 	p.Restart()

@@ -9,14 +9,14 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Match reports whether an audit event is selected.
-type Match func(auditv1.Event) bool
+// Filter reports whether an audit event is selected.
+type Filter func(auditv1.Event) bool
 
 // Select returns the events that satisfy every match, in the order of the log.
-func Select(events []auditv1.Event, matches ...Match) []auditv1.Event {
+func Select(events []auditv1.Event, matches ...Filter) []auditv1.Event {
 	var selected []auditv1.Event
 	for _, event := range events {
-		if !slices.ContainsFunc(matches, func(m Match) bool { return !m(event) }) {
+		if !slices.ContainsFunc(matches, func(m Filter) bool { return !m(event) }) {
 			selected = append(selected, event)
 		}
 	}
@@ -25,7 +25,7 @@ func Select(events []auditv1.Event, matches ...Match) []auditv1.Event {
 
 // User matches the requests of one user, as the API server authorized it: with
 // impersonation that is the impersonated one.
-func User(name string) Match {
+func User(name string) Filter {
 	return func(e auditv1.Event) bool {
 		if e.ImpersonatedUser != nil {
 			return e.ImpersonatedUser.Username == name
@@ -35,35 +35,35 @@ func User(name string) Match {
 }
 
 // UserAgent matches the requests of clients whose user agent has this name.
-func UserAgent(name string) Match {
+func UserAgent(name string) Filter {
 	return func(e auditv1.Event) bool { return e.UserAgent == name }
 }
 
 // Verb matches requests with one of these verbs.
-func Verb(verbs ...string) Match {
+func Verb(verbs ...string) Filter {
 	return func(e auditv1.Event) bool { return slices.Contains(verbs, e.Verb) }
 }
 
 // Resource matches requests for a resource ("" is the core group), and with it for
 // its subresources.
-func Resource(group, resource string) Match {
+func Resource(group, resource string) Filter {
 	return func(e auditv1.Event) bool {
 		return e.ObjectRef != nil && e.ObjectRef.APIGroup == group && e.ObjectRef.Resource == resource
 	}
 }
 
 // InNamespace matches requests for objects in a namespace.
-func InNamespace(namespace string) Match {
+func InNamespace(namespace string) Filter {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Namespace == namespace }
 }
 
 // Named matches requests for objects of this name.
-func Named(name string) Match {
+func Named(name string) Filter {
 	return func(e auditv1.Event) bool { return e.ObjectRef != nil && e.ObjectRef.Name == name }
 }
 
 // Since matches requests that the API server received at this time or later.
-func Since(t time.Time) Match {
+func Since(t time.Time) Filter {
 	return func(e auditv1.Event) bool { return !e.RequestReceivedTimestamp.Time.Before(t) }
 }
 
@@ -87,11 +87,11 @@ func Conflicted(e auditv1.Event) bool {
 }
 
 // Not matches the events that m does not match.
-func Not(m Match) Match { return func(e auditv1.Event) bool { return !m(e) } }
+func Not(m Filter) Filter { return func(e auditv1.Event) bool { return !m(e) } }
 
 // Writes returns the user's writes, once each, including refused ones. Dry runs and reviews are no
 // writes.
-func Writes(events []auditv1.Event, user string, also ...Match) []auditv1.Event {
+func Writes(events []auditv1.Event, user string, also ...Filter) []auditv1.Event {
 	return Select(Select(events, User(user), isWrite), also...)
 }
 

@@ -102,7 +102,7 @@ func split(t *testing.T) *Run {
 	conflict := s.request("op-1", "patch", aThing, history.Refused, nil)
 	conflict.Code, conflict.Reason = 409, "Conflict"
 	s.rests("end", true)
-	s.Replicas = []history.Replica{
+	s.Replicas = []history.Process{
 		{Name: "op-0", Started: at(-1000), Ended: at(701), Killed: true, Exit: -1},
 		{Name: "op-0", Started: at(900)},
 		{Name: "op-1", Started: at(-1000)},

@@ -23,7 +23,7 @@ func TestParticipants_ShortNamesDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := &history.History{}
 			for _, r := range tc.replicas {
-				h.Replicas = append(h.Replicas, history.Replica{Name: r})
+				h.Replicas = append(h.Replicas, history.Process{Name: r})
 			}
 			c := participantsOf(h, invariant.Operator{})
 			var got []string
@@ -38,7 +38,7 @@ func TestParticipants_ShortNamesDiffer(t *testing.T) {
 
 func TestParticipants_LaneOfRequests(t *testing.T) {
 	g := NewWithT(t)
-	c := participantsOf(&history.History{Replicas: []history.Replica{{Name: "op-0"}}},
+	c := participantsOf(&history.History{Replicas: []history.Process{{Name: "op-0"}}},
 		invariant.Operator{Users: []string{"op"}})
 	for want, r := range map[string]history.Request{
 		"r0":         {User: "op", Replica: "op-0"},
@@ -114,7 +114,7 @@ func TestOverview_FlagsAtViolations(t *testing.T) {
 func TestOverview_FlagsDoNotOverlap(t *testing.T) {
 	g := NewWithT(t)
 	r := split(t)
-	violation := invariant.Violation{References: []invariant.Reference{{Request: r.History.Requests[3].ID}}}
+	violation := invariant.Violation{References: []invariant.HistoryRef{{Request: r.History.Requests[3].ID}}}
 	var sites []*violationSite
 	for i := range 9 {
 		sites = append(sites, &violationSite{Number: i + 1, Violation: violation})
@@ -139,7 +139,7 @@ func TestTimeline_ExternalCallsHaveRows(t *testing.T) {
 			Ended: at(480), RevisionRange: history.RevisionRange{From: 103, To: 104}},
 	}
 	p := &violationSite{Number: 1,
-		Violation: invariant.Violation{References: []invariant.Reference{{Call: r.History.Calls[0].ID}}}}
+		Violation: invariant.Violation{References: []invariant.HistoryRef{{Call: r.History.Calls[0].ID}}}}
 	s := newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].call).To(Equal(&r.History.Calls[0]))

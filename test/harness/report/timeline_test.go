@@ -121,18 +121,18 @@ func TestTimeline_MarksTheViolation(t *testing.T) {
 
 func TestViolationSite_FollowsReferences(t *testing.T) {
 	r := split(t)
-	revision := func(v uint64) invariant.Reference { return invariant.Reference{Revision: v} }
+	revision := func(v uint64) invariant.HistoryRef { return invariant.HistoryRef{Revision: v} }
 	for name, tc := range map[string]struct {
-		references []invariant.Reference
+		references []invariant.HistoryRef
 		want       []string // IDs of rows
 	}{
-		"Request":      {[]invariant.Reference{{Request: r.History.Requests[3].ID}, revision(103)}, []string{"w3"}},
-		"Version":      {[]invariant.Reference{revision(103)}, []string{"w3"}},
-		"Two":          {[]invariant.Reference{revision(108), revision(103)}, []string{"w8", "w3"}},
-		"Checkpoint":   {[]invariant.Reference{{Checkpoint: "end"}}, []string{"mark-end"}},
-		"Renewal":      {[]invariant.Reference{revision(104)}, []string{"w4"}},
+		"Request":      {[]invariant.HistoryRef{{Request: r.History.Requests[3].ID}, revision(103)}, []string{"w3"}},
+		"Version":      {[]invariant.HistoryRef{revision(103)}, []string{"w3"}},
+		"Two":          {[]invariant.HistoryRef{revision(108), revision(103)}, []string{"w8", "w3"}},
+		"Checkpoint":   {[]invariant.HistoryRef{{Checkpoint: "end"}}, []string{"mark-end"}},
+		"Renewal":      {[]invariant.HistoryRef{revision(104)}, []string{"w4"}},
 		"Nothing":      {nil, nil},
-		"OtherVersion": {[]invariant.Reference{revision(9999)}, nil},
+		"OtherVersion": {[]invariant.HistoryRef{revision(9999)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -158,7 +158,7 @@ func TestViolationSite_DistinguishesRequestsOfOneRevision(t *testing.T) {
 	r.History.Requests = append(r.History.Requests, other)
 	r.History.Sort()
 	p := &violationSite{Number: 1,
-		Violation: invariant.Violation{References: []invariant.Reference{{Request: accused.ID}}}}
+		Violation: invariant.Violation{References: []invariant.HistoryRef{{Request: accused.ID}}}}
 	newTimelineWriter(r, []*violationSite{p})
 	g.Expect(p.Rows).To(HaveLen(1))
 	g.Expect(p.Rows[0].request.ID).To(Equal(accused.ID))
@@ -207,7 +207,8 @@ func TestTimeline_ShowsReadsOfViolations(t *testing.T) {
 		return false
 	}
 	g.Expect(shown()).To(BeFalse())
-	g.Expect(shown(&violationSite{Violation: invariant.Violation{References: []invariant.Reference{{Request: read.ID}}}})).
+	g.Expect(shown(&violationSite{
+		Violation: invariant.Violation{References: []invariant.HistoryRef{{Request: read.ID}}}})).
 		To(BeTrue())
 }
 

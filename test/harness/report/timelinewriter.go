@@ -94,7 +94,7 @@ func (s *timelineWriter) writeRows(sites []*violationSite) []*row {
 	for i := range s.history.Requests {
 		r := &s.history.Requests[i]
 		isViolation := slices.ContainsFunc(sites,
-			func(p *violationSite) bool { return p.refersTo(invariant.Reference{Request: r.ID}) })
+			func(p *violationSite) bool { return p.refersTo(invariant.HistoryRef{Request: r.ID}) })
 		if !r.Write() && !isViolation {
 			continue
 		}

@@ -34,10 +34,10 @@ func (p *violationSite) locate(rows []*row) {
 	stored := map[uint64]bool{}
 	for _, r := range rows {
 		switch {
-		case r.request != nil && p.refersTo(invariant.Reference{Request: r.request.ID}):
+		case r.request != nil && p.refersTo(invariant.HistoryRef{Request: r.request.ID}):
 			stored[r.request.To] = true
 			p.addRow(r)
-		case r.call != nil && p.refersTo(invariant.Reference{Call: r.call.ID}):
+		case r.call != nil && p.refersTo(invariant.HistoryRef{Call: r.call.ID}):
 			p.addRow(r)
 		}
 	}
@@ -55,7 +55,7 @@ func (p *violationSite) locate(rows []*row) {
 		}
 	}
 	for _, r := range rows {
-		if r.checkpoint != nil && p.refersTo(invariant.Reference{Checkpoint: r.checkpoint.Name}) {
+		if r.checkpoint != nil && p.refersTo(invariant.HistoryRef{Checkpoint: r.checkpoint.Name}) {
 			p.addRow(r)
 		}
 	}
@@ -64,8 +64,8 @@ func (p *violationSite) locate(rows []*row) {
 	}
 }
 
-func (p *violationSite) refersTo(r invariant.Reference) bool {
-	return r != (invariant.Reference{}) && slices.Contains(p.Violation.References, r)
+func (p *violationSite) refersTo(r invariant.HistoryRef) bool {
+	return r != (invariant.HistoryRef{}) && slices.Contains(p.Violation.References, r)
 }
 
 func (p *violationSite) addRow(r *row) {

@@ -29,7 +29,7 @@ var attackFault = spec{
 }
 
 // eachAttack plans each attack of the scenario.
-func eachAttack(d *derivation, f scenario.Fault) []Plan {
+func eachAttack(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {
 		if step.Attack != nil {

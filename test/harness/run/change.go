@@ -16,8 +16,8 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// Change is one change of the installation: of a flag, or of an object.
-type Change struct {
+// InstallationChange is one change of the installation: of a flag, or of an object.
+type InstallationChange struct {
 	Name string `json:"name"`
 	// Scenarios are the names of those in which the change is made. Empty means all.
 	Scenarios []string `json:"scenarios,omitempty"`
@@ -47,7 +47,7 @@ type PatchOperation struct {
 }
 
 // Fault returns the fault that makes the change.
-func (c Change) Fault() scenario.Fault {
+func (c InstallationChange) Fault() scenario.FaultName {
 	switch {
 	case c.Flag != "":
 		return FlagChange
@@ -60,7 +60,7 @@ func (c Change) Fault() scenario.Fault {
 }
 
 // Validate rejects incomplete and contradictory changes.
-func (c Change) Validate() error {
+func (c InstallationChange) Validate() error {
 	object := c.Object != nil && c.Object.APIVersion != "" && c.Object.Name != ""
 	switch {
 	case c.Name == "" || strings.Contains(c.Name, ":"):
@@ -79,7 +79,7 @@ func (c Change) Validate() error {
 
 // apply changes the object and returns it. An unchanged version means that the change had no
 // effect.
-func (c Change) apply(ctx context.Context, o object,
+func (c InstallationChange) apply(ctx context.Context, o object,
 	before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if c.Without == nil {
 		body, err := json.Marshal(c.Patch)

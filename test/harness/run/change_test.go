@@ -33,22 +33,24 @@ func TestValidateChange(t *testing.T) {
 	object := &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Name: "x"}
 	patch := []PatchOperation{{Op: "remove", Path: "/data"}}
 	for name, tc := range map[string]struct {
-		change Change
-		kind   scenario.Fault
+		change InstallationChange
+		kind   scenario.FaultName
 		says   string
 	}{
-		"Flag": {Change{Name: "a", Flag: "--x"}, FlagChange, ""},
-		"Rule": {Change{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}},
+		"Flag": {InstallationChange{Name: "a", Flag: "--x"}, FlagChange, ""},
+		"Rule": {InstallationChange{Name: "a", Object: object, Without: &Right{Resource: "pods", Verbs: []string{"get"}}},
 			RuleChange, ""},
-		"Webhook": {Change{Name: "a", Object: object, Patch: patch}, WebhookChange, ""},
-		"Definition": {Change{Name: "a", Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
-			Patch: patch}, CRDChange, ""},
-		"NoName":  {Change{Flag: "--x"}, "", "needs a name"},
-		"Colon":   {Change{Name: "a:b", Flag: "--x"}, "", "without a colon"},
-		"Both":    {Change{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
-		"Nothing": {Change{Name: "a"}, "", "name a flag or an object"},
-		"NoPatch": {Change{Name: "a", Object: object}, "", "either what right"},
-		"NoVerbs": {Change{Name: "a", Object: object, Without: &Right{Resource: "pods"}}, "", "verbs on a resource"},
+		"Webhook": {InstallationChange{Name: "a", Object: object, Patch: patch}, WebhookChange, ""},
+		"Definition": {InstallationChange{Name: "a",
+			Object: &scenario.Ref{APIVersion: "v1", Kind: "CustomResourceDefinition", Name: "x"},
+			Patch:  patch}, CRDChange, ""},
+		"NoName":  {InstallationChange{Flag: "--x"}, "", "needs a name"},
+		"Colon":   {InstallationChange{Name: "a:b", Flag: "--x"}, "", "without a colon"},
+		"Both":    {InstallationChange{Name: "a", Flag: "--x", Patch: patch}, "", "either of a flag or of an object"},
+		"Nothing": {InstallationChange{Name: "a"}, "", "name a flag or an object"},
+		"NoPatch": {InstallationChange{Name: "a", Object: object}, "", "either what right"},
+		"NoVerbs": {InstallationChange{Name: "a", Object: object, Without: &Right{Resource: "pods"}},
+			"", "verbs on a resource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)

@@ -46,7 +46,7 @@ func (d *derivation) few(possible []Plan) []Plan {
 }
 
 // at returns a plan for each target.
-func (d *derivation) at(f scenario.Fault, variant string, targets []Target) []Plan {
+func (d *derivation) at(f scenario.FaultName, variant string, targets []Target) []Plan {
 	plans := make([]Plan, len(targets))
 	for i, t := range targets {
 		plans[i] = d.plan(f, variant, t)

@@ -16,7 +16,7 @@ const added = "/added"
 func richRun() observation {
 	run := observation{
 		Leases:  "/leases",
-		Changes: []Change{{Name: "flag", Flag: "--x"}, {Name: "rule", Without: &Right{}}},
+		Changes: []InstallationChange{{Name: "flag", Flag: "--x"}, {Name: "rule", Without: &Right{}}},
 	}
 	for i := range 6 {
 		run.Writes = append(run.Writes,
@@ -71,7 +71,7 @@ func TestPlans_OneMoreLeavesTheOthersAsTheyAre(t *testing.T) {
 			run.WatchEvents = slices.Insert(run.WatchEvents, at, watchEvent{Path: added, Action: 3})
 		},
 		"ChangeOfTheInstallation": func(run *observation, at int) {
-			run.Changes = slices.Insert(run.Changes, min(at, 2), Change{Name: added, Without: &Right{}})
+			run.Changes = slices.Insert(run.Changes, min(at, 2), InstallationChange{Name: added, Without: &Right{}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 // CrashAfterWrite kills the replica after the API server has carried out a request and before
 // the answer arrives.
-const CrashAfterWrite scenario.Fault = "crash-after-write"
+const CrashAfterWrite scenario.FaultName = "crash-after-write"
 
 var crashAfterWrite = spec{
 	fault: CrashAfterWrite, family: "crash-after-write",

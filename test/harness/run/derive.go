@@ -32,7 +32,7 @@ type observation struct {
 	// Leases is the path of the collection with the Lease; empty if no replica watches it.
 	Leases string
 	// Changes are the possible changes of the installation.
-	Changes []Change
+	Changes []InstallationChange
 }
 
 // rename replaces names in the paths of writes, by what they were called before.
@@ -53,7 +53,7 @@ type derivation struct {
 	seed     uint64
 }
 
-func (d *derivation) plan(f scenario.Fault, variant string, t Target) Plan {
+func (d *derivation) plan(f scenario.FaultName, variant string, t Target) Plan {
 	return Plan{Scenario: d.scenario.Name, Fault: f, Variant: variant, Target: t}
 }
 
@@ -75,11 +75,11 @@ func derivePlans(s scenario.Scenario, runs []observation, seed uint64) []Plan {
 }
 
 // eachWrite plans the fault at each write.
-func eachWrite(d *derivation, f scenario.Fault) []Plan { return d.at(f, "", d.writes()) }
+func eachWrite(d *derivation, f scenario.FaultName) []Plan { return d.at(f, "", d.writes()) }
 
 // fewWrites plans the fault at the first write, at the last, and at one between, because the
 // leader's work matters.
-func fewWrites(d *derivation, f scenario.Fault) []Plan {
+func fewWrites(d *derivation, f scenario.FaultName) []Plan {
 	if plans := eachWrite(d, f); len(plans) > 0 {
 		return d.few(plans)
 	}
@@ -87,7 +87,7 @@ func fewWrites(d *derivation, f scenario.Fault) []Plan {
 }
 
 // oneWrite plans the fault at a write that the seed selects.
-func oneWrite(d *derivation, f scenario.Fault) []Plan {
+func oneWrite(d *derivation, f scenario.FaultName) []Plan {
 	if plans := eachWrite(d, f); len(plans) > 0 {
 		return []Plan{d.one(plans)}
 	}

@@ -24,7 +24,7 @@ func TestPlans_ExternalFaults(t *testing.T) {
 	}
 	// A look that was not made in all runs is no target, nor is a change.
 	fewer := slices.Clone(calls[:4])
-	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{ExternalCrash,
+	s := scenario.Scenario{Name: "s", Faults: []scenario.FaultName{ExternalCrash,
 		ExternalLostResponse, ExternalError, ExternalSlow}}
 	plans := derivePlans(s, []observation{{Calls: calls}, {Calls: fewer}}, 1)
 	var changes, looks []string
@@ -149,7 +149,7 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 	plans := derivePlans(scenario.Scenario{Name: "s"}, []observation{{Writes: first}, {Writes: second}}, 1)
 	var got []string
 	for _, p := range plans {
-		if !slices.Contains([]scenario.Fault{"crash-after-write", "lost-response", "failed-write"}, p.Fault) {
+		if !slices.Contains([]scenario.FaultName{"crash-after-write", "lost-response", "failed-write"}, p.Fault) {
 			continue
 		}
 		id := p.ID()
@@ -184,7 +184,7 @@ func TestPlans_NeedAnEffectInAllRuns(t *testing.T) {
 }
 
 func TestPlans_OnlySelectedFaults(t *testing.T) {
-	s := scenario.Scenario{Name: "s", Faults: []scenario.Fault{lostResponse.fault}}
+	s := scenario.Scenario{Name: "s", Faults: []scenario.FaultName{lostResponse.fault}}
 	run := observation{Writes: []write{{Method: "PATCH", Path: "/a", Effective: true, Made: true}}}
 	plans := derivePlans(s, []observation{run, run}, 1)
 	if len(plans) != 1 || plans[0].ID() != "s:lost-response:PATCH:/a:1" {
@@ -210,7 +210,7 @@ func TestPlans_EnvironmentChangesAtFirstWrites(t *testing.T) {
 			[]string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room, "foreign-finalizer:STEP:end"}},
 		"Staying": {nil, []string{"metadata-stripped:PATCH:" + room, "object-deleted:PATCH:" + room, "metadata-contested:PATCH:" + room}},
 	} {
-		s := scenario.Scenario{Name: "s", Steps: tc.steps, Faults: []scenario.Fault{metadataStripped.fault,
+		s := scenario.Scenario{Name: "s", Steps: tc.steps, Faults: []scenario.FaultName{metadataStripped.fault,
 			objectDeleted.fault, metadataContested.fault, finalizerOfAnother.fault}}
 		var got []string
 		for _, p := range derivePlans(s, []observation{run, run}, 1) {
@@ -237,7 +237,7 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 	s := scenario.Scenario{Name: "hostile", Steps: []scenario.Step{{Name: "first"}, {Name: "may not"}, {Name: "may"},
 		{Name: "look", May: &scenario.Access{}}, {Name: "storm", Attack: &scenario.Attack{}}, {Name: "last"},
 		{Name: "end", Quiesce: &scenario.Quiesce{}}}}
-	run := observation{Changes: []Change{{Name: "other", Flag: "--x"},
+	run := observation{Changes: []InstallationChange{{Name: "other", Flag: "--x"},
 		{Name: "no-right", Without: &Right{}, Scenarios: []string{"hostile"}},
 		{Name: "elsewhere", Without: &Right{}, Scenarios: []string{"other"}}}}
 	rules := map[string]bool{}
@@ -272,7 +272,7 @@ func TestPlans_AttacksAndInstallationChanges(t *testing.T) {
 }
 
 func TestCheckFaults(t *testing.T) {
-	s := scenario.Scenario{Faults: []scenario.Fault{CrashAfterWrite, "no-such-fault"}}
+	s := scenario.Scenario{Faults: []scenario.FaultName{CrashAfterWrite, "no-such-fault"}}
 	const want = `no fault is called "no-such-fault"`
 	if err := CheckFaults(s); err == nil || err.Error() != want {
 		t.Errorf("CheckFaults() = %v, want %s", err, want)

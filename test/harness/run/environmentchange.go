@@ -39,7 +39,7 @@ var metadataContested = spec{
 
 // eachCreation plans the fault at the writes that create objects. The path of a POST does not name
 // the object, so it is no target.
-func eachCreation(d *derivation, f scenario.Fault) []Plan {
+func eachCreation(d *derivation, f scenario.FaultName) []Plan {
 	created := steady(d.runs, func(o observation) []write {
 		return firsts(o.Writes, func(w write) bool { return w.Made })
 	})

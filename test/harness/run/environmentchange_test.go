@@ -26,7 +26,7 @@ const settings = "/api/v1/namespaces/ns/configmaps/settings"
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 // newEnvironmentChange is a stage whose API server has one object, and a plan for it.
-func newEnvironmentChange(t *testing.T, name scenario.Fault, o ...runtime.Object) (*testbed, *activeFault) {
+func newEnvironmentChange(t *testing.T, name scenario.FaultName, o ...runtime.Object) (*testbed, *activeFault) {
 	t.Helper()
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)

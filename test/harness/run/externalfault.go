@@ -20,14 +20,14 @@ import (
 // Faults of a call to the external system.
 const (
 	// ExternalCrash kills the replica after its call was answered and before the answer arrives.
-	ExternalCrash scenario.Fault = "external-crash"
+	ExternalCrash scenario.FaultName = "external-crash"
 	// ExternalLostResponse cuts the connection after the call was answered.
-	ExternalLostResponse scenario.Fault = "external-lost-response"
+	ExternalLostResponse scenario.FaultName = "external-lost-response"
 	// ExternalSlow delays the answer.
-	ExternalSlow scenario.Fault = "external-slow"
+	ExternalSlow scenario.FaultName = "external-slow"
 	// ExternalError answers with an error in place of the external system. Its variants are the
 	// codes.
-	ExternalError scenario.Fault = "external-error"
+	ExternalError scenario.FaultName = "external-error"
 )
 
 // callRefusals are the codes with which a call may be refused.
@@ -74,7 +74,7 @@ type call struct {
 
 // eachCall plans the fault at each call that changed something, and at a few reads. A read is
 // disturbed in one way, which the seed selects.
-func eachCall(d *derivation, f scenario.Fault) []Plan {
+func eachCall(d *derivation, f scenario.FaultName) []Plan {
 	var plans, reads []Plan
 	for _, t := range d.calls(func(c call) bool { return c.Changed }) {
 		plans = append(plans, d.disturbed(t)...)
@@ -90,7 +90,7 @@ func eachCall(d *derivation, f scenario.Fault) []Plan {
 // disturbed returns a plan for each fault of a call.
 func (d *derivation) disturbed(t Target) []Plan {
 	var plans []Plan
-	for _, f := range []scenario.Fault{ExternalCrash, ExternalLostResponse, ExternalSlow} {
+	for _, f := range []scenario.FaultName{ExternalCrash, ExternalLostResponse, ExternalSlow} {
 		plans = append(plans, d.plan(f, "", t))
 	}
 	code := draw(d.seed, d.plan(ExternalError, "", t), callRefusals)

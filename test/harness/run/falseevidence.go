@@ -40,7 +40,7 @@ var falseEnd = spec{
 }
 
 // oneWriteEach plans each variant at a write that the seed selects.
-func oneWriteEach(d *derivation, f scenario.Fault) []Plan {
+func oneWriteEach(d *derivation, f scenario.FaultName) []Plan {
 	writes := d.writes()
 	if len(writes) == 0 {
 		return nil

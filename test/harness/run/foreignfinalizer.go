@@ -23,7 +23,7 @@ var finalizerOfAnother = spec{
 }
 
 // eachDeletion plans the fault at the deletions by users.
-func eachDeletion(d *derivation, f scenario.Fault) []Plan {
+func eachDeletion(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for i, step := range d.scenario.Steps {
 		if step.Delete != nil {

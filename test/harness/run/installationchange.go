@@ -15,13 +15,13 @@ import (
 // Changes of the operator's installation at run time.
 const (
 	// FlagChange restarts all replicas with another flag, and then without it.
-	FlagChange scenario.Fault = "flag-change"
+	FlagChange scenario.FaultName = "flag-change"
 	// RuleChange removes a right and restores it.
-	RuleChange scenario.Fault = "rule-change"
+	RuleChange scenario.FaultName = "rule-change"
 	// WebhookChange changes a webhook configuration.
-	WebhookChange scenario.Fault = "webhook-change"
+	WebhookChange scenario.FaultName = "webhook-change"
 	// CRDChange changes a CustomResourceDefinition.
-	CRDChange scenario.Fault = "crd-change"
+	CRDChange scenario.FaultName = "crd-change"
 )
 
 // changeTarget is the method of a target that is a change of the installation. The path is the
@@ -54,7 +54,7 @@ var crdChange = spec{
 
 // eachChange plans each change of that fault in the scenario before a step that the seed selects. A
 // change of a flag prefers a step after an expected access: restarted replicas must not revoke it.
-func eachChange(d *derivation, f scenario.Fault) []Plan {
+func eachChange(d *derivation, f scenario.FaultName) []Plan {
 	steps, claimed := d.actions()
 	if f == FlagChange && len(claimed) > 0 {
 		steps = claimed
@@ -105,7 +105,9 @@ const changedFor = 3 * time.Second
 type installationChange struct{}
 
 func (i installationChange) begin(ctx context.Context, a *activeFault) error {
-	n := slices.IndexFunc(a.prover.subject.Changes, func(c Change) bool { return c.Name == a.plan.Target.Path })
+	n := slices.IndexFunc(a.prover.subject.Changes, func(c InstallationChange) bool {
+		return c.Name == a.plan.Target.Path
+	})
 	if n < 0 {
 		return fmt.Errorf("looking for the change %s: the subject has none of that name", a.plan.Target.Path)
 	}
@@ -128,7 +130,7 @@ func (i installationChange) begin(ctx context.Context, a *activeFault) error {
 
 // changeFlag rolls all replicas over to another flag, as a Deployment does, and back. Meanwhile it
 // checks again what users may do.
-func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Change) error {
+func (installationChange) changeFlag(ctx context.Context, a *activeFault, c InstallationChange) error {
 	began := a.now()
 	replaced, err := a.rollOut(ctx, replicaOverrides{args: []string{c.Flag}, build: c.Flag})
 	if err == nil {
@@ -154,7 +156,7 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Chan
 }
 
 // changeObject changes an object, and restores it while the scenario goes on.
-func (installationChange) changeObject(ctx context.Context, a *activeFault, c Change) error {
+func (installationChange) changeObject(ctx context.Context, a *activeFault, c InstallationChange) error {
 	o, err := a.prover.objectOf(*c.Object)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 // newInstallationChange is a stage with an object of the installation and a plan that changes it
 // before the second step that acts.
-func newInstallationChange(t *testing.T, c Change) (*testbed, *activeFault) {
+func newInstallationChange(t *testing.T, c InstallationChange) (*testbed, *activeFault) {
 	t.Helper()
 	g := NewWithT(t)
 	s := newElection(t)
@@ -31,7 +31,7 @@ func newInstallationChange(t *testing.T, c Change) (*testbed, *activeFault) {
 	}
 	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme,
 		configMap(func(cm *corev1.ConfigMap) { cm.Data = map[string]string{"a": "b"} }))
-	s.subject.Changes = []Change{c}
+	s.subject.Changes = []InstallationChange{c}
 	steps := []scenario.Step{{Apply: applied("a")}, {Wait: &scenario.Wait{}}, {Apply: applied("b")}}
 	plan := Plan{Fault: c.Fault(),
 		Target: Target{Method: changeTarget, Path: c.Name, Nth: 2}}
@@ -46,7 +46,7 @@ func TestInstallationChange_RestoresTheObject(t *testing.T) {
 	for name, restores := range map[string]bool{"ByTheFault": false, "ByTheOperator": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, a := newInstallationChange(t, Change{
+			s, a := newInstallationChange(t, InstallationChange{
 				Name: "less", Object: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "settings"},
 				Patch: []PatchOperation{{Op: "remove", Path: "/data"},
 					{Op: "replace", Path: "/metadata/resourceVersion", Value: "8"}},
@@ -79,7 +79,7 @@ func TestInstallationChange_RestoresTheObject(t *testing.T) {
 
 func TestInstallationChange_IsVoidWithoutEffect(t *testing.T) {
 	g := NewWithT(t)
-	_, a := newInstallationChange(t, Change{
+	_, a := newInstallationChange(t, InstallationChange{
 		Name: "same", Object: &scenario.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "settings"},
 		Patch: []PatchOperation{{Op: "replace", Path: "/data/a", Value: "b"}},
 	})
@@ -99,7 +99,7 @@ func TestInstallationChange_RollsReplicasToAFlag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			s, a := newInstallationChange(t, Change{Name: "other", Flag: tc.flag})
+			s, a := newInstallationChange(t, InstallationChange{Name: "other", Flag: tc.flag})
 			s.timeouts.rollout = 100 * time.Millisecond
 			s.renewInBackground(t, 0)
 			s.auditLog = filepath.Join(t.TempDir(), "audit.log")
@@ -129,7 +129,7 @@ func TestInstallationChange_RollsReplicasToAFlag(t *testing.T) {
 func TestInstallationChange_RejectsUnknownChange(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t, http.StatusOK)
-	s.subject.Changes = []Change{{Name: "other", Flag: "--x"}}
+	s.subject.Changes = []InstallationChange{{Name: "other", Flag: "--x"}}
 	for id, says := range map[string]string{
 		"s:flag-change:CHANGE:none:1":  "the subject has none of that name",
 		"s:rule-change:CHANGE:other:1": "it is a flag-change",

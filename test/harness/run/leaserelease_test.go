@@ -22,7 +22,7 @@ func (s *testbed) killLeader(t *testing.T) {
 	s.renewLease(t, s.client, 0)
 	s.waitUntilDone(t)
 	s.replicas[0].kill()
-	g.Eventually(func() []history.Replica { return s.replicas[0].lifetimes() }, testTimeout).Should(HaveLen(2))
+	g.Eventually(func() []history.Process { return s.replicas[0].lifetimes() }, testTimeout).Should(HaveLen(2))
 }
 
 // waitUntilDone waits until the proxies have finished with all requests and connections.

@@ -30,7 +30,7 @@ func TestPhases_TakeTheLeaderlessTimeFromTheOthers(t *testing.T) {
 			leaseVersionAt(1, at(-1), "one_a"), leaseVersionAt(2, at(4), "one_a"), leaseVersionAt(3, at(9), "two_b"),
 			leaseVersionAt(4, at(14), ""), leaseVersionAt(5, at(15), "three_c"), leaseVersionAt(6, at(18), "two_b"),
 		},
-		Replicas: []history.Replica{{Name: "one", Ended: at(5)}, {Name: "two", Ended: at(14)}, {Name: "three"}},
+		Replicas: []history.Process{{Name: "one", Ended: at(5)}, {Name: "two", Ended: at(14)}, {Name: "three"}},
 	}
 	c := clocktesting.NewFakeClock(began)
 	p := &Prover{clock: c}

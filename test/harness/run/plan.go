@@ -18,7 +18,7 @@ var otherNamespace = spec{fault: OtherNamespace, family: "other-namespace",
 
 const (
 	// OtherNamespace is the name of that.
-	OtherNamespace scenario.Fault = "other-namespace"
+	OtherNamespace scenario.FaultName = "other-namespace"
 	// ManifestsTarget is the method of a target that is an installation's manifests.
 	ManifestsTarget = "MANIFESTS"
 )
@@ -42,8 +42,8 @@ type Target struct {
 
 // Plan is one fault in one run of a scenario.
 type Plan struct {
-	Scenario string         `json:"scenario"`
-	Fault    scenario.Fault `json:"fault"`
+	Scenario string             `json:"scenario"`
+	Fault    scenario.FaultName `json:"fault"`
 	// Variant is which of a fault's forms it is; "" if it has one only.
 	Variant string `json:"variant,omitempty"`
 	Target  Target `json:"target"`
@@ -94,8 +94,8 @@ func parsePlan(id string) (p Plan, err error) {
 }
 
 // parseForm reads the name of a fault, and the variant that may follow it.
-func parseForm(text string) (f scenario.Fault, variant string, err error) {
-	if known := specOf(scenario.Fault(text)); known != nil && known.variants == nil {
+func parseForm(text string) (f scenario.FaultName, variant string, err error) {
+	if known := specOf(scenario.FaultName(text)); known != nil && known.variants == nil {
 		return known.fault, "", nil
 	}
 	for _, known := range specs {

@@ -43,7 +43,7 @@ type Subject struct {
 	// Plane configures its control plane.
 	Plane env.Options
 	// Operator is its installation.
-	Operator env.Subject
+	Operator env.InstallOptions
 	// Contract has the properties of the operator that the invariants need.
 	Contract invariant.Operator
 	// Replicas is the number of replicas. Zero means 2.
@@ -62,7 +62,7 @@ type Subject struct {
 	// for a long Lease to expire.
 	ReleaseLease bool
 	// Changes are possible changes of the installation at run time.
-	Changes []Change
+	Changes []InstallationChange
 }
 
 // Options configure a Prover.

@@ -190,12 +190,12 @@ func (t *execution) isHostile(e auditv1.Event) bool {
 }
 
 // isRenewal matches requests about the Lease.
-func (t *execution) isRenewal() record.Match {
+func (t *execution) isRenewal() record.Filter {
 	lease := t.prover.subject.Contract.Lease
-	wanted := []record.Match{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
+	wanted := []record.Filter{record.Resource(lease.Group, lease.Resource.Resource), record.InNamespace(lease.Namespace),
 		record.Named(lease.Name)}
 	return func(e auditv1.Event) bool {
-		return !slices.ContainsFunc(wanted, func(m record.Match) bool { return !m(e) })
+		return !slices.ContainsFunc(wanted, func(m record.Filter) bool { return !m(e) })
 	}
 }
 

@@ -165,7 +165,7 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-				record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+				record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
 			t.Cleanup(r.prober.Stop)
 			run.prover.replicas = []*replica{r}
 			if tc.metrics != "" {
@@ -191,7 +191,7 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-		record.Target{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+		record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
 	run.prover.replicas = []*replica{r}
 	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
 	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())

@@ -21,7 +21,7 @@ var failedWrite = spec{
 }
 
 // eachWriteRefused plans the refusal of each write. The seed selects the code.
-func eachWriteRefused(d *derivation, f scenario.Fault) []Plan {
+func eachWriteRefused(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for _, t := range d.writes() {
 		plans = append(plans, d.plan(f, draw(d.seed, d.plan(f, "", t), refusals), t))

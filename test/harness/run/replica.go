@@ -54,7 +54,7 @@ type replica struct {
 	supervisor sync.WaitGroup
 
 	mu        sync.Mutex
-	processes []history.Replica // the last one is the process that runs
+	processes []history.Process // the last one is the process that runs
 	wasKilled bool              // the process that runs was
 	isLast    bool              // the process that runs is the last
 	err       error             // why it was not started again
@@ -109,7 +109,7 @@ func (r *replica) recordStart(at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wasKilled = false
-	r.processes = append(r.processes, history.Replica{Name: r.process.Name(), Build: r.build, Started: at})
+	r.processes = append(r.processes, history.Process{Name: r.process.Name(), Build: r.build, Started: at})
 }
 
 // recordEnd records the end of the process and reports whether it was on purpose, and whether the
@@ -195,7 +195,7 @@ func (r *replica) workload() (work history.ProbeResult, read time.Time, known bo
 }
 
 // lifetimes returns all processes so far.
-func (r *replica) lifetimes() []history.Replica {
+func (r *replica) lifetimes() []history.Process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.processes)

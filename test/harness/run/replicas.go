@@ -193,10 +193,10 @@ func (p *Prover) reset(before time.Time) {
 }
 
 // probeTargetOf returns the endpoints of a process for the prober.
-func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.Target {
+func probeTargetOf(process process, proxy *fault.Proxy, webhooks bool) record.ProbeTarget {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	ports := process.Ports()
-	t := record.Target{
+	t := record.ProbeTarget{
 		Name: process.Name(), Probe: at(ports.Probe), Metrics: at(ports.Metrics),
 		Watches: func() int { return proxy.Open(fault.Match{Query: map[string]string{"watch": "true"}}) },
 	}

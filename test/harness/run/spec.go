@@ -11,7 +11,7 @@ import (
 
 // spec is a fault: what plans name, and how they are derived, described and injected.
 type spec struct {
-	fault scenario.Fault
+	fault scenario.FaultName
 	// family is the name of a Family.
 	family string
 	// variants are the forms of the fault. Nil: it has one.
@@ -21,7 +21,7 @@ type spec struct {
 	// texts has the variants that need a sentence of their own.
 	texts map[string]string
 	// derive plans the fault from clean runs. It is nil for one that is not derived.
-	derive func(d *derivation, f scenario.Fault) []Plan
+	derive func(d *derivation, f scenario.FaultName) []Plan
 	// newInjector returns the fault of one run.
 	newInjector func() injector
 }
@@ -39,7 +39,7 @@ var specs = []spec{
 }
 
 // specOf returns the fault of that name, or nil.
-func specOf(f scenario.Fault) *spec {
+func specOf(f scenario.FaultName) *spec {
 	i := slices.IndexFunc(specs, func(s spec) bool { return s.fault == f })
 	if i < 0 {
 		return nil
@@ -56,8 +56,8 @@ func (s spec) forms() []string {
 }
 
 // Faults returns the names of all faults, in order.
-func Faults() []scenario.Fault {
-	var all []scenario.Fault
+func Faults() []scenario.FaultName {
+	var all []scenario.FaultName
 	for _, s := range specs {
 		all = append(all, s.fault)
 	}

@@ -26,7 +26,7 @@ var startStale = spec{
 }
 
 // eachEarlierState plans the fault for each collection of which there was an earlier state.
-func eachEarlierState(d *derivation, f scenario.Fault) []Plan {
+func eachEarlierState(d *derivation, f scenario.FaultName) []Plan {
 	plans := d.oneStart(func(t Target) []Plan {
 		if t.Nth == 1 {
 			return nil

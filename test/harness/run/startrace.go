@@ -30,7 +30,7 @@ var failedList = spec{
 }
 
 // eachCollection plans the fault for each collection, in one variant.
-func eachCollection(d *derivation, f scenario.Fault) []Plan {
+func eachCollection(d *derivation, f scenario.FaultName) []Plan {
 	return d.oneStart(func(t Target) []Plan {
 		var plans []Plan
 		for _, variant := range races {

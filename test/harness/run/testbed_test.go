@@ -267,11 +267,11 @@ func processNames(s *testbed) []string {
 }
 
 // lifetimeOf is the first process of a replica.
-func (s *testbed) lifetimeOf(name string) history.Replica {
+func (s *testbed) lifetimeOf(name string) history.Process {
 	for _, life := range s.historySince(time.Time{}).Replicas {
 		if life.Name == name {
 			return life
 		}
 	}
-	return history.Replica{}
+	return history.Process{}
 }

@@ -40,7 +40,7 @@ type watchEvent struct {
 
 // eachEvent plans the fault at each step and collection with events in all runs, and for the Lease
 // at a step that the seed selects.
-func eachEvent(d *derivation, f scenario.Fault) []Plan {
+func eachEvent(d *derivation, f scenario.FaultName) []Plan {
 	var plans []Plan
 	for _, e := range d.eventsOfAllRuns() {
 		plans = append(plans, d.plan(f, "", Target{Method: watchMethod, Path: e.Path, Nth: e.Action}))
@@ -49,7 +49,7 @@ func eachEvent(d *derivation, f scenario.Fault) []Plan {
 }
 
 // ofTheLease plans the fault for the collection with the Lease, at a step that the seed selects.
-func (d *derivation) ofTheLease(f scenario.Fault, method string) []Plan {
+func (d *derivation) ofTheLease(f scenario.FaultName, method string) []Plan {
 	var possible []Plan
 	for _, step := range d.scenario.Steps {
 		if step.Acts() && d.runs[0].Leases != "" {

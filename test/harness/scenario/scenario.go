@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Fault is the name of what goes wrong, in words that are the same in plans, files and reports.
+// FaultName is the name of what goes wrong, in words that are the same in plans, files and reports.
 // Package run has all faults.
-type Fault string
+type FaultName string
 
 // Scenario is what happens in a run, but for what goes wrong.
 type Scenario struct {
@@ -23,7 +23,7 @@ type Scenario struct {
 	// them cannot be judged. Others are judged as far as the run allows.
 	Invariants []string `json:"invariants,omitempty"`
 	// Faults are the names of those that are tried. Empty: all.
-	Faults []Fault `json:"faults,omitempty"`
+	Faults []FaultName `json:"faults,omitempty"`
 	// Users are those that steps name in As. All others act as an administrator.
 	Users []User `json:"users,omitempty"`
 

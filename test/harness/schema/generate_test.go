@@ -68,9 +68,9 @@ func special() map[reflect.Type]object {
 			"type": "string", "pattern": `^(0|([0-9]*\.?[0-9]+(ns|us|µs|ms|s|m|h))+)$`, "examples": []string{"2s"}},
 		reflect.TypeFor[resource.Quantity](): {"type": []string{"string", "number"}, "examples": []string{"64Mi"}},
 		// Values of a chart: a file, or the values themselves.
-		reflect.TypeFor[json.RawMessage]():  {"type": []string{"string", "object"}},
-		reflect.TypeFor[scenario.Refusal](): {"enum": []any{true, string(scenario.MayRefuse)}},
-		reflect.TypeFor[scenario.Fault]():   {"enum": run.Faults()},
+		reflect.TypeFor[json.RawMessage]():    {"type": []string{"string", "object"}},
+		reflect.TypeFor[scenario.Refusal]():   {"enum": []any{true, string(scenario.MayRefuse)}},
+		reflect.TypeFor[scenario.FaultName](): {"enum": run.Faults()},
 	}
 }
 

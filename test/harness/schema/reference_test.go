@@ -31,7 +31,7 @@ type section struct{ definition, heading string }
 var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
-		{"subject.Companion", "companions"}, {"run.Change", "changes"}, {"run.Right", "changes, without"},
+		{"subject.Companion", "companions"}, {"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
 		{"run.PatchOperation", "changes, patch"}, {"subject.External", "external"}, {"subject.S3", "external, s3"},
 		{"subject.Node", "node"}, {"subject.Program", "node, images"}, {"record.Figures", "figures"},
 	},

@@ -26,7 +26,7 @@ type File struct {
 	// Binary is the program that a replica runs.
 	Binary string `json:"binary"`
 	// Manifests is the whole installation: a kustomize folder, a YAML file, a folder of YAML
-	// files, or a Helm chart: see env.Subject.
+	// files, or a Helm chart: see env.InstallOptions.
 	Manifests string `json:"manifests"`
 	// Deployment is the name of the Deployment that is the subject. Left out: the one that is no
 	// companion; of several, the one whose ServiceAccount may write the Lease.
@@ -52,7 +52,7 @@ type File struct {
 	Previous string `json:"previous,omitempty"`
 	// Changes are what may change in the installation while the operator runs. Left out,
 	// nothing does.
-	Changes []run.Change `json:"changes,omitempty"`
+	Changes []run.InstallationChange `json:"changes,omitempty"`
 	// Figures are the names of the operator's metrics, where they are not those of
 	// controller-runtime. They are read as plain text from {metrics}, if it serves that.
 	Figures record.Figures `json:"figures,omitzero"`
@@ -159,7 +159,7 @@ func (f *File) Validate() error {
 		if err := c.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("changes[%d]: %w", i, err))
 		}
-		need(!slices.ContainsFunc(f.Changes[:i], func(o run.Change) bool { return o.Name == c.Name }),
+		need(!slices.ContainsFunc(f.Changes[:i], func(o run.InstallationChange) bool { return o.Name == c.Name }),
 			"changes[%d]: there is another one called %q; a plan would be one of both", i, c.Name)
 	}
 	errs = append(errs, f.checkExceptions()...)

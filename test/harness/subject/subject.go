@@ -91,7 +91,7 @@ func (f *File) install(ctx context.Context) (*Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, notes, err := env.Subject{Manifests: f.path(f.Manifests), Chart: chart}.Render(ctx, "")
+	objects, notes, err := env.InstallOptions{Manifests: f.path(f.Manifests), Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %w", err)
 	}
@@ -188,7 +188,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	for _, p := range f.CRDs {
 		s.Plane.CRDs = append(s.Plane.CRDs, f.path(p))
 	}
-	s.Operator = env.Subject{
+	s.Operator = env.InstallOptions{
 		Manifests: f.path(f.Manifests), Binary: f.path(f.Binary), Isolated: f.isolates(),
 		Deployment: deployment.Name, Companions: f.companions(deployments),
 	}

@@ -128,7 +128,7 @@ func TestLoad_FileOverridesTheManifests(t *testing.T) {
 	g.Expect(s.Contract.Lease.Namespace).To(Equal("elsewhere"))
 	g.Expect(s.Replicas).To(Equal(3))
 	g.Expect(s.ReleaseLease).To(BeTrue())
-	g.Expect(s.Changes).To(Equal([]run.Change{{Name: "other", Flag: "--x"}}))
+	g.Expect(s.Changes).To(Equal([]run.InstallationChange{{Name: "other", Flag: "--x"}}))
 	g.Expect(s.Figures.Queued).To(Equal("depth"))
 	g.Expect(s.Previous).To(Equal(filepath.Join(filepath.Dir(path), "bin", "old")))
 	g.Expect(s.Plane.AuditGroups).To(Equal([]string{"", "apps", "example.com"}))

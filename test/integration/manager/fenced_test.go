@@ -307,7 +307,7 @@ func (f *fenced) position() record.Bookmark {
 	return end
 }
 
-func byPod(r *env.Replica) record.Match {
+func byPod(r *env.Replica) record.Filter {
 	return func(e auditv1.Event) bool {
 		pod := e.User.Extra["authentication.kubernetes.io/pod-name"]
 		return len(pod) == 1 && pod[0] == r.Name()
@@ -315,7 +315,7 @@ func byPod(r *env.Replica) record.Match {
 }
 
 // writesOf are the replica's requests to write, but for Leases and events.
-func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
+func (f *fenced) writesOf(r *env.Replica, since record.Bookmark, matches ...record.Filter) []auditv1.Event {
 	GinkgoHelper()
 	return f.allWritesOf(r, since, append(matches,
 		record.Not(record.Resource("coordination.k8s.io", "leases")),
@@ -328,7 +328,7 @@ func (f *fenced) eventsOf(r *env.Replica, since record.Bookmark) []auditv1.Event
 	return f.allWritesOf(r, since, record.Resource("events.k8s.io", "events"))
 }
 
-func (f *fenced) allWritesOf(r *env.Replica, since record.Bookmark, matches ...record.Match) []auditv1.Event {
+func (f *fenced) allWritesOf(r *env.Replica, since record.Bookmark, matches ...record.Filter) []auditv1.Event {
 	GinkgoHelper()
 	events, _, err := record.ReadAuditLogFrom(f.plane.AuditLog(), since)
 	Expect(err).NotTo(HaveOccurred())

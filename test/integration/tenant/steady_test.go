@@ -129,7 +129,7 @@ var _ = Describe("A report", func() {
 			change(ctx, t, func(t *v1beta1.Tenant) { t.Spec.Admins[0].Name = "another" })
 			Eventually(ctx, fetched(t)).WithTimeout(expect.Medium).Should(And(expect.HaveObservedGeneration(), inConflict))
 			status := "patch tenants/status " + t.Name
-			Eventually(suite.Writes).WithArguments(since, record.Named(t.Name), record.Match(record.Succeeded)).
+			Eventually(suite.Writes).WithArguments(since, record.Named(t.Name), record.Filter(record.Succeeded)).
 				Should(ContainElement(status))
 			Expect(suite.Writes(since, record.Named(t.Name), record.Not(record.Succeeded))).To(ContainElement(status))
 		})

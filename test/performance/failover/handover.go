@@ -123,7 +123,7 @@ func isEvent(e auditv1.Event) bool {
 	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
 }
 
-func by(pod string) record.Match {
+func by(pod string) record.Filter {
 	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
 }
 
@@ -142,7 +142,7 @@ type electionRates struct{ leader, standby float64 }
 
 // ratesOf counts the requests that the API server received in a time. A watch that lasts is none.
 func ratesOf(events []auditv1.Event, leader string, from, to time.Time, retry time.Duration) electionRates {
-	count := func(who record.Match) float64 {
+	count := func(who record.Filter) float64 {
 		asked := record.Select(events, record.User(leasehold.User), aboutLease, record.Named(leasehold.Lease),
 			record.Since(from), who,
 			func(e auditv1.Event) bool { return e.RequestReceivedTimestamp.Time.Before(to) })

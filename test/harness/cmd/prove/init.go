@@ -196,7 +196,7 @@ func propose(ctx context.Context, o initOptions) (*learn.Draft, error) {
 		}
 		chart.Values = text
 	}
-	objects, _, err := env.Subject{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
+	objects, _, err := env.InstallOptions{Manifests: o.manifests, Chart: chart}.Render(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("reading the manifests: %w", err)
 	}

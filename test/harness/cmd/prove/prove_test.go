@@ -40,7 +40,7 @@ func TestChosenScenarios(t *testing.T) {
 
 func TestSmoke_UsesScenariosWithAllFaults(t *testing.T) {
 	g := NewWithT(t)
-	some, all := scenario.Scenario{Name: "some", Faults: []scenario.Fault{"crash-after-write"}},
+	some, all := scenario.Scenario{Name: "some", Faults: []scenario.FaultName{"crash-after-write"}},
 		scenario.Scenario{Name: "all"}
 	g.Expect(whole([]scenario.Scenario{some, all})).To(Equal([]scenario.Scenario{all}))
 	g.Expect(whole([]scenario.Scenario{some})).To(Equal([]scenario.Scenario{some}))

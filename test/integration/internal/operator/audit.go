@@ -33,7 +33,7 @@ func (s *Suite) Events(since record.Bookmark) ([]auditv1.Event, record.Bookmark)
 // Writes are what the operator tried to write since, each as "verb
 // resource/subresource name", as far as it meets the conditions; the Lease and
 // events are left out.
-func (s *Suite) Writes(since record.Bookmark, conditions ...record.Match) []string {
+func (s *Suite) Writes(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
 	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
 	Expect(err).NotTo(HaveOccurred())
@@ -52,7 +52,7 @@ func describe(e auditv1.Event) string {
 
 // Reads are what the operator read since, each as "verb resource
 // namespace/name", as far as it meets the conditions.
-func (s *Suite) Reads(since record.Bookmark, conditions ...record.Match) []string {
+func (s *Suite) Reads(since record.Bookmark, conditions ...record.Filter) []string {
 	GinkgoHelper()
 	events, _, err := record.ReadAuditLogFrom(s.auditLog(), since)
 	Expect(err).NotTo(HaveOccurred())

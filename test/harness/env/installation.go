@@ -17,8 +17,8 @@ import (
 // routeInterval is the period of the forwarder's readiness probes.
 const routeInterval = 100 * time.Millisecond
 
-// Subject is an operator as it ships: its manifests and its program.
-type Subject struct {
+// InstallOptions is an operator as it ships: its manifests and its program.
+type InstallOptions struct {
 	// Manifests is the kustomize folder, the YAML file, the folder of YAML files or the Helm
 	// chart of the whole installation. Namespace, ServiceAccount, labels, arguments and
 	// environment of the replicas are the Deployment's. A variable that cannot be provided is an
@@ -48,7 +48,7 @@ type Subject struct {
 	Isolated bool
 }
 
-// Installation is an installed Subject with its replicas. Two things stand in
+// Installation is an installed operator with its replicas. Two things stand in
 // for what a control plane without nodes does not have: processes for the
 // Pods of Deployments, and Forwarders for the Services that select them.
 type Installation struct {
@@ -74,7 +74,7 @@ type Installation struct {
 // Install applies all that the subject ships but its Deployments, with the webhooks routed to the
 // replicas that are ready, and begins to start the companions. It starts no replica of the
 // subject. The Installation has to be stopped before the control plane.
-func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, error) {
+func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installation, error) {
 	objects, _, err := s.Render(ctx, c.assets)
 	if err != nil {
 		return nil, fmt.Errorf("installing the operator: %w", err)
@@ -100,7 +100,7 @@ func (c *ControlPlane) Install(ctx context.Context, s Subject) (*Installation, e
 }
 
 // newInstallation finds the Deployments and their programs.
-func (c *ControlPlane) newInstallation(ctx context.Context, s Subject,
+func (c *ControlPlane) newInstallation(ctx context.Context, s InstallOptions,
 	objects []*unstructured.Unstructured) (*Installation, error) {
 	shipped, err := TheDeployment(objects, s.Deployment)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *ControlPlane) newInstallation(ctx context.Context, s Subject,
 	return i, i.shareServices(ctx, objects)
 }
 
-func (s Subject) report(text string) {
+func (s InstallOptions) report(text string) {
 	if s.Report != nil {
 		s.Report(text)
 	}
