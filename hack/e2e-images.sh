@@ -3,7 +3,7 @@
 # the machine that Docker runs on, and an image of each around nothing but that.
 # No registry is asked for anything, and what has not changed keeps its image.
 #
-#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. POLLING_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
+#   GO=go IMG=.. VIEWER_IMG=.. S3_IMG=.. PREVIOUS_IMG=.. PREVIOUS_VIEWER_IMG=.. \
 #     hack/e2e-images.sh <folder for the programs>
 set -euo pipefail
 out=$1
@@ -44,28 +44,6 @@ image() {
   fi
 }
 
-# polling prints the last commit at which a standby polled the Lease. A clone that is shallow
-# may not have it: the oldest commit that it has appears to add all files, and has no parent.
-polling() {
-  local watching
-  watching=$(git log --diff-filter=A --format=%H -- runners/election/standby.go 2>/dev/null | tail -n 1)
-  [[ -n $watching ]] && git rev-parse --verify --quiet "$watching^"
-}
-
-# An older image would be of another history.
-polling_image() {
-  local commit
-  if ! commit=$(polling); then
-    echo "e2e-images: the history of this clone has no operator that polls the Lease, so there is no $POLLING_IMG; git fetch --unshallow gets it" >&2
-    docker image rm "$POLLING_IMG" >/dev/null 2>&1 || true
-    return
-  fi
-  extract "$commit" "$source/polling"
-  compile "$source/polling" . "$out/polling/manager"
-  chmod -R a+rX "$out/polling"
-  image polling "$POLLING_IMG"
-}
-
 # extract <commit> <folder>
 extract() {
   mkdir -p "$2"
@@ -101,7 +79,7 @@ previous_images() {
 
 source=$(mktemp -d)
 trap 'rm -rf "$source"' EXIT
-mkdir -p "$out"/{polling,manager,viewer,s3}
+mkdir -p "$out"/{manager,viewer,s3}
 echo "e2e-images: compiling for $GOOS/$GOARCH (2 minutes on 2 cores the first time)" >&2
 compile . . "$out/manager/manager"
 compile . ./controllers/markdownview/viewer "$out/viewer/viewer"
@@ -112,5 +90,4 @@ chmod -R a+rX "$out"
 image manager "$IMG"
 image viewer "$VIEWER_IMG"
 image s3 "$S3_IMG"
-polling_image
 previous_images

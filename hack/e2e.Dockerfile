@@ -12,12 +12,6 @@ COPY s3/ /
 USER 65532:65532
 ENTRYPOINT ["/versitygw"]
 
-# The operator before standbys watched the Lease.
-FROM scratch AS polling
-COPY polling/ /
-USER 65532:65532
-ENTRYPOINT ["/manager"]
-
 FROM scratch AS manager
 COPY manager/ /
 USER 65532:65532

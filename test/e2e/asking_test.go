@@ -87,3 +87,21 @@ func (s *suite) workers(ctx context.Context, g *WithT) []string {
 	g.Expect(names).NotTo(BeEmpty())
 	return names
 }
+
+// leadsSomewhere tests on each node whether port 80 of a Service answers there:
+// kube-proxy takes its time, and on each node its own.
+func (s *suite) leadsSomewhere(service *corev1.Service) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var nodes corev1.NodeList
+		if err := s.client.List(ctx, &nodes); err != nil {
+			return fmt.Errorf("listing nodes: %w", err)
+		}
+		for _, node := range nodes.Items {
+			if _, err := s.cluster.Exec(ctx, node.Name, "curl", "--silent", "--output", "/dev/null", "--max-time", "2",
+				"http://"+service.Spec.ClusterIP); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

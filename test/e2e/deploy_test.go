@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -35,6 +37,10 @@ func TestDeploy(t *testing.T) {
 		})).
 		Assess("with no other rights than the shipped ones", step(func(ctx context.Context, g *WithT) {
 			g.Expect(bindingsOfOthers(ctx)).To(BeEmpty())
+		})).
+		Assess("and collects garbage in time for the container's memory limit", step(func(ctx context.Context, g *WithT) {
+			share, found := memoryLimit(ctx, g)
+			g.Expect(found).To(Equal(share))
 		})).
 		Feature())
 }
@@ -70,4 +76,29 @@ func bindingsOfOthers(ctx context.Context) ([]string, error) {
 		look(&namespaced.Items[i], "RoleBinding", namespaced.Items[i].Subjects)
 	}
 	return others, nil
+}
+
+// memoryLimit returns the share of the container's memory limit that is used before garbage is
+// collected, and the one that a replica took from its control group, both as metrics.
+func memoryLimit(ctx context.Context, g *WithT) (share, found string) {
+	const reader = "e2e-metrics"
+	kubectl := func(argv ...string) string {
+		out, err := shared.kubectl(ctx, argv...)
+		g.Expect(err).NotTo(HaveOccurred())
+		return strings.TrimSpace(out)
+	}
+	defer kubectl("delete", "serviceaccount/"+reader, "clusterrolebinding/"+reader)
+	kubectl("create", "serviceaccount", reader)
+	kubectl("create", "clusterrolebinding", reader, "--clusterrole=leasehold-metrics-reader", "--serviceaccount=default:"+reader)
+	pod, err := shared.leader(ctx)
+	g.Expect(err).NotTo(HaveOccurred())
+	await(ctx, g, func() (err error) {
+		// A refusal from before the right was there is remembered for a while.
+		found, err = shared.cluster.Exec(ctx, pod.Spec.NodeName, "sh", "-c",
+			`curl --silent --fail --insecure --header "Authorization: Bearer $1" "$2" | grep '^go_gc_gomemlimit_bytes '`,
+			"sh", kubectl("create", "token", reader), fmt.Sprintf("https://%s:8443/metrics", pod.Status.PodIP))
+		return err
+	}, Succeed())
+	limit := pod.Spec.Containers[0].Resources.Limits.Memory().AsApproximateFloat64()
+	return fmt.Sprintf("go_gc_gomemlimit_bytes %v", math.Floor(0.8*limit)), strings.TrimSpace(found)
 }

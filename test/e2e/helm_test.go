@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,7 +142,10 @@ func (u *helmUser) ready(ctx context.Context, g *WithT) {
 // uids are those of the definitions and of all that users have, with what the operator made
 // of it.
 func (u *helmUser) uids(ctx context.Context) (map[string]types.UID, error) {
-	objects := append([]client.Object{u.tenant, u.bucket, u.view}, viewChildren(u.view)...)
+	viewer := metav1.ObjectMeta{Namespace: u.view.Namespace, Name: "viewer-" + u.view.Name}
+	objects := []client.Object{u.tenant, u.bucket, u.view,
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: u.view.Namespace, Name: "markdowns-" + u.view.Name}},
+		&appsv1.Deployment{ObjectMeta: viewer}, &corev1.Service{ObjectMeta: viewer}}
 	for _, suffix := range u.tenant.Spec.Namespaces {
 		objects = append(objects, namespaceOf(u.tenant.Name+"-"+string(suffix)))
 	}

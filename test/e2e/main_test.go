@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -40,8 +41,7 @@ type suite struct {
 	began    time.Time
 	traces   map[string]bool // of which tests they have been kept
 
-	hasPollingImage bool // the features of version skew need it
-	hasPrevious     bool // the features of the upgrade need it
+	hasPrevious bool // the features of the upgrade need it
 
 	stopLogs func()
 	failed   error // what went wrong at the end
@@ -56,7 +56,6 @@ type settings struct {
 	Kubectl, Kind, Kustomize    string
 	Helm                        string
 	Image, ViewerImage, S3Image string
-	PollingImage                string // of an earlier version; may be missing
 	// The release before: its images, which may be missing, and the folder of its manifests.
 	PreviousImage, PreviousViewerImage, PreviousDir string
 }
@@ -67,14 +66,13 @@ func readSettings(getenv func(string) string) (settings, error) {
 		Keep:    getenv("E2E_KEEP") == "1",
 		Kubectl: getenv("KUBECTL"), Kind: getenv("KIND"), Kustomize: getenv("KUSTOMIZE"), Helm: getenv("HELM"),
 		Image: getenv("IMG"), ViewerImage: getenv("VIEWER_IMG"), S3Image: getenv("S3_IMG"),
-		PollingImage:  getenv("POLLING_IMG"),
 		PreviousImage: getenv("PREVIOUS_IMG"), PreviousViewerImage: getenv("PREVIOUS_VIEWER_IMG"),
 		PreviousDir: getenv("PREVIOUS_DIR"),
 	}
 	for name, value := range map[string]string{
 		"E2E_NODE_IMAGE": s.NodeImage, "E2E_NAME": s.Name, "KUBECTL": s.Kubectl, "KIND": s.Kind, "KUSTOMIZE": s.Kustomize,
 		"HELM": s.Helm,
-		"IMG":  s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image, "POLLING_IMG": s.PollingImage,
+		"IMG":  s.Image, "VIEWER_IMG": s.ViewerImage, "S3_IMG": s.S3Image,
 		"PREVIOUS_IMG": s.PreviousImage, "PREVIOUS_VIEWER_IMG": s.PreviousViewerImage, "PREVIOUS_DIR": s.PreviousDir,
 		"ARTIFACTS": getenv("ARTIFACTS"),
 	} {
@@ -146,9 +144,6 @@ func (s *suite) setup(ctx context.Context, cfg *envconf.Config) (context.Context
 
 func (s *suite) startCluster(ctx context.Context) error {
 	images := []string{s.settings.Image, s.settings.ViewerImage, s.settings.S3Image}
-	if s.hasPollingImage = hasImage(ctx, s.settings.PollingImage); s.hasPollingImage {
-		images = append(images, s.settings.PollingImage)
-	}
 	if s.hasPrevious = hasImage(ctx, s.settings.PreviousImage); s.hasPrevious {
 		images = append(images, s.settings.PreviousImage, s.settings.PreviousViewerImage)
 	}
@@ -263,4 +258,9 @@ func (p progress) Write(line []byte) (int, error) {
 		return 0, err
 	}
 	return len(line), nil
+}
+
+// hasImage reports whether the local engine has an image.
+func hasImage(ctx context.Context, name string) bool {
+	return exec.CommandContext(ctx, "docker", "image", "inspect", name).Run() == nil
 }

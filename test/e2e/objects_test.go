@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,29 +113,9 @@ func restrictedContainer() *corev1.SecurityContext {
 func as(g *WithT, user string, groups ...string) client.Client {
 	config := shared.cluster.Config()
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
-	return clientOf(g, config)
-}
-
-// withToken is a client that logs in by a token and nothing else.
-func withToken(g *WithT, token string) client.Client {
-	config := rest.AnonymousClientConfig(shared.cluster.Config())
-	config.BearerToken = token
-	return clientOf(g, config)
-}
-
-func clientOf(g *WithT, config *rest.Config) client.Client {
 	c, err := client.New(config, client.Options{Scheme: shared.client.Scheme(), Mapper: shared.client.RESTMapper()})
 	g.Expect(err).NotTo(HaveOccurred())
 	return c
-}
-
-// may queries the API server's authorizer.
-func may(ctx context.Context, user string, groups []string, what authorizationv1.ResourceAttributes) (bool, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user, Groups: append([]string{"system:authenticated"}, groups...), ResourceAttributes: &what,
-	}}
-	err := shared.client.Create(ctx, review)
-	return review.Status.Allowed, err
 }
 
 // eventsOf are the events about an object; those about what is in no namespace

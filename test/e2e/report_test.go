@@ -19,8 +19,6 @@ type report struct {
 	Phases   []*phase       `json:"phases"`
 	Failover []failover     `json:"failover"`
 	Crashes  []crashFinding `json:"crashes"`
-	Probes   []probeFinding `json:"probes"`
-	Fence    []lateWrites   `json:"fence"`
 }
 
 // phase is a part of the run: setting up, or one test.
@@ -45,7 +43,7 @@ type failover struct {
 	Asked   int `json:"asked"`
 }
 
-// crashFinding is one takeover from a leader that crashed, or that was of another version.
+// crashFinding is one takeover from a leader that crashed.
 type crashFinding struct {
 	Mode      string  `json:"mode"`
 	Settings  string  `json:"settings"`
@@ -53,15 +51,6 @@ type crashFinding struct {
 	// Resumed are the seconds from filled caches to the lead, of the process that was started
 	// again.
 	Resumed float64 `json:"resumed,omitempty"`
-}
-
-// probeFinding has the answers of a replica's endpoints in one state.
-type probeFinding struct {
-	Replica  string  `json:"replica"` // leader or standby
-	State    string  `json:"state"`
-	Statuses answers `json:"statuses"`
-	Ready    bool    `json:"ready"`  // the Pod's condition
-	Served   bool    `json:"served"` // the webhooks' Service sends new connections to it
 }
 
 func newReport() *report { return &report{} }
@@ -94,12 +83,6 @@ func (r *report) addCrash(c crashFinding) {
 	r.Crashes = append(r.Crashes, c)
 }
 
-func (r *report) addProbe(p probeFinding) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Probes = append(r.Probes, p)
-}
-
 // write writes report.json and report.md into dir and prints the latter.
 func (r *report) write(dir string, out io.Writer) error {
 	r.mu.Lock()
@@ -127,8 +110,6 @@ func (r *report) markdown() string {
 			f.Mode, f.Settings, f.NewHolder, f.FirstWrite, f.FirstReady, f.Transitions, f.Refused, f.Asked)
 	}
 	r.crashTable(&b)
-	r.probeTable(&b)
-	r.fenceTable(&b)
 	b.WriteString("\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n")
 	var sum float64
 	for _, p := range r.Phases {
@@ -144,29 +125,12 @@ func (r *report) markdown() string {
 }
 
 func (r *report) crashTable(b *strings.Builder) {
-	b.WriteString("\n## Crashes and version skew, in seconds\n\n| | lease/deadline/retry | loss to new holder | filled caches to lead |\n|---|---|---|---|\n")
+	b.WriteString("\n## Crashes, in seconds\n\n| | lease/deadline/retry | loss to new holder | filled caches to lead |\n|---|---|---|---|\n")
 	for _, c := range r.Crashes {
 		resumed := ""
 		if c.Resumed > 0 {
 			resumed = fmt.Sprintf("%.3f", c.Resumed)
 		}
 		fmt.Fprintf(b, "| %s | %s | %.2f | %s |\n", c.Mode, c.Settings, c.NewHolder, resumed)
-	}
-}
-
-// probeTable has a line for each state and replica, and a column for each endpoint.
-func (r *report) probeTable(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## Probe endpoints\n\n| state | replica | %s | Pod Ready | Service routes to it |\n|---|---|%s---|---|\n",
-		strings.Join(endpoints(), " | "), strings.Repeat("---|", len(endpoints())))
-	for _, p := range r.Probes {
-		fmt.Fprintf(b, "| %s | %s |", p.State, p.Replica)
-		for _, path := range endpoints() {
-			status := "no answer"
-			if p.Statuses[path] != 0 {
-				status = fmt.Sprint(p.Statuses[path])
-			}
-			fmt.Fprintf(b, " %s |", status)
-		}
-		fmt.Fprintf(b, " %t | %t |\n", p.Ready, p.Served)
 	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -125,84 +124,4 @@ func (s *s3) refusesSurroundings(ctx context.Context, g *WithT) {
 		ready(ctx, g, b, metav1.ConditionFalse, v1beta1.ReasonEndpointForbidden)
 		remove(ctx, g, b)
 	}
-}
-
-// many is the least number of buckets that are created while the leader dies.
-const many = 40
-
-func TestManagedBuckets(t *testing.T) {
-	server := newS3()
-	var buckets []*v1beta1.StorageBucket
-	afterwards(t, func(ctx context.Context, g *WithT) {
-		g.Expect(shared.awaitOperator(ctx)).To(Succeed())
-		server.remove(ctx, g)
-	})
-	testenv.Test(t, features.New("Managed buckets whose operator dies while they are made").
-		Assess("are asked for", step(func(ctx context.Context, g *WithT) {
-			g.Expect(shared.settle(ctx)).To(Succeed())
-			server.start(ctx, g)
-			buckets = server.killWhileMaking(ctx, g)
-		})).
-		Assess("are all made, one each", step(func(ctx context.Context, g *WithT) {
-			want := map[string]string{}
-			for _, b := range buckets {
-				ready(ctx, g, b, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
-				g.Expect(b.Status.Provisioning).To(Equal(v1beta1.BucketCreated))
-				want[b.Spec.BucketName] = string(b.UID)
-			}
-			g.Expect(server.owners(ctx)).To(Equal(want))
-		})).
-		Assess("and all removed", step(func(ctx context.Context, g *WithT) {
-			for _, b := range buckets {
-				g.Expect(shared.client.Delete(ctx, b)).To(Succeed())
-			}
-			remove(ctx, g, func() (all []client.Object) {
-				for _, b := range buckets {
-					all = append(all, b)
-				}
-				return all
-			}()...)
-			g.Expect(server.owners(ctx)).To(BeEmpty())
-		})).
-		Feature())
-}
-
-// killWhileMaking has one bucket created, applies many more, and kills the leader
-// meanwhile; it applies on for as long as that takes, and one when there is no
-// leader. So it dies in the midst of its work, however fast it is.
-func (s *s3) killWhileMaking(ctx context.Context, g *WithT) (buckets []*v1beta1.StorageBucket) {
-	leader, err := shared.leader(ctx)
-	g.Expect(err).NotTo(HaveOccurred())
-	ask := func() *v1beta1.StorageBucket {
-		b := s.managed(fmt.Sprintf("managed-%d", len(buckets)))
-		buckets = append(buckets, b)
-		g.Expect(shared.client.Create(ctx, b)).To(Succeed())
-		return b
-	}
-	ready(ctx, g, ask(), metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
-
-	died := make(chan error, 1)
-	for dead := false; len(buckets) < many || !dead; {
-		ask()
-		if len(buckets) == many/4 {
-			go func() { died <- shared.cluster.Signal(ctx, leader, operatorContainer, syscall.SIGKILL) }()
-		}
-		select {
-		case err := <-died:
-			g.Expect(err).NotTo(HaveOccurred())
-			dead = true
-		default:
-		}
-	}
-	ask()
-	made := map[v1beta1.BucketProvisioning]int{}
-	for _, b := range buckets {
-		g.Expect(shared.client.Get(ctx, client.ObjectKeyFromObject(b), b)).To(Succeed())
-		made[b.Status.Provisioning]++
-	}
-	g.Expect(made[v1beta1.BucketCreated]).To(And(BeNumerically(">", 0), BeNumerically("<", len(buckets))),
-		"the leader died too early, or too late: %v", made)
-	await(ctx, g, read(leader.DeepCopy()), HaveField("Status.ContainerStatuses",
-		ConsistOf(HaveField("RestartCount", leader.Status.ContainerStatuses[0].RestartCount+1))))
-	return buckets
 }

@@ -3,13 +3,16 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/e2e-framework/pkg/features"
 
 	"leasehold.dev/api/v1beta1"
 )
@@ -67,4 +70,23 @@ func remove(ctx context.Context, g *WithT, objects ...client.Object) {
 	for _, o := range objects {
 		g.Eventually(gone(o)).WithContext(ctx).WithTimeout(readyTimeout).WithPolling(poll).Should(Succeed())
 	}
+}
+
+func TestTenant(t *testing.T) {
+	tenant := newTenant(unique("one"), "dev")
+	afterwards(t, func(ctx context.Context, g *WithT) { remove(ctx, g, tenant) })
+	testenv.Test(t, features.New("A Tenant").
+		Assess("gets namespaces in which Pods run, under the pod-security level", step(func(ctx context.Context, g *WithT) {
+			g.Expect(shared.client.Create(ctx, tenant)).To(Succeed())
+			await(ctx, g, tenantReady(tenant), Succeed())
+			namespace, admin := tenant.Name+"-dev", as(g, tenant.Name+"-admin")
+			// Pods need the ServiceAccount that kube-controller-manager makes.
+			await(ctx, g, func() error { return admin.Create(ctx, newPod(namespace, "worker")) }, Succeed())
+			await(ctx, g, read(newPod(namespace, "worker")), HaveField("Status.Phase", corev1.PodRunning))
+
+			privileged := newPod(namespace, "privileged")
+			privileged.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+			g.Expect(admin.Create(ctx, privileged)).To(MatchError(ContainSubstring(`violates PodSecurity "baseline`)))
+		})).
+		Feature())
 }

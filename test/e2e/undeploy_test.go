@@ -3,15 +3,20 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/e2e-framework/pkg/features"
 )
+
+const fenceName = "leasehold-fence.leasehold.dev"
 
 // The last of the features but the upgrade, by the name of this file: until
 // kube-apiserver is started anew, the fence stands open after it.
@@ -50,6 +55,21 @@ func TestUndeploy(t *testing.T) {
 				g.Expect(shared.awaitOperator(ctx)).To(Succeed())
 			})).
 		Feature())
+}
+
+// fenceDenies sends requests as the operator's ServiceAccount, but from none of its Pods.
+func fenceDenies(ctx context.Context) (bool, error) {
+	config := shared.cluster.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser}
+	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return false, err
+	}
+	err = c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "e2e-fence"}}, client.DryRunAll)
+	if apierrors.IsForbidden(err) && strings.Contains(err.Error(), fenceName) {
+		return true, nil
+	}
+	return false, err
 }
 
 // killAPIServer lets kube-apiserver crash; the kubelet starts it anew.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,7 +164,7 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.server.start(ctx, g)
 	strictNamespace(ctx, g, u.view.Namespace)
 	g.Expect(u.server.make(ctx, "watched")).To(Succeed())
-	deleted, retained := newTeam("upgraded").Tenant, newTeam("retained").Tenant
+	deleted, retained := newTeam("upgraded"), newTeam("retained")
 	retained.Spec.NamespaceDeletionPolicy = v1beta1.NamespaceRetain
 	u.tenants = []client.Object{deleted, retained}
 	watched, managed := u.server.bucket("watched"), u.server.managed("managed")
@@ -175,7 +176,8 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	ready(ctx, g, watched, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 	ready(ctx, g, managed, metav1.ConditionTrue, v1beta1.ReasonProbeSucceeded)
 	await(ctx, g, viewReady(u.view), Succeed())
-	g.Expect(shared.client.Create(ctx, configMap(deleted.Name+"-dev", "of-the-team"))).To(Succeed())
+	g.Expect(shared.client.Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deleted.Name + "-dev", Name: "of-the-team"}})).To(Succeed())
 
 	var err error
 	u.buckets, err = u.server.owners(ctx)
@@ -185,6 +187,15 @@ func (u *releaseChange) populate(ctx context.Context, g *WithT) {
 	u.admission, err = askAdmission(ctx)
 	g.Expect(err).NotTo(HaveOccurred())
 	u.churn = startChurn(ctx)
+}
+
+// newTeam is a Tenant with an admin of each kind.
+func newTeam(base string) *v1beta1.Tenant {
+	t := newTenant(unique(base), "dev", "prod")
+	t.Spec.Admins = append(t.Spec.Admins,
+		v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: t.Name + "-crew"},
+		v1beta1.Subject{Kind: v1beta1.SubjectServiceAccount, Name: "robot", Namespace: t.Name + "-dev"})
+	return t
 }
 
 // to replaces the release that runs, and compares all objects that no step has changed.

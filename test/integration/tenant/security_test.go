@@ -281,10 +281,13 @@ var _ = Describe("The rights of admins", func() {
 			admins(v1beta1.Subject{Kind: v1beta1.SubjectGroup, Name: "team"})))
 		name := t.Name + "-dev"
 		Eventually(ctx, can("ann", []string{"team"}, "get", "namespaces", "", name, name)).Should(BeTrue())
-		for _, verb := range []string{"update", "patch", "delete"} {
+		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
 			for _, sub := range []string{"", "status", "finalize"} {
 				Expect(can("ann", []string{"team"}, verb, "namespaces", sub, name, name)(ctx)).To(BeFalse(),
 					"%s namespaces/%s", verb, sub)
+			}
+			for _, sub := range []string{"", "status", "finalizers"} {
+				Expect(can("ann", []string{"team"}, verb, "tenants", sub, "", t.Name)(ctx)).To(BeFalse(), "%s tenants/%s", verb, sub)
 			}
 		}
 		By("trying it for real, as an admin")
