@@ -79,6 +79,13 @@ var _ = Describe("The operator as it ships", Serial, Ordered, func() {
 		}
 	}, SpecTimeout(expect.Long))
 
+	It("serves its webhooks by one certificate on both replicas, and by another one without a restart",
+		func(ctx SpecContext) {
+			expectRotation(ctx, leader, standby)
+			Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
+			Expect(standby.Running()).To(BeTrue())
+		}, SpecTimeout(expect.Long))
+
 	It("leads under the Pod's name", func(ctx SpecContext) {
 		Expect(holder(ctx)).To(HavePrefix(leader.Name() + "_"))
 	}, SpecTimeout(expect.Long))

@@ -3,11 +3,14 @@ package manager_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/utils/ptr"
@@ -106,4 +109,43 @@ func takeoversIn(log string) []takeoverLine {
 		}
 	}
 	return found
+}
+
+// holders follows the Lease and keeps every holder it has had, in order.
+type holders struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func followLease(ctx context.Context, namespace string) *holders {
+	GinkgoHelper()
+	watching, err := client.NewWithWatch(config, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	leases, err := watching.Watch(ctx, &coordinationv1.LeaseList{}, client.InNamespace(namespace))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(leases.Stop)
+	h := &holders{}
+	go func() {
+		for e := range leases.ResultChan() {
+			if lease, ok := e.Object.(*coordinationv1.Lease); ok {
+				h.take(lease)
+			}
+		}
+	}()
+	return h
+}
+
+func (h *holders) take(lease *coordinationv1.Lease) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	if len(h.seen) == 0 || h.seen[len(h.seen)-1] != holder {
+		h.seen = append(h.seen, holder)
+	}
+}
+
+func (h *holders) history() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.seen)
 }
