@@ -14,6 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/zip"
+
+	"leasehold.dev/test/harness/controlplane"
 )
 
 const (
@@ -71,6 +73,17 @@ func TestModule_EmbedsThePins(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(bytes.Equal(embedded, pinned)).To(BeTrue(),
 			"%s differs: cp hack/controlplane/%[1]s test/harness/controlplane/pins/%[1]s.txt", name)
+	}
+}
+
+// dependabot updates hack's modules, and their versions are those that the checks of this repository use.
+func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
+	for tool, folder := range map[controlplane.Tool]string{controlplane.Helm: "tools", controlplane.S3Server: "s3server"} {
+		g := NewWithT(t)
+		pins, err := controlplane.ReadPins(filepath.Join("..", "..", "hack", folder))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(controlplane.Version(pins.Mod, tool.Module)).To(Equal(tool.Version),
+			"test/harness/controlplane/install.go has %s %s", tool.Module, tool.Version)
 	}
 }
 

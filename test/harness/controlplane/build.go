@@ -5,7 +5,8 @@
 //
 // and keeps a link at that folder, so that others find it without knowing the version. Two runs
 // at the same time are safe: one builds, the other waits for it. A run with nothing to do only
-// compares a stamp. The package needs the standard library alone, as fresh machines build it first.
+// compares a stamp. Install does the same for single programs that only some subjects need. The
+// package needs the standard library alone, as fresh machines build it first.
 package controlplane
 
 import (
@@ -123,11 +124,16 @@ func (p *plan) build(ctx context.Context, log io.Writer) error {
 }
 
 func (p *plan) buildOne(ctx context.Context, module string, prog program, binary, step string, log io.Writer) error {
-	fmt.Fprintln(log, step)
 	cmd := exec.CommandContext(ctx, p.goCmd, "build", "-mod=readonly", "-trimpath", "-ldflags", LDFlags(p.version),
 		"-o", binary, prog.pkg)
 	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	return compile(ctx, cmd, step, log)
+}
+
+// compile runs a go command. What it prints is in the error.
+func compile(ctx context.Context, cmd *exec.Cmd, step string, log io.Writer) error {
+	fmt.Fprintln(log, step)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	var printed strings.Builder
 	cmd.Stdout, cmd.Stderr = &printed, &printed

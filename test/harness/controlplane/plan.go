@@ -70,6 +70,8 @@ type plan struct {
 	stamp   string // changes when a rebuild is needed
 }
 
+func (o Options) goCmd() string { return cmp.Or(o.Go, "go") }
+
 func newPlan(o Options, out string) (*plan, error) {
 	pins := o.Pins
 	if len(pins.Mod) == 0 {
@@ -85,7 +87,7 @@ func newPlan(o Options, out string) (*plan, error) {
 	}
 	dir := fmt.Sprintf("%s-%s-%s", version, runtime.GOOS, runtime.GOARCH)
 	return &plan{
-		goCmd:   cmp.Or(o.Go, "go"),
+		goCmd:   o.goCmd(),
 		pins:    pins,
 		link:    cmp.Or(o.Link, currentLink),
 		version: version,

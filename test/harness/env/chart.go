@@ -42,7 +42,7 @@ func IsChart(path string) bool {
 
 // renderChart runs helm, which is a program of another module: the harness does not import it.
 func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstructured.Unstructured, error) {
-	helm, err := findHelm()
+	helm, err := FindHelm()
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,9 @@ func renderChart(ctx context.Context, assets, path string, c Chart) ([]*unstruct
 	return objs, nil
 }
 
-// findHelm returns the user's program, or else what `make bin/tools/helm` built.
-func findHelm() (string, error) {
+// FindHelm returns $HELM, else what `make bin/tools/helm` built in the module that contains the
+// working directory or in one around it. It returns ErrNoHelm, wrapped, when none of them is there.
+func FindHelm() (string, error) {
 	if path := os.Getenv(helmVariable); path != "" {
 		if !isFile(path) {
 			return "", fmt.Errorf("looking for %s (%s): %w", path, helmVariable, ErrNoHelm)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"regexp"
 
 	"github.com/go-logr/logr"
@@ -33,8 +34,15 @@ type options struct {
 	count                      int
 }
 
-// Command returns the command that tries mutants.
-func Command() *cobra.Command { return newCommand(try) }
+// Command returns the command that tries mutants. It calls prepare with the file of the subject first.
+func Command(prepare func(ctx context.Context, file string, output io.Writer) error) *cobra.Command {
+	return newCommand(func(ctx context.Context, o options, output io.Writer) error {
+		if err := prepare(ctx, filepath.Join(o.root, o.subject), output); err != nil {
+			return err
+		}
+		return try(ctx, o, output)
+	})
+}
 
 func newCommand(work func(ctx context.Context, o options, output io.Writer) error) *cobra.Command {
 	var o options

@@ -9,7 +9,7 @@
 //	args:
 //	- --health-probe-bind-address=127.0.0.1:{probe}
 //	- --metrics-bind-address=127.0.0.1:{metrics}
-//	promises:
+//	contract:
 //	  lease: {name: archiver.example.com}
 //	  kinds:
 //	  - group: example.com

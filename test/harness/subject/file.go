@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"leasehold.dev/test/harness/env"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
 	"leasehold.dev/test/harness/record"
@@ -120,6 +121,14 @@ func Read(path string) (*File, error) {
 	}
 	return f, nil
 }
+
+// NeedsHelm reports whether the manifests are a chart.
+func (f *File) NeedsHelm() bool {
+	return env.IsChart(f.path(f.Manifests)) || f.Elsewhere != "" && env.IsChart(f.path(f.Elsewhere))
+}
+
+// NeedsS3 reports whether the operator uses an S3 server.
+func (f *File) NeedsS3() bool { return f.External != nil && f.External.S3 != nil }
 
 // Validate finds what is missing or cannot be meant, all of it at once.
 func (f *File) Validate() error {

@@ -150,6 +150,11 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	if err := ensureControlPlane(ctx, output); err != nil {
 		return err
 	}
+	if env.IsChart(o.manifests) {
+		if err := ensureHelm(ctx, output); err != nil {
+			return err
+		}
+	}
 	d, err := propose(ctx, o)
 	if err != nil {
 		return err

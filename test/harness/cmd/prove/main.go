@@ -72,7 +72,7 @@ could not be judged, and with 2 if it could not do its work.`
 	root.SilenceUsage, root.SilenceErrors = true, true
 	again := newRun(prove)
 	again.Use = "run"
-	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(), others.Command(), newSchema(),
+	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(ensurePrograms), others.Command(), newSchema(),
 		newFaults(), newInvariants())
 	return root
 }
@@ -106,7 +106,7 @@ func inForm(form, dir string, stdout io.Writer, work func(output io.Writer) erro
 }
 
 func proveTo(ctx context.Context, o options, output io.Writer) (err error) {
-	if err := ensureControlPlane(ctx, output); err != nil {
+	if err := ensurePrograms(ctx, o.subject, output); err != nil {
 		return err
 	}
 	s, err := subject.Load(ctx, o.subject, o.manager)

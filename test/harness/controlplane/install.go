@@ -1,0 +1,77 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Tool is a program that only some subjects need. The sums of its modules are those of Go's
+// checksum database.
+type Tool struct {
+	// Name is the name of the program.
+	Name string
+	// Module and Version are what it is built of, and Package is its folder there.
+	Module, Version, Package string
+}
+
+// The tools of subjects. A test of test/module holds the versions equal to those in hack.
+var (
+	Helm     = Tool{"helm", "helm.sh/helm/v4", "v4.3.1", "cmd/helm"}
+	S3Server = Tool{"versitygw", "github.com/versity/versitygw", "v1.8.0", "cmd/versitygw"}
+)
+
+// Install builds a tool unless it is there, and returns its path. Of the options it uses Out, which
+// receives <name>-<version>-<os>-<arch>, Go and Log.
+func Install(ctx context.Context, t Tool, o Options) (path string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("building %s %s: %w", t.Name, t.Version, err)
+		}
+	}()
+	out, err := filepath.Abs(o.Out)
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(out, fmt.Sprintf("%s-%s-%s-%s", t.Name, t.Version, runtime.GOOS, runtime.GOARCH))
+	path = filepath.Join(dir, t.Name)
+	if isBuilt(path) {
+		return path, nil
+	}
+	unlock, err := Lock(ctx, out, t.Name, o.Log)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if isBuilt(path) { // by the run that held the lock
+		return path, nil
+	}
+	// The folder gets its name when the program is complete.
+	unfinished := filepath.Join(out, ".unfinished")
+	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(unfinished) }() // renamed by then, except after a failure
+	if err := t.install(ctx, unfinished, o); err != nil {
+		return "", err
+	}
+	return path, os.Rename(unfinished, dir)
+}
+
+// install builds the program into a folder, whatever module is around the working directory.
+func (t Tool) install(ctx context.Context, dir string, o Options) error {
+	cmd := exec.CommandContext(ctx, o.goCmd(), "install", "-trimpath", "-ldflags=-s -w",
+		t.Module+"/"+t.Package+"@"+t.Version)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOBIN="+dir)
+	return compile(ctx, cmd, fmt.Sprintf("%s: building %s %s (minutes, once)", t.Name, t.Module, t.Version),
+		o.Log)
+}
+
+func isBuilt(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
