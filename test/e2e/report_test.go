@@ -19,6 +19,7 @@ type report struct {
 	Phases   []*phase       `json:"phases"`
 	Failover []failover     `json:"failover"`
 	Crashes  []crashFinding `json:"crashes"`
+	Probes   []probeFinding `json:"probes"`
 }
 
 // phase is a part of the run: setting up, or one test.
@@ -53,6 +54,15 @@ type crashFinding struct {
 	Resumed float64 `json:"resumed,omitempty"`
 }
 
+// probeFinding has the answers of a replica's endpoints in one state.
+type probeFinding struct {
+	Replica  string  `json:"replica"` // leader or standby
+	State    string  `json:"state"`
+	Statuses answers `json:"statuses"`
+	Ready    bool    `json:"ready"`  // the Pod's condition
+	Served   bool    `json:"served"` // the webhooks' Service sends new connections to it
+}
+
 func newReport() *report { return &report{} }
 
 func (r *report) begin(name string, now time.Time) {
@@ -83,6 +93,12 @@ func (r *report) addCrash(c crashFinding) {
 	r.Crashes = append(r.Crashes, c)
 }
 
+func (r *report) addProbe(p probeFinding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Probes = append(r.Probes, p)
+}
+
 // write writes report.json and report.md into dir and prints the latter.
 func (r *report) write(dir string, out io.Writer) error {
 	r.mu.Lock()
@@ -110,6 +126,7 @@ func (r *report) markdown() string {
 			f.Mode, f.Settings, f.NewHolder, f.FirstWrite, f.FirstReady, f.Transitions, f.Refused, f.Asked)
 	}
 	r.crashTable(&b)
+	r.probeTable(&b)
 	b.WriteString("\n## Phases\n\n| phase | seconds | |\n|---|---|---|\n")
 	var sum float64
 	for _, p := range r.Phases {
@@ -132,5 +149,22 @@ func (r *report) crashTable(b *strings.Builder) {
 			resumed = fmt.Sprintf("%.3f", c.Resumed)
 		}
 		fmt.Fprintf(b, "| %s | %s | %.2f | %s |\n", c.Mode, c.Settings, c.NewHolder, resumed)
+	}
+}
+
+// probeTable has a line for each state and replica, and a column for each endpoint.
+func (r *report) probeTable(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Probe endpoints\n\n| state | replica | %s | Pod Ready | Service routes to it |\n|---|---|%s---|---|\n",
+		strings.Join(endpoints(), " | "), strings.Repeat("---|", len(endpoints())))
+	for _, p := range r.Probes {
+		fmt.Fprintf(b, "| %s | %s |", p.State, p.Replica)
+		for _, path := range endpoints() {
+			status := "no answer"
+			if p.Statuses[path] != 0 {
+				status = fmt.Sprint(p.Statuses[path])
+			}
+			fmt.Fprintf(b, " %s |", status)
+		}
+		fmt.Fprintf(b, " %t | %t |\n", p.Ready, p.Served)
 	}
 }

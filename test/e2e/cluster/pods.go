@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -98,4 +99,33 @@ func (c *Cluster) drop(ctx context.Context, node string,
 		}
 		return nil
 	}, nil
+}
+
+// Statuses sends requests to a Pod over HTTP, from its node, as the kubelet does: by the Pod's
+// own address, so that it answers also while it is not ready or cut off from the
+// API server. It returns the status code for each path; no answer is 0.
+func (c *Cluster) Statuses(ctx context.Context, pod *corev1.Pod, port int, paths ...string) (map[string]int, error) {
+	if pod.Status.PodIP == "" {
+		return nil, fmt.Errorf("asking Pod %s: it has no address", pod.Name)
+	}
+	// curl's exit code is that of the last one alone, and no answer is a result.
+	argv := []string{"sh", "-c", `curl --silent --max-time 2 --write-out '%{http_code}\n' "$@" || true`, "sh"}
+	for _, path := range paths {
+		argv = append(argv, "--output", "/dev/null", fmt.Sprintf("http://%s:%d%s", pod.Status.PodIP, port, path))
+	}
+	out, err := c.Exec(ctx, pod.Spec.NodeName, argv...)
+	if err != nil {
+		return nil, fmt.Errorf("asking Pod %s: %w", pod.Name, err)
+	}
+	codes := strings.Fields(out)
+	if len(codes) != len(paths) {
+		return nil, fmt.Errorf("asking Pod %s: %d answers to %d questions: %s", pod.Name, len(codes), len(paths), out)
+	}
+	statuses := map[string]int{}
+	for i, path := range paths {
+		if statuses[path], err = strconv.Atoi(codes[i]); err != nil {
+			return nil, fmt.Errorf("reading what Pod %s answered to %s: %w", pod.Name, path, err)
+		}
+	}
+	return statuses, nil
 }
