@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,6 +67,8 @@ type ProbeTarget struct {
 	Figures                 Figures
 	// Watches is how many it has open at the API server. Nil: not known.
 	Watches func() int
+	// Timeout is that of a probe. Zero: a second, as for a kubelet.
+	Timeout time.Duration
 }
 
 // Prober probes one replica periodically and keeps the changes. Its methods may be called
@@ -91,9 +94,10 @@ func Probe(ctx context.Context, c clock.Clock, t ProbeTarget) *Prober {
 	if t.Figures == (Figures{}) {
 		t.Figures = ControllerRuntime
 	}
+	t.Timeout = cmp.Or(t.Timeout, probeTimeout)
 	p := &Prober{
 		target: t, clock: c, last: map[history.ProbeRequest]int{},
-		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{}},
+		client: &http.Client{Timeout: t.Timeout, Transport: &http.Transport{}},
 		// Whether the certificate is the right one is for its clients.
 		dialer: &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}},
 	}
@@ -223,7 +227,7 @@ func (p *Prober) handshake(ctx context.Context, process int) {
 		return
 	}
 	probe := history.Probe{Request: history.Serves, Result: history.Yes}
-	limited, cancel := context.WithTimeout(ctx, probeTimeout)
+	limited, cancel := context.WithTimeout(ctx, p.target.Timeout)
 	defer cancel()
 	connection, err := p.dialer.DialContext(limited, "tcp", p.target.Webhook)
 	if err != nil {

@@ -48,6 +48,8 @@ func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
 			g := NewWithT(t)
 			run := newExecution(t, interceptor.Funcs{})
 			now := time.Now()
+			c := clocktesting.NewFakeClock(now)
+			run.prover.clock = c
 			event := auditv1.Event{
 				Stage: auditv1.StageResponseComplete, Verb: "patch", StageTimestamp: metav1.NewMicroTime(now),
 				RequestReceivedTimestamp: metav1.NewMicroTime(now),
@@ -60,12 +62,14 @@ func TestWaitForIdle_IgnoresOtherWriters(t *testing.T) {
 			line, err := json.Marshal(event)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(os.WriteFile(run.prover.auditLog, append(line, '\n'), 0o600)).To(Succeed())
-			g.Expect(run.waitForIdle(t.Context(), now.Add(-quietPeriod), now.Add(testTimeout))).To(Succeed())
+			done := make(chan error, 1)
+			go func() { done <- run.waitForIdle(t.Context(), now.Add(-quietPeriod), now.Add(testTimeout)) }()
 			if tc.waits {
-				g.Expect(time.Since(now)).To(BeNumerically(">=", quietPeriod))
-			} else {
-				g.Expect(time.Since(now)).To(BeNumerically("<", quietPeriod))
+				c.Step(quietPeriod - time.Millisecond)
+				g.Consistently(done, 10*pollInterval).ShouldNot(Receive())
+				c.Step(time.Millisecond)
 			}
+			g.Eventually(done, testTimeout).Should(Receive(BeNil()))
 		})
 	}
 }
@@ -165,7 +169,7 @@ func TestWaitForIdle_WaitsForWork(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-				record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+				record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})}
 			t.Cleanup(r.prober.Stop)
 			run.prover.replicas = []*replica{r}
 			if tc.metrics != "" {
@@ -191,7 +195,7 @@ func TestHasWork_NeedsAFreshReading(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := &replica{prober: record.Probe(t.Context(), clock.RealClock{},
-		record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://")})}
+		record.ProbeTarget{Name: "one", Metrics: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})}
 	run.prover.replicas = []*replica{r}
 	g.Expect(run.hasWork(time.Now().Add(-time.Hour))).To(BeFalse())
 	g.Eventually(func() bool { _, _, known := r.workload(); return known }, testTimeout).Should(BeTrue())

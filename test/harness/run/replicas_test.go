@@ -40,7 +40,7 @@ func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := s.replicas[0]
 	prober := record.Probe(t.Context(), s.clock,
-		record.ProbeTarget{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://")})
+		record.ProbeTarget{Name: "one", Probe: strings.TrimPrefix(server.URL, "http://"), Timeout: testTimeout})
 	r.mu.Lock()
 	r.prober = prober
 	r.mu.Unlock()
