@@ -112,6 +112,8 @@ func TestHostileAttack_ReadsItsVictim(t *testing.T) {
 func TestHostileAttack_ContestEndsBeforeTheCheckpoint(t *testing.T) {
 	g := NewWithT(t)
 	run := newHostileExecution(t, func() bool { return true })
+	c := clocktesting.NewFakeClock(time.Now())
+	run.prover.clock = c
 	victim := refTo("before")
 	s := injectAttack(t, run, scenario.Attack{Name: "contested-finalizers", Object: &victim})
 	_, err := run.runSteps(t.Context(), s)
@@ -122,8 +124,11 @@ func TestHostileAttack_ContestEndsBeforeTheCheckpoint(t *testing.T) {
 		return got.Finalizers
 	}
 	for _, want := range []int{1, 0, 1} {
-		g.Eventually(func(g Gomega) { g.Expect(get(g)).To(HaveLen(want)) }, testTimeout).Should(Succeed())
+		g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue(), "until the next write")
+		g.Expect(get(g)).To(HaveLen(want))
+		c.Step(time.Second / contestRate)
 	}
+	g.Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
 	g.Expect(run.activeFault.endAttack()).To(BeTrue())
 	g.Expect(get(g)).To(BeEmpty())
 	g.Expect(run.activeFault.heal()).To(Succeed())

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -122,18 +124,39 @@ func (s *testbed) patchInBackground(t *testing.T) <-chan int {
 	return code
 }
 
-// isUnreachable reports whether a worker gets no answer within a short timeout.
+// isUnreachable reports whether a fault meets the request of a worker before it has an answer.
 func (s *testbed) isUnreachable(t *testing.T, worker int, path string) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	g := NewWithT(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.replicas[worker].proxy.URL()+path, nil)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err == nil {
-		_ = response.Body.Close()
+	proxy := s.replicas[worker].proxy
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL()+path, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("X-Test", string(uuid.NewUUID()))
+	ended := make(chan error, 1)
+	go func() {
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		ended <- err
+	}()
+	isMet := func(r fault.Request) bool {
+		return r.Rule != "" && r.Header.Get("X-Test") == request.Header.Get("X-Test")
 	}
-	return err != nil
+	isLost := false
+	g.Eventually(func() bool {
+		select {
+		case err := <-ended:
+			isLost = err != nil
+			return true
+		default:
+			isLost = slices.ContainsFunc(proxy.Journal().Requests, isMet)
+			return isLost
+		}
+	}, testTimeout).Should(BeTrue(), "it is answered, or a fault meets it")
+	return isLost
 }
 
 // isCutFrom reports whether the first worker is cut off from a path.
