@@ -123,7 +123,12 @@ type Checkpoint struct {
 	// Converged means that the scenario's conditions were met.
 	Converged bool `json:"converged"`
 	// Unmet are the conditions that were not met.
-	Unmet []string  `json:"unmet,omitempty"`
+	Unmet []string `json:"unmet,omitempty"`
+	// Like is the name of an earlier checkpoint whose state this one has to have; "" if there is none.
+	Like string `json:"like,omitempty"`
+	// Hasty means that users changed one object several times since the checkpoint before, so the
+	// operator may have missed what was between.
+	Hasty bool      `json:"hasty,omitempty"`
 	Began time.Time `json:"began"`
 	Ended time.Time `json:"ended"`
 	// Acted is the time of the users' last action before, and Reached the time of convergence

@@ -7,11 +7,12 @@ var EndState = Invariant{
 	Name:    "end-state",
 	Bug:     "https://github.com/rabbitmq/cluster-operator/issues/782",
 	Mutant:  "01-binding-comes-with-the-namespace",
-	Promise: "at a checkpoint every object is as in clean runs, with its conditions",
+	Promise: "at a checkpoint every object is as in clean runs and as at the checkpoint that it names, with its conditions",
 	judge: func(b *judgement) {
 		if !b.hasSource(history.Watch) {
 			return
 		}
+		b.judgeLike()
 		b.compared(Operator.concerns, func(m history.Checkpoint, got state, found []difference) {
 			b.checked += max(1, len(got))
 			for _, d := range found {

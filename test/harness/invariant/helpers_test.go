@@ -187,6 +187,16 @@ func rests(name string, steps ...step) step {
 	}}
 }
 
+// hasty makes the last checkpoint one to which several changes of one object led.
+func hasty() step {
+	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Hasty = true }}
+}
+
+// like makes the last checkpoint one that has to have the state of an earlier one.
+func like(name string) step {
+	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Like = name }}
+}
+
 // finds says what was there outside at the last mark, as name and owner.
 func finds(things ...history.ExternalThing) step {
 	return step{func(s *story) { s.Checkpoints[len(s.Checkpoints)-1].Things = things }}

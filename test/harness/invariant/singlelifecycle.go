@@ -86,13 +86,13 @@ func (b *judgement) touched() map[string]bool {
 	return found
 }
 
-// count counts by what the scenario calls the objects. Names that the API server
-// made up are one.
+// count counts by what the scenario calls the objects. Names that the API server made up are one.
+// What comes and goes between hasty steps is left out, as the operator may miss its reason.
 func count(h *history.History, o Operator) map[string]comings {
 	normal, concerns := h.Normalizer(), o.concerns(h)
 	counts := map[string]comings{}
 	for _, life := range h.Index().All() {
-		if !concerns(life) {
+		if !concerns(life) || isPassing(h, life) {
 			continue
 		}
 		key := normal.Replace(collapsed(life).String())
@@ -110,6 +110,17 @@ func count(h *history.History, o Operator) map[string]comings {
 		counts[key] = c
 	}
 	return counts
+}
+
+// isPassing reports whether an object was there at no checkpoint, and ended before one to which
+// hasty steps led.
+func isPassing(h *history.History, life *history.Lifetime) bool {
+	for i, m := range h.Checkpoints {
+		if life.End != nil && life.End.Before(history.At(m.To)) {
+			return m.Hasty && (i == 0 || at(life, h.Checkpoints[i-1]) == nil)
+		}
+	}
+	return false
 }
 
 func collapsed(life *history.Lifetime) history.Key {

@@ -54,8 +54,14 @@ type Kind struct {
 	Problem string
 	// Guesses are comments on the scenario, Notes on the kind in the subject.
 	Guesses, Notes []string
+	// Grown is the kind's object with more entries and fields, and Added are their paths; see Grow.
+	Grown *unstructured.Unstructured
+	Added []string
+
 	// Watched are resources with objects that the operator wrote and that name no owner.
 	Watched []history.Resource
+
+	definition *apiextensionsv1.CustomResourceDefinition
 }
 
 // Sample is a file of an operator's examples.
@@ -86,7 +92,8 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
 	samples []Sample) (*Kind, error) {
-	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"}}
+	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"},
+		definition: d}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	for _, s := range samples {
 		i := slices.IndexFunc(s.Objects, func(o *unstructured.Unstructured) bool { return isOf(o, d) })
@@ -131,6 +138,18 @@ func isOf(o *unstructured.Unstructured, d *apiextensionsv1.CustomResourceDefinit
 	return kind.Group == d.Spec.Group && kind.Kind == d.Spec.Names.Kind
 }
 
+// versionOf is the served version of an object; nil if the definition serves no such version.
+func versionOf(d *apiextensionsv1.CustomResourceDefinition,
+	o *unstructured.Unstructured) *apiextensionsv1.CustomResourceDefinitionVersion {
+	i := slices.IndexFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+		return v.Name == o.GroupVersionKind().Version && v.Served
+	})
+	if i < 0 {
+		return nil
+	}
+	return &d.Spec.Versions[i]
+}
+
 func storageVersion(
 	d *apiextensionsv1.CustomResourceDefinition,
 ) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
@@ -161,17 +180,15 @@ func (k *Kind) complete(o *unstructured.Unstructured, definitions []*apiextensio
 	}
 	d := definitions[i]
 	k.place(o, d.Spec.Scope == apiextensionsv1.NamespaceScoped)
-	j := slices.IndexFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-		return v.Name == o.GroupVersionKind().Version && v.Served
-	})
-	if j < 0 {
+	version := versionOf(d, o)
+	if version == nil {
 		return fmt.Errorf("the sample %s %s has the version %s, which the definition %s does not serve", o.GetKind(),
 			o.GetName(), o.GetAPIVersion(), d.Name)
 	}
-	if d.Spec.Versions[j].Schema == nil || d.Spec.Versions[j].Schema.OpenAPIV3Schema == nil {
+	if version.Schema == nil || version.Schema.OpenAPIV3Schema == nil {
 		return nil
 	}
-	schema := d.Spec.Versions[j].Schema.OpenAPIV3Schema
+	schema := version.Schema.OpenAPIV3Schema
 	// A spec is what an operator reconciles, required or not.
 	if _, specified := schema.Properties["spec"]; specified && o.Object["spec"] == nil {
 		o.Object["spec"] = map[string]any{}

@@ -16,6 +16,7 @@ import (
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/run"
 	"leasehold.dev/test/harness/scenario"
 )
 
@@ -160,13 +161,22 @@ func TestDraft_OfTheArchiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Assert(t, string(d.Subject()), "archiver.yaml")
-	text, err := d.Scenario(&d.Kinds[0])
+	if !d.Kinds[0].Grow(learn.GrowAll) {
+		t.Error("a Backup has a note, by which it can grow")
+	}
+	files, err := d.Scenarios(&d.Kinds[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Assert(t, string(text), "backup-life.yaml")
-	if _, err := scenario.Parse(text); err != nil {
-		t.Error(err)
+	for _, file := range files {
+		golden.Assert(t, string(file.Text), file.Name+".yaml")
+		s, err := scenario.Parse(file.Text)
+		if err != nil {
+			t.Error(err)
+		}
+		if err := run.CheckFaults(s); err != nil {
+			t.Error(err)
+		}
 	}
 	observing, err := d.Observing(&d.Kinds[0])
 	if err != nil {

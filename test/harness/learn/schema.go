@@ -156,25 +156,27 @@ func text(schema *apiextensionsv1.JSONSchemaProps) string {
 	if value, known := formats[schema.Format]; known {
 		return value
 	}
-	pattern, err := regexp.Compile(schema.Pattern)
-	if err != nil {
-		return candidates[0] // the API server would have refused the definition
-	}
-	fits := func(s string) bool {
-		return pattern.MatchString(s) && (schema.MinLength == nil || int64(len(s)) >= *schema.MinLength) &&
-			(schema.MaxLength == nil || int64(len(s)) <= *schema.MaxLength)
-	}
 	all := slices.Clone(candidates)
 	if schema.MinLength != nil {
 		all = append(all, strings.Repeat("a", int(min(*schema.MinLength, math.MaxUint16))))
 	}
-	if i := slices.IndexFunc(all, fits); i >= 0 {
+	if i := slices.IndexFunc(all, func(s string) bool { return fits(schema, s) }); i >= 0 {
 		return all[i]
 	}
 	for seed := range maxExamples {
-		if example := rapid.StringMatching(schema.Pattern).Example(seed); fits(example) {
+		if example := rapid.StringMatching(schema.Pattern).Example(seed); fits(schema, example) {
 			return example
 		}
 	}
 	return candidates[0]
+}
+
+// fits reports whether a schema accepts a text. Braces mark placeholders, which stand for names.
+func fits(schema *apiextensionsv1.JSONSchemaProps, text string) bool {
+	text = strings.NewReplacer("{", "", "}", "").Replace(text)
+	pattern, err := regexp.Compile(schema.Pattern)
+	_, formatted := formats[schema.Format]
+	return err == nil && pattern.MatchString(text) && !formatted &&
+		(schema.MinLength == nil || int64(len(text)) >= *schema.MinLength) &&
+		(schema.MaxLength == nil || int64(len(text)) <= *schema.MaxLength)
 }

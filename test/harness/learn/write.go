@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"leasehold.dev/test/harness/history"
@@ -226,29 +227,37 @@ const observing = "5s"
 
 func (k *Kind) writeApplies(w *writer) error {
 	for i, o := range k.Objects {
-		body, err := yaml.Marshal(o.Object)
-		if err != nil {
-			return fmt.Errorf("writing the scenario %s: %w", k.ScenarioName(), err)
-		}
 		name := "create"
 		if i != k.Main {
 			name = fmt.Sprintf("prepare-%d", i+1)
 		}
-		w.line("- name: %s", name)
-		w.line("  apply:")
-		for line := range strings.Lines(string(body)) {
-			if line = strings.TrimRight(line, "\n"); line != "" {
-				line = "    " + line
-			}
-			w.line("%s", line)
+		if err := writeApply(w, name, o); err != nil {
+			return fmt.Errorf("writing the scenario %s: %w", k.ScenarioName(), err)
 		}
 	}
 	return nil
 }
 
+func writeApply(w *writer, name string, o *unstructured.Unstructured) error {
+	body, err := yaml.Marshal(o.Object)
+	if err != nil {
+		return err
+	}
+	w.line("- name: %s", name)
+	w.line("  apply:")
+	for line := range strings.Lines(string(body)) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			line = "    " + line
+		}
+		w.line("%s", line)
+	}
+	return nil
+}
+
 // ref names the kind's object.
-func (k *Kind) ref() string {
-	o := k.Objects[k.Main]
+func (k *Kind) ref() string { return refOf(k.Objects[k.Main]) }
+
+func refOf(o *unstructured.Unstructured) string {
 	namespace := ""
 	if o.GetNamespace() != "" {
 		namespace = fmt.Sprintf(", namespace: %s", quoted(o.GetNamespace()))

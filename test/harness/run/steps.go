@@ -46,6 +46,7 @@ func (t *execution) runSteps(ctx context.Context, s scenario.Scenario) ([]histor
 		case step.Quiesce != nil:
 			var mark history.Checkpoint
 			if mark, err = t.quiesce(ctx, step.Name, *step.Quiesce); err == nil {
+				mark.Like, mark.Hasty = step.Quiesce.Like, s.IsHasty(i)
 				marks = append(marks, mark)
 			}
 		case step.Wait != nil:
@@ -138,9 +139,23 @@ func (t *execution) tryStep(ctx context.Context, c client.Client, step scenario.
 	case step.External != nil:
 		return t.changeExternal(ctx, step)
 	case step.Delete != nil:
-		return client.IgnoreNotFound(c.Delete(ctx, objectOf(*step.Delete)))
+		return deleteCurrent(ctx, c, objectOf(*step.Delete))
 	}
 	return errors.New("the step has no action")
+}
+
+// deleteCurrent deletes an object at the version that it reads, and else whatever there is. The API
+// server may delete an object for good to which a finalizer is added meanwhile, unless the request
+// names a version. No operator can help that.
+func deleteCurrent(ctx context.Context, c client.Client, o *unstructured.Unstructured) error {
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err == nil {
+		version := o.GetResourceVersion()
+		err = c.Delete(ctx, o, client.Preconditions{ResourceVersion: &version})
+		if !apierrors.IsConflict(err) {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, o))
 }
 
 func objectOf(r scenario.Ref) *unstructured.Unstructured {

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -161,4 +162,29 @@ func TestRunSteps_SleepsByTheClockAndScales(t *testing.T) {
 	g.Eventually(done, testTimeout).Should(Receive(BeNil()))
 	g.Expect(scaled).To(Equal("web/scale"))
 	g.Expect(body).To(MatchJSON(`{"spec": {"replicas": 3}}`))
+}
+
+// A finalizer that is added while a user deletes the object is respected.
+func TestDelete_WaitsForAFinalizerAddedMeanwhile(t *testing.T) {
+	g := NewWithT(t)
+	conflicts := 0
+	run := newExecution(t, interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
+		opts ...client.DeleteOption) error {
+		options := (&client.DeleteOptions{}).ApplyOptions(opts)
+		if options.Preconditions != nil && options.Preconditions.ResourceVersion != nil && conflicts == 0 {
+			conflicts++
+			held := objectOf(refTo("a"))
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/held"]}}`))
+			g.Expect(c.Patch(ctx, held, patch)).To(Succeed())
+			return apierrors.NewConflict(corev1.Resource("configmaps"), "a", errors.New("the object has been modified"))
+		}
+		return c.Delete(ctx, o)
+	}})
+	g.Expect(run.perform(t.Context(), scenario.Step{Apply: applied("a")})).To(Succeed())
+	ref := refTo("a")
+	g.Expect(run.perform(t.Context(), scenario.Step{Delete: &ref})).To(Succeed())
+	g.Expect(conflicts).To(Equal(1), "the request names the version")
+	o := objectOf(ref)
+	g.Expect(run.prover.client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+	g.Expect(o.GetDeletionTimestamp()).NotTo(BeNil())
 }

@@ -89,6 +89,8 @@ type Patch struct {
 type Quiesce struct {
 	// Until is what shows that all is as desired.
 	Until []Wait `json:"until,omitempty"`
+	// Like is the name of an earlier checkpoint, whose state the objects have to have again.
+	Like string `json:"like,omitempty"`
 	// For is how long is looked on.
 	For metav1.Duration `json:"for"`
 	// Within is how long it may take to get there. Zero: a minute.
@@ -153,6 +155,9 @@ func (s Scenario) Validate() error {
 		}
 		if step.Name == "" || marks[step.Name] {
 			errs = append(errs, fmt.Errorf("step %d: a quiesce needs a name of its own", i+1))
+		}
+		if like := step.Quiesce.Like; like != "" && !marks[like] {
+			errs = append(errs, fmt.Errorf("step %d %s: like names no earlier quiesce: %q", i+1, step.Name, like))
 		}
 		marks[step.Name] = true
 	}

@@ -123,6 +123,7 @@ func TestParseRefuses(t *testing.T) {
 			`unknown field "repeat"`},
 		"NoTime":        {"name: a\nsteps:\n- {name: end, quiesce: {for: 0s}}\n", "for how long"},
 		"NamelessRest":  {"name: a\nsteps:\n- quiesce: {for: 1s}\n", "a name of its own"},
+		"LikeNone":      {"name: a\nsteps:\n- {name: end, quiesce: {for: 1s, like: end}}\n", `step 1 end: like names no earlier quiesce: "end"`},
 		"SameRestTwice": {"name: a\nsteps:\n" + rest + rest, "step 2: a quiesce needs a name of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -51,8 +51,9 @@ func newInit(work func(ctx context.Context, o initOptions, output io.Writer) err
 	var o initOptions
 	c := &cobra.Command{
 		Use:   "init MANIFESTS --binary PROGRAM",
-		Short: "Write subject.yaml and one scenario for each kind of an operator",
-		Long: `init runs an operator, and writes what it learns: subject.yaml and one scenario for each kind.
+		Short: "Write subject.yaml and scenarios for each kind of an operator",
+		Long: `init runs an operator, and writes what it learns: subject.yaml and scenarios for each kind: its life, a
+change and its return, and users in haste.
 MANIFESTS is the kustomize folder, YAML files or chart of the whole installation.`,
 		Example: `  prove init config/default --binary bin/manager
   prove init config/default --binary bin/manager --subject test/prove`,
@@ -351,13 +352,15 @@ func write(dir string, d *learn.Draft, overwrite bool) ([]string, error) {
 		if d.Kinds[i].Problem != "" {
 			continue
 		}
-		text, err := d.Scenario(&d.Kinds[i])
+		scenarios, err := d.Scenarios(&d.Kinds[i])
 		if err != nil {
 			return nil, err
 		}
-		file := filepath.Join(dir, "scenarios", d.Kinds[i].ScenarioName()+".yaml")
-		files[file] = text
-		order = append(order, file)
+		for _, s := range scenarios {
+			file := filepath.Join(dir, "scenarios", s.Name+".yaml")
+			files[file] = s.Text
+			order = append(order, file)
+		}
 	}
 	mode := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if !overwrite {

@@ -135,7 +135,7 @@ func TestWrite_ReplacesNothingUnlessItMay(t *testing.T) {
 	files, err := write(dir, d, false)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(files).To(Equal([]string{filepath.Join(dir, "subject.yaml"),
-		filepath.Join(dir, "scenarios", "backup-life.yaml")}))
+		filepath.Join(dir, "scenarios", "backup-life.yaml"), filepath.Join(dir, "scenarios", "backup-haste.yaml")}))
 	g.Expect(os.Remove(files[0])).To(Succeed())
 	g.Expect(os.WriteFile(files[1], []byte("mine"), 0o600)).To(Succeed())
 	_, err = write(dir, d, false)
@@ -229,4 +229,30 @@ func TestMakesWorkloads(t *testing.T) {
 	g.Expect(makesWorkloads(role("{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"))).To(BeTrue())
 	g.Expect(makesWorkloads(role("{apiGroups: [''], resources: [pods], verbs: [get, list, watch]}"))).To(BeFalse())
 	g.Expect(makesWorkloads(role("{apiGroups: [''], resources: [secrets], verbs: [create]}"))).To(BeFalse())
+}
+
+func TestGrowthProblem(t *testing.T) {
+	g := NewWithT(t)
+	rest := func(converged bool, unmet ...string) *history.History {
+		return &history.History{Checkpoints: []history.Checkpoint{{Name: "made", Converged: true},
+			{Name: "grown", Converged: converged, Unmet: unmet}}}
+	}
+	g.Expect(growthProblem(rest(true))).To(BeEmpty())
+	g.Expect(growthProblem(rest(false, "Thing ns/a to have Ready=True"))).To(
+		Equal(`at "grown" it is not ready: Thing ns/a to have Ready=True`))
+	refused := rest(false)
+	refused.Rejections = []history.Rejection{{Step: "step 3 grow", Object: "Thing ns/a", Message: "spec.key is immutable"}}
+	g.Expect(growthProblem(refused)).To(ContainSubstring("spec.key is immutable"))
+}
+
+func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
+	g := NewWithT(t)
+	l := &learner{draft: &learn.Draft{Kinds: backups(t)}}
+	g.Expect(l.draft.Kinds[0].Grow(learn.GrowAll)).To(BeTrue())
+	trial, err := l.growthTrial(&l.draft.Kinds[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(trial.Validate()).To(Succeed())
+	last := trial.Steps[len(trial.Steps)-1]
+	g.Expect(last.Name).To(Equal("grown"))
+	g.Expect(last.Quiesce.Within.Duration).To(Equal(growthTimeout))
 }

@@ -264,6 +264,9 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 			err = l.draft.Learn(k, s.Contract.Users, reference.Histories...)
 		}
 		if err == nil {
+			err = l.grow(ctx, prover, k)
+		}
+		if err == nil {
 			continue
 		}
 		if ctx.Err() != nil {

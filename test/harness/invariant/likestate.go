@@ -1,0 +1,87 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"leasehold.dev/test/harness/history"
+)
+
+// judgeLike compares checkpoints with earlier ones of the same run, whose state they have to have
+// again. Fields with a random value differ among the runs at the earlier checkpoint, and are ignored.
+func (b *judgement) judgeLike() {
+	for _, m := range b.History.Checkpoints {
+		earlier := stateAt(b.History, b.Operator, m.Like, Operator.concerns)
+		if m.Like == "" || !m.Converged || earlier == nil {
+			continue
+		}
+		all := []state{earlier}
+		for _, h := range b.References {
+			if s := stateAt(h, b.Operator, m.Like, Operator.concerns); s != nil {
+				all = append(all, s)
+			}
+		}
+		later := stateAt(b.History, b.Operator, m.Name, Operator.concerns)
+		b.checked += max(1, len(later))
+		for _, name := range sets.List(sets.KeySet(earlier).Union(sets.KeySet(later))) {
+			b.judgeObjectLike(m, name, later, all)
+		}
+	}
+}
+
+func (b *judgement) judgeObjectLike(m history.Checkpoint, name string, later state, all []state) {
+	have, there := later[name]
+	had, before := all[0][name]
+	switch {
+	case !there:
+		b.addViolation("at %q %s does not exist, as it did at %q", m.Name, name, m.Like).checkpoint(m).object(had.object)
+	case !before:
+		b.addViolation("at %q %s (%s) exists, and did not at %q", m.Name, name, have.where, m.Like).checkpoint(m).
+			object(have.object).refer(revisionOf(have.revision)...)
+	default:
+		for _, path := range sets.List(sets.KeySet(had.fields).Union(sets.KeySet(have.fields))) {
+			text := changed(path, name, have, all)
+			if text == "" {
+				continue
+			}
+			b.addViolation("at %q %s (%s): %s, though all is desired as at %q", m.Name, name, have.where, text, m.Like).
+				checkpoint(m).object(have.object).refer(revisionOf(have.revision)...)
+		}
+	}
+}
+
+// changed describes how a field differs from the one at an earlier checkpoint; "" if it does not, or
+// if its value has no meaning.
+func changed(path, name string, have entry, all []state) string {
+	was, before := all[0][name].fields[path]
+	value, there := have.fields[path]
+	steady := !slices.ContainsFunc(all[1:], func(s state) bool {
+		other, ok := s[name].fields[path]
+		return other != was || ok != before
+	})
+	if value == was && there == before || !steady || recounts(path, was, value) {
+		return ""
+	}
+	return fmt.Sprintf("%s is %s, and was %s", path[1:], orAbsent(value, there), orAbsent(was, before))
+}
+
+// recounts reports whether a field tells what happened before: reason and message of a condition, or
+// a number in the status or in an annotation that has grown.
+func recounts(path, was, value string) bool {
+	if strings.HasPrefix(path, ".status.") && (strings.HasSuffix(path, ".message") || strings.HasSuffix(path, ".reason")) {
+		return true
+	}
+	if !strings.HasPrefix(path, ".status.") && !strings.HasPrefix(path, ".metadata.annotations.") {
+		return false
+	}
+	first, err := strconv.ParseInt(was, 10, 64)
+	if err != nil {
+		return false
+	}
+	second, err := strconv.ParseInt(value, 10, 64)
+	return err == nil && second > first
+}

@@ -1,0 +1,62 @@
+package invariant_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/invariant"
+)
+
+// counted has a number in the status and one in the spec.
+func counted(status, spec int64) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.Object["spec"] = map[string]any{"size": spec}
+		o.Object["status"] = map[string]any{"restarts": status}
+	}
+}
+
+func noted(message string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		o.Object["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": "True", "reason": message, "message": message}}}
+	}
+}
+
+// A clean run that does not get back to its earlier state shows a mistake without any fault.
+func TestEndState_LikeAnEarlierCheckpoint(t *testing.T) {
+	run := func(first, last []step) *history.History {
+		steps := append(append([]step{}, first...), rests("made"))
+		return tell(append(append(steps, last...), rests("restored"), like("made"))...)
+	}
+	of := func(o *unstructured.Unstructured) []step { return []step{writes("a", o)} }
+	entry := func(mutate ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		return part("p", "p1", mutate...)
+	}
+	judged := func(first, last []step, want invariant.Result, says ...string) row {
+		clean := run(first, first)
+		if want == invariant.Held {
+			clean = run(first, last)
+		}
+		return row{history: run(first, last), references: []*history.History{clean, clean}, want: want, says: says}
+	}
+	random := func(first, later string) *history.History {
+		return run(of(entry(data("key", first))), of(entry(data("key", later))))
+	}
+	both := map[string]any{"database": "a", "note": "old"}
+	check(t, invariant.EndState, map[string]row{
+		"Again": judged(of(entry(data("x", "1"))), of(entry(data("x", "1"))), invariant.Held),
+		"KeyLeft": judged(of(entry(data("database", "a"))), of(entry(func(o *unstructured.Unstructured) { o.Object["data"] = both })),
+			invariant.Broken, `at "restored" configmaps ns/p`, `data.note is "old", and was absent, though all is desired as at "made"`),
+		"ObjectLeft": judged(of(entry()), of(part("q", "p2")), invariant.Broken, `configmaps ns/q`, `exists, and did not at "made"`),
+		"ObjectGone": judged(of(entry()), []step{ends("a", entry())}, invariant.Broken,
+			`at "restored" configmaps ns/p does not exist, as it did at "made"`),
+		"Recounted":   judged(of(entry(counted(1, 1))), of(entry(counted(2, 1))), invariant.Held),
+		"CountedDown": judged(of(entry(counted(2, 1))), of(entry(counted(1, 1))), invariant.Broken, `status.restarts is "1", and was "2"`),
+		"SizeKept":    judged(of(entry(counted(1, 1))), of(entry(counted(1, 2))), invariant.Broken, `spec.size is "2", and was "1"`),
+		"OtherReason": judged(of(thing(noted("Created"))), of(thing(noted("Updated"))), invariant.Held),
+		"Random": {history: random("a", "b"), references: []*history.History{random("a", "b"), random("c", "d")},
+			want: invariant.Held},
+	})
+}

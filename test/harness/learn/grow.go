@@ -1,0 +1,199 @@
+package learn
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Growth is how far a sample is grown.
+type Growth int
+
+const (
+	// GrowAll adds an entry to each list and map, and the fields that the sample leaves out.
+	GrowAll Growth = iota
+	// GrowGiven adds entries to the lists and maps of the sample only.
+	GrowGiven
+)
+
+const (
+	// maxAdded bounds the fields that are added to a sample, and maxDepth how deep below the spec.
+	maxAdded, maxDepth = 12, 3
+	// entries is how many a list or map has at least.
+	entries = 2
+)
+
+// reference matches names of fields whose value most likely names another object.
+var reference = regexp.MustCompile(`(?i)(ref|refs|reference|references|name|names|class|namespace|account)$`)
+
+// Grow returns a value with more entries and fields than it has, and the paths of those. An operator
+// that gets the value again has to remove what it made of them.
+func Grow(schema *apiextensionsv1.JSONSchemaProps, value map[string]any, how Growth) (grown map[string]any, added []string) {
+	g := &growing{how: how}
+	grown = g.object(schema, runtime.DeepCopyJSON(value), "", 0)
+	return grown, g.added
+}
+
+type growing struct {
+	how   Growth
+	added []string
+}
+
+func (g *growing) note(path string) { g.added = append(g.added, strings.TrimPrefix(path, ".")) }
+
+func (g *growing) object(schema *apiextensionsv1.JSONSchemaProps, given map[string]any, path string, depth int) map[string]any {
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		field, at := schema.Properties[name], path+"."+name
+		value, there := given[name]
+		switch {
+		case there:
+			given[name] = g.value(&field, value, at, depth+1)
+		case g.how == GrowAll && depth < maxDepth && len(g.added) < maxAdded && !reference.MatchString(name):
+			if made := g.absent(&field, at, depth+1); made != nil {
+				given[name] = made
+			}
+		}
+	}
+	if of := schema.AdditionalProperties; of != nil && of.Schema != nil {
+		g.keys(schema, of.Schema, given, path)
+	}
+	return given
+}
+
+func (g *growing) value(schema *apiextensionsv1.JSONSchemaProps, value any, path string, depth int) any {
+	switch value := value.(type) {
+	case map[string]any:
+		return g.object(schema, value, path, depth)
+	case []any:
+		if schema.Items != nil && schema.Items.Schema != nil {
+			return g.list(schema, value, path)
+		}
+	}
+	return value
+}
+
+// absent is a value for a field that the sample leaves out; nil if it is better left out. A choice
+// or a switch changes what the operator does, and the API server sets a default.
+func (g *growing) absent(schema *apiextensionsv1.JSONSchemaProps, path string, depth int) any {
+	if schema.Default != nil || len(schema.Enum) > 0 || schema.XIntOrString {
+		return nil
+	}
+	switch schema.Type {
+	case "string", "integer":
+		value := (&completion{}).madeUp(schema, path)
+		g.note(path)
+		return value
+	case "array":
+		if schema.Items != nil && schema.Items.Schema != nil {
+			if list := g.list(schema, nil, path); len(list) > 0 {
+				return list
+			}
+		}
+	case "object":
+		made := g.object(schema, map[string]any{}, path, depth)
+		if completed, _ := Complete(schema, made); len(made) > 0 {
+			return completed
+		}
+	}
+	return nil
+}
+
+// list returns a list with an entry more, and with two at least.
+func (g *growing) list(schema *apiextensionsv1.JSONSchemaProps, given []any, path string) []any {
+	grown := slices.Clone(given)
+	for n := max(entries, len(given)+1) - len(given); n > 0; n-- {
+		if schema.MaxItems != nil && int64(len(grown)) >= *schema.MaxItems {
+			break
+		}
+		entry := (&completion{}).madeUp(schema.Items.Schema, path)
+		if len(grown) > 0 {
+			entry = runtime.DeepCopyJSONValue(grown[0])
+		}
+		if len(grown) > 0 {
+			var distinct bool
+			entry, distinct = another(schema.Items.Schema, entry, len(grown)+1, schema.XListMapKeys)
+			if !distinct || slices.ContainsFunc(grown, func(o any) bool { return reflect.DeepEqual(o, entry) }) {
+				break
+			}
+		}
+		grown = append(grown, entry)
+	}
+	if len(grown) > len(given) {
+		g.note(path + "[]")
+	}
+	return grown
+}
+
+// keys adds a key to a map, and two if it has none.
+func (g *growing) keys(schema, of *apiextensionsv1.JSONSchemaProps, given map[string]any, path string) {
+	wanted := max(entries, len(given)+1)
+	for n := 1; len(given) < wanted && n <= wanted; n++ {
+		if schema.MaxProperties != nil && int64(len(given)) >= *schema.MaxProperties {
+			return
+		}
+		key := fmt.Sprintf("example-%d", n)
+		if _, there := given[key]; there {
+			continue
+		}
+		given[key] = (&completion{}).madeUp(of, path)
+		g.note(path + "." + key)
+	}
+}
+
+// another changes an entry so that it differs from others: its keys, or else the fields that are
+// texts and numbers. It reports whether it could.
+func another(schema *apiextensionsv1.JSONSchemaProps, entry any, n int, keys []string) (any, bool) {
+	switch value := entry.(type) {
+	case string:
+		other := cmp.Or(otherText(schema, value, n), value)
+		return other, other != value
+	case int64:
+		if schema.Maximum == nil || float64(value)+float64(n) <= *schema.Maximum {
+			return value + int64(n), true
+		}
+	case float64:
+		if schema.Maximum == nil || value+float64(n) <= *schema.Maximum {
+			return value + float64(n), true
+		}
+	case map[string]any:
+		if len(keys) == 0 {
+			keys = slices.Sorted(maps.Keys(schema.Properties))
+		}
+		changed := false
+		for _, key := range keys {
+			field := schema.Properties[key]
+			inner, there := value[key]
+			if !there && slices.Contains(schema.XListMapKeys, key) {
+				inner = (&completion{}).madeUp(&field, key)
+			}
+			if inner == nil || len(field.Enum) > 0 {
+				continue
+			}
+			if _, isObject := inner.(map[string]any); isObject {
+				continue
+			}
+			other, distinct := another(&field, inner, n, nil)
+			value[key], changed = other, changed || distinct
+		}
+		return value, changed
+	}
+	return entry, false
+}
+
+// otherText is a text that the schema allows and that differs; "" if none is found.
+func otherText(schema *apiextensionsv1.JSONSchemaProps, text string, n int) string {
+	suffix := fmt.Sprint(n)
+	for _, other := range slices.Concat([]string{text + "-" + suffix, text + suffix, suffix + text}, candidates) {
+		if other != text && fits(schema, other) {
+			return other
+		}
+	}
+	return ""
+}

@@ -1,0 +1,145 @@
+package learn_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"leasehold.dev/test/harness/learn"
+	"leasehold.dev/test/harness/scenario"
+)
+
+const shop = `
+type: object
+properties:
+  size: {type: integer}
+  note: {type: string, minLength: 3}
+  mode: {type: string, enum: [Fast, Slow]}
+  storeRef: {type: object, properties: {name: {type: string}}}
+  policy: {type: string, default: Keep}
+  hosts: {type: array, maxItems: 3, items: {type: string, pattern: '^[a-z]+(-[0-9]+)?$'}}
+  tags: {type: array, items: {type: string}}
+  rules:
+    type: array
+    x-kubernetes-list-type: map
+    x-kubernetes-list-map-keys: [port]
+    items: {type: object, required: [port], properties: {port: {type: integer, minimum: 80}, text: {type: string}}}
+  parameters: {type: object, additionalProperties: {type: string}}
+  single: {type: array, maxItems: 1, items: {type: string}}
+  inner: {type: object, required: [hour], properties: {hour: {type: integer}, zone: {type: string}}}
+`
+
+// A sample that has grown is valid, and what it has more is removed with its first spec.
+func TestGrow(t *testing.T) {
+	schema := &apiextensionsv1.JSONSchemaProps{}
+	if err := yaml.Unmarshal([]byte(shop), schema); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		sample, want string
+		how          learn.Growth
+		added        string
+	}{
+		"Empty": {"{}", `{hosts: [example, example-2], inner: {hour: 1, zone: example}, note: example,
+			parameters: {example-1: example, example-2: example}, rules: [{port: 80}, {port: 82}],
+			single: [example], size: 1, tags: [example, example-2]}`, learn.GrowAll,
+			"hosts[] inner.hour inner.zone note parameters.example-1 parameters.example-2 rules[] single[] size tags[]"},
+		"Given": {"{hosts: [a, b], parameters: {a: b}, rules: [{port: 90}]}",
+			"{hosts: [a, b, a-3], parameters: {a: b, example-1: example}, rules: [{port: 90}, {port: 92}]}", learn.GrowGiven,
+			"hosts[] parameters.example-1 rules[]"},
+		"Full":    {"{hosts: [a, b, c], single: [x]}", "{hosts: [a, b, c], single: [x]}", learn.GrowGiven, ""},
+		"Nothing": {"{}", "{}", learn.GrowGiven, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var sample map[string]any
+			if err := yaml.Unmarshal([]byte(tc.sample), &sample); err != nil {
+				t.Fatal(err)
+			}
+			got, added := learn.Grow(schema, sample, tc.how)
+			want, err := yaml.YAMLToJSON([]byte(strings.ReplaceAll(tc.want, "\t", "")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			have, err := json.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(have)); diff != "" {
+				t.Errorf("grown (-want +got):\n%s", diff)
+			}
+			if strings.Join(added, " ") != tc.added {
+				t.Errorf("added %q, want %q", added, tc.added)
+			}
+		})
+	}
+}
+
+const shops = `
+metadata: {name: shops.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Shop, plural: shops}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {
+      replicas: {type: integer, default: 1}, key: {type: string}, choice: {type: string, enum: [A, B]}}}}}}
+`
+
+// Haste scales, takes labels off, and deletes what the object needs before the object; a kind without
+// anything to grow has no change.
+func TestScenarios_OfAKindThatScales(t *testing.T) {
+	sample := learn.Sample{}
+	for _, text := range []string{
+		"{apiVersion: v1, kind: Secret, metadata: {name: key, labels: {of: shop}}}",
+		"{apiVersion: example.com/v1, kind: Shop, metadata: {name: mine}, spec: {replicas: 2, key: key, choice: A}}",
+	} {
+		sample.Objects = append(sample.Objects, object(t, text))
+	}
+	kinds, err := learn.Kinds([]*apiextensionsv1.CustomResourceDefinition{definition(t, shops)}, []learn.Sample{sample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kinds[0].Grow(learn.GrowAll) {
+		t.Errorf("it grew by %q", kinds[0].Added)
+	}
+	files, err := (&learn.Draft{}).Scenarios(&kinds[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != 2 || files[0].Name != "shop-life" || files[1].Name != "shop-haste" {
+		t.Fatalf("the scenarios are %v", files)
+	}
+	s, err := scenario.Parse(files[1].Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for i, step := range s.Steps {
+		switch {
+		case step.Scale != nil:
+			steps = append(steps, "scale "+string(rune('0'+*step.Scale.Replicas)))
+		case step.Delete != nil:
+			steps = append(steps, "delete "+step.Delete.Name)
+		case step.Patch != nil:
+			steps = append(steps, "patch "+step.Patch.Object.Name)
+		case step.Quiesce != nil && s.IsHasty(i):
+			steps = append(steps, "hasty "+step.Name)
+		default:
+			steps = append(steps, step.Name)
+		}
+	}
+	want := "prepare-1-1, create-1, scale 3, scale 2, hasty made, delete {shop}, , again, hasty reborn, " +
+		"patch {secret}, delete {secret}, delete {shop}, hasty gone, " +
+		"prepare-2-1, create-2, delete {shop}, delete {secret}, hasty never-made"
+	if got := strings.Join(steps, ", "); got != want {
+		t.Errorf("the steps are\n%s, want\n%s", got, want)
+	}
+}
