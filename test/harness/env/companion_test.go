@@ -119,12 +119,15 @@ func TestCompanionsRunBesideTheSubject(t *testing.T) {
 	g.Expect(i.IsCompanion("second-0")).To(BeTrue())
 	g.Expect(i.IsCompanion("first-0")).To(BeFalse())
 
-	t.Log("it is started again when it ends, and its log is reported")
+	t.Log("one that does not answer is named with its log")
 	beside, err := i.companions[0].get()
 	g.Expect(err).NotTo(HaveOccurred())
-	beside.Kill()
+	g.Expect(beside.Pause(ctx)).To(Succeed())
 	g.Expect(i.CompanionsReady(ctx)).
 		To(MatchError(And(ContainSubstring("companion second: "), ContainSubstring("wrote second-0-"))))
+
+	t.Log("it is started again when it ends, and its log is reported")
+	beside.Kill()
 	g.Eventually(reports, eventually).
 		Should(Receive(And(ContainSubstring("companion second-0 ended with exit code -1"),
 			ContainSubstring("wrote second-0-"))))

@@ -102,6 +102,7 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 	foreign, err := os.MkdirTemp("/tmp", "foreign-") //nolint:usetesting // t.TempDir may be elsewhere
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { _ = os.RemoveAll(foreign) })
+	_, before := os.Stat("/tmp/k8s-webhook-server") // an operator that was run by hand may have made it
 	template := isolatedOperator()
 	r, err := startSmallOperator(ctx, shared, ns, "mounted", func(o *ReplicaOptions) {
 		o.Isolation = isolationOf(template)
@@ -143,7 +144,7 @@ func TestIsolatedReplicasHaveVolumes(t *testing.T) {
 		"KUBERNETES_SERVICE_PORT_HTTPS", "PWD", roleVariable), "the manifest sets no other variable")
 	g.Expect(file("/tmp/")).To(And(ContainSubstring("k8s-webhook-server"), Not(ContainSubstring(filepath.Base(foreign)))))
 	_, err = os.Stat("/tmp/k8s-webhook-server")
-	g.Expect(err).To(MatchError(os.ErrNotExist), "the machine stays as it was")
+	g.Expect(os.IsNotExist(err)).To(Equal(os.IsNotExist(before)), "the machine stays as it was")
 
 	certs.Data["tls.crt"] = []byte("two")
 	g.Expect(shared.client.Update(ctx, certs)).To(Succeed())
