@@ -61,7 +61,7 @@ build: needs-go ## Build the operator into bin/manager, the page server into bin
 ##@ Test
 
 # More flags of what a target runs: UNIT_FLAGS='-run Golden', GINKGO_FLAGS='--focus=Retain', PROVE_FLAGS=--keep,
-# MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS='-only benchmarks',
+# MUTANTS_FLAGS=--baseline=false, PERF_FLAGS='-only scale,pauses', GATE_FLAGS=benchmarks,
 # E2E_FLAGS='-run Failover', INIT_FLAGS='--samples=examples --overwrite', LINT_FLAGS=--fix.
 
 # The integration suites, those that take longest first, and how many run at a time.
@@ -155,11 +155,10 @@ perf: needs-go $(CONTROLPLANE) s3server ## Measure the operator against its goal
 # regression is stopped, and a checkout 20 times not by itself.
 gate: needs-go $(CONTROLPLANE) s3server $(TOOLS)/ginkgo ## Compare with BASE=<commit> and stop what is worse; the report is in artifacts/gate.
 ifneq ($(PROOF),)
-	@GATE_RUNS='$(PROOF)' $(GO) test ./test/performance/gate/proof -count=1 -timeout=6h -v
+	@GATE_PROOF='$(PROOF)' $(GO) test ./test/performance/gate -run 'Stopped' -count=1 -timeout=6h -v
 else
 	@git rev-parse --verify --quiet '$(BASE)^{commit}' >/dev/null || { echo "gate: BASE=$(BASE) names no commit that is known here: make gate BASE=origin/main compares with what is there" >&2; exit 2; }
-	@$(GO) build -o $(TOOLS)/gate ./test/performance/gate
-	@exec $(TOOLS)/gate -base '$(BASE)' -dir $(ARTIFACTS)/gate $(GATE_FLAGS)
+	@GO=$(GO) hack/gate.sh '$(BASE)' $(ARTIFACTS)/gate $(GATE_FLAGS)
 endif
 
 # Two checkouts that use one Docker at the same time need a tag each. hack/e2e.sh names what else is read.

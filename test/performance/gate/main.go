@@ -1,11 +1,5 @@
-// Command gate compares this checkout with its base and stops a change that makes
-// something worse. `make gate BASE=<commit>` runs it.
-//
-//	gate -base origin/main                   all checks
-//	gate -base origin/main -only benchmarks  one of them
-//
-// It ends with 1 if something is worse and no commit allows that, and with 2 if that
-// could not be judged.
+// Command gate judges what hack/gate.sh has measured of this checkout and its base, and prints the
+// report. It ends with 1 if something is worse and no commit allows that.
 package main
 
 import (
@@ -14,13 +8,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"leasehold.dev/test/harness/program"
-	"leasehold.dev/test/performance/gate/trees"
 )
 
 // errWorse reports that the change is at fault and not this program.
@@ -28,100 +22,108 @@ var errWorse = errors.New("the change makes something worse")
 
 func main() { os.Exit(program.Run("gate", errWorse, gate)) }
 
-// options are the command line.
-type options struct {
-	root, base, head, dir string
-	only                  []string
-	rounds                int
-}
-
-// checks are all there are.
-var checks = []struct {
-	name string
-	run  func(context.Context, options, *trees.Trees) ([]finding, error)
-}{
-	{"benchmarks", checkBenchmarks},
-	{"flakes", checkFlakes},
-}
-
-func parse(args []string, output io.Writer) (o options, err error) {
+func gate(_ context.Context, args []string, output io.Writer) error {
 	flags := flag.NewFlagSet("gate", flag.ContinueOnError)
-	flags.SetOutput(output)
-	flags.StringVar(&o.root, "root", ".", "Folder of the repository.")
-	flags.StringVar(&o.base, "base", "", "Commit to compare with, from where the head branched off.")
-	flags.StringVar(&o.head, "head", "",
-		"Folder or commit to judge; empty is the repository with its uncommitted changes.")
-	flags.StringVar(&o.dir, "dir", "artifacts/gate", "Folder for the report.")
-	flags.IntVar(&o.rounds, "rounds", 6, "How often the benchmarks of each tree are run, in turns.")
-	var known []string
-	for _, check := range checks {
-		known = append(known, check.name)
+	base := flags.String("base", "", "Commit that was compared with.")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	only := flags.String("only", "", "Checks to run, with commas between: "+strings.Join(known, ", ")+". Empty runs all.")
-	if _, err = program.Parse(flags, args); err != nil {
-		return o, err
-	}
-	if o.base == "" {
-		return o, errors.New("reading -base: it is missing: make gate BASE=origin/main compares with that branch")
-	}
-	if o.rounds < leastRounds {
-		return o, fmt.Errorf("reading -rounds: want at least %d, because fewer samples cannot differ significantly",
-			leastRounds)
-	}
-	if o.dir, err = filepath.Abs(o.dir); err != nil {
-		return o, fmt.Errorf("finding folder %s: %w", o.dir, err)
-	}
-	if *only == "" {
-		return o, nil
-	}
-	o.only = strings.Split(*only, ",")
-	for _, name := range o.only {
-		if !slices.Contains(known, name) {
-			return o, fmt.Errorf("reading -only: unknown check %q: there are %s", name, strings.Join(known, ", "))
-		}
-	}
-	return o, nil
-}
-
-func gate(ctx context.Context, args []string, output io.Writer) (err error) {
-	o, err := parse(args, os.Stderr)
+	found, err := compareFiles(flags.Arg(0))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.dir, 0o750); err != nil {
-		return fmt.Errorf("making a folder for the report: %w", err)
-	}
-	both, err := trees.Open(ctx, o.root, o.base, o.head)
+	flakes, err := lines(filepath.Join(flags.Arg(0), "flakes.txt"))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, both.Close(context.WithoutCancel(ctx))) }()
-	trailers, err := both.Trailers(ctx, allowTrailer)
+	for _, line := range flakes {
+		f := strings.SplitN(line+"\t\t\t", "\t", 5)
+		found = append(found, finding{id: f[0], verdict: verdict(f[1]), head: f[2], reason: f[3]})
+	}
+	trailers, err := lines(filepath.Join(flags.Arg(0), "allowed.txt"))
 	if err != nil {
 		return err
-	}
-	var found []finding
-	var failed []error
-	for _, check := range checks {
-		if len(o.only) > 0 && !slices.Contains(o.only, check.name) {
-			continue
-		}
-		findings, err := check.run(ctx, o, both)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("checking %s: %w", check.name, err))
-		}
-		found = append(found, findings...)
 	}
 	notices := allow(found, trailers)
-	report := render(both.BaseCommit, found, notices)
-	fmt.Fprint(output, report)
-	if err := os.WriteFile(filepath.Join(o.dir, "report.md"), []byte(report), 0o600); err != nil {
-		failed = append(failed, fmt.Errorf("writing the report: %w", err))
+	fmt.Fprint(output, render(*base, found, notices))
+	if slices.ContainsFunc(found, func(f finding) bool { return f.verdict == worse }) {
+		return errWorse
 	}
-	if n := len(worse(found)); n > 0 {
-		err = fmt.Errorf("%w: %d findings, the first is %s", errWorse, n, worse(found)[0].id)
-	}
-	return errors.Join(err, program.Undone(errors.Join(failed...)))
+	return nil
 }
 
-func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, "gate: "+format+"\n", args...) }
+// lines are those of a file that are not empty. A file that is not there has none.
+func lines(path string) (all []string, err error) {
+	text, err := os.ReadFile(path) // #nosec G304 -- the script names it
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("reading what was measured: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\n"); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all, nil
+}
+
+type verdict string
+
+const (
+	same    verdict = "same"
+	worse   verdict = "worse"
+	better  verdict = "better"
+	added   verdict = "new"
+	allowed verdict = "allowed"
+)
+
+// finding is one thing that was compared.
+type finding struct {
+	id, base, head string
+	verdict        verdict
+	reason         string
+}
+
+// allow applies trailers to findings that are worse: the beginning of an ID, a colon and the reason. It
+// returns a notice for each trailer that allows nothing.
+func allow(found []finding, trailers []string) (notices []string) {
+	for _, value := range trailers {
+		id, reason, _ := strings.Cut(value, ": ")
+		used := false
+		for i := range found {
+			if f := &found[i]; f.verdict == worse && id != "" && reason != "" && strings.HasPrefix(f.id, id) {
+				f.verdict, f.reason, used = allowed, reason, true
+			}
+		}
+		if !used {
+			notices = append(notices, fmt.Sprintf("`Gate-Allow: %s` has no effect: "+
+				"nothing that begins so is worse, or it has no reason.", value))
+		}
+	}
+	return notices
+}
+
+// render is a Markdown table of what differs, what is worse first.
+func render(base string, found []finding, notices []string) string {
+	var text strings.Builder
+	counts := map[verdict]int{}
+	for _, f := range found {
+		counts[f.verdict]++
+	}
+	fmt.Fprintf(&text, "# Compared with %.12s\n\n%d worse, %d allowed, %d better, %d new, %d the same.\n",
+		base, counts[worse], counts[allowed], counts[better], counts[added], counts[same])
+	if len(found) > counts[same] {
+		text.WriteString("\n| verdict | what | base | head | reason |\n|---|---|---|---|---|\n")
+	}
+	for _, v := range []verdict{worse, allowed, better, added} {
+		for _, f := range found {
+			if f.verdict == v {
+				fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", v, f.id, f.base, f.head,
+					strings.ReplaceAll(f.reason, "|", `\|`))
+			}
+		}
+	}
+	for _, notice := range notices {
+		fmt.Fprintf(&text, "\n%s\n", notice)
+	}
+	return text.String()
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# Compares this checkout, with its uncommitted changes, with the commit where it left BASE, and stops
+# what is worse. It ends with 1 if something is, and with 2 if that could not be judged. FOLDER gets
+# report.md and what it is made of: benchstat reads base-times.txt and head-times.txt.
+#
+#   GO=go hack/gate.sh BASE FOLDER [benchmarks] [flakes]
+set -Eeuo pipefail
+trap 'echo "gate: broke off; what was measured is in $out" >&2; exit 2' ERR
+cd "$(dirname "$0")/.."
+root=$PWD base=$1 out=$(realpath -m "$2") repeats=20 rounds=6
+checks=" ${*:3} "
+[[ $# -gt 2 ]] || checks=' benchmarks flakes '
+work=$(mktemp -d)
+say() { echo "gate: $*" >&2; }
+# What the base has got since is not the change's doing.
+commit=$(git merge-base --end-of-options "$base" HEAD) ||
+  { say "BASE=$base and HEAD have no commit in common here; git fetch --unshallow completes a shallow clone"; exit 2; }
+trap '[[ ! -d $work/base ]] || git worktree remove --force "$work/base"; rm -rf "$work"' EXIT
+mkdir -p "$out"
+rm -f "$out"/*.txt "$out/report.md"
+git log --reverse --format='%(trailers:key=Gate-Allow,valueonly,unfold)' "$commit..HEAD" >"$out/allowed.txt"
+"$GO" build -o "$work/gate" ./test/performance/gate
+
+# The tests in changed files pass each time.
+flakes() {
+  local pkg files module limit command status
+  { git diff --name-only --diff-filter=d "$commit" -- '*_test.go'
+    git ls-files --others --exclude-standard -- '*_test.go'; } >"$work/changed"
+  for pkg in $(xargs -r dirname <"$work/changed" | sort -u); do
+    mapfile -t files < <(grep -E "^$pkg/[^/]+$" "$work/changed")
+    case $pkg in
+    test/e2e*) flake "$pkg" new '' 'not repeated here: it needs Docker'; continue ;;
+    test/integration/*)
+      limit=8m # a suite starts a control plane each time
+      command=("$root/bin/tools/ginkgo" run --no-color --procs=6 --randomize-all "--repeat=$((repeats - 1))")
+      command+=("${files[@]/#*\//--focus-file=/}" "./$pkg") ;;
+    *)
+      limit=3m module=$pkg
+      until [[ -f $module/go.mod ]]; do module=$(dirname "$module"); done
+      command=("$GO" -C "$module" test "-count=$repeats" -failfast -run "$(tests "${files[@]}")"
+        "./$(realpath --relative-to="$module" "$pkg")") ;;
+    esac
+    say "flakes: $repeats runs of the changed tests of $pkg, within $limit"
+    status=0
+    timeout --signal=INT --kill-after=1m "$limit" "${command[@]}" >"$work/output" 2>&1 || status=$?
+    case $status in
+    0) flake "$pkg" same "$repeats passed" '' ;;
+    124 | 137) flake "$pkg" same "none failed within $limit" '' ;;
+    126 | 127) cat "$work/output" >&2; exit 2 ;;
+    *) cat "$work/output" >&2
+      flake "$pkg" worse 'one failed' "$(grep -m1 -oE -- '--- FAIL: \S+|\[FAIL\].*' "$work/output") \`${command[*]}\`" ;;
+    esac
+  done
+}
+
+flake() { printf 'flakes/%s\t%s\t%s\t%s\n' "$@" >>"$out/flakes.txt"; }
+
+# tests is a pattern for the tests of files. One without any has helpers, so all tests may have changed.
+tests() {
+  local file
+  for file in "$@"; do grep -q '^func Test' "$file" || { echo .; return; }; done
+  echo "^($(grep -ohP '^func \KTest\w+' "$@" | paste -sd '|'))$"
+}
+
+# Both trees run the benchmarks of the head, in turns. What looks worse is measured again, because the
+# machine may have done something else.
+benchmarks() {
+  local file pkg round sides side
+  git -c core.hooksPath=/dev/null worktree add --quiet --detach "$work/base" "$commit"
+  ln -s "$root" "$work/head"
+  for file in $(cd "$root" && ls controllers/*/bench_test.go); do
+    pkg=${file%/*}
+    say "compiling the benchmarks of $pkg"
+    compile head "$pkg"
+    [[ -d $work/base/$pkg ]] || continue
+    printf '{"Replace":{"%s":"%s"}}' "$work/base/$file" "$root/$file" >"$work/overlay.json"
+    compile base "$pkg" -overlay "$work/overlay.json" || { say "the base of $pkg runs its own"; compile base "$pkg"; }
+  done
+  for _ in 1 2; do
+    for ((round = 1; round <= rounds; round++)); do
+      say "benchmarks: round $round of $rounds"
+      sides=(base head)
+      ((round % 2)) || sides=(head base)
+      for side in "${sides[@]}"; do
+        # What is counted is counted over the same work. What is timed takes less than a time slice.
+        measure "$side" -test.benchtime=100x -test.benchmem >>"$out/$side-counts.txt"
+        measure "$side" -test.benchtime=1ms -test.count=3 >>"$out/$side-times.txt"
+      done
+    done
+    [[ $(judge) == 1 ]] || break
+  done
+}
+
+compile() { (cd "$work/$1/$2" && "$GO" test -c "${@:3}" -o "$work/$1-${2##*/}.test" .); }
+
+measure() {
+  local program
+  for program in "$work/$1"-*.test; do
+    (cd "$work/$1/controllers/$(basename "${program#"$work/$1-"}" .test)" &&
+      "$program" -test.run='^$' -test.bench=. -test.cpu=1 -test.timeout=5m "${@:2}")
+  done
+}
+
+judge() {
+  local status=0
+  "$work/gate" -base "$commit" "$out" >"$out/report.md" || status=$?
+  echo "$status"
+}
+
+for check in $checks; do
+  case $check in
+  benchmarks | flakes) ;;
+  *) say "no check is called $check: there are benchmarks and flakes"; exit 2 ;;
+  esac
+  "$check"
+done
+status=$(judge)
+cat "$out/report.md"
+exit "$status"

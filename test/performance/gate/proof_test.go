@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"leasehold.dev/test/harness/tree"
+)
+
+// proofs is the variable that has how often the checkout is compared with itself. Where it is not
+// set, nothing is proved. `make gate PROOF=20` sets it.
+const proofs = "GATE_PROOF"
+
+var root = filepath.Join("..", "..", "..")
+
+// plant is a change that has to be stopped. It is a file: a patch, and before it in YAML what it is
+// about.
+type plant struct {
+	// Bug is what is wrong, in one sentence.
+	Bug string `json:"bug"`
+	// Check is the check of the gate that stops it, and Worse the IDs that have to be worse.
+	// No others may be worse than those that begin as Within has it.
+	Check  string   `json:"check"`
+	Worse  []string `json:"worse"`
+	Within []string `json:"within"`
+	// Tests are arguments of go test for the test of make test that stops it, where no check of
+	// the gate does.
+	Tests []string `json:"tests"`
+	// Prints is what the test or the gate prints. It distinguishes the plant from one that does not
+	// compile.
+	Prints []string `json:"prints"`
+}
+
+// plants returns the files of all of them.
+func plants(g Gomega) []string {
+	files, err := filepath.Glob(filepath.Join("testdata", "planted", "*.patch"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(10))
+	return files
+}
+
+// make test checks this, so that make gate PROOF=20 does not fail an hour later.
+func TestPlantedRegressionsApply(t *testing.T) {
+	g, copied := NewWithT(t), t.TempDir()
+	g.Expect(tree.Copy(root, copied)).To(Succeed())
+	for _, file := range plants(g) {
+		g.Expect(tree.Patch(t.Context(), copied, file, "--check")).To(Succeed())
+	}
+}
+
+// prove skips a test unless a proof is requested, else it returns how often. Tests that the gate runs
+// prove nothing again.
+func prove(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv(proofs))
+	if err != nil {
+		t.Skip("this takes long: make gate PROOF=20 runs it")
+	}
+	t.Setenv(proofs, "")
+	return n
+}
+
+// run returns what a command prints and its exit code.
+func run(t *testing.T, dir string, args ...string) (output string, code int) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	command.Dir, command.Env = dir, append(os.Environ(), "GO=go")
+	text, err := command.CombinedOutput()
+	t.Logf("%s", text)
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("running %s: %v", args[0], err)
+	}
+	return string(text), command.ProcessState.ExitCode()
+}
+
+func TestPlantedRegressionsAreStopped(t *testing.T) {
+	prove(t)
+	for _, file := range plants(NewWithT(t)) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			g, head := NewWithT(t), filepath.Join(t.TempDir(), "head")
+			text, err := os.ReadFile(file)
+			g.Expect(err).NotTo(HaveOccurred())
+			var p plant
+			g.Expect(tree.Header(text, &p)).To(Succeed())
+			bin, err := filepath.Abs(filepath.Join(root, "bin"))
+			g.Expect(err).NotTo(HaveOccurred())
+			_, code := run(t, root, "git", "worktree", "add", "--quiet", "--detach", head, "HEAD")
+			g.Expect(code).To(BeZero())
+			defer run(t, root, "git", "worktree", "remove", "--force", head)
+			g.Expect(os.Symlink(bin, filepath.Join(head, "bin"))).To(Succeed(), "programs for tests are no part of a commit")
+			g.Expect(tree.Patch(t.Context(), head, file)).To(Succeed())
+
+			command := append([]string{"go", "test", "-count=1"}, p.Tests...)
+			if p.Check != "" {
+				command = []string{"hack/gate.sh", "HEAD", t.TempDir(), p.Check}
+			}
+			output, code := run(t, head, command...)
+			g.Expect(code).To(Equal(1))
+			for _, text := range p.Prints {
+				g.Expect(output).To(ContainSubstring(text))
+			}
+			var worse []string
+			for line := range strings.Lines(output) {
+				if id, found := strings.CutPrefix(line, "| worse | "); found {
+					id, _, _ = strings.Cut(id, " | ")
+					worse = append(worse, id)
+					begins := func(prefix string) bool { return strings.HasPrefix(id, prefix) }
+					g.Expect(slices.ContainsFunc(p.Within, begins)).To(BeTrue(), "%s is worse, too", id)
+				}
+			}
+			g.Expect(worse).To(ContainElements(p.Worse))
+		})
+	}
+}
+
+func TestACheckoutIsNotStoppedByItself(t *testing.T) {
+	for i := range prove(t) {
+		if output, code := run(t, root, "hack/gate.sh", "HEAD", t.TempDir()); code != 0 {
+			t.Errorf("run %d ends with %d:\n%s", i+1, code, output)
+		}
+	}
+}
