@@ -18,16 +18,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/harness/program"
-	"leasehold.dev/test/performance/environment"
-	"leasehold.dev/test/performance/failover"
-	"leasehold.dev/test/performance/scale"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.
@@ -35,84 +32,129 @@ var errMissed = errors.New("not every goal was kept")
 
 func main() { os.Exit(program.Run("perf", errMissed, perf)) }
 
-// measurements are all there are, in the order in which they are made.
+// bench is what a measurement gets.
+type bench struct {
+	checkout checkout
+	seed     uint64
+	// quick measures as little as shows that the measurement works.
+	quick bool
+	// say reports progress, as fmt.Printf without the end of the line.
+	say func(format string, args ...any)
+}
+
+// measurement makes one section of the report.
+type measurement struct {
+	id string
+	// about is how long it takes on a quiet machine of two cores.
+	about   string
+	measure func(context.Context, bench) (figures.Section, error)
+}
+
+// measurements are all there are.
 var measurements = []measurement{
-	{"scale", "12m", scale.Measure},
-	{"failover", "15m", failover.Measure},
-	{"pauses", "10m", failover.MeasurePauses},
+	{"scale", "12m", measureScale},
+	{"failover", "15m", measureFailover},
+	{"pauses", "10m", measurePauses},
 }
 
-// options are the command line.
-type options struct {
-	root, dir string
-	chosen    []measurement
-	seed      uint64
-	quick     bool
-	report    bool
-}
-
-func parse(args []string, output io.Writer) (o options, err error) {
+func perf(ctx context.Context, args []string, output io.Writer) (err error) {
 	flags := flag.NewFlagSet("perf", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.root, "root", ".", "Folder of the repository.")
-	flags.StringVar(&o.dir, "dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
-	flags.BoolVar(&o.quick, "quick", false,
-		"Measure as little as shows that the measurements work; the figures say nothing.")
-	flags.BoolVar(&o.report, "report", false,
+	root := flags.String("root", ".", "Folder of the repository.")
+	dir := flags.String("dir", "artifacts/perf", "Folder for the report and for what is worth keeping.")
+	quick := flags.Bool("quick", false, "Measure as little as shows that the measurements work; the figures say nothing.")
+	onlyReport := flags.Bool("report", false,
 		"End with 0 though a figure misses its goal. It ends with 1 otherwise, unless it was quick.")
-	only := flags.String("only", "", "Measure only these, with commas between: "+ids(measurements)+".")
-	if o.seed, err = program.Parse(flags, args); err != nil {
-		return o, err
-	}
-	o.chosen, err = choose(measurements, *only)
-	return o, err
-}
-
-// choose returns the measurements that are named, in the order in which they are made.
-func choose(all []measurement, only string) ([]measurement, error) {
-	if only == "" {
-		return all, nil
-	}
-	names := strings.Split(only, ",")
-	for _, name := range names {
-		if !slices.ContainsFunc(all, func(m measurement) bool { return m.id == name }) {
-			return nil, fmt.Errorf("reading -only: there is no %q; there are %s", name, ids(all))
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(m measurement) bool { return !slices.Contains(names, m.id) }), nil
-}
-
-func ids(of []measurement) string {
-	var names []string
-	for _, m := range of {
-		names = append(names, m.id)
-	}
-	return strings.Join(names, ", ")
-}
-
-func perf(ctx context.Context, args []string, output io.Writer) error {
-	o, err := parse(args, output)
-	if err != nil {
+	only := flags.String("only", "scale,failover,pauses", "Measure only these.")
+	c := campaign{output: output, report: figures.Report{Started: time.Now(), Machine: figures.ThisMachine()}}
+	if c.report.Seed, err = program.Parse(flags, args); err != nil {
 		return err
+	}
+	var chosen []measurement
+	for name := range strings.SplitSeq(*only, ",") {
+		i := slices.IndexFunc(measurements, func(m measurement) bool { return m.id == name })
+		if i < 0 {
+			return fmt.Errorf("reading -only: there is no %q; there are %s", name, flags.Lookup("only").DefValue)
+		}
+		chosen = append(chosen, measurements[i])
 	}
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" {
 		return errors.New("USE_EXISTING_CLUSTER is true: unset it, as nothing can be measured without the API server's audit log")
 	}
-	fmt.Fprintf(output, "seed %d\n", o.seed)
+	fmt.Fprintf(output, "seed %d\n", c.report.Seed)
 	// controller-runtime warns if no logger is set 30 seconds after it is first used.
 	log.SetLogger(logr.Discard())
-	for _, path := range []*string{&o.root, &o.dir} {
+	for _, path := range []*string{root, dir} {
 		if *path, err = filepath.Abs(*path); err != nil {
 			return fmt.Errorf("finding a folder: %w", err)
 		}
 	}
-	c := &campaign{clock: clock.RealClock{}, output: output, dir: o.dir, onlyReport: o.report}
-	c.report = figures.Report{Seed: o.seed, Quick: o.quick, Started: c.clock.Now(), Machine: figures.ThisMachine()}
-	c.say("building %s", o.root)
-	checkout, err := environment.Build(ctx, o.root, filepath.Join(o.dir, "bin"))
-	if err != nil {
+	c.dir, c.onlyReport, c.report.Quick = *dir, *onlyReport, *quick
+	c.say("building %s", *root)
+	if c.checkout, err = build(ctx, *root, filepath.Join(*dir, "bin")); err != nil {
 		return err
 	}
-	c.report.Commit = checkout.Commit
-	return c.run(ctx, o.chosen, checkout)
+	c.report.Commit = commit(ctx, *root)
+	return c.run(ctx, chosen)
+}
+
+// campaign is one run of several measurements.
+type campaign struct {
+	output   io.Writer
+	dir      string
+	checkout checkout
+	// onlyReport is that a missed goal is no error.
+	onlyReport bool
+	report     figures.Report
+}
+
+// run makes the measurements one after the other, as each wants the machine for itself. One that fails
+// does not stop the others. An interrupted run keeps what was measured until then.
+func (c *campaign) run(ctx context.Context, chosen []measurement) error {
+	var errs []error
+	for i, m := range chosen {
+		c.say("%s: measurement %d of %d, about %s", m.id, i+1, len(chosen), m.about)
+		c.report.Sections = append(c.report.Sections, c.measure(ctx, m))
+		c.report.Took = time.Since(c.report.Started)
+		// Each time, so that little is lost whatever happens.
+		errs = append(errs, figures.Write(c.dir, c.report))
+	}
+	fmt.Fprintln(c.output)
+	errs = append(errs, c.report.WriteTable(c.output))
+	fmt.Fprintf(c.output, "\nthe report is in %s, for machines in %s beside it\n",
+		filepath.Join(c.dir, figures.MarkdownFile), figures.JSONFile)
+	if failed, absent := c.report.Failed(), c.report.Absent(); len(failed) > 0 {
+		errs = append(errs, fmt.Errorf("%d of %d measurements broke off", len(failed), len(c.report.Sections)))
+	} else if len(absent) > 0 {
+		errs = append(errs, fmt.Errorf("%d figures were not measured, the first is %s", len(absent), absent[0].ID))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	// A quick run has too few figures to miss a goal.
+	if n := len(c.report.Missed()); n > 0 && !c.onlyReport && !c.report.Quick {
+		return fmt.Errorf("%w: %d were missed", errMissed, n)
+	}
+	return nil
+}
+
+// measure makes one of them, unless all is over.
+func (c *campaign) measure(ctx context.Context, m measurement) figures.Section {
+	began := time.Now()
+	section, err := figures.Section{}, ctx.Err()
+	if err == nil {
+		section, err = m.measure(ctx, bench{checkout: c.checkout, seed: c.report.Seed, quick: c.report.Quick,
+			say: func(format string, args ...any) { c.say(m.id+": "+format, args...) }})
+	}
+	section.ID, section.Took = m.id, time.Since(began)
+	if err != nil {
+		section.Failure = err.Error()
+		c.say("%s: broke off: %v", m.id, err)
+	}
+	return section
+}
+
+// say prints a line of progress with the time since the start.
+func (c *campaign) say(format string, args ...any) {
+	fmt.Fprintf(c.output, "[%6s] %s\n", time.Since(c.report.Started).Round(time.Second), fmt.Sprintf(format, args...))
 }

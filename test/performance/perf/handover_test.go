@@ -1,4 +1,4 @@
-package failover
+package main
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/leasehold"
 )
 
@@ -45,7 +46,8 @@ func request(pod string, ms int, verb, group, resource string, code, version int
 // renews is a write to the Lease that leaves it to the holder.
 func renews(pod, holder string, ms, version int) auditv1.Event {
 	return request(pod, ms, "update", "coordination.k8s.io", "leases", http.StatusOK, version,
-		fmt.Sprintf(`{"holderIdentity":%q}`, holder))
+		fmt.Sprintf(`{"holderIdentity":%q,"leaseDurationSeconds":1,"renewTime":%q}`, holder,
+			at(ms-1).Format(metav1.RFC3339Micro)))
 }
 
 // works is a write to what the operator manages.
@@ -66,11 +68,10 @@ func reports(pod string, ms, version int) auditv1.Event {
 }
 
 func TestObserve(t *testing.T) {
-	t.Parallel()
 	before := []auditv1.Event{renews("a", "a_1", 0, 10), works("a", 50, 11), renews("a", "a_1", 100, 12),
 		works("a", 150, 13)}
 	lost := loss{leader: "a", at: at(200), ended: at(210)}
-	cases := map[string]struct {
+	for name, tc := range map[string]struct {
 		reason string
 		lost   loss
 		after  []auditv1.Event
@@ -83,7 +84,8 @@ func TestObserve(t *testing.T) {
 				reports("a", 220, 14), tells("b", 290, 15), renews("b", "b_1", 300, 16), works("b", 310, 17), reports("a", 315, 18),
 				works("b", 320, 19),
 			},
-			want: handover{renewed: at(100), last: at(152), reported: at(222), acquired: at(302), first: at(312)},
+			want: handover{renewed: at(100), expired: at(1099), last: at(152), reported: at(222),
+				acquired: at(302), first: at(312)},
 		},
 		"Stopped": {
 			reason: "it works on until it gives the Lease back, which is no renewal",
@@ -91,7 +93,8 @@ func TestObserve(t *testing.T) {
 				renews("a", "a_1", 210, 14), works("a", 220, 15), renews("a", "", 230, 16), renews("b", "b_1", 300, 17),
 				works("b", 305, 18),
 			},
-			want: handover{renewed: at(210), last: at(222), released: at(232), acquired: at(302), first: at(307)},
+			want: handover{renewed: at(210), expired: at(1209), last: at(222), released: at(232),
+				acquired: at(302), first: at(307)},
 		},
 		"Zombie": {
 			reason: "it was paused, and two writes come under the next leader; an event may",
@@ -99,12 +102,12 @@ func TestObserve(t *testing.T) {
 				renews("b", "b_1", 300, 14), works("b", 310, 15), works("a", 320, 16), works("b", 330, 17), works("a", 340, 18),
 				tells("a", 350, 19),
 			},
-			want: handover{renewed: at(100), last: at(152), acquired: at(302), first: at(312), strays: 2},
+			want: handover{renewed: at(100), expired: at(1099), last: at(152), acquired: at(302), first: at(312), strays: 2},
 		},
 		"InTime": {
 			reason: "what it had asked for before, and was stored before, is not late",
 			after:  []auditv1.Event{works("a", 299, 14), renews("b", "b_1", 300, 15), works("b", 310, 16)},
-			want:   handover{renewed: at(100), last: at(301), acquired: at(302), first: at(312)},
+			want:   handover{renewed: at(100), expired: at(1099), last: at(301), acquired: at(302), first: at(312)},
 		},
 		"NoReplica": {reason: "the Lease runs out", after: []auditv1.Event{tells("b", 300, 14)},
 			fails: errNoSuccessor.Error()},
@@ -114,10 +117,8 @@ func TestObserve(t *testing.T) {
 			fails: "the new leader b has written nothing"},
 		"NotLeader": {reason: "another one was lost than led", lost: loss{leader: "b", at: at(200)},
 			fails: `b was to be lost as the leader, and "a" led`},
-	}
-	for name, tc := range cases {
+	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			g := NewWithT(t)
 			if tc.lost.leader == "" {
 				tc.lost = lost
@@ -128,14 +129,13 @@ func TestObserve(t *testing.T) {
 				return
 			}
 			g.Expect(err).NotTo(HaveOccurred(), tc.reason)
-			tc.want.loss = tc.lost
+			tc.want.loss, tc.want.next, got.expired = tc.lost, "b", got.expired.UTC()
 			g.Expect(got).To(Equal(tc.want), tc.reason)
 		})
 	}
 }
 
 func TestRatesOf(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
 	look := func(pod string, ms int) auditv1.Event {
 		return request(pod, ms, "get", "coordination.k8s.io", "leases", http.StatusOK, 0, "")
@@ -149,4 +149,18 @@ func TestRatesOf(t *testing.T) {
 	// One and two in two seconds.
 	g.Expect(ratesOf(events, "a", at(1000), at(3000), 500*time.Millisecond)).
 		To(Equal(electionRates{leader: 0.25, standby: 0.5}))
+}
+
+// Requests from a process that could not be found count against the leader that was paused.
+func TestCallsAfter(t *testing.T) {
+	j := fault.Journal{
+		Connections: []fault.Connection{{ID: 1, Peer: "old"}, {ID: 2, Peer: "next"}, {ID: 3}},
+		Requests: []fault.Request{
+			{Connection: 1, Received: at(10)}, {Connection: 1, Received: at(20)}, {Connection: 1, Received: at(21)},
+			{Connection: 2, Received: at(22)}, {Connection: 3, Received: at(19)}, {Connection: 3, Received: at(23)},
+		},
+	}
+	for end, want := range map[int]int{23: 0, 20: 2, 0: 5} {
+		NewWithT(t).Expect(callsAfter(j, at(end), "next")).To(Equal(want))
+	}
 }

@@ -1,4 +1,4 @@
-package failover
+package main
 
 import (
 	"encoding/json"
@@ -7,9 +7,11 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
 
+	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/record"
 	"leasehold.dev/test/leasehold"
@@ -24,26 +26,23 @@ type loss struct {
 	ended  time.Time // when its process had ended
 }
 
-// handover is what the API server has recorded of one change of leaders.
+// handover is what the API server has recorded of one change of leaders. A time is zero if what it is
+// of did not happen.
 type handover struct {
 	loss
-	// renewed is when it received the last renewal of the old leader that it accepted.
-	renewed time.Time
-	// last is when it had accepted the last write of the old leader before another one
-	// led; zero if none is known.
-	last time.Time
-	// released is when the old leader had given the Lease back; zero if it did not.
-	released time.Time
-	// reported is when the status of the old leader's Pod said that its process had ended; zero
-	// if it did not.
-	reported time.Time
-	// acquired is when the new leader had it.
-	acquired time.Time
-	// first is when it had accepted the first write of the new leader.
-	first time.Time
+	next     string    // the Pod that led then
+	renewed  time.Time // when it received the last renewal of the old leader that it accepted
+	expired  time.Time // when the Lease of that renewal ended
+	last     time.Time // when it had accepted the last write of the old leader before another one led
+	released time.Time // when the old leader had given the Lease back
+	reported time.Time // when the status of the old leader's Pod said that its process had ended
+	acquired time.Time // when the new leader had it
+	first    time.Time // when it had accepted the first write of the new leader
 	// strays are how many writes it accepted from replicas that did not lead then, and undecided
 	// how many of which that is unknown.
 	strays, undecided int
+	// calls are the S3 requests that arrived after expired from any process but the next leader's.
+	calls int
 }
 
 // errNoSuccessor means that the log shows no successor of a leader.
@@ -61,18 +60,20 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 		return h, fmt.Errorf("judging who led: %w", err)
 	}
 	h.strays, h.undecided = len(leadership.Strays), len(leadership.Undecided)
-	for _, e := range record.Select(events, aboutPods, record.Succeeded, record.Named(l.leader), record.Since(l.at)) {
+	for _, e := range record.Select(events, record.Resource("", "pods"), record.Succeeded, record.Named(l.leader),
+		record.Since(l.at)) {
 		if h.reported.IsZero() && e.ObjectRef.Subresource == "status" {
 			h.reported = e.StageTimestamp.Time
 		}
 	}
-	successor, err := h.follow(leadership.Terms)
-	if err != nil {
+	if err := h.follow(leadership.Terms); err != nil {
 		return h, err
 	}
 	for _, e := range record.Select(events, record.User(leasehold.User), aboutLease, record.Succeeded, by(l.leader)) {
-		if received := e.RequestReceivedTimestamp.Time; received.Before(h.acquired) && held(e) {
-			h.renewed = received
+		if received := e.RequestReceivedTimestamp.Time; received.Before(h.acquired) {
+			if expired, held := expiryOf(e); held {
+				h.renewed, h.expired = received, expired
+			}
 		}
 	}
 	for _, w := range accepted {
@@ -81,20 +82,20 @@ func observe(events []auditv1.Event, l loss) (handover, error) {
 			if at.Before(h.acquired) && at.After(h.last) {
 				h.last = at
 			}
-		case successor:
+		case h.next:
 			if at.After(h.acquired) && (h.first.IsZero() || at.Before(h.first)) {
 				h.first = at
 			}
 		}
 	}
 	if h.first.IsZero() {
-		return h, fmt.Errorf("the new leader %s has written nothing", successor)
+		return h, fmt.Errorf("the new leader %s has written nothing", h.next)
 	}
 	return h, nil
 }
 
 // follow finds the next leader.
-func (h *handover) follow(terms []history.Term) (successor string, err error) {
+func (h *handover) follow(terms []history.Term) error {
 	led := ""
 	for _, t := range terms {
 		switch {
@@ -103,21 +104,17 @@ func (h *handover) follow(terms []history.Term) (successor string, err error) {
 		case t.Holder == "":
 			h.released = t.At
 		case t.Holder != h.leader && led == h.leader:
-			h.acquired = t.At
-			return t.Holder, nil
+			h.acquired, h.next = t.At, t.Holder
+			return nil
 		}
 	}
 	if led != h.leader {
-		return "", fmt.Errorf("%s was to be lost as the leader, and %q led", h.leader, led)
+		return fmt.Errorf("%s was to be lost as the leader, and %q led", h.leader, led)
 	}
-	return "", errNoSuccessor
+	return errNoSuccessor
 }
 
-func aboutLease(e auditv1.Event) bool {
-	return record.Resource("coordination.k8s.io", "leases")(e)
-}
-
-func aboutPods(e auditv1.Event) bool { return record.Resource("", "pods")(e) }
+var aboutLease = record.Resource("coordination.k8s.io", "leases")
 
 func isEvent(e auditv1.Event) bool {
 	return record.Resource("events.k8s.io", "events")(e) || record.Resource("", "events")(e)
@@ -127,13 +124,25 @@ func by(pod string) record.Filter {
 	return func(e auditv1.Event) bool { return record.PodOf(e) == pod }
 }
 
-// held reports whether the Lease in the answer has a holder.
-func held(e auditv1.Event) bool {
+// expiryOf is when the Lease in the answer expires; held is false if it has no holder.
+func expiryOf(e auditv1.Event) (at time.Time, held bool) {
 	var lease coordinationv1.Lease
 	if e.ResponseObject == nil || json.Unmarshal(e.ResponseObject.Raw, &lease) != nil {
-		return false
+		return at, false
 	}
-	return ptr.Deref(lease.Spec.HolderIdentity, "") != ""
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Add(lasts), ptr.Deref(lease.Spec.HolderIdentity, "") != ""
+}
+
+// callsAfter counts requests that arrived after the end of a term, but for those of the
+// replica that led then.
+func callsAfter(j fault.Journal, end time.Time, next string) (n int) {
+	for _, r := range j.Requests {
+		if r.Received.After(end) && j.Peer(r) != next {
+			n++
+		}
+	}
+	return n
 }
 
 // electionRates are how many requests about the Lease the leader and the standby make in a

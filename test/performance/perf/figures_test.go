@@ -1,29 +1,28 @@
-package failover
+package main
 
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 
 	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/harness/tree"
 )
 
 func TestLossesAreAllWaysAsOften(t *testing.T) {
-	t.Parallel()
 	g := NewWithT(t)
-	all := full().losses(rand.New(rand.NewPCG(1, 2)))
+	all := fullPlan.losses(20, rand.New(rand.NewPCG(1, 2)))
 	count := map[way]int{}
 	for _, w := range all {
 		count[w]++
 	}
 	g.Expect(count).To(Equal(map[way]int{kill: 20, stop: 20, pause: 20, cut: 20}))
-	g.Expect(all).NotTo(Equal(full().losses(rand.New(rand.NewPCG(3, 4)))), "the order is one of chance")
+	g.Expect(all).NotTo(Equal(fullPlan.losses(20, rand.New(rand.NewPCG(3, 4)))), "the order is one of chance")
 }
 
-// What the figures say of two hand-overs, in the units that they have.
 func TestFigures(t *testing.T) {
-	t.Parallel()
 	killed := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10),
 		acquired: at(60), first: at(75)}
 	late := handover{loss: loss{at: at(0), ended: at(1)}, renewed: at(-1000), last: at(-50), reported: at(10),
@@ -35,14 +34,15 @@ func TestFigures(t *testing.T) {
 	paused := handover{loss: loss{at: at(0), woken: at(20000), ended: at(20090)}, acquired: at(14990),
 		first: at(15000), strays: 3}
 	severed := handover{loss: loss{at: at(0), ended: at(10500)}, renewed: at(-1500), acquired: at(16490), first: at(16500)}
-	ours := &group{subject: subject{name: "ours"}, rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
-		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped, slow}, pause: {paused}, cut: {severed}}}
+	ours := &group{name: "ours", rates: []electionRates{{leader: 1.03}}, pairs: []*pair{{gaveUp: 1}},
+		handovers: map[way][]handover{kill: {killed, late}, stop: {stopped, slow},
+			pause: {paused, {loss: loss{ended: at(1), at: at(0)}, first: at(15000)}}, cut: {severed}}}
 	want := map[string]struct {
 		runs    []float64
 		verdict figures.Verdict
 	}{
 		"F1.kill":    {[]float64{65, 301}, figures.Missed},
-		"F1.pause":   {[]float64{1}, figures.Met},
+		"F1.pause":   {[]float64{1, 1}, figures.Met},
 		"F1.cut":     {[]float64{1.1}, figures.Missed},
 		"F2.stop":    {[]float64{70, 501}, figures.Missed},
 		"F2.leave":   {[]float64{50, 50}, figures.Reported},
@@ -50,7 +50,7 @@ func TestFigures(t *testing.T) {
 		"F2.begin":   {[]float64{10, 441}, figures.Reported},
 		"F3.kill":    {[]float64{0, 0}, figures.Met},
 		"F3.stop":    {[]float64{0, 0}, figures.Met},
-		"F3.pause":   {[]float64{3}, figures.Missed},
+		"F3.pause":   {[]float64{3, 0}, figures.Missed},
 		"F3.cut":     {[]float64{0}, figures.Met},
 		"F4.cut":     {[]float64{0.8}, figures.Met},
 		"F4.pause":   {[]float64{90}, figures.Met},
@@ -69,9 +69,25 @@ func TestFigures(t *testing.T) {
 		}
 		g.Expect(f.Verdict()).To(Equal(want[f.ID].verdict), f.ID)
 	}
-	peer := &group{subject: subject{name: "the peer", suffix: ".peer"}, handovers: ours.handovers}
+	peer := &group{name: "the peer", suffix: ".peer", handovers: ours.handovers}
 	for _, f := range peer.figures(shipped) {
 		g.Expect(f.ID).To(HaveSuffix(".peer"))
 		g.Expect(f.Goal).To(BeNil(), "%s: there is no goal for it", f.ID)
 	}
+}
+
+func TestFleet(t *testing.T) {
+	g := NewWithT(t)
+	r := fleet{n: 70, took: 10 * time.Second, spent: cost{answering: 30 * time.Second}, empty: footprint{heap: 1000},
+		known: footprint{heap: 8000}}
+	g.Expect(r.idle()).To(BeNumerically("~", 0.25, 1e-9), "four workers have 40 s")
+	g.Expect(r.heapEach()).To(BeNumerically("~", 100, 1e-9))
+}
+
+// A change of the operator's election may move the lines that the peer's patch
+// changes. Then the patch has to follow. `make perf` builds the result.
+func TestThePatchOfThePeerApplies(t *testing.T) {
+	g, dir := NewWithT(t), t.TempDir()
+	g.Expect(tree.Copy("../../..", dir)).To(Succeed())
+	g.Expect(tree.Patch(t.Context(), dir, "stock.patch", "--check")).To(Succeed())
 }

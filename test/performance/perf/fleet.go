@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
+)
+
+const (
+	// slowest is what each Tenant may add to patience, and longest how long the audit log may grow.
+	slowest, longest = 250 * time.Millisecond, 30 * time.Minute
+	// calm is for how long nothing may be recorded for all to be at rest, and tries how many times calm
+	// before events are counted, which are sent beside all other work and may be late.
+	calm, tries = time.Second, 5
+	// collections is how many garbage collections have to end before the heap is read.
+	collections = 4
+	editors     = 4
+	// editPeriod is how often each editor changes a Tenant: far more often than users do.
+	editPeriod = 25 * time.Millisecond
+)
+
+// threeNamespaces are those of each Tenant of a fleet.
+var threeNamespaces = []v1beta1.NamespaceSuffix{"dev", "test", "prod"}
+
+// fleetAudit records each request, and nothing of Leases, which are renewed also when all is at
+// rest. It records no bodies, which would take a part of each request.
+const fleetAudit = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- {level: None, users: ["system:apiserver", "system:kube-controller-manager"]}
+- {level: None, nonResourceURLs: ["*"]}
+- {level: None, resources: [{group: coordination.k8s.io}]}
+- {level: Metadata}
+`
+
+// fleet is the result for one fleet of Tenants.
+type fleet struct {
+	n int
+	// took is from the election of the leader to the last Tenant's Ready, and first to the first write.
+	took, first time.Duration
+	spent       cost
+	// empty is before there was any Tenant, worked right after all were made, known of a
+	// process that has found them made.
+	empty, worked, known footprint
+}
+
+// heapEach is the growth of the heap for each Tenant.
+func (r fleet) heapEach() float64 { return (r.known.heap - r.empty.heap) / float64(r.n) }
+
+func (r fleet) writesEach() float64 { return float64(r.spent.writes) / float64(r.n) }
+
+// idle is the share of the workers' time in which the API server had no write of theirs to answer:
+// what the operator itself takes, and waits for. A worker has one write under way at a time, and
+// makes no other request, as the number of live reads shows.
+func (r fleet) idle() float64 { return 1 - float64(r.spent.answering)/float64(workers*r.took) }
+
+// withFleet calls measure with one replica on a control plane of its own. A change of the leader takes
+// little time, none of which is measured. kube-controller-manager would answer each namespace with a
+// ServiceAccount and a ConfigMap, so it runs a controller with next to nothing to do.
+func withFleet(ctx context.Context, b bench, what string, measure func(*environment) error, args ...string) error {
+	b.say("%s: starting a control plane", what)
+	e, err := start(ctx, b.checkout,
+		env.Options{Controllers: []string{"clusterrole-aggregation-controller"}, AuditPolicy: []byte(fleetAudit)}, 1, nil,
+		append([]string{"--leader-elect-retry-period=500ms", "--shutdown-delay-duration=0s"}, args...)...)
+	if err == nil {
+		err = errors.Join(measure(e), e.stop(context.WithoutCancel(ctx)))
+	}
+	if err != nil {
+		return fmt.Errorf("measuring %s: %w", what, err)
+	}
+	return nil
+}
+
+// measureFleet has the operator make a fleet that is there when it begins to lead, with the limits of
+// its client out of the way.
+func measureFleet(ctx context.Context, b bench, n int) (r fleet, err error) {
+	r.n = n
+	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants", n), func(e *environment) error {
+		return inOrder(
+			func() (err error) { r.empty, err = e.footprint(ctx); return err },
+			func() error { return e.standBy(ctx) },
+			func() error { return e.create(ctx, n, threeNamespaces...) },
+			func() error { return e.converge(ctx, &r) },
+			func() (err error) {
+				b.say("%d Tenants: all Ready after %.1f s; looking at the memory", n, r.took.Seconds())
+				r.worked, err = e.footprint(ctx)
+				return err
+			},
+			func() error { return e.standBy(ctx) },
+			func() error { return e.hand(ctx, "") },
+			func() error { return e.awaitReady(ctx) },
+			func() error { return e.rest(ctx, calm) },
+			func() (err error) { r.known, err = e.footprint(ctx); return err },
+		)
+	}, "--kube-api-qps=100000", "--kube-api-burst=100000")
+	return r, err
+}
+
+// inOrder takes steps until one fails.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// converge lets the replica lead and waits until the fleet is Ready. The last write that is not
+// an event is the status by which the last Tenant is Ready.
+func (e *environment) converge(ctx context.Context, r *fleet) (err error) {
+	if r.spent, err = e.spend(ctx, r.n, func() error { return e.hand(ctx, "") }); err != nil {
+		return err
+	}
+	lease, err := leasehold.ElectionLease(ctx, e.client)
+	if err != nil || lease.Spec.AcquireTime == nil {
+		return errors.Join(errors.New("no replica leads"), err)
+	}
+	r.first, r.took = r.spent.first.Sub(lease.Spec.AcquireTime.Time), r.spent.last.Sub(lease.Spec.AcquireTime.Time)
+	return nil
+}
+
+// awaitTenants returns when nothing happens any more, with at least n Tenants, all Ready.
+func (e *environment) awaitTenants(ctx context.Context, n int) error {
+	err := await(ctx, calm, patience+time.Duration(n)*slowest, "Tenants to be Ready", func(ctx context.Context) error {
+		if err := e.rest(ctx, calm); err != nil {
+			return err
+		}
+		return e.tenantsReady(ctx, n)
+	})
+	if err != nil {
+		return err
+	}
+	return e.rest(ctx, tries*calm)
+}
+
+// rest returns when nothing has been written to the audit log for as long as calm.
+func (e *environment) rest(ctx context.Context, calm time.Duration) error {
+	size, still := int64(-1), time.Now()
+	return await(ctx, poll, longest, "all to be at rest", func(context.Context) error {
+		info, err := os.Stat(e.plane.AuditLog())
+		if err != nil {
+			return err
+		}
+		if info.Size() != size {
+			size, still = info.Size(), time.Now()
+		}
+		if time.Since(still) < calm {
+			return errors.New("the audit log grows")
+		}
+		return nil
+	})
+}
+
+// measureLimit has a fleet made while the operator leads, at the limits that ship, as users do.
+func measureLimit(ctx context.Context, b bench, n int) (r fleet, err error) {
+	r.n = n
+	err = withFleet(ctx, b, fmt.Sprintf("%d Tenants at the limits that ship", n), func(e *environment) (err error) {
+		var began time.Time
+		r.spent, err = e.spend(ctx, n, func() error {
+			began = time.Now()
+			return e.create(ctx, n, threeNamespaces...)
+		})
+		r.took = r.spent.last.Sub(began)
+		return err
+	})
+	return r, err
+}
+
+// contention is how many of the operator's writes are refused while others edit its objects.
+type contention struct {
+	edits int
+	spent cost
+}
+
+// measureContention has several clients edit the same Tenants.
+func measureContention(ctx context.Context, b bench, n int, lasts time.Duration) (r contention, err error) {
+	r.edits = editors * int(lasts/editPeriod)
+	err = withFleet(ctx, b, "conflicts with editors", func(e *environment) (err error) {
+		if _, err := e.spend(ctx, n, func() error { return e.create(ctx, n, threeNamespaces...) }); err != nil {
+			return err
+		}
+		r.spent, err = e.spend(ctx, n, func() error { return e.edit(ctx, b.seed, n, lasts) })
+		if err == nil && r.spent.writes == 0 {
+			err = errors.New("the operator has written nothing, though its Tenants were changed")
+		}
+		return err
+	})
+	return r, err
+}
+
+// spend returns what the operator spends on what a user does with n Tenants.
+func (e *environment) spend(ctx context.Context, n int, do func() error) (c cost, err error) {
+	if err := e.rest(ctx, calm); err != nil {
+		return c, err
+	}
+	from, err := record.End(e.plane.AuditLog())
+	if err != nil {
+		return c, err
+	}
+	if err := inOrder(do, func() error { return e.awaitTenants(ctx, n) }); err != nil {
+		return c, err
+	}
+	return e.costSince(from)
+}
+
+// edit changes labels and admins of Tenants at random, without reading them.
+func (e *environment) edit(ctx context.Context, seed uint64, tenants int, lasts time.Duration) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for editor := range editors {
+		random := rand.New(rand.NewPCG(seed, uint64(editor)))
+		group.Go(func() error {
+			for i := range int(lasts / editPeriod) {
+				if err := pass(ctx, editPeriod); err != nil {
+					return err
+				}
+				patch := fmt.Sprintf(`{"metadata":{"labels":{"example.com/edited":"%d-%d"}}}`, editor, i)
+				if random.IntN(2) == 0 {
+					patch = fmt.Sprintf(`{"spec":{"admins":[{"kind":"User","name":"editor-%d-%d"}]}}`, editor, i)
+				}
+				t := newTenant(random.IntN(tenants))
+				if err := e.client.Patch(ctx, t, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+					return fmt.Errorf("editing %s: %w", t.Name, err)
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// standBy restarts the replica as a standby. Its caches fill and its webhooks answer. A client with
+// its token passes the fence, because the Lease names its Pod.
+func (e *environment) standBy(ctx context.Context) error {
+	r := e.installation.Replicas()[0]
+	if _, err := r.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping the leader: %w", err)
+	}
+	return inOrder(func() error { return e.hand(ctx, r.Name()+"_no-process") }, r.Restart,
+		func() error { return e.awaitReady(ctx) })
+}
+
+// hand writes the holder of the Lease. An empty holder leaves it to the first replica that acquires it.
+func (e *environment) hand(ctx context.Context, holder string) error {
+	lease, err := leasehold.ElectionLease(ctx, e.client)
+	if err != nil {
+		return err
+	}
+	now := metav1.NewMicroTime(time.Now())
+	lease.Spec.HolderIdentity = new(holder)
+	lease.Spec.LeaseDurationSeconds = new(int32(time.Hour / time.Second))
+	lease.Spec.AcquireTime, lease.Spec.RenewTime = &now, &now
+	if err := e.client.Update(ctx, lease); err != nil {
+		return fmt.Errorf("handing over the election Lease: %w", err)
+	}
+	return nil
+}
+
+// footprint is the memory of the operator, in bytes: the heap that garbage collection found in use,
+// and what is resident of the process.
+type footprint struct{ heap, resident float64 }
+
+// footprint reads the memory of a replica that has nothing to do. The operator has no endpoint
+// that collects garbage. Each read of the metrics makes garbage, so they are read until enough
+// collections have ended. The least heap counts, because a response that is being written is
+// no part of it.
+func (e *environment) footprint(ctx context.Context) (footprint, error) {
+	r := e.installation.Replicas()[0]
+	url := fmt.Sprintf("http://127.0.0.1:%d/metrics", r.Ports().Metrics)
+	heap, begin := math.Inf(1), math.Inf(-1)
+	for {
+		metrics, err := record.ReadMetrics(ctx, http.DefaultClient, url)
+		if err != nil {
+			return footprint{}, err
+		}
+		cycles, counted := metrics.Sum("go_gc_cycles_total_gc_cycles_total")
+		live, collected := metrics.Sum("go_gc_heap_live_bytes")
+		resident, known := metrics.Sum("process_resident_memory_bytes")
+		switch {
+		case !counted || !collected || !known:
+			return footprint{}, fmt.Errorf("%s does not expose its memory", r.Name())
+		case math.IsInf(begin, -1):
+			begin = cycles
+		case cycles >= begin+2:
+			heap = min(heap, live)
+		}
+		if cycles >= begin+collections {
+			return footprint{heap: heap, resident: resident}, nil
+		}
+	}
+}
+
+// cost counts the operator's requests to the API server.
+type cost struct {
+	writes, reads, conflicts int
+	// answering is how long the API server took for the writes that are not events, one added to
+	// the other.
+	answering time.Duration
+	// first is when the API server received the first of the writes, and last when it had stored
+	// the last one that is not an event. Both are zero if there is none.
+	first, last time.Time
+}
+
+// costSince counts the operator's requests that follow the bookmark, but for watches and
+// for what becoming the leader costs: its event, and the webhooks' certificate. Those
+// about the Lease are not recorded.
+func (e *environment) costSince(from record.Bookmark) (c cost, err error) {
+	events, _, err := record.ReadAuditLogFrom(e.plane.AuditLog(), from)
+	if err != nil {
+		return c, err
+	}
+	ofWebhooks := func(e auditv1.Event) bool {
+		return e.ObjectRef != nil && e.ObjectRef.APIGroup == admissionregistrationv1.GroupName
+	}
+	own := record.Select(events, record.User(leasehold.User), record.Not(record.InNamespace(leasehold.Namespace)),
+		record.Not(ofWebhooks))
+	writes := record.Writes(own, leasehold.User)
+	c = cost{writes: len(writes), reads: len(record.Select(own, record.Verb("get", "list"))),
+		conflicts: len(record.Select(own, record.Conflicted))}
+	for _, e := range writes {
+		if at := e.RequestReceivedTimestamp.Time; c.first.IsZero() || at.Before(c.first) {
+			c.first = at
+		}
+		if e.ObjectRef.Resource == "events" {
+			continue
+		}
+		c.answering += e.StageTimestamp.Sub(e.RequestReceivedTimestamp.Time)
+		if at := e.StageTimestamp.Time; at.After(c.last) {
+			c.last = at
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"leasehold.dev/api/v1beta1"
+	"leasehold.dev/test/harness/env"
+	"leasehold.dev/test/harness/fault"
+	"leasehold.dev/test/harness/record"
+	"leasehold.dev/test/leasehold"
+)
+
+const (
+	// observed is how many StorageBuckets are probed every probePeriod seconds, the shortest
+	// period that the API allows, and latency how long each answer takes. Together they keep
+	// all workers busy that one endpoint may have, and more probes become due in a pause.
+	observed    = 300
+	probePeriod = 10
+	latency     = 500 * time.Millisecond
+	bucketName  = "pauses"
+	secretName  = "keys"
+)
+
+// pair are two replicas on a control plane of their own, each behind a proxy.
+type pair struct {
+	*environment
+	name    string // of the subject
+	plan    plan
+	proxies []*fault.Proxy // of the replicas, in their order
+	random  *rand.Rand
+	broken  int // bindings, by the load
+	// s3 is a server that the leader calls, behind a proxy that records which replica sent each
+	// request. Both are nil if it calls none.
+	s3    *env.S3Server
+	calls *fault.Proxy
+	// lost are replicas that were stopped on purpose and not started again, and gaveUp how
+	// many have ended otherwise.
+	lost   *env.Replica
+	gaveUp int
+}
+
+// start starts the control plane and the replicas, and makes what they work on.
+func (p *pair) start(ctx context.Context, c checkout) (err error) {
+	var refused error
+	p.environment, err = start(ctx, c, env.Options{}, 2, func(config *rest.Config) {
+		o, err := fault.APIOptions(config)
+		if err == nil {
+			o.Kubernetes = false // it passes watches on as they come: it is to cost little
+			var proxy *fault.Proxy
+			if proxy, err = fault.NewProxy(o); err == nil {
+				proxy.Connect(config)
+				p.proxies = append(p.proxies, proxy)
+			}
+		}
+		refused = errors.Join(refused, err)
+	},
+		fmt.Sprintf("--leader-elect-lease-duration=%s", p.plan.lease),
+		fmt.Sprintf("--leader-elect-renew-deadline=%s", p.plan.renew),
+		fmt.Sprintf("--leader-elect-retry-period=%s", p.plan.retry))
+	if err := errors.Join(err, refused); err != nil {
+		return err
+	}
+	if p.plan.s3 {
+		if err := p.startS3(ctx); err != nil {
+			return err
+		}
+	}
+	if err := p.create(ctx, p.plan.tenants, "dev"); err != nil {
+		return err
+	}
+	return await(ctx, poll, patience, "all Tenants to be Ready", func(ctx context.Context) error {
+		return p.tenantsReady(ctx, p.plan.tenants)
+	})
+}
+
+// startS3 starts the S3 server and makes the StorageBuckets that refer to it.
+func (p *pair) startS3(ctx context.Context) (err error) {
+	if p.s3, err = env.StartS3(ctx, env.S3Options{}); err != nil {
+		return err
+	}
+	if err := p.s3.Client().MakeBucket(ctx, bucketName, minio.MakeBucketOptions{}); err != nil {
+		return fmt.Errorf("making a bucket: %w", err)
+	}
+	if p.calls, err = fault.NewProxy(fault.Options{Upstream: p.s3.Endpoint(), Peer: p.owner}); err != nil {
+		return err
+	}
+	p.calls.Inject(fault.Rule{Name: "slow", Fault: fault.Delay{At: fault.AfterAnswer, For: latency}})
+	account := p.s3.Account()
+	objects := []client.Object{&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: secretName},
+		StringData: map[string]string{v1beta1.SecretKeyAccessKeyID: account.AccessKey,
+			v1beta1.SecretKeySecretAccessKey: account.SecretKey},
+	}}
+	for i := range observed {
+		objects = append(objects, &v1beta1.StorageBucket{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("bucket-%03d", i)},
+			Spec: v1beta1.StorageBucketSpec{
+				BucketName: bucketName, Endpoint: p.calls.URL(),
+				CredentialsSecretRef: v1beta1.SecretReference{Name: secretName},
+				Probe:                v1beta1.ProbeSpec{PeriodSeconds: probePeriod},
+			},
+		})
+	}
+	for _, o := range objects {
+		if err := p.client.Create(ctx, o); err != nil {
+			return fmt.Errorf("creating %s: %w", o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// owner is the name of the replica that opened the connection between these addresses; "" if
+// none is known to have.
+func (p *pair) owner(client, server string) string {
+	replicas := p.installation.Replicas()
+	if i := slices.IndexFunc(replicas, func(r *env.Replica) bool { return r.Owns(client, server) }); i >= 0 {
+		return replicas[i].Name()
+	}
+	return ""
+}
+
+func (p *pair) stop(ctx context.Context) error {
+	var errs []error
+	if p.calls != nil {
+		errs = append(errs, p.calls.Close())
+	}
+	if p.s3 != nil {
+		errs = append(errs, p.s3.Stop())
+	}
+	if p.environment != nil {
+		errs = append(errs, p.environment.stop(ctx))
+	}
+	for _, proxy := range p.proxies {
+		errs = append(errs, proxy.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// idle counts the requests of the election while nothing happens.
+func (p *pair) idle(ctx context.Context, window time.Duration) (rates electionRates, err error) {
+	leader, err := p.settle(ctx)
+	if err != nil {
+		return rates, err
+	}
+	begin, err := record.End(p.plane.AuditLog())
+	if err != nil {
+		return rates, err
+	}
+	from := time.Now()
+	if err := pass(ctx, window); err != nil {
+		return rates, err
+	}
+	to := time.Now()
+	// What was received by then is written down when it is answered.
+	if err := pass(ctx, time.Second); err != nil {
+		return rates, err
+	}
+	events, _, err := record.ReadAuditLogFrom(p.plane.AuditLog(), begin)
+	return ratesOf(events, leader.Name(), from, to, p.plan.retry), err
+}
+
+// settle starts replicas that do not run, waits until both replicas are ready and the Lease
+// is renewed, and returns the leader.
+func (p *pair) settle(ctx context.Context) (leader *env.Replica, err error) {
+	before := ""
+	err = await(ctx, poll, patience, "two replicas and a Lease that is renewed", func(ctx context.Context) error {
+		for _, r := range p.installation.Replicas() {
+			if err := p.revive(r); err != nil {
+				return err
+			}
+			if err := r.Ready(ctx); err != nil {
+				return err
+			}
+		}
+		now, err := p.leader(ctx)
+		if err != nil {
+			return err
+		}
+		lease, err := leasehold.ElectionLease(ctx, p.client)
+		if err != nil {
+			return err
+		}
+		if now != leader {
+			leader, before = now, lease.ResourceVersion
+		}
+		if lease.ResourceVersion == before {
+			return errors.New("the Lease is as it was")
+		}
+		return nil
+	})
+	return leader, err
+}
+
+// revive starts a replica that has ended. One that was not lost on purpose has given
+// up by itself.
+func (p *pair) revive(r *env.Replica) error {
+	if r.Running() {
+		return nil
+	}
+	if r != p.lost {
+		p.gaveUp++
+	}
+	p.lost = nil
+	return r.Restart()
+}
+
+// proxyOf is what a replica reaches the API server through.
+func (p *pair) proxyOf(r *env.Replica) *fault.Proxy {
+	return p.proxies[slices.Index(p.installation.Replicas(), r)]
+}
+
+// load takes the subjects out of one binding after another, one in every so much time, until end is
+// called, which returns what went wrong. Each replica that leads, or believes so, puts them back with
+// one write.
+func (p *pair) load(ctx context.Context, every time.Duration) (end func() error) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan error, 1)
+	go func() {
+		for pass(ctx, every) == nil {
+			binding := &rbacv1.ClusterRoleBinding{}
+			binding.Name = "leasehold:tenant-reader:" + newTenant(p.broken%p.plan.tenants).Name
+			p.broken++
+			err := p.client.Patch(ctx, binding, client.RawPatch(types.MergePatchType, []byte(`{"subjects":null}`)))
+			if err != nil && ctx.Err() == nil {
+				over <- fmt.Errorf("breaking what the operator has made: %w", err)
+				return
+			}
+		}
+		over <- nil
+	}()
+	return func() error {
+		cancel()
+		return <-over
+	}
+}
+
+// logs are the ends of the replicas' logs.
+func (p *pair) logs() string {
+	var all strings.Builder
+	if p.environment == nil || p.installation == nil {
+		return ""
+	}
+	for _, r := range p.installation.Replicas() {
+		fmt.Fprintf(&all, "the end of the log of %s, running: %t\n%s\n", r.Name(), r.Running(), r.LogTail(15))
+	}
+	return all.String()
+}
