@@ -84,7 +84,14 @@ func (c *ControlPlane) Install(ctx context.Context, s InstallOptions) (*Installa
 		return nil, fmt.Errorf("installing %s: %w", s.Manifests, err)
 	}
 	objects = slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
-	if objects, err = i.routeWebhooks(ctx, objects); err == nil {
+	objects, note, err := withoutUndefined(objects, c.client.RESTMapper())
+	if note != "" {
+		s.report(note)
+	}
+	if err == nil {
+		objects, err = i.routeWebhooks(ctx, objects)
+	}
+	if err == nil {
 		err = c.Apply(ctx, objects...)
 	}
 	if err == nil {

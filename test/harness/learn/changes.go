@@ -66,8 +66,8 @@ func (d *Draft) Change(k *Kind) ([]byte, error) {
 	if k.Grown == nil {
 		return nil, nil
 	}
-	w := d.begin(k, k.ChangeName(), fmt.Sprintf("A %s that grows, and gets its first spec again.", k.Objects[k.Main].GetKind()),
-		changeFaults)
+	w := d.begin(k, k.ChangeName(),
+		fmt.Sprintf("A %s that grows, and gets its first spec again.", k.Objects[k.Main].GetKind()), changeFaults)
 	w.line("# guess: the schema allows %s.", strings.Join(k.Added, ", "))
 	return w.finish(k, func() {
 		w.create()
@@ -86,9 +86,9 @@ func (k *Kind) HasteName() string { return k.Word + "-haste" }
 
 // Haste is the scenario of users who do not wait for the operator between their steps.
 func (d *Draft) Haste(k *Kind) ([]byte, error) {
-	w := d.begin(k, k.HasteName(), fmt.Sprintf("A %s whose users do not wait for the operator.", k.Objects[k.Main].GetKind()),
-		hasteFaults)
 	main := k.Objects[k.Main]
+	w := d.begin(k, k.HasteName(), fmt.Sprintf("A %s whose users do not wait for the operator.", main.GetKind()),
+		hasteFaults)
 	return w.finish(k, func() {
 		w.create()
 		w.scale(k)

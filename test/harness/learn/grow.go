@@ -35,7 +35,8 @@ var reference = regexp.MustCompile(`(?i)(ref|refs|reference|references|name|name
 
 // Grow returns a value with more entries and fields than it has, and the paths of those. An operator
 // that gets the value again has to remove what it made of them.
-func Grow(schema *apiextensionsv1.JSONSchemaProps, value map[string]any, how Growth) (grown map[string]any, added []string) {
+func Grow(schema *apiextensionsv1.JSONSchemaProps, value map[string]any,
+	how Growth) (grown map[string]any, added []string) {
 	g := &growing{how: how}
 	grown = g.object(schema, runtime.DeepCopyJSON(value), "", 0)
 	return grown, g.added
@@ -48,7 +49,8 @@ type growing struct {
 
 func (g *growing) note(path string) { g.added = append(g.added, strings.TrimPrefix(path, ".")) }
 
-func (g *growing) object(schema *apiextensionsv1.JSONSchemaProps, given map[string]any, path string, depth int) map[string]any {
+func (g *growing) object(schema *apiextensionsv1.JSONSchemaProps, given map[string]any, path string,
+	depth int) map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field, at := schema.Properties[name], path+"."+name
 		value, there := given[name]

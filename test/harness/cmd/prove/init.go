@@ -181,7 +181,7 @@ func describe(ctx context.Context, o initOptions, output io.Writer) error {
 	}
 	fmt.Fprintf(output, "read the lines with the word guess, then: go tool prove --subject %s\n",
 		filepath.Join(o.dir, "subject.yaml"))
-	return nil
+	return l.undone
 }
 
 // propose drafts the description from what the operator ships.

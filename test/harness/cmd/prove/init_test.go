@@ -256,3 +256,18 @@ func TestGrowthTrial_EndsWithTheGrownObject(t *testing.T) {
 	g.Expect(last.Name).To(Equal("grown"))
 	g.Expect(last.Quiesce.Within.Duration).To(Equal(growthTimeout))
 }
+
+// What was learned before an interruption is written, and the rest is named.
+func TestInterrupted_KeepsWhatIsLearned(t *testing.T) {
+	g := NewWithT(t)
+	all := append(backups(t), backups(t)...)
+	all[1].Word = "restore"
+	l := &learner{draft: &learn.Draft{Name: "small", Kinds: all}}
+	g.Expect(l.interrupted(0, context.Canceled)).To(MatchError(context.Canceled), "there is nothing to keep")
+	g.Expect(l.interrupted(1, context.Canceled)).To(Succeed())
+	g.Expect(l.undone).To(MatchError("it was interrupted: 1 of 2 kinds are described"))
+	files, err := write(t.TempDir(), l.draft, false)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(files).To(HaveLen(3))
+	g.Expect(os.ReadFile(files[0])).To(ContainSubstring("There is no scenario of it: prove init was interrupted before it."))
+}

@@ -45,6 +45,8 @@ type learner struct {
 	output io.Writer
 	// resources are all that can be watched.
 	resources []history.Resource
+	// undone is why kinds are left without a scenario; nil if none is.
+	undone error
 }
 
 // learn completes the draft: the Lease by one run of the operator, and then the rest by two clean
@@ -59,7 +61,8 @@ func (l *learner) learn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := l.load(ctx, l.draft.Scenario)
+	// What was learned before an interruption is kept.
+	s, err := l.load(context.WithoutCancel(ctx), l.draft.Scenario)
 	if err != nil {
 		return err
 	}
@@ -254,23 +257,16 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
 		j := slices.IndexFunc(s.Scenarios, func(s scenario.Scenario) bool { return s.Name == k.ScenarioName() })
-		fmt.Fprintf(l.output, "%s: %d clean runs to learn from\n", k.ScenarioName(), cleanRuns)
-		reference, err := prover.Reference(ctx, s.Scenarios[j], cleanRuns)
-		if err == nil {
-			err = refusals(reference.Histories)
+		fmt.Fprintf(l.output, "kind %d of %d, %s: %d clean runs to learn from\n", i+1, len(l.draft.Kinds),
+			k.ScenarioName(), cleanRuns)
+		began := time.Now()
+		histories[i], err = l.learnKind(ctx, prover, k, s.Scenarios[j], s.Contract.Users)
+		if err != nil && ctx.Err() != nil {
+			return histories, l.interrupted(i, err)
 		}
 		if err == nil {
-			histories[i] = reference.Histories
-			err = l.draft.Learn(k, s.Contract.Users, reference.Histories...)
-		}
-		if err == nil {
-			err = l.grow(ctx, prover, k)
-		}
-		if err == nil {
+			fmt.Fprintf(l.output, "%s took %s\n", k.ScenarioName(), time.Since(began).Round(time.Second))
 			continue
-		}
-		if ctx.Err() != nil {
-			return nil, err
 		}
 		k.Problem = err.Error()
 		problems = append(problems, err)
@@ -281,6 +277,37 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 		return nil, fmt.Errorf("no scenario could be run: %w", errors.Join(problems...))
 	}
 	return histories, nil
+}
+
+// learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
+func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Kind, s scenario.Scenario,
+	users []string) ([]*history.History, error) {
+	reference, err := prover.Reference(ctx, s, cleanRuns)
+	if err == nil {
+		err = refusals(reference.Histories)
+	}
+	if err == nil {
+		err = l.draft.Learn(k, users, reference.Histories...)
+	}
+	if err == nil {
+		err = l.grow(ctx, prover, k)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reference.Histories, nil
+}
+
+// interrupted leaves the kinds from n on without a scenario, and returns nil if there are others.
+func (l *learner) interrupted(n int, err error) error {
+	if n == 0 {
+		return err
+	}
+	l.undone = fmt.Errorf("it was interrupted: %d of %d kinds are described", n, len(l.draft.Kinds))
+	for i := range l.draft.Kinds[n:] {
+		l.draft.Kinds[n+i].Problem = "prove init was interrupted before it"
+	}
+	return nil
 }
 
 // refusals returns an error with what the API server refused, in full. Nothing can be learned from
