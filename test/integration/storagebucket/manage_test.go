@@ -285,13 +285,14 @@ var _ = Describe("The end of a managed bucket", func() {
 
 	It("lets go of a bucket with objects as soon as Retain is asked for", func(ctx SpecContext) {
 		name := operator.Unique("managed")
-		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketDelete)))
+		b := given(ctx, build(place(ctx), storage.Endpoint(), name, managed(v1beta1.BucketDelete), probing(3600, 10, 3)))
 		eventuallyReady(ctx, b)
 		put(ctx, name, "precious")
 		Expect(k8s.Delete(ctx, b)).To(Succeed())
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
 		operator.Change(ctx, k8s, b, func(b *v1beta1.StorageBucket) { b.Spec.DeletionPolicy = v1beta1.BucketRetain })
-		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Quick).Should(expect.BeGone())
+		Eventually(ctx, operator.Reading(k8s, b)).WithTimeout(expect.Medium).Should(expect.BeGone(),
+			"long before the next try")
 		Expect(storage.Objects(name)).To(Equal([]string{"precious"}))
 	}, SpecTimeout(time.Minute))
 
