@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/xml"
 	"fmt"
@@ -42,80 +43,60 @@ type suite struct {
 
 // summarize writes the summary of runs and reports whether all of them passed.
 func summarize(w io.Writer, runs []string) bool {
-	t := totals{budgets: map[string]float64{}}
-	if err := yaml.UnmarshalStrict(budgetsFile, &t.budgets); err != nil {
-		t.failures = append(t.failures, "budgets.yaml: "+err.Error())
+	budgets := map[string]float64{}
+	if err := yaml.UnmarshalStrict(budgetsFile, &budgets); err != nil {
+		panic(err)
 	}
+	passed, failures, skips := 0, []string{}, []string{}
 	for _, run := range runs {
-		parts := strings.Split(run+"::", ":")
-		name, status := parts[0], parts[1]
-		p, f, s := t.passed, len(t.failures), len(t.skips)
-		for _, path := range parts[2 : len(parts)-2] {
-			suites, err := read(path)
+		parts := strings.Split(run, ":")
+		name, p, f, s := parts[0], passed, len(failures), len(skips)
+		fail := func(format string, args ...any) {
+			failures = append(failures, fmt.Sprintf("FAILED   "+name+": "+format+"\n", args...))
+		}
+		for _, path := range parts[2:] {
+			var report struct {
+				XMLName xml.Name `xml:"testsuites"`
+				Suites  []suite  `xml:"testsuite"`
+			}
+			data, err := os.ReadFile(path)
+			if err == nil {
+				err = xml.Unmarshal(data, &report)
+			}
 			if err != nil {
-				t.failures = append(t.failures, fmt.Sprintf("%s: %v", name, err))
+				fail("reading report %s: %v", path, err)
 			}
-			for _, suite := range suites {
-				t.add(name, suite)
+			for _, suite := range report.Suites {
+				if budget := cmp.Or(budgets[suite.Name], budgets["default"]); suite.Seconds > budget {
+					fail("suite %s took %.0f s of %.0f", suite.Name, suite.Seconds, budget)
+				}
+				n, failed, skipped := suite.count(name)
+				passed, failures, skips = passed+n, append(failures, failed...), append(skips, skipped...)
 			}
 		}
-		if len(t.failures) == f && (status != "0" || t.passed == p) {
-			t.failures = append(t.failures, fmt.Sprintf("%s: exit status %s, and %d tests passed", name, status, t.passed-p))
+		if len(failures) == f && (parts[1] != "0" || passed == p) {
+			fail("exit status %s, and %d tests passed", parts[1], passed-p)
 		}
-		fmt.Fprintf(w, "%-14s %d passed, %d failed, %d skipped\n", name, t.passed-p, len(t.failures)-f, len(t.skips)-s)
+		fmt.Fprintf(w, "%-14s %d passed, %d failed, %d skipped\n", name, passed-p, len(failures)-f, len(skips)-s)
 	}
-	for _, line := range t.failures {
-		fmt.Fprintln(w, "FAILED  ", line)
-	}
-	for _, line := range t.skips {
-		fmt.Fprintln(w, "skipped ", line)
-	}
-	fmt.Fprintf(w, "%d passed, %d failed, %d skipped\n", t.passed, len(t.failures), len(t.skips))
-	return len(t.failures) == 0 && t.passed > 0
+	fmt.Fprintf(w, "%s%d passed, %d failed, %d skipped\n",
+		strings.Join(append(failures, skips...), ""), passed, len(failures), len(skips))
+	return len(failures) == 0 && passed > 0
 }
 
-// totals are those of all runs so far.
-type totals struct {
-	budgets         map[string]float64 // seconds by suite
-	passed          int
-	failures, skips []string
-}
-
-// add counts a suite of a run.
-func (t *totals) add(run string, s suite) {
-	budget, ok := t.budgets[s.Name]
-	if !ok {
-		budget = t.budgets["default"]
-	}
-	if s.Seconds > budget {
-		t.failures = append(t.failures, fmt.Sprintf("%s: suite %s took %.0f s of %.0f", run, s.Name, s.Seconds, budget))
-	}
+// count returns what a suite of a run adds. Ginkgo's nodes around the specs, such as [BeforeSuite],
+// count only if they fail.
+func (s suite) count(run string) (passed int, failures, skips []string) {
 	for _, c := range s.Cases {
-		// Ginkgo's nodes around the specs, such as [BeforeSuite], count only if they fail.
 		spec := !strings.HasPrefix(c.Name, "[") || strings.HasPrefix(c.Name, "[It]")
 		switch {
 		case c.Failure != nil || c.Error != nil:
-			t.failures = append(t.failures, run+": "+c.Class+" "+c.Name)
+			failures = append(failures, fmt.Sprintf("FAILED   %s: %s %s\n", run, c.Class, c.Name))
 		case spec && c.Skipped != nil:
-			t.skips = append(t.skips, run+": "+c.Class+" "+c.Name+" ("+c.Skipped.Message+")")
+			skips = append(skips, fmt.Sprintf("skipped  %s: %s %s (%s)\n", run, c.Class, c.Name, c.Skipped.Message))
 		case spec:
-			t.passed++
+			passed++
 		}
 	}
-}
-
-// read returns the suites of a report.
-func read(path string) ([]suite, error) {
-	var report struct {
-		XMLName xml.Name `xml:"testsuites"`
-		Suites  []suite  `xml:"testsuite"`
-	}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = xml.Unmarshal(data, &report)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading report %s: %w", path, err)
-	}
-	return report.Suites, nil
+	return passed, failures, skips
 }
