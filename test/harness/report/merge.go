@@ -73,6 +73,9 @@ func (s *Sweep) CopyRuns(from, to, prefix string) error {
 		if r.AuditLog, err = os.ReadFile(filepath.Join(dir, auditFile)); err != nil {
 			return fmt.Errorf("copying run %s: %w", o.Name, err)
 		}
+		if r.Logs, err = loadLogs(dir); err != nil {
+			return fmt.Errorf("copying run %s: %w", o.Name, err)
+		}
 		r.Name = prefix + o.Name
 		if _, err := r.Save(to); err != nil {
 			return err

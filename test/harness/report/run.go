@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"leasehold.dev/test/harness/history"
 	"leasehold.dev/test/harness/invariant"
@@ -27,6 +29,8 @@ type Run struct {
 	References []*history.History `json:"-"`
 	// AuditLog is the API server's audit log of the run, if there is one.
 	AuditLog []byte `json:"-"`
+	// Logs are those of the operator's replicas in the run, by the names of their Pods.
+	Logs map[string][]byte `json:"-"`
 }
 
 // The files of a run's folder. A history may also be compressed, with .gz after
@@ -40,7 +44,12 @@ const (
 	auditFile    = "audit.log"
 	objectsFile  = "objects.yaml"
 	timelineFile = "timeline.html"
+	logPrefix    = "operator-"
+	logSuffix    = ".log"
 )
+
+// tailLines is how much of each log a failure has.
+const tailLines = 5
 
 // Judge judges the run as it was recorded, by the invariants as they are now.
 func (r *Run) Judge() ([]invariant.Verdict, invariant.Result) {
@@ -65,6 +74,9 @@ func (r *Run) Save(dir string) (timeline string, err error) {
 	}
 	for i, clean := range r.References {
 		files[fmt.Sprintf(cleanFiles, i+1)] = clean.Encode
+	}
+	for name, text := range r.Logs {
+		files[logPrefix+name+logSuffix] = func(w io.Writer) error { _, err := w.Write(text); return err }
 	}
 	var errs []error
 	for name, content := range files {
@@ -117,7 +129,41 @@ func (r *Run) writeVerdicts(w io.Writer) error {
 	for _, v := range r.Verdicts {
 		fmt.Fprintf(w, "\n%s\n", v)
 	}
-	return nil
+	_, err := fmt.Fprintf(w, "\n%s", r.LogTails())
+	return err
+}
+
+// LogTails returns the last lines of the replicas' logs; "" if there are none.
+func (r *Run) LogTails() string {
+	var tails strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(r.Logs)) {
+		text := strings.TrimSpace(string(r.Logs[name]))
+		if text == "" {
+			continue
+		}
+		lines := strings.Split(text, "\n")
+		fmt.Fprintf(&tails, "    the end of the log of %s:\n", name)
+		for _, line := range lines[max(0, len(lines)-tailLines):] {
+			fmt.Fprintf(&tails, "        %s\n", line)
+		}
+	}
+	return tails.String()
+}
+
+// loadLogs reads the logs of a run's folder.
+func loadLogs(dir string) (map[string][]byte, error) {
+	files, err := filepath.Glob(filepath.Join(dir, logPrefix+"*"+logSuffix))
+	if err != nil {
+		return nil, err
+	}
+	logs := map[string][]byte{}
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), logPrefix), logSuffix)
+		if logs[name], err = os.ReadFile(file); err != nil {
+			return nil, err
+		}
+	}
+	return logs, nil
 }
 
 // Load reads the folder of a run that Save has written. The audit log is not read:

@@ -15,6 +15,7 @@ import (
 func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
 	g := NewWithT(t)
 	r, dir := split(t), t.TempDir()
+	r.Logs = map[string][]byte{"manager-0": []byte("1\n2\n3\n4\n5\nit ends\n"), "manager-1": nil}
 	page, err := r.Save(dir)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(page).To(Equal(filepath.Join(dir, "001-split", "timeline.html")))
@@ -22,7 +23,7 @@ func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
 		"timeline.html": "<!DOCTYPE html>", "audit.log": "{}\n", "replay.txt": r.Replay + "\n",
 		"objects.yaml": "text: <b>hostile</b>",
 		"verdicts.txt": "seed: 7\nagain: make prove SEED=7", "case.json": `"seed": 7`, "history.json": `"format":1`,
-		"clean-1.json": `"format":1`,
+		"clean-1.json": `"format":1`, "operator-manager-0.log": "1\n2", "operator-manager-1.log": "",
 	} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(page), name))
 		g.Expect(err).NotTo(HaveOccurred())
@@ -34,11 +35,18 @@ func TestSavedRunIsLoadedAndJudgedAgain(t *testing.T) {
 	g.Expect(found).To(Equal([]string{filepath.Dir(page)}))
 	back, err := Load(found[0])
 	g.Expect(err).NotTo(HaveOccurred())
-	r.AuditLog = nil // is for people
+	logs, err := loadLogs(found[0])
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(logs).To(HaveKeyWithValue("manager-0", r.Logs["manager-0"]))
+	verdicts, err := os.ReadFile(filepath.Join(found[0], "verdicts.txt"))
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(string(verdicts)).To(HaveSuffix(
+		"    the end of the log of manager-0:\n        2\n        3\n        4\n        5\n        it ends\n"))
+	r.AuditLog, r.Logs = nil, nil // are for people
 	g.Expect(cmp.Diff(r, back)).To(BeEmpty())
-	verdicts, result := back.Judge()
+	judged, result := back.Judge()
 	g.Expect(result).To(Equal(r.Result))
-	g.Expect(cmp.Diff(r.Verdicts, verdicts)).To(BeEmpty())
+	g.Expect(cmp.Diff(r.Verdicts, judged)).To(BeEmpty())
 }
 
 func TestCompressedHistoryIsLoaded(t *testing.T) {

@@ -31,6 +31,9 @@ type execution struct {
 	externalState
 	// journalOffsets has the length of each replica's journal when the run began.
 	journalOffsets []int
+	// logOffsets has the length of each replica's log when the run began, and logs is what followed.
+	logOffsets map[*replica]int64
+	logs       map[string][]byte
 	// actionTimes are the start times of the steps that act.
 	actionTimes []time.Time
 	// activeFault is nil in a clean run.
@@ -75,6 +78,9 @@ func (p *Prover) beginExecution(ctx context.Context, s scenario.Scenario) (*exec
 	}
 	for _, r := range p.replicas {
 		t.journalOffsets = append(t.journalOffsets, len(r.proxy.Journal().Requests))
+	}
+	if t.logOffsets, err = p.logSizes(); err != nil {
+		return nil, err
 	}
 	if err := t.snapshotExternal(ctx, s); err != nil {
 		return nil, err
@@ -142,6 +148,9 @@ func (t *execution) collectHistory(ctx context.Context) (*history.History, error
 		return nil, err
 	}
 	if t.auditLog, err = record.Slice(t.prover.auditLog, t.bookmark, end); err != nil {
+		return nil, err
+	}
+	if t.logs, err = t.prover.logsFrom(t.logOffsets); err != nil {
 		return nil, err
 	}
 	h, err := record.FromAudit(events)

@@ -25,6 +25,8 @@ type fakeProcess struct {
 	// pauseErr is returned by a pause that was not seen to take effect.
 	pauseErr error
 
+	log string // the path; "" if there is none
+
 	mu      sync.Mutex
 	exits   chan int // the exit code of the life that is now
 	starts  int
@@ -39,6 +41,7 @@ func newFakeProcess(name string) *fakeProcess {
 func (w *fakeProcess) Name() string { return w.name }
 
 func (w *fakeProcess) LogTail(int) string { return "" }
+func (w *fakeProcess) LogPath() string    { return w.log }
 
 // Ready fails with unreadyFlag.
 func (w *fakeProcess) Ready(context.Context) error {

@@ -33,6 +33,8 @@ type Judged struct {
 	History *history.History
 	// AuditLog is the API server's audit log of the run.
 	AuditLog []byte
+	// Logs are those of the replicas in the run, by name.
+	Logs map[string][]byte
 }
 
 // Reference runs a scenario n times without a fault. Two runs show which differences are
@@ -64,6 +66,7 @@ func (p *Prover) Reference(ctx context.Context, s scenario.Scenario, n int) (*Re
 	for i, h := range ref.Histories {
 		outcome := p.judge(ref, h)
 		outcome.Took, outcome.AuditLog, outcome.Phases = took[i], trials[i].auditLog, phases[i]
+		outcome.Logs = trials[i].logs
 		ref.Outcomes = append(ref.Outcomes, outcome)
 	}
 	return ref, nil
@@ -96,7 +99,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Judge
 	}
 	ref.hashed.Alias(h)
 	outcome := p.judge(ref, h)
-	outcome.Took, outcome.AuditLog = p.clock.Since(began), t.auditLog
+	outcome.Took, outcome.AuditLog, outcome.Logs = p.clock.Since(began), t.auditLog, t.logs
 	outcome.Phases = t.phases(h)
 	return outcome, nil
 }

@@ -28,6 +28,7 @@ type process interface {
 	Name() string
 	Ready(ctx context.Context) error
 	LogTail(lines int) string
+	LogPath() string
 	Wait(ctx context.Context) (code int, err error)
 	Restart() error
 	Kill()

@@ -105,6 +105,7 @@ func (l *ledger) report(r ran, name string) *report.Run {
 	kept := &report.Run{
 		Outcome: o.Outcome, Seed: l.options.seed, Operator: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
+		Logs: o.Logs,
 	}
 	kept.Name, kept.Replay = name, l.replay(o.Scenario, r.plan)
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
@@ -129,6 +130,9 @@ func (l *ledger) tell(r *report.Run) error {
 		for _, f := range r.Faults {
 			fmt.Fprintf(l.output, "    fault: %s\n", f.Detail)
 		}
+	}
+	if r.Result != invariant.Held {
+		fmt.Fprint(l.output, r.LogTails())
 	}
 	for _, rejection := range r.History.Rejections {
 		fmt.Fprintf(l.output, "    rejection: %s\n", rejection)

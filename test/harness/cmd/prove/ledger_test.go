@@ -33,7 +33,8 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
 		outcome: run.Judged{Outcome: invariant.Outcome{Scenario: "tenant-life", Result: r, Took: 20 * time.Second,
-			Verdicts: []invariant.Verdict{verdict}}, History: h, AuditLog: []byte("{}\n")},
+			Verdicts: []invariant.Verdict{verdict}}, History: h, AuditLog: []byte("{}\n"),
+			Logs: map[string][]byte{"manager-0": []byte("the webhook has no certificate\n")}},
 	}
 	if r == invariant.Inconclusive {
 		over.outcome.Verdicts[0].Doubts = []string{"it has no record"}
@@ -70,7 +71,7 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(l.close()).To(MatchError(errFound))
 	for _, text := range []string{
 		"clean run 1: held in 20s", "plan 2 of 3: broken", "(20.0 s; 120 an hour, 30s to go)", "broken: it is not so",
-		"fault: PATCH /x",
+		"fault: PATCH /x", "the end of the log of manager-0:\n        the webhook has no certificate",
 		"again: make prove SEED=7 PLAN='" + planID + "'", "| tenant-life lost-response | 1    | 1 ",
 		"2 plans, 120 an hour: 1 held, 1 broken, 0 inconclusive, 0 void",
 	} {

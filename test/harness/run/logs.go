@@ -1,0 +1,58 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// logsFrom returns what the processes of replicas have written since the offsets, by their names. A
+// replica without an offset started later.
+func (p *Prover) logsFrom(offsets map[*replica]int64) (map[string][]byte, error) {
+	p.mu.Lock()
+	all := slices.Concat(p.removed, p.replicas)
+	p.mu.Unlock()
+	logs := map[string][]byte{}
+	for _, r := range all {
+		text, err := readFrom(r.process.LogPath(), offsets[r])
+		if err != nil {
+			return nil, fmt.Errorf("reading the log of %s: %w", r.process.Name(), err)
+		}
+		logs[r.process.Name()] = append(logs[r.process.Name()], text...)
+	}
+	return logs, nil
+}
+
+// logSizes returns how long the logs of the replicas are.
+func (p *Prover) logSizes() (map[*replica]int64, error) {
+	sizes := map[*replica]int64{}
+	for _, r := range p.running() {
+		path := r.process.LogPath()
+		if path == "" {
+			continue
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, fmt.Errorf("looking for the log of %s: %w", r.process.Name(), err)
+		}
+		sizes[r] = info.Size()
+	}
+	return sizes, nil
+}
+
+// readFrom reads a file from an offset to its end; "" is no file.
+func readFrom(path string, offset int64) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it is only read
+	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
+}
