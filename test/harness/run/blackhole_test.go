@@ -3,7 +3,6 @@ package run
 import (
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -39,20 +38,16 @@ func TestBlackHole_AcceptsAndNeverAnswers(t *testing.T) {
 
 // Isolated replicas reach black holes as others do, those that start later too.
 func TestBlackHoles_AreReachedByAllReplicas(t *testing.T) {
-	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
+	s := newTestbed(t)
 	holes := blackHoles{prover: s.Prover}
 	urls, err := holes.open(t.Context(), 1)
-	g.Expect(err).NotTo(HaveOccurred())
-	_, err = s.addReplica(t.Context(), replicaOverrides{})
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(holes.close()).To(Succeed())
-	_, err = s.addReplica(t.Context(), replicaOverrides{})
-	g.Expect(err).NotTo(HaveOccurred())
-
+	s.Expect(err).NotTo(HaveOccurred())
+	s.add()
+	s.Expect(holes.close()).To(Succeed())
+	s.add()
 	address := strings.TrimPrefix(urls[0], "http://")
 	for _, w := range s.processes[:3] {
-		g.Expect(w.recordedActions()).To(HaveExactElements("reaches "+address, "does not reach "+address))
+		s.Expect(w.recordedActions()).To(HaveExactElements("reaches "+address, "does not reach "+address))
 	}
-	g.Expect(s.processes[3].recordedActions()).To(BeEmpty(), "it started later")
+	s.Expect(s.processes[3].recordedActions()).To(BeEmpty(), "it started later")
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -32,20 +31,18 @@ func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 	g := NewWithT(t)
 	s := newElection(t)
 	s.random = rand.New(rand.NewPCG(1, 2))
-	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
-	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
 	third, err := s.addReplica(t.Context(), replicaOverrides{})
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(s.removeReplica(t.Context(), third)).To(Succeed())
 	g.Expect(s.historySince(time.Time{}).Replicas).To(HaveLen(3))
-	s.patch(t, 0, "/things/old")
-	s.setHolder(t)
+	s.patch(0, "/things/old")
+	s.lead(1)
 	g.Expect(s.lastRenewer()).To(BeIdenticalTo(s.replicas[1]), "it led in the run before")
 	for _, r := range s.replicas {
 		g.Eventually(func() time.Time { return r.proxy.Journal().Requests[0].Done }, testTimeout).ShouldNot(BeZero())
 	}
 
-	s.renewInBackground(t, 0)
+	s.renewInBackground()
 	run, err := s.beginExecution(t.Context(), scenario.Scenario{})
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(run.watcher.Stop)
@@ -60,9 +57,9 @@ func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 
 func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
+	s := newTestbed(t)
 	s.subject.Contract = invariant.Operator{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
-	s.request(t, 0, http.MethodPatch, "/things/thing-1", "before")
+	s.request(0, http.MethodPatch, thingPath, "before")
 	run := &execution{prover: s.Prover, journalOffsets: []int{1, 0}}
 	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
 	for _, r := range []struct {
@@ -71,21 +68,21 @@ func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 		name             string
 		effect           history.Effect
 	}{
-		{"read", http.MethodGet, "/things/thing-1", things, "thing-1", history.Read},
+		{"read", http.MethodGet, thingPath, things, "thing-1", history.Read},
 		{"first", http.MethodPatch, "/things/thing-1/status", things, "thing-1", history.Stored},
 		{"lease", http.MethodPut, "/leases/lease", history.Leases, "lease", history.Stored},
 		{"event", http.MethodPost, "/events", history.Resource{Resource: "events"}, "thing-1.x", history.Stored},
 		{"same", http.MethodPatch, "/things/thing-1/status", things, "thing-1", history.Unchanged},
 		{"other", http.MethodPatch, "/things/another", things, "another", history.Stored},
-		{"refused", http.MethodPatch, "/things/thing-1", things, "thing-1", history.Refused},
+		{"refused", http.MethodPatch, thingPath, things, "thing-1", history.Refused},
 		{"made", http.MethodPost, "/things", things, "thing-1-part", history.Stored},
-		{"gone", http.MethodDelete, "/things/thing-1", things, "thing-1", history.Deleted},
+		{"gone", http.MethodDelete, thingPath, things, "thing-1", history.Deleted},
 	} {
-		s.request(t, len(h.Requests)%2, r.method, r.path, r.id)
+		s.request(len(h.Requests)%2, r.method, r.path, r.id)
 		key := history.Key{Resource: r.resource, Namespace: "ns", Name: r.name}
 		h.Requests = append(h.Requests, history.Request{ID: r.id, Key: key, Effect: r.effect})
 	}
-	s.request(t, 0, http.MethodPatch, "/things/thing-1", "unknown to the log")
+	s.request(0, http.MethodPatch, thingPath, "unknown to the log")
 	g.Expect(run.writes(h)).To(Equal([]write{
 		{Method: http.MethodPatch, Path: "/things/{thing}/status", Effective: true},
 		{Method: http.MethodPatch, Path: "/things/{thing}/status"},

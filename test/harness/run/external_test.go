@@ -18,10 +18,11 @@ import (
 
 func TestExternal_SnapshotAndValues(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
-	d := newExternalStore(t, s, http.StatusOK)
+	s := newTestbed(t)
+	s.addStore(http.StatusOK)
+	d := s.store
 	d.things = []history.ExternalThing{{Name: "old", Owner: "u0"}}
-	d.call(t, "one", http.MethodPut, "/before")
+	d.call("one", http.MethodPut, "/before")
 	wants := func(text string) scenario.Scenario {
 		of, err := scenario.Parse([]byte("name: a\nsteps:\n- apply: {kind: " + text +
 			"}\n- {name: end, quiesce: {for: 1s}}\n"))
@@ -58,20 +59,21 @@ func TestExternal_SnapshotAndValues(t *testing.T) {
 
 func TestExternal_CallsBelongToTheRun(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
-	d := newExternalStore(t, s, http.StatusOK)
-	d.call(t, "one", http.MethodPut, "/thing-1")
+	s := newTestbed(t)
+	s.addStore(http.StatusOK)
+	d := s.store
+	d.call("one", http.MethodPut, "/thing-1")
 	run := &execution{prover: s.Prover, names: map[string]string{"thing": "thing-1"}}
 	g.Expect(run.snapshotExternal(t.Context(), scenario.Scenario{})).To(Succeed())
 	began := time.Now()
-	d.call(t, "one", http.MethodGet, "/thing-1/?list=2&max=1")
-	d.call(t, "nobody", http.MethodPut, "/another")
-	d.call(t, "one", http.MethodGet, "/")
+	d.call("one", http.MethodGet, "/thing-1/?list=2&max=1")
+	d.call("nobody", http.MethodPut, "/another")
+	d.call("one", http.MethodGet, "/")
 	cut := d.proxy.Inject(fault.Rule{Match: fault.Match{To: 1}, Fault: fault.Cut{}})
-	d.call(t, "two", http.MethodPut, "/thing-1")
+	d.call("two", http.MethodPut, "/thing-1")
 	cut.Heal()
 	lost := d.proxy.Inject(fault.Rule{Match: fault.Match{To: 1}, Fault: fault.Cut{At: fault.AfterAnswer}})
-	d.call(t, "two", http.MethodPut, "/thing-1")
+	d.call("two", http.MethodPut, "/thing-1")
 	lost.Heal()
 	h := &history.History{Aliases: run.aliases(), Requests: []history.Request{
 		{RevisionRange: history.At(5), Effect: history.Stored, Received: began.Add(-time.Second), Answered: began},
@@ -102,13 +104,13 @@ func TestExternal_CallsBelongToTheRun(t *testing.T) {
 // An isolated replica reaches only what it is connected to.
 func TestStartEnvironment_ConnectsReplicasToTheExternalSystem(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
-	store := newExternalStore(t, s, http.StatusOK)
+	s := newTestbed(t)
+	s.addStore(http.StatusOK)
 	s.subject.External = func(context.Context, clock.Clock, func(client, server string) string) (External, error) {
-		return store, nil
+		return s.store, nil
 	}
 	g.Expect(s.startEnvironment(t.Context())).To(Succeed())
 	for _, process := range s.processes {
-		g.Expect("http://" + strings.TrimPrefix(process.recordedActions()[0], "reaches ")).To(Equal(store.proxy.URL()))
+		g.Expect("http://" + strings.TrimPrefix(process.recordedActions()[0], "reaches ")).To(Equal(s.store.proxy.URL()))
 	}
 }

@@ -6,13 +6,9 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"leasehold.dev/test/harness/env"
 )
-
-// testTimeout is how long a test waits for what takes well under a second.
-const testTimeout = 30 * time.Second
 
 // unreadyFlag is one with which no worker becomes ready.
 const unreadyFlag = "--role=unbound"
@@ -29,13 +25,13 @@ type fakeProcess struct {
 
 	mu      sync.Mutex
 	exits   chan int // the exit code of the life that is now
-	starts  int
-	kills   int
+	started int
+	killed  int
 	actions []string // what was done to it beside
 }
 
 func newFakeProcess(name string) *fakeProcess {
-	return &fakeProcess{name: name, exits: make(chan int, 1), starts: 1}
+	return &fakeProcess{name: name, exits: make(chan int, 1), started: 1}
 }
 
 func (w *fakeProcess) Name() string { return w.name }
@@ -66,13 +62,13 @@ func (w *fakeProcess) Wait(ctx context.Context) (int, error) {
 func (w *fakeProcess) Restart() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.starts++
+	w.started++
 	return nil
 }
 
 func (w *fakeProcess) Kill() {
 	w.mu.Lock()
-	w.kills++
+	w.killed++
 	w.mu.Unlock()
 	select {
 	case w.exits <- -1:
@@ -115,8 +111,14 @@ func (w *fakeProcess) recordedActions() []string {
 	return slices.Clone(w.actions)
 }
 
-func (w *fakeProcess) counts() (starts, kills int) {
+func (w *fakeProcess) starts() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.starts, w.kills
+	return w.started
+}
+
+func (w *fakeProcess) kills() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.killed
 }

@@ -16,82 +16,61 @@ import (
 )
 
 // killLeader ends the process of worker one, which has written the Lease last, and starts another.
-func (s *testbed) killLeader(t *testing.T) {
-	t.Helper()
-	g := NewWithT(t)
-	s.renewLease(t, s.client, 0)
-	s.waitUntilDone(t)
+func (s *testbed) killLeader() {
+	s.lead(0)
+	s.waitUntilDone()
 	s.replicas[0].kill()
-	g.Eventually(func() []history.Process { return s.replicas[0].lifetimes() }, testTimeout).Should(HaveLen(2))
+	s.Eventually(s.replicas[0].lifetimes).Should(HaveLen(2))
 }
 
 // waitUntilDone waits until the proxies have finished with all requests and connections.
-func (s *testbed) waitUntilDone(t *testing.T) {
-	t.Helper()
+func (s *testbed) waitUntilDone() {
 	for _, r := range s.replicas {
-		NewWithT(t).Eventually(func() bool { return leftNothing(r.proxy.Journal(), time.Now()) }, testTimeout).
-			Should(BeTrue())
+		s.Eventually(func() bool { return leftNothing(r.proxy.Journal(), time.Now()) }).Should(BeTrue())
 	}
 }
 
 func (s *testbed) leaseReleases() []history.LeaseRelease { return s.historySince(time.Time{}).Releases }
 
 func TestReleaseLease_OfAnEndedProcess(t *testing.T) {
-	g := NewWithT(t)
 	s := newElection(t)
-	s.killLeader(t)
-	g.Expect(s.releaseLease(t.Context())).To(Succeed())
-	g.Expect(s.releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"),
+	s.killLeader()
+	s.Expect(s.releaseLease(t.Context())).To(Succeed())
+	s.Expect(s.releases).To(HaveExactElements(And(HaveField("Replica", "one"), HaveField("Identity", "host_1"),
 		HaveField("ResourceVersion", Not(BeEmpty())))))
-	g.Expect(s.holder(t.Context())).To(BeEmpty())
-	g.Expect(s.releaseLease(t.Context())).To(Succeed())
-	g.Expect(s.releases).To(HaveLen(1), "it has no holder")
+	s.Expect(s.holder(t.Context())).To(BeEmpty())
+	s.Expect(s.releaseLease(t.Context())).To(Succeed())
+	s.Expect(s.releases).To(HaveLen(1), "it has no holder")
 }
 
 // Near misses: the Lease keeps its holder.
 func TestReleaseLease_KeepsTheLeaseOtherwise(t *testing.T) {
-	for name, prepare := range map[string]func(t *testing.T, s *testbed){
-		"HolderLives": func(t *testing.T, s *testbed) {
-			t.Helper()
-			s.renewLease(t, s.client, 0)
-			s.waitUntilDone(t)
-		},
-		"AnotherTookItBefore": func(t *testing.T, s *testbed) {
-			t.Helper()
-			s.killLeader(t)
-			s.setHolder(t)
-			s.waitUntilDone(t)
-		},
-		"ItsNextProcessTookItBefore": func(t *testing.T, s *testbed) {
-			t.Helper()
-			s.killLeader(t)
-			s.renewLease(t, s.client, 0)
-			s.waitUntilDone(t)
-		},
-		"AnotherTakesItMeanwhile": func(t *testing.T, s *testbed) {
-			t.Helper()
-			s.killLeader(t)
+	for name, prepare := range map[string]func(s *testbed){
+		"HolderLives":                func(s *testbed) { s.lead(0); s.waitUntilDone() },
+		"AnotherTookItBefore":        func(s *testbed) { s.killLeader(); s.lead(1); s.waitUntilDone() },
+		"ItsNextProcessTookItBefore": func(s *testbed) { s.killLeader(); s.lead(0); s.waitUntilDone() },
+		"AnotherTakesItMeanwhile": func(s *testbed) {
+			s.killLeader()
 			stored, _ := s.client.(client.WithWatch)
 			s.client = interceptor.NewClient(stored, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 					opts ...client.PatchOption) error {
-					s.renewLease(t, stored, 1)
+					s.renewLease(stored, 1)
 					err := c.Patch(ctx, o, p, opts...)
-					NewWithT(t).Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+					s.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 					return err
 				},
 			})
 		},
-		"NoRecordOfTheHolder": func(*testing.T, *testbed) {},
+		"NoRecordOfTheHolder": func(*testbed) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := NewWithT(t)
 			s := newElection(t)
-			prepare(t, s)
+			prepare(s)
 			before := s.holder(t.Context())
-			g.Expect(s.releaseLease(t.Context())).To(Succeed())
-			g.Expect(s.releases).To(BeEmpty())
-			g.Expect(s.holder(t.Context())).To(And(Not(BeEmpty()), Or(Equal(before), Equal("host_2"))))
+			s.Expect(s.releaseLease(t.Context())).To(Succeed())
+			s.Expect(s.releases).To(BeEmpty())
+			s.Expect(s.holder(t.Context())).To(And(Not(BeEmpty()), Or(Equal(before), Equal("host_2"))))
 		})
 	}
 }
@@ -125,44 +104,34 @@ func TestLeftNothing(t *testing.T) {
 	}
 }
 
-func TestCrash_ReleasesTheLeaseOnRequest(t *testing.T) {
-	for _, wanted := range []bool{true, false} {
-		g := NewWithT(t)
-		s := newElection(t)
-		s.subject.ReleaseLease = wanted
-		s.renewLease(t, s.client, 0)
-		a := s.injectKind(t, "crash-after-write")
-		g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK))
-		g.Expect(s.patch(t, 0, "/things/thing-1")).To(BeZero())
-		g.Eventually(func() int { a.mu.Lock(); defer a.mu.Unlock(); return len(a.occurrences) }, testTimeout).Should(Equal(1))
-		if wanted {
-			g.Eventually(s.leaseReleases, testTimeout).Should(HaveLen(1))
-		}
-		g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
-		g.Expect(a.heal()).To(Succeed())
-		if wanted {
-			g.Expect(s.holder(t.Context())).To(BeEmpty())
-		} else {
-			g.Expect(s.leaseReleases()).To(BeEmpty())
-			g.Expect(s.holder(t.Context())).To(Equal("host_1"))
-		}
-	}
+// releaseCases show which faults release the Lease: a paused leader lives, so its Lease has to expire.
+var releaseCases = map[string]faultCase{
+	"crash-after-write/release": {plan: "crash-after-write", replica: "one", evidence: "^PATCH",
+		before: func(s *testbed) { s.subject.ReleaseLease = true; s.lead(0) },
+		cause:  func(s *testbed) { writeAndCrash(s); s.Eventually(s.leaseReleases).Should(HaveLen(1)) },
+		also:   func(s *testbed, _ history.Fault) { s.Expect(s.holder(s.t.Context())).To(BeEmpty()) }},
+	"crash-after-write/no release": {plan: "crash-after-write", replica: "one", evidence: "^PATCH",
+		before: func(s *testbed) { s.lead(0) }, cause: writeAndCrash, also: holds("host_1")},
+	"leader-pause/no release": {plan: "leader-pause", replica: "one", evidence: "^paused",
+		before: func(s *testbed) { s.subject.ReleaseLease = true; s.lead(0) },
+		cause: func(s *testbed) {
+			s.sendTarget()
+			s.waitForAction("paused")
+			s.Expect(s.holder(s.t.Context())).To(Equal("host_1"))
+			s.lead(1)
+			s.waitForAction("resumed")
+		}, also: holds("host_2")},
 }
 
-// The paused leader lives, so the Lease has to expire.
-func TestPause_ReleasesNoLease(t *testing.T) {
-	g := NewWithT(t)
-	s := newElection(t)
-	s.subject.ReleaseLease = true
-	s.renewLease(t, s.client, 0)
-	a := s.injectKind(t, "leader-pause")
-	code := s.patchInBackground(t)
-	g.Eventually(code, testTimeout).Should(Receive(Equal(http.StatusOK)))
-	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("paused"))
-	g.Expect(s.holder(t.Context())).To(Equal("host_1"))
-	s.setHolder(t)
-	g.Eventually(s.processes[0].recordedActions, testTimeout).Should(ContainElement("resumed"))
-	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
-	g.Expect(a.heal()).To(Succeed())
-	g.Expect(s.leaseReleases()).To(BeEmpty())
+func writeAndCrash(s *testbed) {
+	s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK))
+	s.Expect(s.patch(0, thingPath)).To(BeZero())
+	s.Eventually(s.occurrences).Should(Equal(1))
+}
+
+func holds(identity string) func(s *testbed, f history.Fault) {
+	return func(s *testbed, _ history.Fault) {
+		s.Expect(s.leaseReleases()).To(BeEmpty())
+		s.Expect(s.holder(s.t.Context())).To(Equal(identity))
+	}
 }

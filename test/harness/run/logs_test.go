@@ -1,7 +1,6 @@
 package run
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,7 +11,7 @@ import (
 // A run has what its replicas wrote during the run, and all of replicas that started in it.
 func TestLogs_OfOneRun(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
+	s := newTestbed(t)
 	dir := t.TempDir()
 	write := func(r *replica, text string) {
 		path := filepath.Join(dir, r.process.Name())

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -87,32 +86,21 @@ func TestWaitForIdle_EndsAtTheDeadline(t *testing.T) {
 // recoversIn is a run with a fault of which the replicas recover in a time, and its wait for rest.
 func recoversIn(t *testing.T, d time.Duration) (run *execution, c *clocktesting.FakeClock, done <-chan error) {
 	t.Helper()
-	g := NewWithT(t)
 	s := newElection(t)
-	c = s.useFakeClock()
-	s.renewInBackground(t, 0)
-	renewed, ok := s.client.(client.WithWatch)
-	g.Expect(ok).To(BeTrue())
+	s.stopClock()
+	s.renewInBackground()
 	var recovered sync.Once
-	s.client = interceptor.NewClient(renewed, interceptor.Funcs{
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, o client.Object,
-			opts ...client.GetOption) error {
-			recovered.Do(func() { c.Step(d) })
-			return inner.Get(ctx, key, o, opts...)
-		},
-	})
-	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
-	g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
-	run = &execution{prover: s.Prover, activeFault: s.injectKind(t, "crash-after-write")}
+	s.beforeRead(func(client.Client) { recovered.Do(func() { s.stopped.Step(d) }) })
+	run = &execution{prover: s.Prover, activeFault: s.inject("crash-after-write")}
 	ended := make(chan error, 1)
 	go func() {
 		_, _, err := run.waitForRest(t.Context(), scenario.Quiesce{})
 		ended <- err
 	}()
 	for range 2 { // the Lease, and that it is renewed
-		g.Eventually(s.requests, testTimeout).Should(Receive(Equal("PUT " + leasePath)))
+		s.Eventually(s.requests).Should(Receive(Equal("PUT " + leasePath)))
 	}
-	return run, c, ended
+	return run, s.stopped, ended
 }
 
 // The pause of a new leader begins when it leads, however long that took.
@@ -213,18 +201,8 @@ func TestQuiesce_BeginsAgainAfterAnElection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			s := newElection(t)
-			s.auditLog = filepath.Join(t.TempDir(), "audit.log")
-			g.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
-			stored, ok := s.client.(client.WithWatch)
-			g.Expect(ok).To(BeTrue())
 			var leader, reads atomic.Int64
-			s.client = interceptor.NewClient(stored, interceptor.Funcs{
-				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
-					opts ...client.GetOption) error {
-					s.renewLease(t, c, int(leader.Load()))
-					return c.Get(ctx, key, o, opts...)
-				},
-			})
+			s.beforeRead(func(store client.Client) { s.renewLease(store, int(leader.Load())) })
 			// An observation reads the version of the store at its beginning and at its end.
 			fake := dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme)
 			fake.PrependReactor("list", "namespaces", func(kubetesting.Action) (bool, runtime.Object, error) {

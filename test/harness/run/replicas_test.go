@@ -15,10 +15,10 @@ import (
 
 func TestReplica_RestartsItsProcess(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
+	s := newTestbed(t)
 	w, r := s.processes[0], s.replicas[0]
 	r.kill()
-	g.Eventually(func() int { starts, _ := w.counts(); return starts }, testTimeout).Should(Equal(2))
+	g.Eventually(w.starts, testTimeout).Should(Equal(2))
 	g.Eventually(r.lifetimes, testTimeout).Should(HaveLen(2))
 	w.exits <- 1 // by itself
 	g.Eventually(r.lifetimes, testTimeout).Should(HaveLen(3))
@@ -35,7 +35,7 @@ func TestReplica_RestartsItsProcess(t *testing.T) {
 // A process that starts fast may be ready again before the next probe. Its answers are its own.
 func TestReplica_SeparatesTheProbesOfItsProcesses(t *testing.T) {
 	g := NewWithT(t)
-	s := newTestbed(t, http.StatusOK)
+	s := newTestbed(t)
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(server.Close)
 	r := s.replicas[0]

@@ -1,21 +1,28 @@
 package run
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -28,195 +35,56 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-const leasePath = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease"
+const (
+	// testTimeout is how long a test waits for what takes well under a second.
+	testTimeout = 30 * time.Second
+	thingPath   = "/things/thing-1"
+	leasePath   = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/lease"
+)
 
-// newElection is a stage on which worker one leads.
-func newElection(t *testing.T) *testbed {
-	t.Helper()
-	s := newTestbed(t, http.StatusOK)
-	s.subject.Contract.Lease = lease
-	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
-	o := &coordinationv1.Lease{}
-	o.Namespace, o.Name = lease.Namespace, lease.Name
-	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))
-	NewWithT(t).Expect(s.client.Create(t.Context(), o)).To(Succeed())
-	for _, w := range s.processes {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager"}}}}
-		pod.Namespace, pod.Name, pod.UID = lease.Namespace, w.name, types.UID(w.name+"-uid")
-		NewWithT(t).Expect(s.client.Create(t.Context(), pod)).To(Succeed())
-	}
-	return s
-}
-
-// setHolder makes worker two the leader.
-func (s *testbed) setHolder(t *testing.T) {
-	t.Helper()
-	s.renewLease(t, s.client, 1)
-}
-
-// renewLease makes a worker write the Lease, which it holds from then on.
-func (s *testbed) renewLease(t *testing.T, store client.Client, worker int) {
-	t.Helper()
-	g := NewWithT(t)
-	o := &coordinationv1.Lease{}
-	g.Expect(store.Get(t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
-	o.Spec.HolderIdentity = new(fmt.Sprintf("host_%d", worker+1)) // an identity need not be the Pod's
-	g.Expect(store.Update(t.Context(), o)).To(Succeed())
-	s.request(t, worker, http.MethodPut, leasePath, "")
-}
-
-// renewInBackground makes a worker renew the Lease on each read of it.
-func (s *testbed) renewInBackground(t *testing.T, worker int) {
-	t.Helper()
-	stored, ok := s.client.(client.WithWatch)
-	NewWithT(t).Expect(ok).To(BeTrue())
-	s.client = interceptor.NewClient(stored, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
-			opts ...client.GetOption) error {
-			s.renewLease(t, c, worker)
-			return c.Get(ctx, key, o, opts...)
-		},
-	})
-}
-
-// useFakeClock makes the run's waits end when the test steps the clock.
-func (s *testbed) useFakeClock() *clocktesting.FakeClock {
-	stopped := clocktesting.NewFakeClock(time.Now())
-	s.clock = stopped
-	return stopped
-}
-
-// advance lets one wait that there is, or will be, end.
-func advance(t *testing.T, c *clocktesting.FakeClock, d time.Duration) {
-	t.Helper()
-	NewWithT(t).Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
-	c.Step(d)
-}
-
-// injectKind arms a plan about the second PATCH of the thing.
-func (s *testbed) injectKind(t *testing.T, kind string) *activeFault {
-	t.Helper()
-	return s.injectPlan(t, planOf(t, kind))
-}
-
-// inject sets a plan's fault up in a run with these names.
-func (s *testbed) inject(ctx context.Context, of scenario.Scenario, plan Plan,
-	names map[string]string) (*activeFault, error) {
-	return (&execution{prover: s.Prover, names: names}).inject(ctx, of, plan)
-}
-
-func (s *testbed) injectPlan(t *testing.T, plan Plan) *activeFault {
-	t.Helper()
-	g := NewWithT(t)
-	a, err := s.inject(t.Context(), scenario.Scenario{}, plan, thing)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(a.heal()).To(Succeed()) })
-	return a
-}
-
-// patchInBackground sends the request that the plan is about, by worker one, and goes on.
-func (s *testbed) patchInBackground(t *testing.T) <-chan int {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(s.patch(t, 0, "/things/thing-1")).To(Equal(http.StatusOK), "the first")
-	code := make(chan int, 1)
-	go func() { code <- s.patch(t, 0, "/things/thing-1") }()
-	return code
-}
-
-// isUnreachable reports whether a fault meets the request of a worker before it has an answer.
-func (s *testbed) isUnreachable(t *testing.T, worker int, path string) bool {
-	t.Helper()
-	g := NewWithT(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	proxy := s.replicas[worker].proxy
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, proxy.URL()+path, nil)
-	g.Expect(err).NotTo(HaveOccurred())
-	request.Header.Set("X-Test", string(uuid.NewUUID()))
-	ended := make(chan error, 1)
-	go func() {
-		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		ended <- err
-	}()
-	isMet := func(r fault.Request) bool {
-		return r.Rule != "" && r.Header.Get("X-Test") == request.Header.Get("X-Test")
-	}
-	isLost := false
-	g.Eventually(func() bool {
-		select {
-		case err := <-ended:
-			isLost = err != nil
-			return true
-		default:
-			isLost = slices.ContainsFunc(proxy.Journal().Requests, isMet)
-			return isLost
-		}
-	}, testTimeout).Should(BeTrue(), "it is answered, or a fault meets it")
-	return isLost
-}
-
-// isCutFrom reports whether the first worker is cut off from a path.
-func (s *testbed) isCutFrom(t *testing.T, path string) func() bool {
-	t.Helper()
-	return func() bool { return s.isUnreachable(t, 0, path) }
-}
-
-// healAndGetFault heals the fault and returns the one that was recorded.
-func healAndGetFault(t *testing.T, a *activeFault) history.Fault {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(a.waitForOngoing(t.Context())).Error().NotTo(HaveOccurred())
-	g.Expect(a.heal()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(Equal(1), f.Detail)
-	g.Expect(f.Ended).To(BeTemporally(">=", f.Began))
-	return f
-}
-
-// healAndGetVoidReason heals the fault and returns why it did not happen.
-func healAndGetVoidReason(t *testing.T, a *activeFault) string {
-	t.Helper()
-	g := NewWithT(t)
-	g.Expect(a.heal()).To(Succeed())
-	f := a.result()
-	g.Expect(f.Happened).To(BeZero())
-	return f.Detail
-}
-
-// testbed is a Prover of two workers whose API server is the test's.
+// testbed is a Prover of two replicas whose API server is the test's, and fails a test.
 type testbed struct {
 	*Prover
-	processes []*fakeProcess
-	requests  chan string // the first 99 requests that the API server received
+	*WithT
 
-	upstream *httptest.Server
+	t         *testing.T
+	processes []*fakeProcess
+	store     *externalStore // nil if there is none
+	fault     *activeFault
+	stopped   *clocktesting.FakeClock // nil: time passes
+	answer    chan int                // to the request in the background
+	requests  chan string             // the first 99 requests that the API server received
+	upstream  *httptest.Server
+	code      atomic.Int64 // of the API server's answers
+
+	watchesMu sync.Mutex
+	watches   []chan string // the names of things that are added
 }
 
-// newTestbed makes the API server answer with a code.
-func newTestbed(t *testing.T, code int) *testbed {
+// newTestbed has an API server that answers each request with 200, and a watch with the things that are sent.
+func newTestbed(t *testing.T) *testbed {
 	t.Helper()
-	asked := make(chan string, 99)
-	s := newTestbedWith(t, clock.RealClock{}, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case asked <- r.Method + " " + r.URL.Path:
-		default: // no test reads so many; the answer never waits for a reader
-		}
-		w.Header().Set("Audit-Id", r.Header.Get("X-Test"))
-		w.WriteHeader(code)
-	})
-	s.requests = asked
+	return newTestbedAt(t, clock.RealClock{})
+}
+
+// newStoppedTestbed is one at which time passes by steps of the test, for proxies too.
+func newStoppedTestbed(t *testing.T) *testbed {
+	t.Helper()
+	stopped := clocktesting.NewFakeClock(time.Unix(1_000, 0))
+	s := newTestbedAt(t, stopped)
+	s.stopped = stopped
 	return s
 }
 
-// newTestbedWith makes the API server answer as a test wants it, at the time of a clock.
-func newTestbedWith(t *testing.T, c clock.Clock, answer http.HandlerFunc) *testbed {
+func newTestbedAt(t *testing.T, c clock.Clock) *testbed {
 	t.Helper()
-	g := NewWithT(t)
-	s := &testbed{Prover: &Prover{clock: c, runs: 1, timeouts: defaultTimeouts}, upstream: httptest.NewServer(answer)}
+	s := &testbed{Prover: &Prover{clock: c, runs: 1, timeouts: defaultTimeouts}, WithT: NewWithT(t), t: t,
+		requests: make(chan string, 99)}
+	s.SetDefaultEventuallyTimeout(testTimeout)
+	s.code.Store(http.StatusOK)
+	s.auditLog = filepath.Join(t.TempDir(), "audit.log")
+	s.Expect(os.WriteFile(s.auditLog, nil, 0o600)).To(Succeed())
+	s.upstream = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.upstream.Close)
 	s.startReplica = func(_ context.Context, u replicaOverrides) (process, *fault.Proxy, error) {
 		proxy, err := fault.NewProxy(fault.Options{Upstream: s.upstream.URL, Kubernetes: true, Clock: c})
@@ -226,62 +94,267 @@ func newTestbedWith(t *testing.T, c clock.Clock, answer http.HandlerFunc) *testb
 		return w, proxy, err
 	}
 	for range 2 {
-		_, err := s.addReplica(t.Context(), replicaOverrides{})
-		g.Expect(err).NotTo(HaveOccurred())
+		s.add()
 	}
 	t.Cleanup(func() {
 		for _, r := range s.running() {
-			g.Expect(r.release()).To(Succeed())
-			g.Expect(r.proxy.Close()).To(Succeed())
+			s.Expect(r.release()).To(Succeed())
+			s.Expect(r.proxy.Close()).To(Succeed())
 		}
 	})
 	return s
 }
 
-// patch sends a PATCH as one of the workers; 0 is no answer.
-func (s *testbed) patch(t *testing.T, worker int, path string) int {
-	t.Helper()
-	return s.request(t, worker, http.MethodPatch, path, "")
+func (s *testbed) serve(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.requests <- r.Method + " " + r.URL.Path:
+	default: // no test reads so many; the answer never waits for a reader
+	}
+	w.Header().Set("Audit-Id", r.Header.Get("X-Test"))
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(s.code.Load()))
+	if r.URL.Query().Get("watch") != "true" {
+		return
+	}
+	names := make(chan string)
+	s.watchesMu.Lock()
+	s.watches = append(s.watches, names)
+	s.watchesMu.Unlock()
+	_ = http.NewResponseController(w).Flush() // the client shows whether it came
+	for {
+		select {
+		case name := <-names:
+			_, _ = fmt.Fprintf(w, `{"type":"ADDED","object":{"kind":"Thing","metadata":{"name":%q}}}`+"\n", name)
+			_ = http.NewResponseController(w).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
-// request sends a request; id is its ID in the audit log.
-func (s *testbed) request(t *testing.T, worker int, method, path, id string) int {
+// newElection is a testbed with objects, on which replica one leads.
+func newElection(t *testing.T) *testbed {
 	t.Helper()
-	return requestBy(t, s.replicas[worker], method, path, id)
+	s := newTestbed(t)
+	s.addObjects()
+	return s
 }
 
-// patchBy patches the thing as a replica that was started later.
-func (s *testbed) patchBy(t *testing.T, r *replica) int {
-	t.Helper()
-	return requestBy(t, r, http.MethodPatch, "/things/thing-1", "")
+// addObjects adds the Lease of replica one, the Pods of both, and a ConfigMap.
+func (s *testbed) addObjects() {
+	s.subject.Contract.Lease = lease
+	s.client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
+		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).Build()
+	s.dynamic = dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme, configMap())
+	o := &coordinationv1.Lease{}
+	o.Namespace, o.Name = lease.Namespace, lease.Name
+	o.Spec.HolderIdentity, o.Spec.LeaseDurationSeconds = new("host_1"), new(int32(1))
+	s.Expect(s.client.Create(s.t.Context(), o)).To(Succeed())
+	for _, w := range s.processes {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager"}}}}
+		pod.Namespace, pod.Name, pod.UID = lease.Namespace, w.name, types.UID(w.name+"-uid")
+		s.Expect(s.client.Create(s.t.Context(), pod)).To(Succeed())
+	}
 }
 
-func requestBy(t *testing.T, r *replica, method, path, id string) int {
+// add starts one more replica.
+func (s *testbed) add() *replica {
+	r, err := s.addReplica(s.t.Context(), replicaOverrides{})
+	s.Expect(err).NotTo(HaveOccurred())
+	return r
+}
+
+// lead makes a replica write the Lease, which it holds from then on.
+func (s *testbed) lead(worker int) { s.renewLease(s.client, worker) }
+
+func (s *testbed) renewLease(store client.Client, worker int) {
+	o := &coordinationv1.Lease{}
+	s.Expect(store.Get(s.t.Context(), client.ObjectKey{Namespace: lease.Namespace, Name: lease.Name}, o)).To(Succeed())
+	o.Spec.HolderIdentity = new(fmt.Sprintf("host_%d", worker+1)) // an identity need not be the Pod's
+	s.Expect(store.Update(s.t.Context(), o)).To(Succeed())
+	s.request(worker, http.MethodPut, leasePath, "")
+}
+
+// beforeRead calls do with the store before each read of an object.
+func (s *testbed) beforeRead(do func(store client.Client)) {
+	s.client = interceptor.NewClient(s.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
+			do(c)
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+}
+
+// renewInBackground makes replica one renew the Lease on each read of it.
+func (s *testbed) renewInBackground() {
+	s.beforeRead(func(store client.Client) { s.renewLease(store, 0) })
+}
+
+// stopClock makes the run's waits end when the test steps the clock. Proxies go on.
+func (s *testbed) stopClock() {
+	s.stopped = clocktesting.NewFakeClock(time.Now())
+	s.clock = s.stopped
+}
+
+// advance lets one wait that there is, or will be, end.
+func (s *testbed) advance(d time.Duration) { advance(s.t, s.stopped, d) }
+
+func advance(t *testing.T, c *clocktesting.FakeClock, d time.Duration) {
 	t.Helper()
-	g := NewWithT(t)
-	request, err := http.NewRequestWithContext(t.Context(), method, r.proxy.URL()+path, strings.NewReader("{}"))
-	g.Expect(err).NotTo(HaveOccurred())
+	NewWithT(t).Eventually(c.HasWaiters, testTimeout).Should(BeTrue())
+	c.Step(d)
+}
+
+// steps is the scenario of the testbed. It acts in its first and third step.
+var steps = scenario.Scenario{Name: "s", Steps: []scenario.Step{
+	{Name: "end", Delete: new(refTo("settings"))}, {Quiesce: &scenario.Quiesce{}},
+	{Delete: new(refTo("settings"))}, {Quiesce: &scenario.Quiesce{}},
+}}
+
+// inject sets the fault of a plan up. An ID without a target is about the second PATCH of the thing.
+func (s *testbed) inject(id string) *activeFault {
+	if !strings.Contains(id, scenario.Separator) {
+		id += ":PATCH:/things/{thing}:2"
+	}
+	plan, err := ParsePlan("s:" + id)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.fault, err = s.newExecution().inject(s.t.Context(), steps, plan)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.t.Cleanup(func() { _ = s.fault.heal() })
+	return s.fault
+}
+
+func (s *testbed) newExecution() *execution {
+	return &execution{prover: s.Prover, names: map[string]string{"thing": "thing-1"}}
+}
+
+// step does what the fault does before a step.
+func (s *testbed) step(n int) { s.Expect(s.fault.beginStep(s.t.Context(), n)).To(Succeed()) }
+
+func (s *testbed) heal() { s.Expect(s.fault.heal()).To(Succeed()) }
+
+// occurrences returns how often the fault has been recorded.
+func (s *testbed) occurrences() int {
+	s.fault.mu.Lock()
+	defer s.fault.mu.Unlock()
+	return len(s.fault.occurrences)
+}
+
+func (s *testbed) ongoing() int {
+	s.fault.mu.Lock()
+	defer s.fault.mu.Unlock()
+	return s.fault.ongoing
+}
+
+// waitUntilOver lets the time go on until what has begun by itself has ended.
+func (s *testbed) waitUntilOver() {
+	s.Eventually(func() int { s.stopped.Step(silenceFor / 2); return s.ongoing() }).Should(BeZero())
+}
+
+// send sends a request and returns the code and the body of the answer; 0 is no answer.
+func send(ctx context.Context, method, url, id string) (code int, body string) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader("{}"))
+	if err != nil {
+		return 0, err.Error()
+	}
 	request.Header.Set("X-Test", id)
 	response, err := (&http.Client{Timeout: testTimeout, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
 	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	g.Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
 }
 
-func planOf(t *testing.T, kind string) Plan {
-	t.Helper()
-	p, err := ParsePlan("s:" + kind + ":PATCH:/things/{thing}:2")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return p
+// request sends a request as a replica; id is its ID in the audit log.
+func (s *testbed) request(worker int, method, path, id string) int {
+	code, _ := send(s.t.Context(), method, s.running()[worker].proxy.URL()+path, id)
+	return code
 }
 
-var thing = map[string]string{"thing": "thing-1"}
+func (s *testbed) patch(worker int, path string) int {
+	return s.request(worker, http.MethodPatch, path, "")
+}
 
-func processNames(s *testbed) []string {
+// beginTarget sends the request that plans are about, by replica one, and goes on.
+func (s *testbed) beginTarget() {
+	s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")
+	s.answer = make(chan int, 1)
+	go func() { s.answer <- s.patch(0, thingPath) }()
+}
+
+func (s *testbed) waitForAnswer() { s.Eventually(s.answer).Should(Receive(Equal(http.StatusOK))) }
+
+// sendTarget sends the request that plans are about and waits for the answer.
+func (s *testbed) sendTarget() { s.beginTarget(); s.waitForAnswer() }
+
+// isUnreachable reports whether a fault meets the request of a replica before it has an answer.
+func (s *testbed) isUnreachable(worker int, path string) (isLost bool) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	defer cancel()
+	proxy, id := s.running()[worker].proxy, string(uuid.NewUUID())
+	ended := make(chan int, 1)
+	go func() {
+		code, _ := send(ctx, http.MethodGet, proxy.URL()+path, id)
+		ended <- code
+	}()
+	isMet := func(r fault.Request) bool { return r.Rule != "" && r.Header.Get("X-Test") == id }
+	s.Eventually(func() bool {
+		select {
+		case code := <-ended:
+			isLost = code == 0
+			return true
+		default:
+			isLost = slices.ContainsFunc(proxy.Journal().Requests, isMet)
+			return isLost
+		}
+	}).Should(BeTrue(), "it is answered, or a fault meets it")
+	return isLost
+}
+
+func (s *testbed) expectCut(worker int, path string) {
+	s.Eventually(func() bool { return s.isUnreachable(worker, path) }).Should(BeTrue())
+}
+
+func (s *testbed) expectReached(worker int, path string) {
+	s.Expect(s.request(worker, http.MethodGet, path, "")).To(Equal(http.StatusOK))
+}
+
+// watch watches a collection as a replica, from version 5; lines are the events that it receives.
+func (s *testbed) watch(worker int, path, query string) (lines <-chan string) {
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet,
+		s.running()[worker].proxy.URL()+path+"?watch=true&resourceVersion=5"+query, http.NoBody)
+	s.Expect(err).NotTo(HaveOccurred())
+	transport := &http.Transport{}
+	s.t.Cleanup(transport.CloseIdleConnections)
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.t.Cleanup(func() { _ = response.Body.Close() }) // only to end it
+	received := make(chan string, 9)
+	go func() {
+		defer close(received)
+		for all := bufio.NewScanner(response.Body); all.Scan(); {
+			received <- all.Text()
+		}
+	}()
+	return received
+}
+
+// sendEvent sends an object to all watches.
+func (s *testbed) sendEvent(name string) {
+	s.watchesMu.Lock()
+	defer s.watchesMu.Unlock()
+	for _, w := range s.watches {
+		s.Eventually(w).Should(BeSent(name))
+	}
+}
+
+func (s *testbed) names() []string {
 	var all []string
 	for _, r := range s.running() {
 		all = append(all, r.process.Name())
@@ -289,8 +362,8 @@ func processNames(s *testbed) []string {
 	return all
 }
 
-// lifetimeOf is the first process of a replica.
-func (s *testbed) lifetimeOf(name string) history.Process {
+// lifetime is the first process of a replica.
+func (s *testbed) lifetime(name string) history.Process {
 	for _, life := range s.historySince(time.Time{}).Replicas {
 		if life.Name == name {
 			return life

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,12 +17,13 @@ import (
 
 // externalStore is a system outside the cluster that has things by their paths.
 type externalStore struct {
+	t      *testing.T
 	proxy  *fault.Proxy
 	things []history.ExternalThing
 
 	mu     sync.Mutex
 	caller string   // who opens the next connection
-	asked  []string // what came to it
+	served int      // the requests that came to it
 	done   []string // what others have changed
 }
 
@@ -60,58 +60,45 @@ func (d *externalStore) Refusal(code int) (fault.Answer, error) {
 
 func (d *externalStore) Stop() error { return d.proxy.Close() }
 
-// received are the requests that were not stopped on their way.
-func (d *externalStore) received() []string {
+// received returns how many requests were not stopped on their way.
+func (d *externalStore) received() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]string(nil), d.asked...)
+	return d.served
 }
 
-// newExternalStore gives a stage something outside, which answers with a code.
-func newExternalStore(t *testing.T, s *testbed, code int) *externalStore {
-	t.Helper()
-	g := NewWithT(t)
-	d := &externalStore{caller: "one"}
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// addStore adds an external system that answers with a code.
+func (s *testbed) addStore(code int) {
+	d := &externalStore{caller: "one", t: s.t}
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.asked = append(d.asked, r.Method+" "+r.URL.String())
+		d.served++
 		w.WriteHeader(code)
 	}))
-	t.Cleanup(upstream.Close)
+	s.t.Cleanup(upstream.Close)
 	var err error
 	d.proxy, err = fault.NewProxy(fault.Options{Upstream: upstream.URL, Peer: func(string, string) string {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return s.replicaOfConnection(d.caller, "")
 	}})
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(d.Stop()).To(Succeed()) })
-	s.external = d
-	return d
+	s.Expect(err).NotTo(HaveOccurred())
+	s.t.Cleanup(func() { s.Expect(d.Stop()).To(Succeed()) })
+	s.store, s.external = d, d
 }
 
-// call sends a request to the depot as one of the workers does; 0 is no answer.
-func (d *externalStore) call(t *testing.T, caller, method, path string) int {
-	t.Helper()
+// call sends a request as a replica does; 0 is no answer.
+func (d *externalStore) call(caller, method, path string) int {
 	d.mu.Lock()
 	d.caller = caller
 	d.mu.Unlock()
-	request, err := http.NewRequestWithContext(t.Context(), method, d.proxy.URL()+path, http.NoBody)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	response, err := (&http.Client{Timeout: testTimeout, Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return 0
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return response.StatusCode
+	code, _ := send(d.t.Context(), method, d.proxy.URL()+path, "")
+	return code
 }
 
-func callPlan(t *testing.T, fault, target string) Plan {
-	t.Helper()
-	p, err := ParsePlan("s:" + fault + ":" + target)
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	return p
+// waitUntilDone waits until the proxy has finished with all requests. It may notice a delivery after the client.
+func (d *externalStore) waitUntilDone() {
+	NewWithT(d.t).Eventually(func() []fault.Request { return d.proxy.Journal().Requests }, testTimeout).
+		ShouldNot(ContainElement(HaveField("Done", BeZero())))
 }

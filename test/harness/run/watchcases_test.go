@@ -1,0 +1,182 @@
+package run
+
+import (
+	"net/http"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+
+	"leasehold.dev/test/harness/history"
+)
+
+func beginGap(s *testbed) {
+	lines := s.watch(0, "/things", "")
+	s.step(0)
+	s.Eventually(lines).Should(BeClosed())
+}
+
+// watchCases are faults of watches, before the first or the second step that acts.
+var watchCases = map[string]faultCase{
+	"watch-delay": {plan: "watch-delay:WATCH:/things:2", stopped: true, replica: "one",
+		evidence: "^events of /things were late after step 2: ADDED late$", cause: func(s *testbed) {
+			lines := s.watch(0, "/things", "")
+			s.step(0)
+			s.step(1)
+			s.sendEvent("early")
+			s.Eventually(lines).Should(Receive(ContainSubstring("early")), "before the step")
+			s.stopped.Step(time.Second)
+			s.step(2)
+			s.Expect(s.ongoing()).To(Equal(2), "at both replicas")
+			s.sendEvent("late")
+			s.Eventually(s.fault.injections[0].Happened).Should(BeTrue())
+			s.Expect(lines).NotTo(Receive())
+			s.waitUntilOver()
+			s.Eventually(lines).Should(Receive(ContainSubstring("late")))
+		}, also: func(s *testbed, f history.Fault) {
+			s.Expect(f.Ended.Sub(f.Began)).To(BeNumerically(">=", silenceFor))
+		}},
+	"watch-delay/no watch": {plan: "watch-delay:WATCH:/things:1", stopped: true, void: "no events of /things were",
+		cause: func(s *testbed) { s.step(0); s.waitUntilOver() }},
+	"watch-gap": {plan: "watch-gap:WATCH:/things:1", stopped: true, replica: "one",
+		evidence: "^events of /things were missed after step 1: it was listed again$", cause: func(s *testbed) {
+			beginGap(s)
+			s.Expect(s.request(0, http.MethodGet, "/things?watch=true&resourceVersion=5", "")).
+				To(Equal(http.StatusTooManyRequests))
+			s.stopped.Step(silenceFor)
+			s.Eventually(func(g Gomega) {
+				g.Eventually(s.watch(0, "/things", ""), testTimeout).Should(Receive(ContainSubstring(`"code":410`)))
+			}).Should(Succeed())
+			s.expectReached(0, "/things")
+			s.waitUntilOver()
+		}},
+	"watch-gap/no watch": {plan: "watch-gap:WATCH:/things:1", stopped: true, void: "no events of /things were",
+		cause: func(s *testbed) { s.step(0); s.waitUntilOver() }},
+	// A client that does not watch again is waited for only up to the limit.
+	"watch-gap/no new watch": {plan: "watch-gap:WATCH:/things:1", stopped: true,
+		void: "no events of /things were missed after step 1", cause: func(s *testbed) { beginGap(s); s.waitUntilOver() }},
+}
+
+// collection is one that the dynamic client knows.
+const collection = "/apis/example.com/v1/things"
+
+func newThing(name string, labels map[string]string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"})
+	u.SetName(name)
+	u.SetLabels(labels)
+	return u
+}
+
+// collectionOf makes the API server's collection have these things.
+func collectionOf(objects ...runtime.Object) func(s *testbed) {
+	return func(s *testbed) {
+		s.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{{Group: "example.com", Version: "v1", Resource: "things"}: "ThingList"},
+			objects...)
+	}
+}
+
+// get lists the collection as replica one.
+func (s *testbed) get(query string) (code int, list string) {
+	return send(s.t.Context(), http.MethodGet, s.running()[0].proxy.URL()+collection+query, "")
+}
+
+func (s *testbed) expectList(query string, matches OmegaMatcher) {
+	code, list := s.get(query)
+	s.Expect(code).To(Equal(http.StatusOK))
+	s.Expect(list).To(matches)
+}
+
+// startStaleReplicas lets all replicas start with the list of before the second step that acts.
+func (s *testbed) startStaleReplicas(meanwhile func()) {
+	s.step(2)
+	meanwhile()
+	s.Expect(s.processes[0].kills()).To(BeZero(), "it first does its work")
+	s.advance(silenceFor)
+	for _, w := range s.processes {
+		s.Eventually(w.kills).Should(Equal(1))
+	}
+	s.Eventually(func() int { code, _ := s.get("?watch=true&sendInitialEvents=true"); return code }).
+		Should(Equal(http.StatusInternalServerError))
+}
+
+// startCases are faults of starting replicas. The other replica sends no request.
+func startCases() map[string]faultCase {
+	const plan = "stale-start:START:" + collection + ":2"
+	cases := map[string]faultCase{
+		"stale-start": {plan: plan, stopped: true, before: collectionOf(newThing("before", nil)), replica: "one",
+			evidence: "^all replicas were killed, and found " + collection + " as it was before step 2$",
+			cause: func(s *testbed) {
+				s.startStaleReplicas(func() { s.Expect(s.fakeDynamic().Tracker().Add(newThing("after", nil))).To(Succeed()) })
+				s.expectList("?limit=500&resourceVersion=0", And(ContainSubstring(`"kind":"ThingList"`),
+					ContainSubstring(`"before"`),
+					Not(ContainSubstring(`"after"`))))
+				s.expectList("", BeEmpty()) // the newest version is the API server's
+				lines := s.watch(0, collection, "")
+				s.sendEvent("after")
+				s.Consistently(lines, 50*time.Millisecond).ShouldNot(Receive())
+				s.Eventually(func() <-chan string { s.stopped.Step(staleFor); return lines }).
+					Should(Receive(ContainSubstring("after")))
+				s.expectList("?limit=500&resourceVersion=0", BeEmpty()) // it is over
+				s.Eventually(s.occurrences).Should(Equal(1))
+				s.heal()
+			}},
+		// A list with a label selector does not get the other objects.
+		"stale-start/selector": {plan: plan, stopped: true, replica: "one", evidence: "as it was before step 2$",
+			before: func(s *testbed) {
+				collectionOf(newThing("ours", map[string]string{"made": "by-us"}), newThing("theirs", nil))(s)
+				s.watch(0, collection, "&labelSelector=made%3Dby-us")
+			}, cause: func(s *testbed) {
+				s.startStaleReplicas(func() {})
+				s.expectList("?resourceVersion=0&labelSelector=made%3Dby-us", And(ContainSubstring(`"ours"`),
+					Not(ContainSubstring(`"theirs"`))))
+				s.expectList("?resourceVersion=0", And(ContainSubstring(`"ours"`), ContainSubstring(`"theirs"`)))
+				s.Eventually(func() int { s.stopped.Step(staleFor); return s.occurrences() }).Should(Equal(1))
+				s.heal()
+			}},
+		// A client that lists the newest version cannot be given an old list. It meets late watches.
+		"stale-start/newest": {plan: plan, stopped: true, before: collectionOf(), replica: "one",
+			evidence: "listed " + collection + " at the newest version", cause: func(s *testbed) {
+				s.startStaleReplicas(func() {})
+				s.expectList("?limit=500", BeEmpty()) // the API server answers
+				s.Eventually(func() int { s.stopped.Step(staleFor); return s.occurrences() }).Should(Equal(1))
+				s.heal()
+			}},
+		"stale-start/none": {plan: plan, stopped: true, before: collectionOf(), void: "no START",
+			cause: func(s *testbed) { s.step(0) }},
+		// A request of the process that was killed is not one of a start.
+		"failed-list/no request": {plan: "failed-list-403:START:/things:2", stopped: true, void: "did not ask for /things",
+			cause: func(s *testbed) { s.expectReached(0, "/things"); s.step(0); s.step(2); s.heal() }},
+	}
+	for variant, answer := range map[string]int{variantTimeout: http.StatusOK, "403": http.StatusForbidden,
+		"404": http.StatusNotFound} {
+		cases["failed-list-"+variant] = faultCase{plan: "failed-list-" + variant + ":START:/things:1", stopped: true,
+			replica:  "one",
+			evidence: "GET /things met " + variant, cause: func(s *testbed) {
+				s.step(0)
+				for _, w := range s.processes {
+					s.Expect(w.kills()).To(Equal(1), "all of them")
+				}
+				s.answer = make(chan int, 1)
+				go func() { s.answer <- s.request(0, http.MethodGet, "/things", "") }()
+				if variant == variantTimeout {
+					s.Consistently(s.answer, 50*time.Millisecond).ShouldNot(Receive())
+				} else {
+					s.Eventually(s.answer).Should(Receive(Equal(answer)))
+				}
+				s.Eventually(func() bool { return s.fault.injections[0].Happened() && s.stopped.HasWaiters() }).Should(BeTrue())
+				s.stopped.Step(raceFor)
+				if variant == variantTimeout {
+					s.Eventually(s.answer).Should(Receive(Equal(answer)))
+				}
+				s.Eventually(s.occurrences).Should(Equal(1))
+				s.expectReached(0, "/things") // it is over
+				s.heal()
+			}}
+	}
+	return cases
+}
