@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -132,19 +131,11 @@ func (h *hostileAttack) act(ctx context.Context, a *activeFault, step scenario.S
 
 // alteredKeys returns the key of the object that the attack alters, if it alters one.
 func (t *execution) alteredKeys(step scenario.Step) ([]history.Key, error) {
-	ref := step.Attack.Object
-	if ref == nil {
+	if step.Attack.Object == nil {
 		return nil, nil
 	}
-	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	mapping, err := t.prover.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-	if err != nil {
-		return nil, fmt.Errorf("finding the resource of %s: %w", ref, err)
-	}
-	return []history.Key{{
-		Resource:  history.Resource{Group: gvk.Group, Resource: mapping.Resource.Resource},
-		Namespace: ref.Namespace, Name: ref.Name,
-	}}, nil
+	o, err := t.prover.objectOf(*step.Attack.Object)
+	return []history.Key{o.key}, err
 }
 
 // attackSteps generates the steps of an attack from the objects as they are now.

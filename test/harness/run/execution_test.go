@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta/testrestmapper"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -97,7 +98,8 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 	t.Helper()
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).
 		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).WithInterceptorFuncs(funcs).Build()
-	p := &Prover{client: c, clock: clock.RealClock{}, auditLog: filepath.Join(t.TempDir(), "audit.log")}
+	p := &Prover{client: c, dynamic: dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme), clock: clock.RealClock{},
+		auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	p.subject.Contract = invariant.Operator{Users: []string{operator}, Lease: lease}
 	return &execution{prover: p}
 }

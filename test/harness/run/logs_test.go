@@ -30,5 +30,6 @@ func TestLogs_OfOneRun(t *testing.T) {
 	write(second, "new\n")
 	logs, err := s.logsFrom(sizes)
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(logs).To(Equal(map[string][]byte{first.process.Name(): []byte("during\n"), second.process.Name(): []byte("new\n")}))
+	g.Expect(logs).To(Equal(map[string][]byte{first.process.Name(): []byte("during\n"),
+		second.process.Name(): []byte("new\n")}))
 }
