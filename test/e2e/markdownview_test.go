@@ -74,6 +74,9 @@ func privileges(ctx context.Context, g *WithT, pod *corev1.Pod) map[string]strin
 // rollsOut changes the content while clients on two nodes fetch it, with as few viewers
 // as may be: what fails cannot hide behind another.
 func rollsOut(ctx context.Context, g *WithT, v *v1beta1.MarkdownView, service *corev1.Service) {
+	change(ctx, g, v, func(v *v1beta1.MarkdownView) { v.Spec.Replicas = 1 })
+	await(ctx, g, viewReady(v), Succeed())
+	await(ctx, g, func() []corev1.Pod { return viewers(ctx, g, v) }, HaveLen(1))
 	var clients []*asking
 	for _, node := range shared.workers(ctx, g) {
 		clients = append(clients, startAsking(ctx, node, "http://"+service.Spec.ClusterIP, "Edition one", "Edition two"))
