@@ -90,14 +90,16 @@ func (s *snapshot) changes(later *snapshot, u *releaseChange) []string {
 	return changes
 }
 
-// isReport reports whether two versions of an object of ours differ only in the time of the last
-// probe, which is written every five minutes, or in messages of conditions, if these are announced.
+// isReport reports whether two versions of an object of ours differ only in the times of the last
+// probe and the last success, which are written every five minutes, or in messages of conditions, if
+// these are announced.
 func (u *releaseChange) isReport(was, is unstructured.Unstructured) bool {
 	bare := func(o unstructured.Unstructured) map[string]any {
 		o = *o.DeepCopy()
 		o.SetResourceVersion("")
 		o.SetManagedFields(nil)
 		unstructured.RemoveNestedField(o.Object, "status", "lastProbeTime")
+		unstructured.RemoveNestedField(o.Object, "status", "lastSuccessTime")
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range conditions {
 			if c, ok := c.(map[string]any); ok && u.messagesChange {
