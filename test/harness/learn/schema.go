@@ -82,7 +82,43 @@ func (c *completion) object(schema *apiextensionsv1.JSONSchemaProps, given map[s
 		}
 		all[name] = c.madeUp(&field, path+"."+name)
 	}
+	c.alternatives(schema, all, path)
 	return all
+}
+
+// hasField is a test for a field in a rule, as controller-gen writes it for ExactlyOneOf and
+// AtLeastOneOf.
+var hasField = regexp.MustCompile(`has\(self\.(\w+)\)`)
+
+// alternatives adds the first fields of those of which the schema requires one, if none is there.
+func (c *completion) alternatives(schema *apiextensionsv1.JSONSchemaProps, all map[string]any, path string) {
+	var choices [][]string
+	for _, rule := range schema.XValidations {
+		if !strings.Contains(rule.Message, "one of the fields in [") || strings.HasPrefix(rule.Message, "at most") {
+			continue
+		}
+		var fields []string
+		for _, match := range hasField.FindAllStringSubmatch(rule.Rule, -1) {
+			fields = append(fields, match[1])
+		}
+		choices = append(choices, fields)
+	}
+	for _, branches := range [][]apiextensionsv1.JSONSchemaProps{schema.OneOf, schema.AnyOf} {
+		var fields []string
+		for _, branch := range branches {
+			fields = append(fields, branch.Required...)
+		}
+		choices = append(choices, fields)
+	}
+	for _, fields := range choices {
+		there := func(name string) bool { return all[name] != nil }
+		if len(fields) == 0 || slices.ContainsFunc(fields, there) {
+			continue
+		}
+		if field, known := schema.Properties[fields[0]]; known {
+			all[fields[0]] = c.madeUp(&field, path+"."+fields[0])
+		}
+	}
 }
 
 // madeUp is the plainest value of a schema.
