@@ -51,7 +51,7 @@ func Install(ctx context.Context, t Tool, o Options) (path string, err error) {
 		return path, nil
 	}
 	// The folder gets its name when the program is complete.
-	unfinished := filepath.Join(out, ".unfinished")
+	unfinished := filepath.Join(out, ".unfinished-"+t.Name)
 	if err := errors.Join(os.RemoveAll(unfinished), os.MkdirAll(unfinished, 0o755)); err != nil {
 		return "", err
 	}
