@@ -2,6 +2,7 @@ package learn_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -125,7 +126,7 @@ func TestScenarios_OfAKindThatScales(t *testing.T) {
 	for i, step := range s.Steps {
 		switch {
 		case step.Scale != nil:
-			steps = append(steps, "scale "+string(rune('0'+*step.Scale.Replicas)))
+			steps = append(steps, fmt.Sprintf("scale %d", *step.Scale.Replicas))
 		case step.Delete != nil:
 			steps = append(steps, "delete "+step.Delete.Name)
 		case step.Patch != nil:

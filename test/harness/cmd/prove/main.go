@@ -72,8 +72,8 @@ could not be judged, and with 2 if it could not do its work.`
 	root.SilenceUsage, root.SilenceErrors = true, true
 	again := newRun(prove)
 	again.Use = "run"
-	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(ensurePrograms), others.Command(), newSchema(),
-		newFaults(), newInvariants())
+	root.AddCommand(again, newMerge(merge), newInit(describe), mutants.Command(ensurePrograms), others.Command(),
+		newSchema(), newFaults(), newInvariants())
 	return root
 }
 

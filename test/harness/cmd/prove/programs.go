@@ -68,12 +68,12 @@ func ensureS3Server(ctx context.Context, output io.Writer) error {
 }
 
 // ensureTool builds a tool if it was not found because it is missing.
-func ensureTool(ctx context.Context, t controlplane.Tool, variable string, found, missing error, output io.Writer) error {
+func ensureTool(ctx context.Context, t controlplane.Tool, variable string, found, missing error, out io.Writer) error {
 	if !errors.Is(found, missing) || os.Getenv(variable) != "" {
 		return found
 	}
 	_, err := built(variable, func(cache string) (string, error) {
-		return controlplane.Install(ctx, t, controlplane.Options{Out: filepath.Join(cache, "tools"), Log: output})
+		return controlplane.Install(ctx, t, controlplane.Options{Out: filepath.Join(cache, "tools"), Log: out})
 	})
 	return err
 }
