@@ -23,7 +23,7 @@ git log --reverse --format='%(trailers:key=Gate-Allow,valueonly,unfold)' "$commi
 
 # The tests in changed files pass each time.
 flakes() {
-  local pkg files module limit command status
+  local pkg files module limit command status failed
   { git diff --name-only --diff-filter=d "$commit" -- '*_test.go'
     git ls-files --others --exclude-standard -- '*_test.go'; } >"$work/changed"
   for pkg in $(xargs -r dirname <"$work/changed" | sort -u); do
@@ -48,7 +48,9 @@ flakes() {
     124 | 137) flake "$pkg" same "none failed within $limit" '' ;;
     126 | 127) cat "$work/output" >&2; exit 2 ;;
     *) cat "$work/output" >&2
-      flake "$pkg" worse 'one failed' "$(grep -m1 -oE -- '--- FAIL: \S+|\[FAIL\].*' "$work/output") \`${command[*]}\`" ;;
+      # What does not compile, or ends by itself, names no test.
+      failed=$(grep -m1 -oE -- '--- FAIL: \S+|\[FAIL\].*' "$work/output") || true
+      flake "$pkg" worse 'one failed' "$failed \`${command[*]}\`" ;;
     esac
   done
 }
