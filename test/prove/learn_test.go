@@ -17,7 +17,7 @@ import (
 )
 
 // tenants drafts a scenario of Tenants, with the name that the recorded runs gave their object.
-func tenants(t *testing.T) []learn.Kind {
+func tenants(t *testing.T) []learn.DraftKind {
 	t.Helper()
 	g := NewWithT(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "crd", "bases", "leasehold.dev_tenants.yaml"))
@@ -36,9 +36,9 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 	g := NewWithT(t)
 	right, err := report.Load(filepath.Join("testdata", "runs", "held-after-death"))
 	g.Expect(err).NotTo(HaveOccurred())
-	written := right.Operator.Kinds[0]
-	d := &learn.Draft{Kinds: tenants(t), Lease: right.Operator.Lease}
-	g.Expect(d.Learn(&d.Kinds[0], right.Operator.Users, right.References...)).To(Succeed())
+	written := right.Contract.Kinds[0]
+	d := &learn.Draft{Kinds: tenants(t), Lease: right.Contract.Lease}
+	g.Expect(d.Learn(&d.Kinds[0], right.Contract.Users, right.References...)).To(Succeed())
 	learned := d.Kinds[0].Kind
 	g.Expect([]string{learned.Finalizer, learned.Ready}).To(Equal([]string{written.Finalizer, written.Ready}))
 	resources := func(children []invariant.Child) (all []string) {
@@ -48,15 +48,15 @@ func TestLearn_FindsWhatTheHandwrittenSubjectFinds(t *testing.T) {
 		return all
 	}
 	g.Expect(resources(learned.Children)).To(ConsistOf(resources(written.Children)))
-	right.Operator.Kinds = []invariant.Kind{learned}
-	d.Require(right.Operator, [][]*history.History{right.References})
+	right.Contract.Kinds = []invariant.Kind{learned}
+	d.Require(right.Contract, [][]*history.History{right.References})
 	g.Expect(d.Kinds[0].Invariants).To(Equal([]string{"end-state", "single-lifecycle", "convergence", "quiescence", "single-writer", "preconditions", "ownership", "finalizer-order", "truthful-status", "sufficient-rights"}))
 
 	for run, want := range map[string]string{"finalizer-too-early": invariant.FinalizerOrder.Name,
 		"half-made": invariant.SingleLifecycle.Name} {
 		r, err := report.Load(filepath.Join("testdata", "runs", run))
 		g.Expect(err).NotTo(HaveOccurred())
-		r.Operator.Kinds = []invariant.Kind{learned}
+		r.Contract.Kinds = []invariant.Kind{learned}
 		verdicts, _ := r.Judge()
 		broken := slices.DeleteFunc(verdicts, func(v invariant.Verdict) bool { return found(v) != invariant.Broken })
 		g.Expect(broken).To(ContainElement(HaveField("Invariant", want)), run)

@@ -92,7 +92,7 @@ func TestRejudge_CleanRunsBreakNothing(t *testing.T) {
 			continue // what is kept here and did not hold is of a wrong operator
 		}
 		for i, h := range r.References {
-			for _, v := range invariant.Judge(invariant.Case{History: h, References: r.References, Operator: r.Operator}) {
+			for _, v := range invariant.Judge(invariant.Case{History: h, References: r.References, Contract: r.Contract}) {
 				judged++
 				if v.Result == invariant.Broken {
 					t.Errorf("clean run %d of %s: %s", i+1, r.Name, v)

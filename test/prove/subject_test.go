@@ -17,7 +17,7 @@ import (
 )
 
 // leasehold is the file that `make prove` reads, with a program that is never run.
-func leasehold(t *testing.T) *subject.Subject {
+func leasehold(t *testing.T) *subject.Suite {
 	t.Helper()
 	g := NewWithT(t)
 	program, err := os.Executable()

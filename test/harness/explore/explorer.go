@@ -89,8 +89,8 @@ func Parse(line string, changes []Change) (Sequence, error) {
 	return s, nil
 }
 
-// Finding is one violation.
-type Finding struct {
+// Counterexample is one violation.
+type Counterexample struct {
 	Oracle   Oracle
 	Sequence Sequence
 	// Details are the differences.
@@ -114,7 +114,7 @@ type Explorer struct {
 }
 
 // Check runs a sequence and returns its findings, shrunk to the shortest sequence that fails.
-func (e *Explorer) Check(ctx context.Context, on System, s Sequence) ([]Finding, error) {
+func (e *Explorer) Check(ctx context.Context, on System, s Sequence) ([]Counterexample, error) {
 	if err := e.learn(ctx, on); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (e *Explorer) learn(ctx context.Context, on System) error {
 }
 
 // run runs a sequence once and judges it.
-func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, error) {
+func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Counterexample, error) {
 	specs := []map[string]any{e.Sample}
 	for _, c := range s.Changes {
 		spec, err := c.Apply(e.Sample)
@@ -166,7 +166,7 @@ func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, e
 		return nil, fmt.Errorf("running %s %s: the sample did not become ready: it is to be a valid one; %s", e.Kind, s,
 			rests[0].Rejected)
 	}
-	var found []Finding
+	var found []Counterexample
 	for i, c := range s.Changes {
 		oracle, details := Rejected, e.judgeRejection(c, rests[i], rests[i+1])
 		if rests[i+1].Rejected == "" && len(details) == 0 {
@@ -178,11 +178,11 @@ func (e *Explorer) run(ctx context.Context, on System, s Sequence) ([]Finding, e
 		}
 		e.note(c, rests[i+1])
 		if len(details) > 0 {
-			found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: i + 1})
+			found = append(found, Counterexample{Oracle: oracle, Sequence: s, Details: details, after: i + 1})
 		}
 	}
 	if oracle, details := e.judgeReturn(rests); len(details) > 0 {
-		found = append(found, Finding{Oracle: oracle, Sequence: s, Details: details, after: len(s.Changes)})
+		found = append(found, Counterexample{Oracle: oracle, Sequence: s, Details: details, after: len(s.Changes)})
 	}
 	return found, nil
 }
@@ -233,7 +233,7 @@ func (e *Explorer) judgeReturn(rests []Rest) (Oracle, []string) {
 
 // shrink returns the finding for the shortest sequence that still leads to it. It removes the
 // crash, then one change after another.
-func (e *Explorer) shrink(ctx context.Context, on System, f Finding) (Finding, error) {
+func (e *Explorer) shrink(ctx context.Context, on System, f Counterexample) (Counterexample, error) {
 	shortest := f
 	if f.Oracle == Differential || f.Oracle == Rejected {
 		shortest.Sequence.Changes = slices.Clone(f.Sequence.Changes[:f.after])
@@ -243,7 +243,7 @@ func (e *Explorer) shrink(ctx context.Context, on System, f Finding) (Finding, e
 		if errors.Is(err, ErrNoFault) {
 			return false, nil
 		}
-		i := slices.IndexFunc(again, func(g Finding) bool { return g.Oracle == f.Oracle && g.after == len(s.Changes) })
+		i := slices.IndexFunc(again, func(g Counterexample) bool { return g.Oracle == f.Oracle && g.after == len(s.Changes) })
 		if i >= 0 {
 			shortest = again[i]
 			shortest.Repeated = true

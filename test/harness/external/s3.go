@@ -119,7 +119,7 @@ func (s *s3) Look(ctx context.Context) ([]history.ExternalThing, error) {
 }
 
 // Read recognises buckets in the path of the request.
-func (s *s3) Read(r fault.Request) (history.Call, bool) {
+func (s *s3) Read(r fault.ProxiedRequest) (history.Call, bool) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.Path, "/"), "/")
 	if bucket == "" {
 		return history.Call{}, false
@@ -140,7 +140,7 @@ func (s *s3) Read(r fault.Request) (history.Call, bool) {
 }
 
 // outcomeOf is what became of a request that was answered.
-func outcomeOf(r fault.Request) history.CallOutcome {
+func outcomeOf(r fault.ProxiedRequest) history.CallOutcome {
 	switch {
 	case r.Committed():
 		return history.Done

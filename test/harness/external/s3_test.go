@@ -33,32 +33,32 @@ func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 	marked.Owner = "uid-1"
 	tagging := map[string][]string{"tagging": {""}}
 	for name, tc := range map[string]struct {
-		asked fault.Request
+		asked fault.ProxiedRequest
 		want  history.Call
 	}{
-		"Made":            {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte(creation)}, marked},
-		"MadeWithoutMark": {fault.Request{Method: "PUT", Path: "/b/", Status: 200}, call(history.Create, history.Done)},
-		"MadeWithNonsense": {fault.Request{Method: "PUT", Path: "/b", Status: 200, Body: []byte("x")},
+		"Made":            {fault.ProxiedRequest{Method: "PUT", Path: "/b", Status: 200, Body: []byte(creation)}, marked},
+		"MadeWithoutMark": {fault.ProxiedRequest{Method: "PUT", Path: "/b/", Status: 200}, call(history.Create, history.Done)},
+		"MadeWithNonsense": {fault.ProxiedRequest{Method: "PUT", Path: "/b", Status: 200, Body: []byte("x")},
 			call(history.Create, history.Done)},
-		"NotMade":     {fault.Request{Method: "PUT", Path: "/b", Status: 409}, call(history.Create, history.Failed)},
-		"PerhapsMade": {fault.Request{Method: "PUT", Path: "/b", Status: 500}, call(history.Create, history.Lost)},
-		"Tagged": {fault.Request{Method: "PUT", Path: "/b", Query: tagging, Status: 200},
+		"NotMade":     {fault.ProxiedRequest{Method: "PUT", Path: "/b", Status: 409}, call(history.Create, history.Failed)},
+		"PerhapsMade": {fault.ProxiedRequest{Method: "PUT", Path: "/b", Status: 500}, call(history.Create, history.Lost)},
+		"Tagged": {fault.ProxiedRequest{Method: "PUT", Path: "/b", Query: tagging, Status: 200},
 			call(history.Change, history.Done)},
-		"Filled":  {fault.Request{Method: "PUT", Path: "/b/key", Status: 200}, call(history.Change, history.Done)},
-		"Posted":  {fault.Request{Method: "POST", Path: "/b", Status: 200}, call(history.Change, history.Done)},
-		"Removed": {fault.Request{Method: "DELETE", Path: "/b", Status: 204}, call(history.Delete, history.Done)},
-		"RemovedBefore": {fault.Request{Method: "DELETE", Path: "/b", Status: 404, Problem: []byte(noBucket)},
+		"Filled":  {fault.ProxiedRequest{Method: "PUT", Path: "/b/key", Status: 200}, call(history.Change, history.Done)},
+		"Posted":  {fault.ProxiedRequest{Method: "POST", Path: "/b", Status: 200}, call(history.Change, history.Done)},
+		"Removed": {fault.ProxiedRequest{Method: "DELETE", Path: "/b", Status: 204}, call(history.Delete, history.Done)},
+		"RemovedBefore": {fault.ProxiedRequest{Method: "DELETE", Path: "/b", Status: 404, Problem: []byte(noBucket)},
 			call(history.Delete, history.Absent)},
-		"NotEmpty": {fault.Request{Method: "DELETE", Path: "/b", Status: 409},
+		"NotEmpty": {fault.ProxiedRequest{Method: "DELETE", Path: "/b", Status: 409},
 			call(history.Delete, history.Failed)},
-		"Seen":      {fault.Request{Method: "HEAD", Path: "/b", Status: 200}, call(history.Get, history.Done)},
-		"NotSeen":   {fault.Request{Method: "HEAD", Path: "/b", Status: 404}, call(history.Get, history.Absent)},
-		"Forbidden": {fault.Request{Method: "HEAD", Path: "/b", Status: 403}, call(history.Get, history.Failed)},
-		"WithoutTags": {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)},
+		"Seen":      {fault.ProxiedRequest{Method: "HEAD", Path: "/b", Status: 200}, call(history.Get, history.Done)},
+		"NotSeen":   {fault.ProxiedRequest{Method: "HEAD", Path: "/b", Status: 404}, call(history.Get, history.Absent)},
+		"Forbidden": {fault.ProxiedRequest{Method: "HEAD", Path: "/b", Status: 403}, call(history.Get, history.Failed)},
+		"WithoutTags": {fault.ProxiedRequest{Method: "GET", Path: "/b", Query: tagging, Status: 404, Problem: []byte(noTags)},
 			call(history.Get, history.Done)},
-		"WithoutBucket": {fault.Request{Method: "GET", Path: "/b", Query: tagging, Status: 404,
+		"WithoutBucket": {fault.ProxiedRequest{Method: "GET", Path: "/b", Query: tagging, Status: 404,
 			Problem: []byte(noBucket)}, call(history.Get, history.Absent)},
-		"NothingToUntagThat": {fault.Request{Method: "DELETE", Path: "/b", Query: tagging, Status: 404,
+		"NothingToUntagThat": {fault.ProxiedRequest{Method: "DELETE", Path: "/b", Query: tagging, Status: 404,
 			Problem: []byte(noTags)}, call(history.Change, history.Failed)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestS3Read_ReturnsTheOutcome(t *testing.T) {
 			NewWithT(t).Expect(got).To(Equal(tc.want))
 		})
 	}
-	_, about := s.Read(fault.Request{Method: "GET", Path: "/"})
+	_, about := s.Read(fault.ProxiedRequest{Method: "GET", Path: "/"})
 	NewWithT(t).Expect(about).To(BeFalse(), "it is about no bucket")
 }
 

@@ -109,7 +109,7 @@ func TestAPIProxyPassesBothEncodingsAndTheToken(t *testing.T) {
 			_, kind, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(got.Body, nil, nil)
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(kind.Kind).To(Equal("Namespace"))
-			g.Eventually(func() []Request { return p.Journal().Mutating() }, eventually).Should(ConsistOf(
+			g.Eventually(func() []ProxiedRequest { return p.Journal().Mutating() }, eventually).Should(ConsistOf(
 				HaveField("Done", Not(BeZero()))))
 			r := p.Journal().Mutating()[0]
 			g.Expect(r.Committed()).To(BeTrue())

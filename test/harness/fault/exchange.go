@@ -19,7 +19,7 @@ type exchange struct {
 	writer    http.ResponseWriter
 	request   *http.Request
 	conn      *conn
-	entry     *Request
+	entry     *ProxiedRequest
 	injection *Injection // nil: the request just passes
 
 	// after is what stops the upstream's answer, nil for nothing.
@@ -50,7 +50,7 @@ func (x *exchange) named() {
 }
 
 // noted returns the journal's entry as it is now.
-func (x *exchange) noted() Request {
+func (x *exchange) noted() ProxiedRequest {
 	x.proxy.journal.mu.Lock()
 	defer x.proxy.journal.mu.Unlock()
 	return *x.entry

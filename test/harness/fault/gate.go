@@ -14,14 +14,14 @@ import (
 // even if its client has died: that is how a request arrives late.
 type Gate struct {
 	at      Point
-	arrived chan *Held
+	arrived chan *HeldRequest
 	opened  chan struct{}
 	once    sync.Once
 }
 
 // NewGate returns a closed gate at one point of the way.
 func NewGate(at Point) *Gate {
-	return &Gate{at: at, arrived: make(chan *Held), opened: make(chan struct{})}
+	return &Gate{at: at, arrived: make(chan *HeldRequest), opened: make(chan struct{})}
 }
 
 // Name returns a short word for it.
@@ -29,7 +29,7 @@ func (g *Gate) Name() string { return g.at.on("gate") }
 
 // Wait returns the request that has stood at the gate for longest and has not
 // been returned before. It waits for one to come, or for the end of ctx.
-func (g *Gate) Wait(ctx context.Context) (*Held, error) {
+func (g *Gate) Wait(ctx context.Context) (*HeldRequest, error) {
 	select {
 	case held := <-g.arrived:
 		return held, nil
@@ -42,23 +42,23 @@ func (g *Gate) Wait(ctx context.Context) (*Held, error) {
 // call more than once.
 func (g *Gate) Open() { g.once.Do(func() { close(g.opened) }) }
 
-// Held is a request that stands at a Gate.
-type Held struct {
+// HeldRequest is a request that stands at a Gate.
+type HeldRequest struct {
 	// Request is the journal's record of it.
-	Request Request
+	Request ProxiedRequest
 
 	decided chan error
 	once    sync.Once
 }
 
 // Release lets it go. It is safe to call more than once.
-func (h *Held) Release() { h.decide(nil) }
+func (h *HeldRequest) Release() { h.decide(nil) }
 
 // Cut closes the client's connection instead; what has not been forwarded never
 // will be.
-func (h *Held) Cut() { h.decide(errCut) }
+func (h *HeldRequest) Cut() { h.decide(errCut) }
 
-func (h *Held) decide(err error) {
+func (h *HeldRequest) decide(err error) {
 	h.once.Do(func() { h.decided <- err })
 }
 
@@ -68,13 +68,13 @@ func (g *Gate) act(x *exchange) {
 	}
 	x.stopAt(g.at, func() error {
 		x.happened()
-		return g.hold(&Held{Request: x.noted(), decided: make(chan error, 1)}, x.injection.healed)
+		return g.hold(&HeldRequest{Request: x.noted(), decided: make(chan error, 1)}, x.injection.healed)
 	})
 }
 
 // hold waits until the request is let go, and returns why it goes no further, if it
 // does not. What was decided of it holds, though the gate was opened right after.
-func (g *Gate) hold(held *Held, healed <-chan struct{}) error {
+func (g *Gate) hold(held *HeldRequest, healed <-chan struct{}) error {
 	arrived := g.arrived
 	for {
 		select {

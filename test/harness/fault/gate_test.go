@@ -10,7 +10,7 @@ import (
 )
 
 // wait returns the next request at the gate.
-func wait(t *testing.T, gate *Gate) *Held {
+func wait(t *testing.T, gate *Gate) *HeldRequest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), eventually)
 	defer cancel()
@@ -98,7 +98,7 @@ func TestGate_ReleasesOneByOne(t *testing.T) {
 
 func TestGate_OpenDoesNotReleaseCutRequests(t *testing.T) {
 	for range 50 { // each may be seen first
-		gate, held, healed := NewGate(BeforeForward), &Held{decided: make(chan error, 1)}, make(chan struct{})
+		gate, held, healed := NewGate(BeforeForward), &HeldRequest{decided: make(chan error, 1)}, make(chan struct{})
 		held.Cut()
 		gate.Open()
 		close(healed)

@@ -29,9 +29,9 @@ type Connection struct {
 	Received int64
 }
 
-// Request is one request, noted as soon as its headers had been read. The times
+// ProxiedRequest is one request, noted as soon as its headers had been read. The times
 // are the proxy's clock; zero: not yet or never.
-type Request struct {
+type ProxiedRequest struct {
 	ID         int // from 1
 	Connection int // the ID of its connection
 	Method     string
@@ -66,21 +66,21 @@ type Request struct {
 }
 
 // Committed reports whether the upstream answered with success.
-func (r Request) Committed() bool { return r.Status >= 200 && r.Status < 300 }
+func (r ProxiedRequest) Committed() bool { return r.Status >= 200 && r.Status < 300 }
 
 // Mutating reports whether the method may change something.
-func (r Request) Mutating() bool {
+func (r ProxiedRequest) Mutating() bool {
 	return !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace}, r.Method)
 }
 
 // String returns the method and the URL, for messages.
-func (r Request) String() string { return r.Method + " " + r.URL().String() }
+func (r ProxiedRequest) String() string { return r.Method + " " + r.URL().String() }
 
 // URL returns the request's URL without a host.
-func (r Request) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
+func (r ProxiedRequest) URL() *url.URL { return &url.URL{Path: r.Path, RawQuery: r.Query.Encode()} }
 
 // Peer is the sender of a request; "" if it is unknown.
-func (j Journal) Peer(r Request) string {
+func (j Journal) Peer(r ProxiedRequest) string {
 	i, found := slices.BinarySearchFunc(j.Connections, r.Connection, func(c Connection, id int) int { return c.ID - id })
 	if !found {
 		return ""
@@ -89,10 +89,10 @@ func (j Journal) Peer(r Request) string {
 }
 
 // Request is the request with an ID; the zero value if it is forgotten.
-func (j Journal) Request(id int) Request {
-	i, found := slices.BinarySearchFunc(j.Requests, id, func(r Request, id int) int { return r.ID - id })
+func (j Journal) Request(id int) ProxiedRequest {
+	i, found := slices.BinarySearchFunc(j.Requests, id, func(r ProxiedRequest, id int) int { return r.ID - id })
 	if !found {
-		return Request{}
+		return ProxiedRequest{}
 	}
 	return j.Requests[i]
 }
@@ -100,7 +100,7 @@ func (j Journal) Request(id int) Request {
 // Journal is what had come to a proxy at one moment, in the order of arrival.
 type Journal struct {
 	Connections []Connection
-	Requests    []Request
+	Requests    []ProxiedRequest
 	// Frames are the last events of watches, of an upstream that is an API server.
 	Frames []Frame
 }
@@ -115,14 +115,14 @@ func (j Journal) Received() int64 {
 }
 
 // Mutating returns the requests that may have changed something.
-func (j Journal) Mutating() []Request {
-	return slices.DeleteFunc(slices.Clone(j.Requests), func(r Request) bool { return !r.Mutating() })
+func (j Journal) Mutating() []ProxiedRequest {
+	return slices.DeleteFunc(slices.Clone(j.Requests), func(r ProxiedRequest) bool { return !r.Mutating() })
 }
 
 // Matching returns the requests that m is about, of which From and To pick the
 // nth to the mth.
-func (j Journal) Matching(m Match) []Request {
-	var found []Request
+func (j Journal) Matching(m Match) []ProxiedRequest {
+	var found []ProxiedRequest
 	n := 0
 	for _, r := range j.Requests {
 		if !m.fits(r.Method, r.Path, r.Query) {
@@ -140,7 +140,7 @@ func (j Journal) Matching(m Match) []Request {
 type journal struct {
 	mu          sync.Mutex
 	connections []*Connection
-	requests    []*Request
+	requests    []*ProxiedRequest
 	frames      []*Frame
 	// How many there were, the forgotten ones among them: the last IDs.
 	connectionsSoFar, requestsSoFar, framesSoFar int
@@ -170,7 +170,7 @@ func (j *journal) accepted(c *Connection) {
 	j.connections = append(j.connections, c)
 }
 
-func (j *journal) received(r *Request) {
+func (j *journal) received(r *ProxiedRequest) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.requestsSoFar++
@@ -189,7 +189,7 @@ func (j *journal) note(change func()) {
 func (j *journal) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.requests = slices.DeleteFunc(j.requests, func(r *Request) bool { return !r.Done.IsZero() })
+	j.requests = slices.DeleteFunc(j.requests, func(r *ProxiedRequest) bool { return !r.Done.IsZero() })
 	going := map[int]bool{}
 	for _, r := range j.requests {
 		going[r.ID] = true

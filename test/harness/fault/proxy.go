@@ -56,7 +56,7 @@ type Options struct {
 
 // Proxy passes requests on to a service, except for those that meet a fault. It listens on a port
 // of 127.0.0.1. If the service is unreachable, the client gets a 502 and the journal has
-// Request.Error. Its methods may be called concurrently.
+// ProxiedRequest.Error. Its methods may be called concurrently.
 type Proxy struct {
 	url      string
 	ca       []byte
@@ -205,7 +205,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c, _ := r.Context().Value(connKey{}).(*conn)
 	x := &exchange{
 		proxy: p, writer: w, request: r, conn: c, done: make(chan struct{}),
-		entry: &Request{
+		entry: &ProxiedRequest{
 			Connection: c.entry.ID, Method: r.Method, Path: r.URL.Path, Host: r.Host,
 			Query: sanitize(r.URL.Query()), Header: sanitize(r.Header), Received: p.clock.Now(),
 		},

@@ -49,8 +49,8 @@ func TestSever_CutsRequestsInFlight(t *testing.T) {
 }
 
 // answered are the requests that the upstream has answered.
-func (j Journal) answered() []Request {
-	var all []Request
+func (j Journal) answered() []ProxiedRequest {
+	var all []ProxiedRequest
 	for _, r := range j.Requests {
 		if !r.Answered.IsZero() {
 			all = append(all, r)

@@ -26,7 +26,7 @@ func (h *History) Sort() {
 	slices.SortStableFunc(h.Events,
 		func(a, b Event) int { return cmp.Or(earliest(a.RevisionRange, b.RevisionRange), a.At.Compare(b.At)) })
 	slices.SortStableFunc(h.Calls, func(a, b Call) int { return a.Began.Compare(b.Began) })
-	slices.SortStableFunc(h.Faults, func(a, b Fault) int { return a.Began.Compare(b.Began) })
+	slices.SortStableFunc(h.Faults, func(a, b FaultRecord) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Checkpoints, func(a, b Checkpoint) int { return a.Began.Compare(b.Began) })
 	slices.SortStableFunc(h.Replicas, func(a, b Process) int { return a.Started.Compare(b.Started) })
 	slices.SortStableFunc(h.Probes, func(a, b Probe) int { return a.First.Compare(b.First) })

@@ -37,7 +37,7 @@ type History struct {
 	Versions    []Version         `json:"versions,omitempty"`
 	Events      []Event           `json:"events,omitempty"`
 	Calls       []Call            `json:"calls,omitempty"`
-	Faults      []Fault           `json:"faults,omitempty"`
+	Faults      []FaultRecord     `json:"faults,omitempty"`
 	Checkpoints []Checkpoint      `json:"marks,omitempty"`
 	Replicas    []Process         `json:"replicas,omitempty"`
 	Probes      []Probe           `json:"probes,omitempty"`
@@ -59,8 +59,8 @@ func (h *History) Has(anyOf ...Source) bool {
 	return slices.ContainsFunc(anyOf, func(s Source) bool { return slices.Contains(h.Recorded, s) })
 }
 
-// Fault is a planned fault.
-type Fault struct {
+// FaultRecord is what became of a planned fault.
+type FaultRecord struct {
 	Name string `json:"name"`
 	// Replica is the affected replica; "" means all.
 	Replica string `json:"replica,omitempty"`
@@ -112,8 +112,8 @@ func (r Rejection) String() string {
 }
 
 // Void returns the faults that did not happen. A run with any proves nothing.
-func (h *History) Void() []Fault {
-	return slices.DeleteFunc(slices.Clone(h.Faults), func(f Fault) bool { return f.Happened > 0 })
+func (h *History) Void() []FaultRecord {
+	return slices.DeleteFunc(slices.Clone(h.Faults), func(f FaultRecord) bool { return f.Happened > 0 })
 }
 
 // Checkpoint is a period without actions of users and without faults. The operator could converge

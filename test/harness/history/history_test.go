@@ -92,7 +92,7 @@ func TestCodecKeepsEverythingAndSorts(t *testing.T) {
 			At: second(6)}},
 		Calls: []history.Call{{ID: "1", Action: history.Create, Thing: "b", Owner: "a", Outcome: history.Lost,
 			Began: second(4), Ended: second(5), RevisionRange: history.RevisionRange{From: 5, To: 6}}},
-		Faults: []history.Fault{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
+		Faults: []history.FaultRecord{{Name: "late", Began: second(2)}, {Name: "cut", Happened: 1, Began: second(1)}},
 		Checkpoints: []history.Checkpoint{{Name: "end", Converged: true, Began: second(7), Ended: second(9), Listed: true,
 			Things: []history.ExternalThing{{Name: "b", Owner: "a"}}}},
 		Replicas: []history.Process{{Name: "r-2", Started: second(1)},

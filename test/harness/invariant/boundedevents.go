@@ -18,7 +18,7 @@ var BoundedEvents = Invariant{
 		if !b.hasSource(history.Audit) {
 			return
 		}
-		limit := b.Operator.Limits.Events
+		limit := b.Contract.Limits.Events
 		if limit == 0 {
 			b.addDoubt("the operator has no limit for events")
 			return
@@ -31,10 +31,10 @@ var BoundedEvents = Invariant{
 		// Elections come as often as they come.
 		elections := map[types.UID]bool{}
 		for _, life := range b.index.Lifetimes(history.Leases) {
-			elections[life.UID] = life.Key == b.Operator.Lease
+			elections[life.UID] = life.Key == b.Contract.Lease
 		}
 		for _, e := range b.History.Events {
-			if !slices.Contains(b.Operator.Users, e.User) || elections[e.Regarding] {
+			if !slices.Contains(b.Contract.Users, e.User) || elections[e.Regarding] {
 				continue
 			}
 			b.checked++

@@ -57,7 +57,7 @@ func TestFinalizerOrder_IdentifiesChildren(t *testing.T) {
 		"NoLabel":                {byLabel, nil, false},
 	} {
 		tc.child.Resource, tc.child.Awaited = parts, true
-		change := func(o *invariant.Operator) {
+		change := func(o *invariant.Contract) {
 			o.Kinds[0].Children, o.Kinds[0].External = []invariant.Child{tc.child}, false
 		}
 		left := invariant.Held
@@ -81,7 +81,7 @@ func TestFinalizerOrder_NameOfTwoObjects(t *testing.T) {
 		writes("alice", thing(second)), writes("a", thing(second, held)), writes("a", part("p", "p1", mark)), rests("again"),
 	)
 	check(t, invariant.FinalizerOrder,
-		map[string]row{"SecondHasIt": {history: h, want: invariant.Held, change: func(o *invariant.Operator) {
+		map[string]row{"SecondHasIt": {history: h, want: invariant.Held, change: func(o *invariant.Contract) {
 			o.Kinds[0].Children = []invariant.Child{{Resource: parts, Label: madeFor}}
 		}}})
 }

@@ -19,13 +19,13 @@ func judgeShutdown(b *judgement) {
 	if !b.hasSource(history.Processes) || !b.hasSource(history.Audit) {
 		return
 	}
-	terms := b.History.Terms(b.Operator.Lease)
+	terms := b.History.Terms(b.Contract.Lease)
 	for _, replica := range b.History.Replicas {
 		if replica.Asked.IsZero() || replica.Killed {
 			continue
 		}
 		b.checked++
-		grace := b.Operator.Limits.Grace.Duration
+		grace := b.Contract.Limits.Grace.Duration
 		switch took := replica.Ended.Sub(replica.Asked); {
 		case replica.Ended.IsZero():
 			b.addViolation("replica %s received SIGTERM at %s and still ran at the end", replica.Name,

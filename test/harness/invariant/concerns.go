@@ -17,7 +17,7 @@ import (
 //   - objects of watched resources that the operator wrote or that a user of the scenario created.
 //
 // Others create such objects, too: the API server puts its certificate into each namespace.
-func (o Operator) concerns(h *history.History) func(*history.Lifetime) bool {
+func (o Contract) concerns(h *history.History) func(*history.Lifetime) bool {
 	known := h.Has(history.Audit)
 	written := objectsOf(h, func(r history.Request) bool { return slices.Contains(o.Users, r.User) })
 	created := createdByUsers(h)
@@ -83,7 +83,7 @@ func createdByUsers(h *history.History) map[types.UID]bool {
 
 // owned returns a filter for the objects that the operator has to do with or that a user of the
 // scenario created. What the cluster makes of them by itself has other names in each run.
-func (o Operator) owned(h *history.History) func(*history.Lifetime) bool {
+func (o Contract) owned(h *history.History) func(*history.Lifetime) bool {
 	concerns, created := o.concerns(h), createdByUsers(h)
 	return func(life *history.Lifetime) bool { return concerns(life) || created[life.UID] }
 }

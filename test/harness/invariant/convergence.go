@@ -36,7 +36,7 @@ func judgeSettled(b *judgement) {
 			b.judgeUnreached(m)
 			continue
 		}
-		for _, k := range b.Operator.Kinds {
+		for _, k := range b.Contract.Kinds {
 			if k.Ready == "" {
 				continue
 			}

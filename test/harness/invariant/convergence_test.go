@@ -38,7 +38,7 @@ func TestSettled(t *testing.T) {
 		"OnItsWayOut": {history: tell(writes("a", thing(held, leaving)), rests("end")), want: invariant.Held},
 		"Gone":        {history: tell(writes("a", thing()), ends("alice", thing()), rests("end")), want: invariant.Held},
 		"NoReadyToHave": {history: tell(writes("a", thing()), rests("end")),
-			change: func(o *invariant.Operator) { o.Kinds[0].Ready = "" }, want: invariant.Held},
+			change: func(o *invariant.Contract) { o.Kinds[0].Ready = "" }, want: invariant.Held},
 		"NoMark": {history: tell(writes("a", thing(ready))), want: invariant.Inconclusive,
 			says: []string{"never waited"}},
 		"NotWatched": {history: tell(rests("end"), notYet, without(history.Watch)), want: invariant.Inconclusive,

@@ -19,7 +19,7 @@ var ExternalOwnership = Invariant{
 }
 
 func judgeOneExternal(b *judgement) {
-	kinds := slices.DeleteFunc(slices.Clone(b.Operator.Kinds), func(k Kind) bool { return !k.External })
+	kinds := slices.DeleteFunc(slices.Clone(b.Contract.Kinds), func(k Kind) bool { return !k.External })
 	if len(kinds) == 0 || !b.hasSource(history.External) || !b.hasSource(history.Watch) {
 		return
 	}

@@ -61,7 +61,7 @@ func TestOneExternal(t *testing.T) {
 		"NotWatched": {history: tell(gone(rests("end"), finds(mine), without(history.Watch))...),
 			want: invariant.Inconclusive, says: []string{"[watch]"}},
 		"NothingOutside": {history: tell(born(rests("end"), finds(mine))...),
-			change: func(o *invariant.Operator) { o.Kinds[0].External = false }, want: invariant.Inconclusive,
+			change: func(o *invariant.Contract) { o.Kinds[0].External = false }, want: invariant.Inconclusive,
 			says: []string{"nothing that this promise applies to"}},
 	})
 }

@@ -24,7 +24,7 @@ func judgeFinalizerOrder(b *judgement) {
 		return
 	}
 	writers := b.writers()
-	for _, k := range b.Operator.Kinds {
+	for _, k := range b.Contract.Kinds {
 		if k.Finalizer == "" {
 			continue
 		}

@@ -103,7 +103,7 @@ type objectNames struct {
 func newObjectNames(c Case) *objectNames {
 	normal, index := c.History.Normalizer(), c.History.Index()
 	n := &objectNames{
-		lease:      normal.Replace(c.Operator.Lease.String()),
+		lease:      normal.Replace(c.Contract.Lease.String()),
 		byRevision: map[uint64]string{}, byRequest: map[string]history.Request{}, byCall: map[string]string{},
 	}
 	for _, life := range index.All() {

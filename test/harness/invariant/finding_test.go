@@ -32,7 +32,7 @@ func TestJudge_CleanRunsBreakIt(t *testing.T) {
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	judge := func(h *history.History) invariant.Verdict {
-		return invariant.Preconditions.Judge(invariant.Case{History: h, References: clean, Operator: operator()})
+		return invariant.Preconditions.Judge(invariant.Case{History: h, References: clean, Contract: operator()})
 	}
 	again := judge(run("p-3-c", writes("a", thing())))
 	g.Expect(again.Result).To(Equal(invariant.Held), again.String())
@@ -60,8 +60,8 @@ func TestJudge_CleanRunsBreakIt(t *testing.T) {
 func TestJudge_Excepted(t *testing.T) {
 	g := NewWithT(t)
 	h := tell(writes("alice", thing()), writes("a", part("p", "p1")), ends("a", part("p", "p1"), unconditional))
-	c := invariant.Case{History: h, Operator: operator()}
-	c.Operator.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
+	c := invariant.Case{History: h, Contract: operator()}
+	c.Contract.Except = []invariant.Exception{{Invariant: "preconditions", Reason: "its API has no preconditions"}}
 	verdicts := invariant.Judge(c)
 	v := verdictOf("preconditions", verdicts)
 	g.Expect(v.Result).To(Equal(invariant.Broken), "it is evaluated")
@@ -69,7 +69,7 @@ func TestJudge_Excepted(t *testing.T) {
 	g.Expect(invariant.Sum(h, []invariant.Verdict{v}, []string{"preconditions"})).To(Equal(invariant.Held))
 	g.Expect(invariant.Findings(c, verdicts)).NotTo(
 		ContainElement(HaveField("Invariants", ContainElement("preconditions"))))
-	c.Operator.Except = nil
+	c.Contract.Except = nil
 	g.Expect(invariant.Sum(h, invariant.Judge(c), nil)).To(Equal(invariant.Broken))
 }
 
@@ -82,7 +82,7 @@ func TestFindings_OneCauseIsOneFinding(t *testing.T) {
 	}
 	clean := []*history.History{run("p-1-a"), run("p-2-b")}
 	findings := func(h *history.History) []invariant.Finding {
-		c := invariant.Case{History: h, References: clean, Operator: operator()}
+		c := invariant.Case{History: h, References: clean, Contract: operator()}
 		verdicts := []invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c),
 			invariant.Preconditions.Judge(c)}
 		return invariant.Findings(c, verdicts)
@@ -114,7 +114,7 @@ func TestFindings_ChildThatIsLeft(t *testing.T) {
 			rests("end"))...)
 	}
 	clean := []*history.History{run("r-1-a", ends("a", room("r-1-a", "r1"))), run("r-2-b", ends("a", room("r-2-b", "r1")))}
-	c := invariant.Case{History: run("r-3-c"), References: clean, Operator: operator()}
+	c := invariant.Case{History: run("r-3-c"), References: clean, Contract: operator()}
 	findings := invariant.Findings(c,
 		[]invariant.Verdict{invariant.EndState.Judge(c), invariant.SingleLifecycle.Judge(c),
 			invariant.FinalizerOrder.Judge(c)})
@@ -131,7 +131,7 @@ func TestSignature(t *testing.T) {
 			ends("a", part(alias, uid), unconditional), calledAs(map[string]string{alias: "{part}"}))
 	}
 	signature := func(h *history.History) string {
-		v := invariant.Preconditions.Judge(invariant.Case{History: h, Operator: operator()})
+		v := invariant.Preconditions.Judge(invariant.Case{History: h, Contract: operator()})
 		g.Expect(v.Violations).To(HaveLen(1))
 		return v.Violations[0].Signature
 	}

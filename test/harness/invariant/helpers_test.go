@@ -29,8 +29,8 @@ var (
 
 // operator reconciles things: each has parts that it controls, rooms that carry its
 // UID, and one thing outside.
-func operator() invariant.Operator {
-	return invariant.Operator{
+func operator() invariant.Contract {
+	return invariant.Contract{
 		Users: []string{"op"}, Lease: lease, AnyReplica: []history.Resource{events},
 		Kinds: []invariant.Kind{{
 			Resource: things, Finalizer: finalizer, Ready: "Ready", Waiting: []string{"NeedsYou"}, External: true,
@@ -317,7 +317,7 @@ func room(name, uid string) *unstructured.Unstructured {
 type row struct {
 	history    *history.History
 	references []*history.History
-	change     func(*invariant.Operator)
+	change     func(*invariant.Contract)
 	want       invariant.Result
 	says       []string // parts of the verdict's text
 	lacks      string   // what the text must not have; "" is nothing
@@ -327,12 +327,12 @@ func check(t *testing.T, i invariant.Invariant, rows map[string]row) {
 	t.Helper()
 	for name, r := range rows {
 		t.Run(name, func(t *testing.T) {
-			c := invariant.Case{History: saved(t, r.history), Operator: operator()}
+			c := invariant.Case{History: saved(t, r.history), Contract: operator()}
 			for _, h := range r.references {
 				c.References = append(c.References, saved(t, h))
 			}
 			if r.change != nil {
-				r.change(&c.Operator)
+				r.change(&c.Contract)
 			}
 			got := i.Judge(c)
 			if got.Result != r.want {

@@ -26,9 +26,9 @@ func judgeExternalByLeader(b *judgement) {
 	if !b.hasSource(history.External) || !b.hasSource(history.Audit) || !b.hasSource(history.Processes) {
 		return
 	}
-	terms := b.History.Terms(b.Operator.Lease)
+	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
-		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)
 		return
 	}
 	for _, call := range b.History.Calls {
@@ -111,7 +111,7 @@ func (b *judgement) renewedBefore(at time.Time) *history.Version {
 	var last *history.Version
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
-		if v.Key == b.Operator.Lease && !v.Gone && !v.At.IsZero() && v.At.Before(at.Add(transit)) &&
+		if v.Key == b.Contract.Lease && !v.Gone && !v.At.IsZero() && v.At.Before(at.Add(transit)) &&
 			(last == nil || v.At.After(last.At)) {
 			last = v
 		}
@@ -125,7 +125,7 @@ func (b *judgement) renewedBefore(at time.Time) *history.Version {
 // judgeDeposed judges a call of a replica that did not hold the Lease. After a false report of
 // its end it is not wrong before its next renewal, which shows it the new holder.
 func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holders []string) {
-	limit := b.Operator.Limits.Deposed.Duration
+	limit := b.Contract.Limits.Deposed.Duration
 	for i := 1; i < len(terms); i++ {
 		taken := terms[i]
 		if terms[i-1].Holder != call.Replica || taken.At.IsZero() || taken.At.After(call.Began) ||
@@ -145,7 +145,7 @@ func (b *judgement) judgeDeposed(terms []history.Term, call history.Call, holder
 
 // falselyEnded reports whether a fault reported at that time that the replica's process had ended.
 func (b *judgement) falselyEnded(replica string, at time.Time) bool {
-	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
 		return f.FalseEnd && f.Happened > 0 && f.Replica == replica && !at.Before(f.Began) && !at.After(f.Ended)
 	})
 }

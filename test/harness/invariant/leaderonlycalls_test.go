@@ -39,15 +39,15 @@ func TestExternalByLeader(t *testing.T) {
 	long := waits(time.Second)
 	unanswered := calls(history.Create, "bucket", "u1", history.Failed)
 	// fault is one of the whole story, about a replica.
-	fault := func(who string, change func(*history.Fault)) step {
+	fault := func(who string, change func(*history.FaultRecord)) step {
 		return changes(func(s *story) {
-			f := history.Fault{Name: "P", Replica: who, Happened: 1, Began: second(0), Ended: s.now.Add(time.Hour)}
+			f := history.FaultRecord{Name: "P", Replica: who, Happened: 1, Began: second(0), Ended: s.now.Add(time.Hour)}
 			change(&f)
 			s.Faults = append(s.Faults, f)
 		})
 	}
-	falseEnd := func(f *history.Fault) { f.FalseEnd = true }
-	bounded := func(o *invariant.Operator) { o.Limits.Deposed = metav1.Duration{Duration: 2 * time.Second} }
+	falseEnd := func(f *history.FaultRecord) { f.FalseEnd = true }
+	bounded := func(o *invariant.Contract) { o.Limits.Deposed = metav1.Duration{Duration: 2 * time.Second} }
 	byLateHolder := []string{"get of external bucket for UID u1 by replica a", "at that time replica b held the Lease"}
 	check(t, invariant.LeaderOnlyCalls, map[string]row{
 		"Holder":    {history: tell(by("a"), holds("a"), by("a")), want: invariant.Held, says: []string{"2 checked"}},
@@ -89,7 +89,7 @@ func TestExternalByLeader(t *testing.T) {
 		"FalseEndOfAnother": {history: tell(holds("b"), long, by("a"), fault("b", falseEnd)), change: bounded,
 			want: invariant.Broken, says: byLateHolder},
 		"FalseEndLater": {history: tell(holds("b"), long, by("a"),
-			fault("a", func(f *history.Fault) { f.FalseEnd, f.Began = true, second(30) })), change: bounded,
+			fault("a", func(f *history.FaultRecord) { f.FalseEnd, f.Began = true, second(30) })), change: bounded,
 			want: invariant.Broken, says: byLateHolder},
 		"FalseEndNeverHeld": {history: tell(by("b"), fault("b", falseEnd)), change: bounded, want: invariant.Broken},
 		"FalseEndWithoutTerm": {history: tell(holds("b"), long, by("a"), fault("a", falseEnd)), want: invariant.Inconclusive,

@@ -15,17 +15,17 @@ import (
 // again. Fields with a random value differ among the runs at the earlier checkpoint, and are ignored.
 func (b *judgement) judgeLike() {
 	for _, m := range b.History.Checkpoints {
-		earlier := stateAt(b.History, b.Operator, m.Like, Operator.concerns)
+		earlier := stateAt(b.History, b.Contract, m.Like, Contract.concerns)
 		if m.Like == "" || !m.Converged || earlier == nil {
 			continue
 		}
 		all := []state{earlier}
 		for _, h := range b.References {
-			if s := stateAt(h, b.Operator, m.Like, Operator.concerns); s != nil {
+			if s := stateAt(h, b.Contract, m.Like, Contract.concerns); s != nil {
 				all = append(all, s)
 			}
 		}
-		later := stateAt(b.History, b.Operator, m.Name, Operator.concerns)
+		later := stateAt(b.History, b.Contract, m.Name, Contract.concerns)
 		b.checked += max(1, len(later))
 		for _, name := range sets.List(sets.KeySet(earlier).Union(sets.KeySet(later))) {
 			b.judgeObjectLike(m, name, later, all)

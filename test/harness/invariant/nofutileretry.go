@@ -18,7 +18,7 @@ var NoFutileRetry = Invariant{
 		if !b.hasSource(history.Audit) {
 			return
 		}
-		limit := b.Operator.Limits.InARow
+		limit := b.Contract.Limits.InARow
 		if limit == 0 {
 			b.addDoubt("the operator has no limit for consecutive refusals")
 			return
@@ -27,7 +27,7 @@ var NoFutileRetry = Invariant{
 			replica, subresource string
 			key                  history.Key
 		}
-		refused, terms := map[line]int{}, b.History.Terms(b.Operator.Lease)
+		refused, terms := map[line]int{}, b.History.Terms(b.Contract.Lease)
 		requests := slices.Clone(b.History.Requests)
 		slices.SortStableFunc(requests, func(x, y history.Request) int { return x.Received.Compare(y.Received) })
 		for _, r := range requests {

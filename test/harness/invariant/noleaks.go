@@ -33,7 +33,7 @@ func judgeResources(b *judgement) {
 		b.addDoubt("there is no clean run to compare with")
 		return
 	}
-	limits := b.Operator.Limits
+	limits := b.Contract.Limits
 	for _, l := range []limit{
 		{history.Resources, history.Goroutines, 1, float64(limits.Goroutines)},
 		{history.Resources, history.Files, 1, float64(limits.Files)},

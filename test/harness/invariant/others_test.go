@@ -43,7 +43,7 @@ func TestProgress(t *testing.T) {
 		"Users": {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 409),
 			asks("alice", "patch", t1, history.Refused, 409), asks("alice", "patch", t1, history.Refused, 409),
 			asks("alice", "patch", t1, history.Refused, 409)), want: invariant.Held},
-		"NoLimit": {history: tell(conflict), change: func(o *invariant.Operator) { o.Limits.InARow = 0 },
+		"NoLimit": {history: tell(conflict), change: func(o *invariant.Contract) { o.Limits.InARow = 0 },
 			want: invariant.Inconclusive, says: []string{"no limit"}},
 		"Nothing": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
 		"NotRecorded": {history: tell(conflict, conflict, conflict, conflict, without(history.Audit)),
@@ -69,7 +69,7 @@ func TestEventBudget(t *testing.T) {
 			tells("kubelet", "Made", "u1")), want: invariant.Held},
 		"Elections": {history: tell(made, tells("op", "Leads", "uid-lease"), tells("op", "Leads", "uid-lease"),
 			tells("op", "Leads", "uid-lease")), want: invariant.Held, says: []string{"1 checked"}},
-		"NoLimit": {history: tell(made, made, made), change: func(o *invariant.Operator) { o.Limits.Events = 0 },
+		"NoLimit": {history: tell(made, made, made), change: func(o *invariant.Contract) { o.Limits.Events = 0 },
 			want: invariant.Inconclusive, says: []string{"no limit"}},
 		"None": {history: tell(), want: invariant.Inconclusive},
 		"NotRecorded": {history: tell(made, made, made, without(history.Audit)), want: invariant.Inconclusive,
@@ -103,7 +103,7 @@ func TestRights(t *testing.T) {
 		"UserMayNot": {history: tell(writes("a", t1), asks("alice", "patch", t1, history.Refused, 403, forbidden)),
 			want: invariant.Held},
 		"InDefault": {history: tell(writes("a", t1)),
-			change: func(o *invariant.Operator) { o.Lease.Namespace = "default" }, want: invariant.Inconclusive,
+			change: func(o *invariant.Contract) { o.Lease.Namespace = "default" }, want: invariant.Inconclusive,
 			says: []string{"namespace default"}},
 		"NothingAsked": {history: tell(changes(func(s *story) { s.Requests = nil })), want: invariant.Inconclusive},
 		"NotRecorded": {history: tell(asks("a", "get", t1, history.Read, 401), without(history.Audit)),
@@ -114,7 +114,7 @@ func TestRights(t *testing.T) {
 // denying is a fault that takes rights away for a time.
 func denying(from, to time.Time) step {
 	return changes(func(s *story) {
-		s.Faults = append(s.Faults, history.Fault{Name: "no right", Happened: 1, Began: from, Ended: to, Denies: true})
+		s.Faults = append(s.Faults, history.FaultRecord{Name: "no right", Happened: 1, Began: from, Ended: to, Denies: true})
 	})
 }
 
@@ -139,7 +139,7 @@ func TestShutdown(t *testing.T) {
 			want: invariant.Held},
 		"Late": {history: tell(stops(11, 0)), want: invariant.Broken,
 			says: []string{"replica a took 11s to stop: the limit is 10s"}},
-		"NoGrace": {history: tell(stops(11, 0)), change: func(o *invariant.Operator) { o.Limits.Grace.Duration = 0 },
+		"NoGrace": {history: tell(stops(11, 0)), change: func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 },
 			want: invariant.Held},
 		"ExitCode": {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
 		"Never": {history: tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
@@ -168,7 +168,7 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 		s.Checkpoints[0].Things = []history.ExternalThing{{Name: "bucket", Owner: "u1"}}
 		s.Events = []history.Event{{User: "op", Regarding: "u1", Reason: "Made", RevisionRange: history.At(105)}}
 		s.Decisions = []history.Decision{{Step: "look", Action: "alice may look", Want: true, Allowed: true}}
-		s.Faults = []history.Fault{{Name: "attack", Happened: 1, Attack: true}}
+		s.Faults = []history.FaultRecord{{Name: "attack", Happened: 1, Attack: true}}
 		for i := range s.Checkpoints {
 			s.Checkpoints[i].Acted, s.Checkpoints[i].Reached = s.Checkpoints[i].Began.Add(-time.Second), s.Checkpoints[i].Began
 		}
@@ -176,10 +176,10 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 		answers(history.Alive, history.Yes, 0.7, 0.9), usesAtRest(50), elects("c", "c_1"))
 	steps = append(append(steps, polls("b", 6)...), elects("b", "b_1"))
 	c := invariant.Case{History: tell(steps...), References: []*history.History{tell(steps...), tell(steps...)},
-		Operator: operator()}
+		Contract: operator()}
 	words, seen := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`), map[string]bool{}
-	c.Operator.Limits.Goroutines, c.Operator.Limits.Late.Duration = 10, time.Second
-	c.Operator.Limits.Takeover.Duration = 2 * time.Second
+	c.Contract.Limits.Goroutines, c.Contract.Limits.Late.Duration = 10, time.Second
+	c.Contract.Limits.Takeover.Duration = 2 * time.Second
 	for _, i := range invariant.All() {
 		if v := i.Judge(c); v.Result != invariant.Held {
 			t.Errorf("%s", v)
@@ -189,7 +189,7 @@ func TestAll_HoldForACorrectRun(t *testing.T) {
 		}
 		seen[i.Name] = true
 		if v := i.Judge(invariant.Case{History: &history.History{},
-			Operator: operator()}); v.Result != invariant.Inconclusive {
+			Contract: operator()}); v.Result != invariant.Inconclusive {
 			t.Errorf("of an empty history: %s", v)
 		}
 	}

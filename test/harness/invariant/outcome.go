@@ -19,12 +19,12 @@ type Outcome struct {
 	// Replay is the command that repeats the run.
 	Replay string `json:"replay"`
 	// Invariants are the names of those without which the run proves nothing.
-	Invariants []string        `json:"invariants,omitempty"`
-	Result     Result          `json:"result"`
-	Verdicts   []Verdict       `json:"verdicts"`
-	Findings   []Finding       `json:"findings,omitempty"`
-	Faults     []history.Fault `json:"faults,omitempty"`
-	Took       time.Duration   `json:"took"`
+	Invariants []string              `json:"invariants,omitempty"`
+	Result     Result                `json:"result"`
+	Verdicts   []Verdict             `json:"verdicts"`
+	Findings   []Finding             `json:"findings,omitempty"`
+	Faults     []history.FaultRecord `json:"faults,omitempty"`
+	Took       time.Duration         `json:"took"`
 	// Phases are the parts of Took.
 	Phases []Phase `json:"phases,omitempty"`
 	// Releases counts those of the Lease by the harness.

@@ -33,7 +33,7 @@ func judgeOwnership(b *judgement) {
 		var before []metav1.OwnerReference
 		for _, v := range life.Versions {
 			references := v.Object.GetOwnerReferences()
-			if w, ok := writers[v.RevisionRange]; ok && b.ours(w) && w.Key != b.Operator.Lease {
+			if w, ok := writers[v.RevisionRange]; ok && b.ours(w) && w.Key != b.Contract.Lease {
 				b.judgeReferences(life, v, references, known && b.ours(maker))
 				added := slices.ContainsFunc(references, func(r metav1.OwnerReference) bool {
 					return !slices.ContainsFunc(before, func(o metav1.OwnerReference) bool { return o.UID == r.UID })
@@ -85,7 +85,7 @@ func (b *judgement) judgeReferences(life *history.Lifetime, v history.Version, r
 		b.addViolation("%s (UID %s) at %s has %d controlling owners", life.Key, life.UID, v.RevisionRange, controllers).
 			revision(v.RevisionRange)
 	}
-	for _, k := range b.Operator.Kinds {
+	for _, k := range b.Contract.Kinds {
 		for _, c := range k.Children {
 			if made && c.Resource == life.Resource && c.Controlled && controllers == 0 &&
 				v.Object.GetDeletionTimestamp() == nil {

@@ -17,7 +17,7 @@ var Preconditions = Invariant{
 		if !b.hasSource(history.Audit) {
 			return
 		}
-		owned := b.Operator.Resources()
+		owned := b.Contract.Resources()
 		for _, r := range b.History.Requests {
 			if !b.ours(r) || !r.Write() || !slices.Contains(owned, r.Resource) {
 				continue

@@ -80,7 +80,7 @@ func TestHonestReadiness(t *testing.T) {
 	start := func(steps ...step) *history.History {
 		return tell(append([]step{probed(), lives(1, 0)}, steps...)...)
 	}
-	warm := func(o *invariant.Operator) { o.Warm = true }
+	warm := func(o *invariant.Contract) { o.Warm = true }
 	leads := func(from float64) step {
 		return step{func(s *story) {
 			holds("b").tell(s)
@@ -144,7 +144,7 @@ func TestHonestReadiness(t *testing.T) {
 }
 
 func TestHonestLiveness(t *testing.T) {
-	stuck := func(o *invariant.Operator) { o.Limits.Stuck = metav1.Duration{Duration: 5 * time.Second} }
+	stuck := func(o *invariant.Contract) { o.Limits.Stuck = metav1.Duration{Duration: 5 * time.Second} }
 	healthy := answers(history.Alive, history.Yes, 2, 30)
 	idle := answers(history.Work, history.Idle, 2, 30)
 	busy := func(from, to float64) step { return answers(history.Work, history.Busy, from, to) }
@@ -202,7 +202,7 @@ func usesAtRest(goroutines float64) step {
 }
 
 func TestResources(t *testing.T) {
-	limits := func(o *invariant.Operator) { o.Limits.Goroutines, o.Limits.Files, o.Limits.Watches = 10, 5, 1 }
+	limits := func(o *invariant.Contract) { o.Limits.Goroutines, o.Limits.Files, o.Limits.Watches = 10, 5, 1 }
 	uses := func(goroutines, files, watches, at float64) step {
 		return answers(history.Resources, "", at, at, func(p *history.Probe) {
 			p.Figures = map[string]float64{history.Goroutines: goroutines, history.Files: files, history.Watches: watches}
@@ -248,7 +248,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	limits := func(o *invariant.Operator) {
+	limits := func(o *invariant.Contract) {
 		o.Limits.Heap, o.Limits.Resident = resource.MustParse("100"), resource.MustParse("1000")
 	}
 	uses := func(heap, resident, at float64) step {
@@ -274,6 +274,6 @@ func TestMemory(t *testing.T) {
 			want: invariant.Held},
 		"NoLimit": {history: run(uses(900, 9000, 11)), references: clean, want: invariant.Inconclusive},
 		"OneLimit": {history: run(uses(900, 9000, 11)), references: clean,
-			change: func(o *invariant.Operator) { o.Limits.Heap = resource.MustParse("600") }, want: invariant.Held},
+			change: func(o *invariant.Contract) { o.Limits.Heap = resource.MustParse("600") }, want: invariant.Held},
 	})
 }

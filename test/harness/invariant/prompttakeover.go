@@ -22,15 +22,15 @@ func judgeTakeover(b *judgement) {
 	if !b.hasSource(history.Audit) {
 		return
 	}
-	if b.Operator.Limits.Takeover.Duration == 0 {
+	if b.Contract.Limits.Takeover.Duration == 0 {
 		b.addDoubt("the operator has no limit for takeovers of an expired Lease")
 		return
 	}
-	terms := b.History.Terms(b.Operator.Lease)
+	terms := b.History.Terms(b.Contract.Lease)
 	reads := b.leaseReads()
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
-		if v.Key != b.Operator.Lease || v.Gone || v.At.IsZero() || held(v) == "" || lasting(v) == 0 {
+		if v.Key != b.Contract.Lease || v.Gone || v.At.IsZero() || held(v) == "" || lasting(v) == 0 {
 			continue
 		}
 		holders, replaced := history.HeldDuring(terms, v.RevisionRange), b.replacedAt(v)
@@ -54,7 +54,7 @@ type reader struct {
 func (b *judgement) leaseReads() []reader {
 	var all []reader
 	for _, r := range b.History.Requests {
-		if !b.ours(r) || r.Key != b.Operator.Lease || r.Replica == "" || r.Code >= 300 ||
+		if !b.ours(r) || r.Key != b.Contract.Lease || r.Replica == "" || r.Code >= 300 ||
 			!slices.Contains([]string{"get", "list"}, r.Verb) {
 			continue
 		}
@@ -88,7 +88,7 @@ func (b *judgement) replacedAt(v *history.Version) (at time.Time) {
 // version before; the first read is when it knew at the latest.
 func (b *judgement) judgeLeft(v *history.Version, replaced time.Time, p reader) {
 	var known, expired time.Time
-	limit := b.Operator.Limits.Takeover.Duration
+	limit := b.Contract.Limits.Takeover.Duration
 	for _, r := range p.reads {
 		switch {
 		case r.Received.Before(v.At):

@@ -26,7 +26,7 @@ func polls(who string, times int) []step {
 }
 
 func TestTakeover(t *testing.T) {
-	limited := func(o *invariant.Operator) { o.Limits.Takeover = metav1.Duration{Duration: 2 * time.Second} }
+	limited := func(o *invariant.Contract) { o.Limits.Takeover = metav1.Duration{Duration: 2 * time.Second} }
 	leased := func(parts ...[]step) *history.History {
 		return tell(slices.Concat(append([][]step{{elects("a", "a_1")}}, parts...)...)...)
 	}
@@ -58,7 +58,7 @@ func TestTakeover(t *testing.T) {
 		"Others":       {history: leased(polls("alice", 12)), want: invariant.Inconclusive},
 		"RefusedReads": {history: leased(polls("b", 12), do(refused)), want: invariant.Inconclusive},
 		"NoLimit": {history: leased(polls("b", 12)),
-			change: func(o *invariant.Operator) { o.Limits.Takeover = metav1.Duration{} }, want: invariant.Inconclusive,
+			change: func(o *invariant.Contract) { o.Limits.Takeover = metav1.Duration{} }, want: invariant.Inconclusive,
 			says: []string{"no limit"}},
 		"NotRecorded": {history: leased(polls("b", 12), do(without(history.Audit))), want: invariant.Inconclusive,
 			says: []string{"[audit]"}},

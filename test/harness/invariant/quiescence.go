@@ -40,16 +40,16 @@ func judgeQuiet(b *judgement) {
 // of the Lease has to show that it was not.
 func (b *judgement) judgeRest(m history.Checkpoint) {
 	b.checked++
-	if lasted := m.Ended.Sub(m.Began); lasted < b.Operator.Limits.Quiet.Duration {
+	if lasted := m.Ended.Sub(m.Began); lasted < b.Contract.Limits.Quiet.Duration {
 		b.addDoubt("%q lasted %s, the minimum is %s", m.Name, lasted.Round(time.Millisecond),
-			b.Operator.Limits.Quiet.Duration)
+			b.Contract.Limits.Quiet.Duration)
 	}
 	alive := false
 	for _, r := range b.History.Requests {
 		if !b.ours(r) || !r.Write() || !m.Contains(r.RevisionRange, r.Received) {
 			continue
 		}
-		if r.Key == b.Operator.Lease {
+		if r.Key == b.Contract.Lease {
 			alive = alive || r.Effect == history.Stored
 			continue
 		}
@@ -83,7 +83,7 @@ func (b *judgement) judgeThrift() {
 		of  int64
 	}
 	unchanged, written := map[history.Key]int{}, map[generation]int{}
-	limits := b.Operator.Limits
+	limits := b.Contract.Limits
 	for _, r := range b.History.Requests {
 		if !b.ours(r) || b.electing(r) {
 			continue
@@ -96,7 +96,7 @@ func (b *judgement) judgeThrift() {
 			}
 		case history.Stored:
 			life := b.index.Lifetime(r.UID)
-			if life == nil || !slices.ContainsFunc(b.Operator.Kinds, func(k Kind) bool { return k.Resource == r.Resource }) {
+			if life == nil || !slices.ContainsFunc(b.Contract.Kinds, func(k Kind) bool { return k.Resource == r.Resource }) {
 				continue
 			}
 			i := slices.IndexFunc(life.Versions, func(v history.Version) bool { return v.RevisionRange == r.RevisionRange })

@@ -46,11 +46,11 @@ func nameless(name string) step {
 	}}
 }
 
-func withSecrets(o *invariant.Operator) {
+func withSecrets(o *invariant.Contract) {
 	o.Kinds[0].Children = append(o.Kinds[0].Children, invariant.Child{Resource: secrets, Annotation: madeFor})
 }
 
-func watchSecrets(o *invariant.Operator) { o.Watched = []history.Resource{secrets} }
+func watchSecrets(o *invariant.Contract) { o.Watched = []history.Resource{secrets} }
 
 // A key that is never removed was not reported: the audit log has no UID of a Secret, so no request
 // of the operator was found for it.
@@ -72,7 +72,7 @@ func TestSecrets_AreJudged(t *testing.T) {
 		}
 		return with(steps...)
 	}
-	for name, change := range map[string]func(*invariant.Operator){"Child": withSecrets, "Watched": watchSecrets} {
+	for name, change := range map[string]func(*invariant.Contract){"Child": withSecrets, "Watched": watchSecrets} {
 		t.Run(name, func(t *testing.T) {
 			check(t, invariant.EndState, map[string]row{
 				"Same": {history: written(one), references: steady, change: change, want: invariant.Held,

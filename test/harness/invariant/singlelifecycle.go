@@ -39,11 +39,11 @@ func judgeLifecycle(b *judgement) {
 		b.addDoubt("the counts are not comparable with clean runs: %s", rejected[0])
 		return
 	}
-	counted := count(b.History, b.Operator)
+	counted := count(b.History, b.Contract)
 	references := make([]map[string]comings, len(clean))
 	keys := sets.KeySet(counted)
 	for i, h := range clean {
-		references[i] = count(h, b.Operator)
+		references[i] = count(h, b.Contract)
 		keys = keys.Union(sets.KeySet(references[i]))
 	}
 	touched := b.touched()
@@ -88,7 +88,7 @@ func (b *judgement) touched() map[string]bool {
 
 // count counts by what the scenario calls the objects. Names that the API server made up are one.
 // What comes and goes between hasty steps is left out, as the operator may miss its reason.
-func count(h *history.History, o Operator) map[string]comings {
+func count(h *history.History, o Contract) map[string]comings {
 	normal, concerns := h.Normalizer(), o.concerns(h)
 	counts := map[string]comings{}
 	for _, life := range h.Index().All() {

@@ -19,7 +19,7 @@ func generated(o *unstructured.Unstructured) { o.SetGenerateName("p-") }
 // touching says that a fault has done something to an object.
 func touching(o *unstructured.Unstructured) step {
 	return changes(func(s *story) {
-		s.Faults = append(s.Faults, history.Fault{Name: "f", Happened: 1, Touched: []history.Key{key(o)}})
+		s.Faults = append(s.Faults, history.FaultRecord{Name: "f", Happened: 1, Touched: []history.Key{key(o)}})
 	})
 }
 

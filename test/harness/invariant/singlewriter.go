@@ -26,9 +26,9 @@ func judgeSingleWriter(b *judgement) {
 	if !b.hasSource(history.Audit) {
 		return
 	}
-	terms := b.History.Terms(b.Operator.Lease)
+	terms := b.History.Terms(b.Contract.Lease)
 	if len(terms) == 0 {
-		b.addDoubt("no version of the Lease %s/%s was recorded", b.Operator.Lease.Namespace, b.Operator.Lease.Name)
+		b.addDoubt("no version of the Lease %s/%s was recorded", b.Contract.Lease.Namespace, b.Contract.Lease.Name)
 		return
 	}
 	b.judgeTaken()
@@ -64,7 +64,7 @@ func judgeSingleWriter(b *judgement) {
 // every version of the object since, and each is known to be the effect of another request.
 func (b *judgement) neverStored(r history.Request) bool {
 	if r.Effect != history.Unknown || r.Name == "" || !b.History.Has(history.Watch) ||
-		!slices.Contains(b.Operator.Resources(), r.Resource) {
+		!slices.Contains(b.Contract.Resources(), r.Resource) {
 		return false
 	}
 	writers := b.writers()
@@ -95,7 +95,7 @@ func (b *judgement) judgeTaken() {
 	var before *history.Version
 	for i := range b.History.Versions {
 		now := &b.History.Versions[i]
-		if now.Key != b.Operator.Lease {
+		if now.Key != b.Contract.Lease {
 			continue
 		}
 		if before != nil && !before.Gone && !now.Gone && before.UID == now.UID && !before.At.IsZero() && !now.At.IsZero() {
@@ -116,14 +116,14 @@ func (b *judgement) judgeTaken() {
 func (b *judgement) judgeTimes() {
 	received := map[history.RevisionRange]time.Time{}
 	for _, r := range b.History.Requests {
-		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Operator.Lease && r.Effect == history.Stored {
+		if _, exact := r.Exact(); exact && b.ours(r) && r.Key == b.Contract.Lease && r.Effect == history.Stored {
 			received[r.RevisionRange] = r.Received
 		}
 	}
 	for i := range b.History.Versions {
 		v := &b.History.Versions[i]
 		at, written := received[v.RevisionRange]
-		if v.Key != b.Operator.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
+		if v.Key != b.Contract.Lease || v.Gone || !written || held(v) == "" || lasting(v) == 0 {
 			continue
 		}
 		if renewed, known := renewedAt(v); known && at.Sub(renewed) > lasting(v) {
@@ -161,7 +161,7 @@ func (b *judgement) endedBetween(identity string, from, until time.Time) bool {
 // deceived reports whether a fault of the history reported the holder's end, which is what the
 // next leader acted on. The recorded fault alone excuses that it was early; no write is excused.
 func (b *judgement) deceived(identity string, at time.Time) bool {
-	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
 		return strings.HasPrefix(identity, f.Replica+"_") && b.falselyEnded(f.Replica, at)
 	})
 }

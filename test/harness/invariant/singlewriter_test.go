@@ -42,7 +42,7 @@ func TestLeaseIsNotTaken(t *testing.T) {
 	}
 	falseEnd := func(who string, began int) step {
 		return changes(func(s *story) {
-			s.Faults = append(s.Faults, history.Fault{
+			s.Faults = append(s.Faults, history.FaultRecord{
 				Name: "false-evidence", Replica: who, Happened: 1, Began: at(began), Ended: at(9),
 				FalseEnd: true})
 		})
@@ -188,11 +188,11 @@ func TestSingleWriter(t *testing.T) {
 			says: []string{"none of [audit] was recorded"}},
 		"NothingWritten": {history: tell(), want: invariant.Inconclusive, says: []string{"nothing that this promise applies to"}},
 		"FaultWasNot": {history: tell(writes("a", t1),
-			changes(func(s *story) { s.Faults = []history.Fault{{Name: "late-write"}} })), want: invariant.Inconclusive,
+			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write"}} })), want: invariant.Inconclusive,
 			says: []string{"late-write was not injected"}},
 		"FaultWas": {history: tell(writes("a", t1),
-			changes(func(s *story) { s.Faults = []history.Fault{{Name: "late-write", Happened: 1}} })), want: invariant.Held},
+			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write", Happened: 1}} })), want: invariant.Held},
 		"BrokenAnyway": {history: tell(writes("b", t1),
-			changes(func(s *story) { s.Faults = []history.Fault{{Name: "late-write"}} })), want: invariant.Broken},
+			changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "late-write"}} })), want: invariant.Broken},
 	})
 }

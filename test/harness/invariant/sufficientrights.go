@@ -19,7 +19,7 @@ var SufficientRights = Invariant{
 		if !b.hasSource(history.Audit) {
 			return
 		}
-		if b.Operator.Lease.Namespace == "default" {
+		if b.Contract.Lease.Namespace == "default" {
 			b.addDoubt("the operator runs in the namespace default, where missing rights in other namespaces may not show")
 		}
 		for _, r := range b.History.Requests {
@@ -41,7 +41,7 @@ var SufficientRights = Invariant{
 // API server's authorizer learns of a right some moments after it is stored.
 func (b *judgement) denied(r history.Request) bool {
 	const learned = 2 * time.Second
-	return slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool {
+	return slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool {
 		return f.Denies && f.Happened > 0 && !r.Received.Before(f.Began) && !r.Received.After(f.Ended.Add(learned))
 	})
 }

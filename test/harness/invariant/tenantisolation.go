@@ -22,14 +22,14 @@ var TenantIsolation = Invariant{
 const slower = 2
 
 func judgeIsolation(b *judgement) {
-	attacked := slices.ContainsFunc(b.History.Faults, func(f history.Fault) bool { return f.Attack })
+	attacked := slices.ContainsFunc(b.History.Faults, func(f history.FaultRecord) bool { return f.Attack })
 	if !attacked || !b.hasSource(history.Watch) {
 		return
 	}
 	for _, m := range b.History.Checkpoints {
 		b.judgeDelay(m)
 	}
-	b.compared(Operator.owned, func(m history.Checkpoint, got state, found []difference) {
+	b.compared(Contract.owned, func(m history.Checkpoint, got state, found []difference) {
 		b.checked += len(got)
 		for _, d := range found {
 			b.addViolation("at %q %s", m.Name, d.text).checkpoint(m).refer(d.references...)
@@ -52,7 +52,7 @@ func (b *judgement) judgeDelay(m history.Checkpoint) {
 		}
 	}
 	switch {
-	case b.Operator.Limits.Late.Duration == 0:
+	case b.Contract.Limits.Late.Duration == 0:
 		b.addDoubt("the operator has no limit for delays under attack")
 	case !known:
 		b.addDoubt("no clean run shows how long %q takes", m.Name)
@@ -63,7 +63,7 @@ func (b *judgement) judgeDelay(m history.Checkpoint) {
 	default:
 		b.checked++
 		late := m.Reached.Sub(m.Acted) - clean
-		if allowed := max(b.Operator.Limits.Late.Duration, slower*clean); late > allowed {
+		if allowed := max(b.Contract.Limits.Late.Duration, slower*clean); late > allowed {
 			b.addViolation("at %q the desired state elsewhere was reached %s later than in clean runs (%s): at most %s is allowed",
 				m.Name, late.Round(time.Millisecond), clean.Round(time.Millisecond), allowed.Round(time.Millisecond)).checkpoint(m)
 		}

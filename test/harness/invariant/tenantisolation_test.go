@@ -27,7 +27,7 @@ func reached(after time.Duration) step {
 func attacked(happened int) step {
 	return changes(func(s *story) {
 		s.Hostile = []string{"evil"}
-		s.Faults = append(s.Faults, history.Fault{Name: "attack", Happened: happened, Attack: true})
+		s.Faults = append(s.Faults, history.FaultRecord{Name: "attack", Happened: happened, Attack: true})
 	})
 }
 
@@ -44,7 +44,7 @@ func in(namespace string) func(*unstructured.Unstructured) {
 }
 
 func TestIsolation(t *testing.T) {
-	late := func(o *invariant.Operator) { o.Limits.Late.Duration = 10 * time.Second }
+	late := func(o *invariant.Contract) { o.Limits.Late.Duration = 10 * time.Second }
 	// A run has an object of its own, the given steps, and one checkpoint.
 	run := func(after time.Duration, steps ...step) *history.History {
 		all := append([]step{writes("alice", thing(ready))}, steps...)

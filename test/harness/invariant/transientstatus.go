@@ -81,7 +81,7 @@ func (b *judgement) lastRest(from, to *history.Version) *history.Version {
 // another: a fault, another writer, or what is outside the cluster.
 func (b *judgement) caused(from, to *history.Version) bool {
 	return slices.ContainsFunc(b.History.Faults,
-		func(f history.Fault) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
+		func(f history.FaultRecord) bool { return f.Happened > 0 && !f.Began.After(to.At) }) ||
 		slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
 			return !b.ours(r) && r.Done() && !r.Before(from.RevisionRange) && !to.Before(r.RevisionRange)
 		}) ||
@@ -101,10 +101,10 @@ func (b *judgement) judgeBecomesReady() {
 	}
 	want := desired{}
 	for _, h := range b.References {
-		want.add(h, b.Operator)
+		want.add(h, b.Contract)
 	}
 	normal := b.History.Normalizer()
-	for _, k := range b.Operator.Kinds {
+	for _, k := range b.Contract.Kinds {
 		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {
 				v := &life.Versions[i]
@@ -114,8 +114,8 @@ func (b *judgement) judgeBecomesReady() {
 				name := normal.Replace(life.String())
 				if children := want[generationOf(name, v)]; len(children) > 1 {
 					b.checked++
-					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Operator,
-						history.Checkpoint{RevisionRange: v.RevisionRange}, Operator.concerns), name), children)
+					b.judgeChildren(k, life, v, childrenOf(stateIn(b.History, b.index, b.Contract,
+						history.Checkpoint{RevisionRange: v.RevisionRange}, Contract.concerns), name), children)
 				}
 			}
 		}
@@ -123,7 +123,7 @@ func (b *judgement) judgeBecomesReady() {
 }
 
 // add notes what an object's children are at each mark at which it is Ready.
-func (d desired) add(h *history.History, o Operator) {
+func (d desired) add(h *history.History, o Contract) {
 	normal, index := h.Normalizer(), h.Index()
 	for _, m := range h.Checkpoints {
 		if !m.Converged {
@@ -133,7 +133,7 @@ func (d desired) add(h *history.History, o Operator) {
 		if len(at) == 0 {
 			continue
 		}
-		all := stateIn(h, index, o, m, Operator.concerns)
+		all := stateIn(h, index, o, m, Contract.concerns)
 		for life, now := range at {
 			name := normal.Replace(life.String())
 			key := generationOf(name, now)
@@ -143,7 +143,7 @@ func (d desired) add(h *history.History, o Operator) {
 }
 
 // atMark are the objects that are Ready at a mark.
-func atMark(index *history.Index, o Operator, m history.Checkpoint) map[*history.Lifetime]*history.Version {
+func atMark(index *history.Index, o Contract, m history.Checkpoint) map[*history.Lifetime]*history.Version {
 	found := map[*history.Lifetime]*history.Version{}
 	for _, k := range o.Kinds {
 		for _, life := range index.Lifetimes(k.Resource) {

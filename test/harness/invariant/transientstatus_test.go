@@ -68,7 +68,7 @@ func TestReadyDoesNotFlip(t *testing.T) {
 			writes("a", thing(generation(2), says("True", "Fine", 2, "01")))), want: invariant.Held},
 		"NotYet":    {history: tell(writes("a", thing(down)), writes("a", thing(up))), want: invariant.Held},
 		"StaysDown": {history: tell(writes("a", thing(up)), writes("a", thing(down))), want: invariant.Held},
-		"AfterAFault": {history: tell(changes(func(s *story) { s.Faults = []history.Fault{{Name: "f", Happened: 1}} }),
+		"AfterAFault": {history: tell(changes(func(s *story) { s.Faults = []history.FaultRecord{{Name: "f", Happened: 1}} }),
 			writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up))), want: invariant.Held},
 		"WritersUnknown": {history: tell(writes("a", thing(up)), writes("a", thing(down)), writes("a", thing(up)),
 			without(history.Audit)), want: invariant.Held},
@@ -81,7 +81,7 @@ func TestBecomesReadyWhenChildrenAre(t *testing.T) {
 			o.Object["data"], o.Object["status"] = map[string]any{"x": data}, map[string]any{"ready": ready, "seen": ready}
 		})
 	}
-	settled := func(o *invariant.Operator) { o.Kinds[0].Children[0].Settled = []string{"status.ready"} }
+	settled := func(o *invariant.Contract) { o.Kinds[0].Children[0].Settled = []string{"status.ready"} }
 	unready := says("False", "Down", 1, "01")
 	run := func(steps ...step) *history.History {
 		return tell(append(append([]step{writes("alice", thing(held, unready))}, steps...), writes("a", has("1", "2")),

@@ -57,7 +57,7 @@ func (b *judgement) busyDuring(life history.Process, said history.Probe) bool {
 
 // judgeSilence looks for a process that led, had work, finished none, and was healthy.
 func (b *judgement) judgeSilence(life history.Process) {
-	limit := b.Operator.Limits.Stuck.Duration
+	limit := b.Contract.Limits.Stuck.Duration
 	if limit == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func (b *judgement) judgeSilence(life history.Process) {
 // zero if it did not lead then.
 func (b *judgement) ledSince(name string, p history.Probe) time.Time {
 	var since time.Time
-	for _, t := range b.History.Terms(b.Operator.Lease) {
+	for _, t := range b.History.Terms(b.Contract.Lease) {
 		if t.At.After(p.Last) {
 			break
 		}

@@ -65,7 +65,7 @@ func (b *judgement) judgeFollowed(life history.Process, ready time.Time) {
 		if !slices.Contains(paths, f.Path) {
 			paths = append(paths, f.Path)
 			asked[f.Path] = f.Asked
-			warm[f.Path] = b.Operator.Warm && slices.Contains(b.Operator.Resources(), f.Resource)
+			warm[f.Path] = b.Contract.Warm && slices.Contains(b.Contract.Resources(), f.Resource)
 		}
 		if first, known := synced[f.Path]; !f.Synced.IsZero() && (!known || f.Synced.Before(first)) {
 			synced[f.Path] = f.Synced
@@ -101,12 +101,12 @@ func (b *judgement) judgeFollowed(life history.Process, ready time.Time) {
 // if it never had it. The process may read the answer before the API server records that it
 // has answered.
 func (b *judgement) beganToLead(life history.Process) time.Time {
-	for _, t := range b.History.Terms(b.Operator.Lease) {
+	for _, t := range b.History.Terms(b.Contract.Lease) {
 		if t.Holder != life.Name || !life.During(t.At) {
 			continue
 		}
 		for _, r := range b.History.Requests {
-			if r.Key == b.Operator.Lease && r.RevisionRange == t.RevisionRange && r.Effect == history.Stored {
+			if r.Key == b.Contract.Lease && r.RevisionRange == t.RevisionRange && r.Effect == history.Stored {
 				return r.Received
 			}
 		}

@@ -22,7 +22,7 @@ func judgeHonestStatus(b *judgement) {
 	if !b.hasSource(history.Audit, history.Watch) {
 		return
 	}
-	for _, k := range b.Operator.Kinds {
+	for _, k := range b.Contract.Kinds {
 		for _, life := range b.index.Lifetimes(k.Resource) {
 			for i := range life.Versions {
 				b.checked++
@@ -147,9 +147,9 @@ func (b *judgement) judgeReady() {
 	if len(b.References) == 0 {
 		return // then only what a status says by itself is judged
 	}
-	b.compared(Operator.concerns, func(m history.Checkpoint, _ state, found []difference) {
+	b.compared(Contract.concerns, func(m history.Checkpoint, _ state, found []difference) {
 		normal := b.History.Normalizer()
-		for _, k := range b.Operator.Kinds {
+		for _, k := range b.Contract.Kinds {
 			for _, life := range b.index.Lifetimes(k.Resource) {
 				now := at(life, m)
 				if now == nil || !saysReady(k, now) {

@@ -63,7 +63,7 @@ type Case struct {
 	History *history.History
 	// References are clean runs of the same scenario. Two or more show incidental differences.
 	References []*history.History
-	Operator   Operator
+	Contract   Contract
 }
 
 // withoutHostile returns the case without hostile namespaces.
@@ -110,7 +110,7 @@ func (i Invariant) Judge(c Case) Verdict {
 	case len(v.Doubts) > 0:
 		v.Result = Inconclusive
 	}
-	for _, e := range c.Operator.Except {
+	for _, e := range c.Contract.Except {
 		if e.Invariant == i.Name {
 			v.Excepted = e.Reason
 		}
@@ -202,7 +202,7 @@ func Judge(c Case) []Verdict {
 // attack tenant-isolation, and after a rejected step end-state and convergence.
 func Necessary(h *history.History, must []string) []string {
 	must = slices.Clone(must)
-	if slices.ContainsFunc(h.Faults, func(f history.Fault) bool { return f.Attack }) {
+	if slices.ContainsFunc(h.Faults, func(f history.FaultRecord) bool { return f.Attack }) {
 		must = append(must, TenantIsolation.Name)
 	}
 	if slices.ContainsFunc(h.Rejections, func(r history.Rejection) bool { return r.Step != "" }) {

@@ -8,13 +8,13 @@ import (
 )
 
 func TestSum(t *testing.T) {
-	attack := history.Fault{Name: "f", Happened: 1, Attack: true}
-	happened, not := history.Fault{Name: "f", Happened: 1}, history.Fault{Name: "f"}
+	attack := history.FaultRecord{Name: "f", Happened: 1, Attack: true}
+	happened, not := history.FaultRecord{Name: "f", Happened: 1}, history.FaultRecord{Name: "f"}
 	verdicts := func(o1, o2 invariant.Result) []invariant.Verdict {
 		return []invariant.Verdict{{Invariant: "end-state", Result: o1}, {Invariant: "single-lifecycle", Result: o2}}
 	}
 	for name, tc := range map[string]struct {
-		fault    history.Fault
+		fault    history.FaultRecord
 		verdicts []invariant.Verdict
 		want     invariant.Result
 	}{
@@ -35,7 +35,7 @@ func TestSum(t *testing.T) {
 		"VoidHasNoDoubts":     {not, verdicts(invariant.Inconclusive, invariant.Held), invariant.Void},
 		"BrokenWithoutAFault": {not, verdicts(invariant.Broken, invariant.Held), invariant.Void},
 	} {
-		h := &history.History{Faults: []history.Fault{tc.fault}}
+		h := &history.History{Faults: []history.FaultRecord{tc.fault}}
 		if name == "RejectedStep" || name == "RejectedCleanup" {
 			h.Rejections = []history.Rejection{{Step: map[string]string{"RejectedStep": "step 1"}[name]}}
 		}

@@ -15,16 +15,16 @@ var (
 	hasteFaults  = []string{"crash-after-write", "watch-delay", "stale-start"}
 )
 
-// File is a scenario in YAML.
-type File struct {
+// DraftFile is a scenario in YAML.
+type DraftFile struct {
 	Name string
 	Text []byte
 }
 
 // Scenarios are the scenarios of a kind: its life, its change if it can grow, and haste.
-func (d *Draft) Scenarios(k *Kind) ([]File, error) {
-	all := []File{{Name: k.ScenarioName()}, {Name: k.ChangeName()}, {Name: k.HasteName()}}
-	for i, write := range []func(*Kind) ([]byte, error){d.Scenario, d.Change, d.Haste} {
+func (d *Draft) Scenarios(k *DraftKind) ([]DraftFile, error) {
+	all := []DraftFile{{Name: k.ScenarioName()}, {Name: k.ChangeName()}, {Name: k.HasteName()}}
+	for i, write := range []func(*DraftKind) ([]byte, error){d.Scenario, d.Change, d.Haste} {
 		var err error
 		if all[i].Text, err = write(k); err != nil {
 			return nil, err
@@ -37,7 +37,7 @@ func (d *Draft) Scenarios(k *Kind) ([]File, error) {
 }
 
 // Grow grows the kind's object by its schema. It reports whether there is anything to grow.
-func (k *Kind) Grow(how Growth) bool {
+func (k *DraftKind) Grow(how Growth) bool {
 	k.Grown, k.Added = nil, nil
 	sample := k.Objects[k.Main]
 	version := versionOf(k.definition, sample)
@@ -59,10 +59,10 @@ func (k *Kind) Grow(how Growth) bool {
 }
 
 // ChangeName is the name of the scenario with a change.
-func (k *Kind) ChangeName() string { return k.Word + "-change" }
+func (k *DraftKind) ChangeName() string { return k.Word + "-change" }
 
 // Change is the scenario of an object that grows and gets its first spec again, with rest between.
-func (d *Draft) Change(k *Kind) ([]byte, error) {
+func (d *Draft) Change(k *DraftKind) ([]byte, error) {
 	if k.Grown == nil {
 		return nil, nil
 	}
@@ -82,10 +82,10 @@ func (d *Draft) Change(k *Kind) ([]byte, error) {
 }
 
 // HasteName is the name of the scenario with haste.
-func (k *Kind) HasteName() string { return k.Word + "-haste" }
+func (k *DraftKind) HasteName() string { return k.Word + "-haste" }
 
 // Haste is the scenario of users who do not wait for the operator between their steps.
-func (d *Draft) Haste(k *Kind) ([]byte, error) {
+func (d *Draft) Haste(k *DraftKind) ([]byte, error) {
 	main := k.Objects[k.Main]
 	w := d.begin(k, k.HasteName(), fmt.Sprintf("A %s whose users do not wait for the operator.", main.GetKind()),
 		hasteFaults)
@@ -117,14 +117,14 @@ func (d *Draft) Haste(k *Kind) ([]byte, error) {
 // scenarioWriter writes the steps of a scenario, and keeps its first error.
 type scenarioWriter struct {
 	writer
-	kind  *Kind
+	kind  *DraftKind
 	quiet string
 	// created counts the times that the objects were applied.
 	created int
 	err     error
 }
 
-func (d *Draft) begin(k *Kind, name, about string, faults []string) *scenarioWriter {
+func (d *Draft) begin(k *DraftKind, name, about string, faults []string) *scenarioWriter {
 	w := &scenarioWriter{kind: k, quiet: d.quiet()}
 	w.line("# %s", about)
 	w.line("name: %s", name)
@@ -133,7 +133,7 @@ func (d *Draft) begin(k *Kind, name, about string, faults []string) *scenarioWri
 	return w
 }
 
-func (w *scenarioWriter) finish(k *Kind, steps func()) ([]byte, error) {
+func (w *scenarioWriter) finish(k *DraftKind, steps func()) ([]byte, error) {
 	w.line("steps:")
 	steps()
 	if w.err != nil {
@@ -173,7 +173,7 @@ func (w *scenarioWriter) rest(name, until, like string) {
 }
 
 // scale sets other replicas while the operator starts, and the first ones at once.
-func (w *scenarioWriter) scale(k *Kind) {
+func (w *scenarioWriter) scale(k *DraftKind) {
 	version := versionOf(k.definition, k.Objects[k.Main])
 	if version == nil || version.Subresources == nil || version.Subresources.Scale == nil {
 		return
@@ -193,7 +193,7 @@ func (w *scenarioWriter) scale(k *Kind) {
 
 // abandon removes the labels of all objects, then the objects that the kind's may need, and then the
 // kind's.
-func (w *scenarioWriter) abandon(k *Kind) {
+func (w *scenarioWriter) abandon(k *DraftKind) {
 	for _, o := range k.Objects {
 		if len(o.GetLabels()) > 0 {
 			w.line("- patch: {object: %s, merge: {metadata: {labels: null}}}", refOf(o))

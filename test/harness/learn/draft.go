@@ -35,11 +35,11 @@ type Draft struct {
 	Leases []history.Key
 	// Grace is the Pod's terminationGracePeriodSeconds.
 	Grace int64
-	Kinds []Kind
+	Kinds []DraftKind
 }
 
-// Kind is a kind that the operator may reconcile, with its scenario.
-type Kind struct {
+// DraftKind is a kind that the operator may reconcile, with its scenario.
+type DraftKind struct {
 	invariant.Kind
 	// Word is the kind in lower case: the scenario's placeholder and the start of its name.
 	Word string
@@ -72,14 +72,14 @@ type Sample struct {
 
 // Kinds drafts one scenario for each kind that the definitions serve: the first sample of it, with
 // the other objects of its file, or the smallest object that its schema allows.
-func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) ([]Kind, error) {
-	var all []Kind
+func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sample) ([]DraftKind, error) {
+	var all []DraftKind
 	for _, d := range definitions {
 		k, err := kindOf(d, definitions, samples)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(all, func(o Kind) bool { return o.Word == k.Word }) {
+		if slices.ContainsFunc(all, func(o DraftKind) bool { return o.Word == k.Word }) {
 			k.Word += "-" + strings.SplitN(d.Spec.Group, ".", 2)[0]
 		}
 		all = append(all, *k)
@@ -91,8 +91,8 @@ func Kinds(definitions []*apiextensionsv1.CustomResourceDefinition, samples []Sa
 }
 
 func kindOf(d *apiextensionsv1.CustomResourceDefinition, definitions []*apiextensionsv1.CustomResourceDefinition,
-	samples []Sample) (*Kind, error) {
-	k := &Kind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"},
+	samples []Sample) (*DraftKind, error) {
+	k := &DraftKind{Word: strings.ToLower(d.Spec.Names.Kind), Until: "exists: true", Invariants: []string{"single-writer"},
 		definition: d}
 	k.Resource = history.Resource{Group: d.Spec.Group, Resource: d.Spec.Names.Plural}
 	for _, s := range samples {
@@ -167,7 +167,7 @@ func storageVersion(
 }
 
 // complete fills in what the schema requires and where the object is.
-func (k *Kind) complete(o *unstructured.Unstructured, definitions []*apiextensionsv1.CustomResourceDefinition) error {
+func (k *DraftKind) complete(o *unstructured.Unstructured, definitions []*apiextensionsv1.CustomResourceDefinition) error {
 	o.SetManagedFields(nil)
 	unstructured.RemoveNestedField(o.Object, "status")
 	if o.GetName() == "" {
@@ -202,7 +202,7 @@ func (k *Kind) complete(o *unstructured.Unstructured, definitions []*apiextensio
 }
 
 // place puts an object into a namespace that is there: one of its file, or default.
-func (k *Kind) place(o *unstructured.Unstructured, namespaced bool) {
+func (k *DraftKind) place(o *unstructured.Unstructured, namespaced bool) {
 	if !namespaced {
 		o.SetNamespace("")
 		return
@@ -221,7 +221,7 @@ var clusterScoped = []string{
 }
 
 // rename gives the objects placeholders for names, wherever the file has those names.
-func (k *Kind) rename() {
+func (k *DraftKind) rename() {
 	names := map[string]string{}
 	used := map[string]bool{}
 	for i := range k.Objects {

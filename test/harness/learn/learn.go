@@ -29,7 +29,7 @@ type run struct {
 
 // Learn completes a kind from clean runs of its scenario: the finalizer, the state at rest and the
 // children. users are the operator's.
-func (d *Draft) Learn(k *Kind, users []string, histories ...*history.History) error {
+func (d *Draft) Learn(k *DraftKind, users []string, histories ...*history.History) error {
 	var runs []run
 	for _, h := range histories {
 		r := run{history: h, index: h.Index()}
@@ -51,14 +51,14 @@ func (d *Draft) Learn(k *Kind, users []string, histories ...*history.History) er
 
 // Require makes the scenario of each kind require the promises that clean runs could be judged by.
 // The histories are those of the kinds, in the same order.
-func (d *Draft) Require(promises invariant.Operator, histories [][]*history.History) {
+func (d *Draft) Require(promises invariant.Contract, histories [][]*history.History) {
 	for i := range d.Kinds {
 		if d.Kinds[i].Problem != "" {
 			continue
 		}
 		could := map[string]int{}
 		for _, h := range histories[i] {
-			for _, v := range invariant.Judge(invariant.Case{History: h, References: histories[i], Operator: promises}) {
+			for _, v := range invariant.Judge(invariant.Case{History: h, References: histories[i], Contract: promises}) {
 				if v.Result != invariant.Inconclusive {
 					could[v.Invariant]++
 				}
@@ -79,7 +79,7 @@ func steady(runs []run, find func(run) []string) []string {
 	return common
 }
 
-func (k *Kind) learnFinalizer(runs []run) {
+func (k *DraftKind) learnFinalizer(runs []run) {
 	own := k.Objects[k.Main].GetFinalizers()
 	found := steady(runs, func(r run) []string {
 		var all []string
@@ -123,7 +123,7 @@ var abnormal = []string{"Stalled", "Reconciling", "Progressing", "Degraded", "Fa
 
 // learnRest finds what shows that the operator is done: a condition, a phase, the generation that
 // the status observed, or nothing.
-func (k *Kind) learnRest(runs []run) {
+func (k *DraftKind) learnRest(runs []run) {
 	conditions := steady(runs, func(r run) []string { return trueConditions(r.atRest()) })
 	i := slices.IndexFunc(preferred, func(name string) bool { return slices.Contains(conditions, name) })
 	switch {
@@ -189,7 +189,7 @@ type found struct {
 }
 
 // learnChildren finds the objects that the operator created, and by what they name their owner.
-func (k *Kind) learnChildren(runs []run, users []string, lease history.Resource) {
+func (k *DraftKind) learnChildren(runs []run, users []string, lease history.Resource) {
 	var all []*found
 	for _, r := range runs {
 		for _, life := range r.created(users) {

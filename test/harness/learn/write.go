@@ -120,7 +120,7 @@ func (d *Draft) watched() []history.Resource {
 	return all
 }
 
-func (k *Kind) writeContract(w *writer) {
+func (k *DraftKind) writeContract(w *writer) {
 	for _, note := range k.Notes {
 		w.line("  # %s.", note)
 	}
@@ -174,10 +174,10 @@ func resourceText(r history.Resource) string {
 }
 
 // ScenarioName is the name of the kind's scenario.
-func (k *Kind) ScenarioName() string { return k.Word + "-life" }
+func (k *DraftKind) ScenarioName() string { return k.Word + "-life" }
 
 // Scenario is the file with the kind's scenario: an object from its creation to its end.
-func (d *Draft) Scenario(k *Kind) ([]byte, error) {
+func (d *Draft) Scenario(k *DraftKind) ([]byte, error) {
 	w, quiet := &writer{}, d.quiet()
 	w.line("# A %s from its first day to its last.", k.Objects[k.Main].GetKind())
 	for _, guess := range k.Guesses {
@@ -205,7 +205,7 @@ func (d *Draft) Scenario(k *Kind) ([]byte, error) {
 
 // Observing is the scenario of the runs from which to learn. Nothing shows yet when the operator is
 // done, so it has some time before each checkpoint.
-func (d *Draft) Observing(k *Kind) ([]byte, error) {
+func (d *Draft) Observing(k *DraftKind) ([]byte, error) {
 	w, quiet := &writer{}, d.quiet()
 	w.line("name: %s", k.ScenarioName())
 	w.line("invariants: [single-writer]")
@@ -225,7 +225,7 @@ func (d *Draft) Observing(k *Kind) ([]byte, error) {
 // observing is how long an operator may take until its first write for an object.
 const observing = "5s"
 
-func (k *Kind) writeApplies(w *writer) error {
+func (k *DraftKind) writeApplies(w *writer) error {
 	for i, o := range k.Objects {
 		name := "create"
 		if i != k.Main {
@@ -255,7 +255,7 @@ func writeApply(w *writer, name string, o *unstructured.Unstructured) error {
 }
 
 // ref names the kind's object.
-func (k *Kind) ref() string { return refOf(k.Objects[k.Main]) }
+func (k *DraftKind) ref() string { return refOf(k.Objects[k.Main]) }
 
 func refOf(o *unstructured.Unstructured) string {
 	namespace := ""

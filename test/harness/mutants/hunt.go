@@ -138,7 +138,7 @@ func (h *hunt) learn(ctx context.Context, wanted []mutant) (err error) {
 }
 
 // subject is the operator as it is in a folder, built there.
-func (h *hunt) subject(ctx context.Context, root string) (*subject.Subject, error) {
+func (h *hunt) subject(ctx context.Context, root string) (*subject.Suite, error) {
 	return subject.Load(ctx, filepath.Join(root, h.options.subject), "")
 }
 
@@ -165,7 +165,7 @@ func hurried(s scenario.Scenario) scenario.Scenario {
 }
 
 // refer makes the clean runs of one scenario.
-func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Subject, name string) error {
+func (h *hunt) refer(ctx context.Context, prover *run.Prover, s *subject.Suite, name string) error {
 	i := slices.IndexFunc(s.Scenarios, func(s scenario.Scenario) bool { return s.Name == name })
 	if i < 0 {
 		return fmt.Errorf("looking for the scenario %s: there is none of that name", name)
@@ -234,7 +234,7 @@ func (h *hunt) try(ctx context.Context, m mutant) error {
 }
 
 // build builds the mutant in a folder, which must remain while it runs.
-func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Subject, error) {
+func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Suite, error) {
 	if err := tree.Plant(ctx, h.options.root, dir, m.path); err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (h *hunt) build(ctx context.Context, m mutant, dir string) (*subject.Subjec
 
 // attempts runs all plans on new replicas of a mutant, since one plan may have changed for good how
 // a replica works.
-func (h *hunt) attempts(ctx context.Context, s *subject.Subject, m mutant, began time.Time) error {
+func (h *hunt) attempts(ctx context.Context, s *subject.Suite, m mutant, began time.Time) error {
 	installed := s.Subject
 	if isElsewhere(m.Plans[0]) {
 		installed = *s.Elsewhere
@@ -265,7 +265,7 @@ func (h *hunt) attempts(ctx context.Context, s *subject.Subject, m mutant, began
 }
 
 // attempt runs one plan on a mutant.
-func (h *hunt) attempt(ctx context.Context, s *subject.Subject, prover *run.Prover, m mutant, id string,
+func (h *hunt) attempt(ctx context.Context, s *subject.Suite, prover *run.Prover, m mutant, id string,
 	began time.Time) (r row) {
 	r = row{Mutant: m.name, Class: m.Class, Bug: m.Bug, Plan: id, Named: m.Kills, Result: failed}
 	defer func() { r.Took = h.clock.Since(began) }()

@@ -115,7 +115,7 @@ func verdicts(broken ...string) []invariant.Verdict {
 
 func TestRowJudge(t *testing.T) {
 	happened := &history.History{}
-	not := &history.History{Faults: []history.Fault{{Name: "f"}}}
+	not := &history.History{Faults: []history.FaultRecord{{Name: "f"}}}
 	for name, tc := range map[string]struct {
 		outcome run.Judged
 		want    result

@@ -16,14 +16,14 @@ import (
 )
 
 // keep writes down what a mutant did in one plan, with its timeline.
-func (h *hunt) keep(m mutant, id string, of *subject.Subject, o run.Judged) error {
+func (h *hunt) keep(m mutant, id string, of *subject.Suite, o run.Judged) error {
 	name := m.name
 	if i := slices.Index(m.Plans, id); i > 0 {
 		name = fmt.Sprintf("%s-%d", m.name, i+1)
 	}
 	ref := h.references[o.Scenario]
 	kept := &report.Run{
-		Outcome: o.Outcome, Seed: h.options.seed, Operator: of.Contract,
+		Outcome: o.Outcome, Seed: h.options.seed, Contract: of.Contract,
 		History: o.History, References: ref.Histories, AuditLog: o.AuditLog,
 	}
 	kept.Name, kept.Invariants = name, ref.Scenario.Invariants

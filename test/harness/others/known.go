@@ -29,20 +29,20 @@ type knownFinding struct {
 	// Objects are what it may be about, as the prover's report names them, or with the wildcard.
 	Objects []string `json:"objects,omitempty"`
 	// Plan shows it; "" means that clean runs do.
-	Plan    string  `json:"plan,omitempty"`
-	Verdict verdict `json:"verdict"`
+	Plan    string    `json:"plan,omitempty"`
+	Verdict diagnosis `json:"verdict"`
 	// Source is file:line of the cause, in the pinned version. A true bug has it.
 	Source string `json:"source,omitempty"`
 	Reason string `json:"reason"`
 }
 
-// verdict says what a finding is.
-type verdict string
+// diagnosis says what a known finding is.
+type diagnosis string
 
 const (
-	trueBug  verdict = "true bug"
-	byDesign verdict = "by design"
-	unknown  verdict = "unknown"
+	trueBug  diagnosis = "true bug"
+	byDesign diagnosis = "by design"
+	unknown  diagnosis = "unknown"
 )
 
 // wildcard is in a known violation what differs between runs, or between violations of one cause.
@@ -81,7 +81,7 @@ func (f knownFinding) validate() error {
 			errs = append(errs, fmt.Errorf("the violation %q has no signature", known))
 		}
 	}
-	if !slices.Contains([]verdict{trueBug, byDesign, unknown}, f.Verdict) {
+	if !slices.Contains([]diagnosis{trueBug, byDesign, unknown}, f.Verdict) {
 		errs = append(errs, fmt.Errorf("the verdict %q is not %q, %q or %q", f.Verdict, trueBug, byDesign, unknown))
 	}
 	if (f.Source != "" || f.Verdict == trueBug) && !fileAndLine.MatchString(f.Source) {
@@ -121,17 +121,17 @@ func matches(pattern, text string) bool {
 	return true
 }
 
-// difference is what a run found beside the known findings, and which of them it did not find.
-type difference struct {
+// comparison is what a run found beside the known findings, and which of them it did not find.
+type comparison struct {
 	// unknown findings have only those violations that no known finding explains, or all if an
 	// object is in none of the known findings that explain them.
-	unknown  []report.Finding
+	unknown  []report.SweepFinding
 	vanished []knownFinding
 }
 
 // compare explains each violation by the first known finding that has it. What one finding of the
 // prover has may be several known ones, since their violations may share an object in some runs.
-func compare(k known, found []report.Finding) (d difference) {
+func compare(k known, found []report.SweepFinding) (d comparison) {
 	seen := make([]bool, len(k.Findings))
 	for _, f := range found {
 		var objects []string

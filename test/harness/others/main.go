@@ -174,7 +174,7 @@ func readSummary(path string) (sum report.Summary, err error) {
 }
 
 // write prints how the findings differ from the known ones, and what to do.
-func (d difference) write(w io.Writer, known string) {
+func (d comparison) write(w io.Writer, known string) {
 	for _, f := range d.unknown {
 		fmt.Fprintf(w, "new finding: %s\n", f.Finding)
 		for _, v := range f.Violations {

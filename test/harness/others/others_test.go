@@ -74,34 +74,34 @@ func TestCompare(t *testing.T) {
 	}
 	lost, twice := violation("end-state", missing), violation("single-lifecycle", madeMore)
 	other := violation("single-lifecycle", "jobs.batch default/{backup}-* was deleted # times, in clean runs # times")
-	finding := func(objects []string, violations ...invariant.FoundViolation) report.Finding {
-		return report.Finding{Finding: invariant.Finding{Objects: objects, Violations: violations}}
+	finding := func(objects []string, violations ...invariant.FoundViolation) report.SweepFinding {
+		return report.SweepFinding{Finding: invariant.Finding{Objects: objects, Violations: violations}}
 	}
 	for name, tc := range map[string]struct {
-		found         []report.Finding
+		found         []report.SweepFinding
 		new, vanished int
 	}{
 		"none":                     {nil, 0, 1},
-		"the known one":            {[]report.Finding{finding([]string{jobs}, lost, twice)}, 0, 0},
-		"by one of its violations": {[]report.Finding{finding([]string{jobs, backup}, twice)}, 0, 0},
-		"at another checkpoint": {[]report.Finding{finding([]string{jobs},
+		"the known one":            {[]report.SweepFinding{finding([]string{jobs}, lost, twice)}, 0, 0},
+		"by one of its violations": {[]report.SweepFinding{finding([]string{jobs, backup}, twice)}, 0, 0},
+		"at another checkpoint": {[]report.SweepFinding{finding([]string{jobs},
 			violation("end-state", strings.Replace(missing, "made", "gone", 1)))}, 0, 0},
-		"in two parts": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)},
+		"in two parts": {[]report.SweepFinding{finding([]string{jobs}, lost), finding([]string{jobs}, twice)},
 			0, 0},
-		"no object":                      {[]report.Finding{finding(nil, twice)}, 0, 0},
-		"another cause, no object":       {[]report.Finding{finding(nil, other)}, 1, 1},
-		"another cause, the same object": {[]report.Finding{finding([]string{jobs}, other)}, 1, 1},
-		"another cause too":              {[]report.Finding{finding([]string{jobs}, twice, other)}, 1, 0},
-		"the cause of another invariant": {[]report.Finding{finding([]string{jobs}, violation("finalizer-order", madeMore))}, 1, 1},
-		"about another object": {[]report.Finding{finding([]string{backup},
+		"no object":                      {[]report.SweepFinding{finding(nil, twice)}, 0, 0},
+		"another cause, no object":       {[]report.SweepFinding{finding(nil, other)}, 1, 1},
+		"another cause, the same object": {[]report.SweepFinding{finding([]string{jobs}, other)}, 1, 1},
+		"another cause too":              {[]report.SweepFinding{finding([]string{jobs}, twice, other)}, 1, 0},
+		"the cause of another invariant": {[]report.SweepFinding{finding([]string{jobs}, violation("finalizer-order", madeMore))}, 1, 1},
+		"about another object": {[]report.SweepFinding{finding([]string{backup},
 			violation("single-lifecycle", "backups.example.com default/{backup} was created # times, in clean runs # times"))}, 1, 1},
-		"another object too": {[]report.Finding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
-		"the known one and another": {[]report.Finding{finding([]string{jobs}, lost), finding([]string{jobs}, other)},
+		"another object too": {[]report.SweepFinding{finding([]string{jobs, "configmaps default/a"}, lost)}, 1, 0},
+		"the known one and another": {[]report.SweepFinding{finding([]string{jobs}, lost), finding([]string{jobs}, other)},
 			1, 0},
-		"a text that has the known one": {[]report.Finding{finding([]string{jobs}, violation("single-lifecycle", "x"+madeMore),
+		"a text that has the known one": {[]report.SweepFinding{finding([]string{jobs}, violation("single-lifecycle", "x"+madeMore),
 			violation("single-lifecycle", madeMore+"x"))}, 1, 1},
-		"a name that the pattern matches": {[]report.Finding{finding([]string{"jobs.batch default/{backup}-x"}, lost)}, 1, 0},
-		"nothing but an object":           {[]report.Finding{finding([]string{jobs})}, 1, 1},
+		"a name that the pattern matches": {[]report.SweepFinding{finding([]string{"jobs.batch default/{backup}-x"}, lost)}, 1, 0},
+		"nothing but an object":           {[]report.SweepFinding{finding([]string{jobs})}, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -123,21 +123,21 @@ func TestCompare_OneFindingOfTwoCauses(t *testing.T) {
 		{Violations: []string{"leader-only-calls: call for ..."}},
 		{Violations: []string{"truthful-status: b went back"}, Objects: []string{"b"}},
 	}}
-	found := report.Finding{Finding: invariant.Finding{Objects: []string{"a"}, Violations: []invariant.FoundViolation{
+	found := report.SweepFinding{Finding: invariant.Finding{Objects: []string{"a"}, Violations: []invariant.FoundViolation{
 		{Invariant: "single-writer", Signature: "a was written"}, {Invariant: "leader-only-calls", Signature: "call for a"},
 	}}}
-	d := compare(k, []report.Finding{found})
+	d := compare(k, []report.SweepFinding{found})
 	g.Expect(d.unknown).To(BeEmpty())
 	g.Expect(d.vanished).To(Equal(k.Findings[2:]))
 	k.Findings[0].Objects = []string{"...a"}
-	g.Expect(compare(k, []report.Finding{found}).unknown).To(BeEmpty(), "the object has the pattern")
+	g.Expect(compare(k, []report.SweepFinding{found}).unknown).To(BeEmpty(), "the object has the pattern")
 	k.Findings[0].Objects = []string{"b..."}
-	g.Expect(compare(k, []report.Finding{found}).unknown).To(HaveLen(1), "the object does not have the pattern")
+	g.Expect(compare(k, []report.SweepFinding{found}).unknown).To(HaveLen(1), "the object does not have the pattern")
 	k.Findings[0].Objects = []string{"a"}
 	unlisted := found
 	unlisted.Violations = append(slices.Clone(found.Violations),
 		invariant.FoundViolation{Invariant: "leader-only-calls", Signature: "call against a"})
-	d = compare(k, []report.Finding{unlisted})
+	d = compare(k, []report.SweepFinding{unlisted})
 	g.Expect(d.unknown).To(HaveLen(1))
 	g.Expect(d.unknown[0].Violations).To(Equal(unlisted.Violations[2:]), "what is known already is not reported")
 }

@@ -10,8 +10,8 @@ import (
 	"leasehold.dev/test/harness/invariant"
 )
 
-// Finding is one cause in the runs of a sweep.
-type Finding struct {
+// SweepFinding is one cause in the runs of a sweep.
+type SweepFinding struct {
 	invariant.Finding
 	// Clean means that a clean run has it, so it needs no fault.
 	Clean bool `json:"clean,omitempty"`
@@ -30,11 +30,11 @@ type FindingRun struct {
 }
 
 // Findings groups the findings of all runs by their cause. Those of clean runs come first.
-func (s *Sweep) Findings() []Finding {
-	var all []Finding
+func (s *Sweep) Findings() []SweepFinding {
+	var all []SweepFinding
 	for i, o := range slices.Concat(s.Clean, s.Outcomes) {
 		for _, f := range o.Findings {
-			all = mergeFinding(all, Finding{Finding: f, Clean: i < len(s.Clean), Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
+			all = mergeFinding(all, SweepFinding{Finding: f, Clean: i < len(s.Clean), Runs: []FindingRun{{o.Name, o.Plan, o.Replay}}})
 		}
 	}
 	for i := range all {
@@ -48,17 +48,17 @@ func (s *Sweep) Findings() []Finding {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Finding) int {
+	slices.SortStableFunc(all, func(a, b SweepFinding) int {
 		return cmp.Or(-cmp.Compare(btoi(a.Clean), btoi(b.Clean)), -cmp.Compare(len(a.Runs), len(b.Runs)))
 	})
 	return all
 }
 
 // mergeFinding adds a finding to those with the same cause, which it may turn into one.
-func mergeFinding(all []Finding, f Finding) []Finding {
+func mergeFinding(all []SweepFinding, f SweepFinding) []SweepFinding {
 	f.Invariants, f.Objects = slices.Clone(f.Invariants), slices.Clone(f.Objects) // they are the outcome's
 	at := len(all)
-	var others []Finding
+	var others []SweepFinding
 	for i, o := range all {
 		if !o.SameCause(f.Finding) {
 			others = append(others, o)
@@ -98,7 +98,7 @@ func distinct(all []invariant.FoundViolation) []invariant.FoundViolation {
 }
 
 // isKnownIn reports whether a run has a violation of the finding that a clean run reports.
-func (f Finding) isKnownIn(o invariant.Outcome) bool {
+func (f SweepFinding) isKnownIn(o invariant.Outcome) bool {
 	return slices.ContainsFunc(o.Verdicts, func(v invariant.Verdict) bool {
 		return slices.ContainsFunc(v.Known, func(known invariant.Violation) bool {
 			return slices.ContainsFunc(f.Violations, func(own invariant.FoundViolation) bool {
@@ -133,7 +133,7 @@ func (s *Sweep) listFindings(w io.Writer) {
 }
 
 // where describes the runs of a finding.
-func (f Finding) where() string {
+func (f SweepFinding) where() string {
 	plans := len(slices.DeleteFunc(slices.Clone(f.Runs), func(r FindingRun) bool { return r.Plan == "" }))
 	var parts []string
 	switch bare := len(f.Runs) - plans; {

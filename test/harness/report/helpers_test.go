@@ -94,7 +94,7 @@ func split(t *testing.T) *Run {
 	s.holds("op-0")
 	s.request("system:kube-controller-manager", "create", history.Key{Resource: history.Resource{Resource: "configmaps"},
 		Name: "ca"}, history.Stored, map[string]any{"kind": "ConfigMap"})
-	s.Faults = []history.Fault{{Name: "crash-after-write", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms),
+	s.Faults = []history.FaultRecord{{Name: "crash-after-write", Replica: "op-0", Happened: 1, Detail: "PATCH /things/t", Began: at(s.ms),
 		Ended: at(s.ms + 1)}}
 	s.ms += 500
 	s.holds("op-1")
@@ -115,7 +115,7 @@ func split(t *testing.T) *Run {
 			Invariants: []string{"single-writer"},
 		},
 		Seed: 7,
-		Operator: invariant.Operator{Users: []string{"op"}, Lease: lease,
+		Contract: invariant.Contract{Users: []string{"op"}, Lease: lease,
 			Kinds: []invariant.Kind{{Resource: things, Ready: "Ready"}}},
 		History: &s.History, References: []*history.History{{Recorded: []history.Source{history.Watch}}},
 		AuditLog: []byte("{}\n"),

@@ -82,7 +82,7 @@ func (s *timelineWriter) overview(sites []*violationSite) overview {
 			happens = append(happens, r.At)
 		}
 	}
-	at := newScale(s.began, s.ended, happens, margin+padding, pictureWidth-padding)
+	at := newTimeAxis(s.began, s.ended, happens, margin+padding, pictureWidth-padding)
 	o := overview{Width: pictureWidth}
 	byName := o.lanes(s)
 	o.addCheckpoints(s, at)
@@ -132,7 +132,7 @@ func (o *overview) lanes(s *timelineWriter) map[string]lane {
 	return by
 }
 
-func (o *overview) addCheckpoints(s *timelineWriter, at scale) {
+func (o *overview) addCheckpoints(s *timelineWriter, at timeAxis) {
 	for _, m := range s.history.Checkpoints {
 		class, how := "mark", "converged"
 		if !m.Converged {
@@ -147,7 +147,7 @@ func (o *overview) addCheckpoints(s *timelineWriter, at scale) {
 }
 
 // addProcesses draws when replicas ran and led.
-func (o *overview) addProcesses(s *timelineWriter, at scale, by map[string]lane) {
+func (o *overview) addProcesses(s *timelineWriter, at timeAxis, by map[string]lane) {
 	for _, p := range s.history.Replicas {
 		l, ended := by[s.laneOf(p.Name)], p.Ended
 		if ended.IsZero() {
@@ -179,7 +179,7 @@ func (o *overview) addProcesses(s *timelineWriter, at scale, by map[string]lane)
 }
 
 // addFaults draws the durations of faults, in their lane and in that of their replica.
-func (o *overview) addFaults(s *timelineWriter, at scale, by map[string]lane) {
+func (o *overview) addFaults(s *timelineWriter, at timeAxis, by map[string]lane) {
 	for _, f := range s.history.Faults {
 		if f.Began.IsZero() || f.Began.After(s.ended) {
 			continue
@@ -206,7 +206,7 @@ const (
 	signFault      = "⚡"
 )
 
-func (o *overview) addTick(s *timelineWriter, r *row, at scale, by map[string]lane) {
+func (o *overview) addTick(s *timelineWriter, r *row, at timeAxis, by map[string]lane) {
 	l, there := by[r.Lane]
 	if r.call != nil {
 		l, there = by[laneExternal], true
@@ -231,7 +231,7 @@ func (o *overview) addTick(s *timelineWriter, r *row, at scale, by map[string]la
 }
 
 // addSeconds labels the time axis where there is room.
-func (o *overview) addSeconds(s *timelineWriter, at scale) {
+func (o *overview) addSeconds(s *timelineWriter, at timeAxis) {
 	last := 0.0
 	for n := 0; ; n++ {
 		t := s.began.Add(time.Duration(n) * time.Second)
@@ -245,7 +245,7 @@ func (o *overview) addSeconds(s *timelineWriter, at scale) {
 	}
 }
 
-func (o *overview) addFlag(p *violationSite, at scale) {
+func (o *overview) addFlag(p *violationSite, at timeAxis) {
 	if len(p.Rows) == 0 {
 		return
 	}

@@ -25,7 +25,7 @@ func TestParticipants_ShortNamesDiffer(t *testing.T) {
 			for _, r := range tc.replicas {
 				h.Replicas = append(h.Replicas, history.Process{Name: r})
 			}
-			c := participantsOf(h, invariant.Operator{})
+			c := participantsOf(h, invariant.Contract{})
 			var got []string
 			for i, r := range c.replicas {
 				got = append(got, c.short(r))
@@ -39,7 +39,7 @@ func TestParticipants_ShortNamesDiffer(t *testing.T) {
 func TestParticipants_LaneOfRequests(t *testing.T) {
 	g := NewWithT(t)
 	c := participantsOf(&history.History{Replicas: []history.Process{{Name: "op-0"}}},
-		invariant.Operator{Users: []string{"op"}})
+		invariant.Contract{Users: []string{"op"}})
 	for want, r := range map[string]history.Request{
 		"r0":         {User: "op", Replica: "op-0"},
 		laneOperator: {User: "op"},

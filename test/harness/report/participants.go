@@ -20,13 +20,13 @@ const (
 
 // participants are the replicas and users of a run.
 type participants struct {
-	operator invariant.Operator
+	contract invariant.Contract
 	replicas []string // full names, in order
 	prefix   string   // what all their names begin with
 }
 
-func participantsOf(h *history.History, o invariant.Operator) *participants {
-	c := &participants{operator: o}
+func participantsOf(h *history.History, o invariant.Contract) *participants {
+	c := &participants{contract: o}
 	for _, r := range h.Replicas {
 		c.add(r.Name)
 	}
@@ -56,9 +56,9 @@ func (c *participants) add(name string) {
 // lane returns the lane of a request.
 func (c *participants) lane(r history.Request) string {
 	switch {
-	case slices.Contains(c.operator.Users, r.User) && r.Replica == "":
+	case slices.Contains(c.contract.Users, r.User) && r.Replica == "":
 		return laneOperator
-	case slices.Contains(c.operator.Users, r.User):
+	case slices.Contains(c.contract.Users, r.User):
 		return c.laneOf(r.Replica)
 	case strings.HasPrefix(r.User, "system:"):
 		return laneCluster
@@ -94,7 +94,7 @@ func (c *participants) laneName(lane string) string {
 
 // owns reports whether the operator reconciles or creates objects of this resource.
 func (c *participants) owns(r history.Resource) bool {
-	return slices.ContainsFunc(c.operator.Kinds, func(k invariant.Kind) bool {
+	return slices.ContainsFunc(c.contract.Kinds, func(k invariant.Kind) bool {
 		return k.Resource == r || slices.ContainsFunc(k.Children,
 			func(child invariant.Child) bool { return child.Resource == r })
 	})

@@ -23,7 +23,7 @@ type Run struct {
 	invariant.Outcome
 
 	Seed     uint64             `json:"seed"`
-	Operator invariant.Operator `json:"operator"`
+	Contract invariant.Contract `json:"operator"`
 	History  *history.History   `json:"-"`
 	// References are the clean runs with which it was compared.
 	References []*history.History `json:"-"`
@@ -53,7 +53,7 @@ const tailLines = 5
 
 // Judge judges the run as it was recorded, by the invariants as they are now.
 func (r *Run) Judge() ([]invariant.Verdict, invariant.Result) {
-	verdicts := invariant.Judge(invariant.Case{History: r.History, References: r.References, Operator: r.Operator})
+	verdicts := invariant.Judge(invariant.Case{History: r.History, References: r.References, Contract: r.Contract})
 	return verdicts, invariant.Sum(r.History, verdicts, r.Invariants)
 }
 

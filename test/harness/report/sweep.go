@@ -42,7 +42,7 @@ type Summary struct {
 	Plans        int                      `json:"plans"`
 	PlansPerHour float64                  `json:"plansPerHour"`
 	Results      map[invariant.Result]int `json:"results"`
-	Findings     []Finding                `json:"findings,omitempty"`
+	Findings     []SweepFinding           `json:"findings,omitempty"`
 }
 
 // results are all that a run may have, in the order of the tables.

@@ -25,7 +25,7 @@ type page struct {
 	Title     string
 	Replicas  []member
 	Broken    []brokenPromise
-	Judged    []judged
+	Judged    []verdictRow
 	Overview  overview
 	Rows      []*row
 	Writes    int
@@ -57,8 +57,8 @@ func (a brokenPromise) First() []*violationSite { return a.Sites[:min(sitesShown
 // More returns the others.
 func (a brokenPromise) More() []*violationSite { return a.Sites[min(sitesShown, len(a.Sites)):] }
 
-// judged is a line of the table of verdicts.
-type judged struct {
+// verdictRow is a line of the table of verdicts.
+type verdictRow struct {
 	invariant.Verdict
 	Must bool
 }
@@ -77,7 +77,7 @@ func (r *Run) WriteTimeline(w io.Writer) error {
 		p.Replicas = append(p.Replicas, member{s.laneOf(name), name, s.short(name), strings.TrimPrefix(name, s.prefix)})
 	}
 	for _, v := range r.Verdicts {
-		p.Judged = append(p.Judged, judged{v, slices.Contains(r.Invariants, v.Invariant)})
+		p.Judged = append(p.Judged, verdictRow{v, slices.Contains(r.Invariants, v.Invariant)})
 		if v.Result != invariant.Broken {
 			continue
 		}
@@ -121,7 +121,7 @@ func conditionOf(r invariant.Result) string {
 	}[r]
 }
 
-func faultSummary(s *timelineWriter, f history.Fault) string {
+func faultSummary(s *timelineWriter, f history.FaultRecord) string {
 	if f.Happened == 0 {
 		return "It was not injected: " + f.Detail + "."
 	}

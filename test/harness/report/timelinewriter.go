@@ -56,8 +56,8 @@ type timelineWriter struct {
 }
 
 func newTimelineWriter(r *Run, sites []*violationSite) *timelineWriter {
-	s := &timelineWriter{participants: participantsOf(r.History, r.Operator), history: r.History, index: r.History.Index()}
-	s.terms = r.History.Terms(r.Operator.Lease)
+	s := &timelineWriter{participants: participantsOf(r.History, r.Contract), history: r.History, index: r.History.Index()}
+	s.terms = r.History.Terms(r.Contract.Lease)
 	writes := s.writeRows(sites)
 	s.setBounds(writes)
 	var stored []*row
@@ -130,7 +130,7 @@ func limitNotes(notes []string) []string {
 // cluster's own controllers about an object that is not the operator's.
 func (s *timelineWriter) aside(r history.Request) bool {
 	switch {
-	case r.Key == s.operator.Lease:
+	case r.Key == s.contract.Lease:
 		return r.Done() && s.term(r.RevisionRange) == nil
 	case s.lane(r) == laneCluster:
 		return !s.owns(r.Resource)
@@ -153,7 +153,7 @@ func (s *timelineWriter) notes(r history.Request) []string {
 	if r.Reason != "" {
 		notes = append(notes, r.Reason)
 	}
-	if t := s.term(r.RevisionRange); t != nil && r.Key == s.operator.Lease {
+	if t := s.term(r.RevisionRange); t != nil && r.Key == s.contract.Lease {
 		if t.Holder == "" {
 			return append(notes, "no replica leads from here on")
 		}
@@ -283,7 +283,7 @@ func (s *timelineWriter) addLifelines() {
 	leader := ""
 	for _, row := range s.rows {
 		if row.request != nil {
-			if t := s.term(row.request.RevisionRange); t != nil && row.request.Key == s.operator.Lease {
+			if t := s.term(row.request.RevisionRange); t != nil && row.request.Key == s.contract.Lease {
 				leader = t.Holder
 			}
 		}
@@ -328,7 +328,7 @@ func withGaps(rows []*row, c *participants) []*row {
 		from := i
 		renewals, others := 0, 0
 		for ; i < len(rows) && rows[i].Aside; i++ {
-			if rows[i].request.Key == c.operator.Lease {
+			if rows[i].request.Key == c.contract.Lease {
 				renewals++
 			} else {
 				others++

@@ -36,7 +36,7 @@ type activeFault struct {
 	// begun counts the faults that ongoing has counted so far.
 	begun       int
 	injections  []*fault.Injection
-	occurrences []history.Fault
+	occurrences []history.FaultRecord
 	voidReason  string // why it did not happen, if something came close
 	err         error  // of the harness's own
 }
@@ -87,7 +87,7 @@ func (a *activeFault) injectAt(p *fault.Proxy, match fault.Match, f fault.Fault)
 }
 
 // record records that the fault happened. The result describes the first occurrence.
-func (a *activeFault) record(f history.Fault) {
+func (a *activeFault) record(f history.FaultRecord) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.occurrences = append(a.occurrences, f)
@@ -206,8 +206,8 @@ func (a *activeFault) heal() error {
 }
 
 // result returns the fault as it happened.
-func (a *activeFault) result() history.Fault {
-	f := history.Fault{Name: a.plan.ID(), Detail: a.voidReason}
+func (a *activeFault) result() history.FaultRecord {
+	f := history.FaultRecord{Name: a.plan.ID(), Detail: a.voidReason}
 	for _, happened := range a.findOccurrences(&f) {
 		f.Happened++
 		if f.Happened == 1 {
@@ -225,19 +225,19 @@ func (a *activeFault) result() history.Fault {
 
 // findOccurrences returns the recorded occurrences or, for a fault with requestEvidence,
 // those that the journals prove.
-func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
+func (a *activeFault) findOccurrences(f *history.FaultRecord) []history.FaultRecord {
 	evidence, inRequests := a.injector.(requestEvidence)
 	if !inRequests {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return slices.Clone(a.occurrences)
 	}
-	var found []history.Fault
-	look := func(who string, request fault.Request) {
+	var found []history.FaultRecord
+	look := func(who string, request fault.ProxiedRequest) {
 		switch {
 		case request.Rule != a.ruleName():
 		case evidence.happened(request):
-			found = append(found, history.Fault{Replica: who, Began: request.Received, Ended: request.Done,
+			found = append(found, history.FaultRecord{Replica: who, Began: request.Received, Ended: request.Done,
 				Detail: request.String()})
 		case f.Detail == "":
 			f.Detail = a.withoutEffect(request)
@@ -258,7 +258,7 @@ func (a *activeFault) findOccurrences(f *history.Fault) []history.Fault {
 }
 
 // withoutEffect says that the fault met a request to which it made no difference.
-func (a *activeFault) withoutEffect(request fault.Request) string {
+func (a *activeFault) withoutEffect(request fault.ProxiedRequest) string {
 	return fmt.Sprintf("%s met %s, which was answered with %d", a.plan.ID(), request, request.Status)
 }
 
@@ -271,7 +271,7 @@ const startTimeout = 30 * time.Second
 // waitForRequest waits until a process that started after since has sent a request that the plan
 // matches, and returns the first.
 func (a *activeFault) waitForRequest(ctx context.Context, r *replica,
-	since time.Time) (found fault.Request, met bool) {
+	since time.Time) (found fault.ProxiedRequest, met bool) {
 	limited, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(limited, pollInterval, true, func(context.Context) (bool, error) {

@@ -253,7 +253,7 @@ func (t *execution) recordAttack(step scenario.Step, began time.Time, accepted, 
 	if last != nil {
 		detail += fmt.Sprintf("; refused: %.200s", last.Error())
 	}
-	a.record(history.Fault{Began: began, Ended: ended, Attack: true, Touched: touched, Detail: detail})
+	a.record(history.FaultRecord{Began: began, Ended: ended, Attack: true, Touched: touched, Detail: detail})
 }
 
 // cleanUpAttack deletes the objects of an attack before the next run.

@@ -20,14 +20,14 @@ var crashAfterWrite = spec{
 
 // crash kills the replica whose request the API server has answered. A write that the API server
 // refused is no death after a commit.
-func crash(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func crash(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return a.killAt(ctx, r, r.proxy, held, answerWasLost)
 }
 
 // killAt kills a replica whose request a proxy holds, cuts the request, and records the fault if it
 // had its effect on the request.
-func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy, held *fault.Held,
-	happened func(fault.Request) bool) error {
+func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy, held *fault.HeldRequest,
+	happened func(fault.ProxiedRequest) bool) error {
 	r.kill()
 	held.Cut()
 	a.healInjections() // the next leader sends the same request and must survive it
@@ -37,7 +37,7 @@ func (a *activeFault) killAt(ctx context.Context, r *replica, proxy *fault.Proxy
 	case err != nil:
 		return err
 	case happened(request):
-		a.record(history.Fault{Replica: r.process.Name(), Began: request.Received, Ended: request.Done,
+		a.record(history.FaultRecord{Replica: r.process.Name(), Began: request.Received, Ended: request.Done,
 			Detail: request.String()})
 	default:
 		a.setVoidReason("%s", a.withoutEffect(request))

@@ -68,8 +68,8 @@ const (
 // answer to the request is held meanwhile, so the operator can do nothing before the change. change
 // returns what it changed, or nothing if it changed nothing.
 func administratorChange(change func(ctx context.Context, a *activeFault, o object) (string, error)) func(
-	context.Context, *activeFault, *replica, *fault.Held) error {
-	return func(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+	context.Context, *activeFault, *replica, *fault.HeldRequest) error {
+	return func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 		if !held.Request.Committed() {
 			return nil
 		}
@@ -82,7 +82,7 @@ func administratorChange(change func(ctx context.Context, a *activeFault, o obje
 		case err != nil:
 			a.handleChangeError(ctx, fmt.Errorf("changing the object of %s: %w", held.Request, err))
 		case did != "":
-			a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did,
+			a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: did,
 				Touched: []history.Key{o.key}})
 		}
 		return nil
@@ -137,7 +137,7 @@ func rival(ctx context.Context, a *activeFault, o object) (string, error) {
 		case err != nil:
 			a.handleChangeError(ctx, fmt.Errorf("writing over %s: %w", o.key, err))
 		case won > 0:
-			a.record(history.Fault{Began: began, Ended: a.now(),
+			a.record(history.FaultRecord{Began: began, Ended: a.now(),
 				Detail: fmt.Sprintf("a rival wrote over %s %d times", o.key, won), Touched: []history.Key{o.key}})
 		}
 	})

@@ -107,7 +107,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 		return nil, nil, err
 	}
 	t.hostileNamespaces = filled.Hostile()
-	var faults []history.Fault
+	var faults []history.FaultRecord
 	if plan != nil {
 		if t.activeFault, err = t.inject(ctx, filled, *plan); err != nil {
 			return nil, nil, err
@@ -117,7 +117,7 @@ func (p *Prover) execute(ctx context.Context, s scenario.Scenario,
 	t.enter(phaseJudging)
 	if t.activeFault != nil {
 		err = errors.Join(err, t.activeFault.heal())
-		faults = []history.Fault{t.activeFault.result()}
+		faults = []history.FaultRecord{t.activeFault.result()}
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, t.cleanUp(ctx))

@@ -59,7 +59,7 @@ func TestExecution_StartsWithoutOldRecords(t *testing.T) {
 func TestExecution_ObservesItsOwnWritesOnly(t *testing.T) {
 	g := NewWithT(t)
 	s := newTestbed(t)
-	s.subject.Contract = invariant.Operator{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
+	s.subject.Contract = invariant.Contract{Lease: lease, AnyReplica: []history.Resource{{Resource: "events"}}}
 	s.request(0, http.MethodPatch, thingPath, "before")
 	run := &execution{prover: s.Prover, journalOffsets: []int{1, 0}}
 	h := &history.History{Aliases: map[string]string{"thing-1": "{thing}"}}
@@ -100,7 +100,7 @@ func newExecution(t *testing.T, funcs interceptor.Funcs) *execution {
 		WithRESTMapper(testrestmapper.TestOnlyStaticRESTMapper(clientgoscheme.Scheme)).WithInterceptorFuncs(funcs).Build()
 	p := &Prover{client: c, dynamic: dynamicfake.NewSimpleDynamicClient(clientgoscheme.Scheme), clock: clock.RealClock{},
 		auditLog: filepath.Join(t.TempDir(), "audit.log")}
-	p.subject.Contract = invariant.Operator{Users: []string{operator}, Lease: lease}
+	p.subject.Contract = invariant.Contract{Users: []string{operator}, Lease: lease}
 	return &execution{prover: p}
 }
 

@@ -30,7 +30,7 @@ type External interface {
 	// Look lists what really exists.
 	Look(ctx context.Context) ([]history.ExternalThing, error)
 	// Read decodes a request into a call. It returns false for a request that no invariant judges.
-	Read(r fault.Request) (history.Call, bool)
+	Read(r fault.ProxiedRequest) (history.Call, bool)
 	// Refusal returns an error answer with code 403, 500 or 503 in the system's own format.
 	Refusal(code int) (fault.Answer, error)
 	// Stop stops the system.
@@ -141,7 +141,7 @@ func (t *execution) changeExternal(ctx context.Context, step scenario.Step) erro
 }
 
 // externalRequests returns the requests to the external system since the run began.
-func (t *execution) externalRequests() (fault.Journal, []fault.Request) {
+func (t *execution) externalRequests() (fault.Journal, []fault.ProxiedRequest) {
 	if t.prover.external == nil {
 		return fault.Journal{}, nil
 	}
@@ -178,7 +178,7 @@ func (t *execution) externalCalls(h *history.History) *history.History {
 
 // settledAt returns when the outcome of a call was final: at its answer, or when the client gave
 // up.
-func settledAt(r fault.Request) time.Time {
+func settledAt(r fault.ProxiedRequest) time.Time {
 	if !r.Answered.IsZero() {
 		return r.Answered
 	}

@@ -125,7 +125,7 @@ func (t *execution) observedCalls(h *history.History) []call {
 }
 
 // pathOf returns a request's path with the names of its query parameters.
-func pathOf(r fault.Request) string {
+func pathOf(r fault.ProxiedRequest) string {
 	path := strings.TrimSuffix(r.Path, "/")
 	if len(r.Query) == 0 {
 		return path
@@ -193,17 +193,17 @@ func delayAnswer(*activeFault) (fault.Fault, error) {
 }
 
 // callWasSlow reports whether the replica gave up, or its answer was late.
-func callWasSlow(request fault.Request) bool {
+func callWasSlow(request fault.ProxiedRequest) bool {
 	return callWasAnswered(request) && (request.Delivered.IsZero() || request.Delivered.Sub(request.Answered) >= slow)
 }
 
-func callWasLost(request fault.Request) bool {
+func callWasLost(request fault.ProxiedRequest) bool {
 	return callWasAnswered(request) && request.Delivered.IsZero()
 }
 
 // callWasAnswered reports whether the external system answered. The loss of a refusal counts for a
 // read only: for a change the plan needs one that was made.
-func callWasAnswered(request fault.Request) bool {
+func callWasAnswered(request fault.ProxiedRequest) bool {
 	return !request.Answered.IsZero() && (request.Committed() || !request.Mutating())
 }
 
@@ -215,7 +215,7 @@ func (externalCrash) begin(ctx context.Context, a *activeFault) error {
 	if err != nil {
 		return err
 	}
-	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.Held) error {
+	a.holdAt(ctx, new(sync.Once), proxy, match, fault.AfterAnswer, func(held *fault.HeldRequest) error {
 		r := a.prover.replicaNamed(proxy.Journal().Peer(held.Request))
 		if r == nil {
 			a.setVoidReason("%s came, and its sender is unknown", held.Request)

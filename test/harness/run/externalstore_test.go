@@ -43,7 +43,7 @@ func (d *externalStore) Do(_ context.Context, change, thing string) error {
 
 func (d *externalStore) Look(context.Context) ([]history.ExternalThing, error) { return d.things, nil }
 
-func (d *externalStore) Read(r fault.Request) (history.Call, bool) {
+func (d *externalStore) Read(r fault.ProxiedRequest) (history.Call, bool) {
 	call := history.Call{Action: history.Get, Thing: strings.Trim(r.Path, "/"), Outcome: history.Done}
 	if r.Mutating() {
 		call.Action, call.Owner = history.Create, "u1"
@@ -99,6 +99,6 @@ func (d *externalStore) call(caller, method, path string) int {
 
 // waitUntilDone waits until the proxy has finished with all requests. It may notice a delivery after the client.
 func (d *externalStore) waitUntilDone() {
-	NewWithT(d.t).Eventually(func() []fault.Request { return d.proxy.Journal().Requests }, testTimeout).
+	NewWithT(d.t).Eventually(func() []fault.ProxiedRequest { return d.proxy.Journal().Requests }, testTimeout).
 		ShouldNot(ContainElement(HaveField("Done", BeZero())))
 }

@@ -74,7 +74,7 @@ func (e *falseEvidence) end(ctx context.Context, a *activeFault) error {
 
 // reportTerminated writes to the Pod's status that the leader's container terminated. The next
 // start of the process corrects the status.
-func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	name, life, began := r.process.Name(), len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -91,7 +91,7 @@ func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r 
 	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
 		return err
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Replica: name, Began: began, Ended: a.now(), FalseEnd: true,
 		Detail: fmt.Sprintf("the status of its Pod said that its container had terminated, at %s, until replica %s led and it ended", held.Request, next.process.Name()),
 	})
@@ -102,7 +102,7 @@ func (e *falseEvidence) reportTerminated(ctx context.Context, a *activeFault, r 
 // another Pod of the same name, for the end of the process. The API server accepts the process's
 // token for some seconds more, so the process leads until then. Afterwards another replica takes
 // its place.
-func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.Held) (err error) {
+func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) (err error) {
 	life, began := len(r.lifetimes())-1, a.now()
 	held.Release()
 	identity, pod, err := e.leaderPod(ctx, a, r)
@@ -129,7 +129,7 @@ func (e *falseEvidence) deletePod(ctx context.Context, a *activeFault, r *replic
 	if err := a.waitUntilStepsDown(ctx, r, life); err != nil {
 		return err
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("%s, at %s, and replica %s led %s later", done, held.Request, next.process.Name(),
 			next.since.Sub(began).Round(time.Millisecond)),

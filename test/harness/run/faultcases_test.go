@@ -40,7 +40,7 @@ var podCases = map[string]faultCase{
 			}).Should(ConsistOf(And(HaveField("Name", "manager"), HaveField("State.Terminated.FinishedAt.Time",
 				And(BeTemporally(">=", began), BeTemporally("<", began.Add(2*testTimeout)))))))
 			s.lead(1)
-		}, also: func(s *testbed, f history.Fault) {
+		}, also: func(s *testbed, f history.FaultRecord) {
 			pod, err := s.pod()
 			s.Expect(err).NotTo(HaveOccurred())
 			s.Expect(pod.Status.Phase).To(Equal(corev1.PodRunning))
@@ -61,7 +61,7 @@ var podCases = map[string]faultCase{
 			s.Expect(s.fault.waitForOngoing(s.t.Context())).Error().NotTo(HaveOccurred())
 			s.Expect(s.lifetime("one").Ended).To(BeTemporally(">", before.Add(time.Second)),
 				"its end does not excuse the takeover")
-		}, also: func(s *testbed, f history.Fault) {
+		}, also: func(s *testbed, f history.FaultRecord) {
 			s.Expect(f.FalseEnd).To(BeFalse(), "a deletion does not excuse an early takeover")
 			s.Expect(s.names()).To(Equal([]string{"two", "three"}), "its token died with the Pod")
 			s.Expect(s.lifetime("one").Killed).To(BeTrue())
@@ -72,7 +72,7 @@ var podCases = map[string]faultCase{
 			s.Eventually(s.pod).Should(And(HaveField("Status.Phase", corev1.PodFailed), HaveField("UID",
 				Not(BeEquivalentTo("one-uid")))))
 			s.lead(1)
-		}, also: func(s *testbed, f history.Fault) {
+		}, also: func(s *testbed, f history.FaultRecord) {
 			s.Expect(f.FalseEnd).To(BeFalse(), "another Pod does not excuse an early takeover")
 			s.Expect(s.names()).To(Equal([]string{"two", "three"}))
 			_, err := s.pod()
@@ -152,7 +152,7 @@ func withFinalizer(s *testbed) {
 	s.Expect(s.settings().GetFinalizers()).To(ContainElement(foreignFinalizerName), "before the step")
 }
 
-func withoutFinalizer(s *testbed, _ history.Fault) {
+func withoutFinalizer(s *testbed, _ history.FaultRecord) {
 	s.Expect(s.settings().GetFinalizers()).NotTo(ContainElement(foreignFinalizerName), "nothing is left behind")
 }
 
@@ -164,7 +164,7 @@ var changeCases = map[string]faultCase{
 			writeSettings(s)
 			s.Expect(s.settings().GetLabels()).To(BeEmpty(), "before the answer")
 			writeSettings(s) // the fault happens once
-		}, also: func(s *testbed, f history.Fault) {
+		}, also: func(s *testbed, f history.FaultRecord) {
 			s.Expect(f.Touched).To(Equal([]history.Key{{Resource: history.Resource{Resource: "configmaps"}, Namespace: "ns",
 				Name: "settings"}}))
 		}},
@@ -182,7 +182,7 @@ var changeCases = map[string]faultCase{
 	"object-deleted/write refused": {plan: "object-deleted:PATCH:" + settings + ":1", void: "no PATCH",
 		before: func(s *testbed) { s.code.Store(http.StatusConflict) },
 		cause:  func(s *testbed) { s.Expect(s.patch(0, settings)).To(Equal(http.StatusConflict)) },
-		also:   func(s *testbed, _ history.Fault) { s.settings() }},
+		also:   func(s *testbed, _ history.FaultRecord) { s.settings() }},
 	"object-deleted/deletion refused": {plan: "object-deleted:PATCH:" + settings + ":1", void: "a webhook",
 		before: refuseDeletion(apierrors.NewForbidden(schema.GroupResource{}, "settings", errors.New("a webhook"))),
 		cause:  writeSettings},
@@ -190,7 +190,7 @@ var changeCases = map[string]faultCase{
 		err:    "changing the object of PATCH " + settings + ": connection refused",
 		before: refuseDeletion(errors.New("connection refused")), cause: writeSettings},
 	"metadata-contested": {plan: "metadata-contested:PATCH:" + settings + ":1",
-		evidence: "1 times$", before: stripped, cause: writeSettings, also: func(s *testbed, f history.Fault) {
+		evidence: "1 times$", before: stripped, cause: writeSettings, also: func(s *testbed, f history.FaultRecord) {
 			s.Expect(f.Ended.Sub(f.Began)).To(BeNumerically(">=", rivalFor))
 		}},
 	"metadata-contested/bare": {plan: "metadata-contested:PATCH:" + settings + ":1", void: "no PATCH",
@@ -250,14 +250,14 @@ func endChange(byOperator bool) func(s *testbed) {
 	}
 }
 
-func unchanged(s *testbed, f history.Fault) {
+func unchanged(s *testbed, f history.FaultRecord) {
 	s.Expect(f.Denies).To(BeFalse())
 	s.Expect(s.settings().Object).To(HaveKeyWithValue("data", map[string]any{"a": "b"}))
 }
 
 // flagged expects the flags of the replicas that were started, and those replicas that are left.
-func flagged(flags, left []string) func(s *testbed, f history.Fault) {
-	return func(s *testbed, _ history.Fault) {
+func flagged(flags, left []string) func(s *testbed, f history.FaultRecord) {
+	return func(s *testbed, _ history.FaultRecord) {
 		var started []string
 		for _, w := range s.processes[2:] {
 			started = append(started, strings.Join(w.overrides.args, " "))
@@ -298,7 +298,7 @@ var installationCases = map[string]faultCase{
 				return true, o, nil
 			})
 		}, cause: func(s *testbed) { beginChange(s); s.advance(changedFor) },
-		also: func(s *testbed, f history.Fault) { s.Expect(f.Denies).To(BeTrue()) }},
+		also: func(s *testbed, f history.FaultRecord) { s.Expect(f.Denies).To(BeTrue()) }},
 	"rule-change/same": {plan: "rule-change:CHANGE:less:2", void: "less had no effect on configmaps ns/settings",
 		before: withoutRight, cause: beginChange},
 	"flag-change/none": {plan: "flag-change:CHANGE:other:2", void: "no CHANGE",

@@ -30,7 +30,7 @@ type faultCase struct {
 	void string
 	// err is part of an error of the harness.
 	err  string
-	also func(s *testbed, f history.Fault)
+	also func(s *testbed, f history.FaultRecord)
 }
 
 func (tc faultCase) test(t *testing.T) {
@@ -58,7 +58,7 @@ func (tc faultCase) test(t *testing.T) {
 	if tc.evidence == "" {
 		s.Expect(f.Happened).To(BeZero())
 		s.Expect(f.Detail).To(ContainSubstring(tc.void))
-		s.Expect((&history.History{Faults: []history.Fault{f}}).Void()).To(HaveLen(1))
+		s.Expect((&history.History{Faults: []history.FaultRecord{f}}).Void()).To(HaveLen(1))
 	} else {
 		s.Expect(f.Happened).To(Equal(1), f.Detail)
 		s.Expect(f.Detail).To(MatchRegexp(tc.evidence))
@@ -108,7 +108,7 @@ func interruptedCases() map[string]faultCase {
 		cases[f+"/no successor"] = faultCase{plan: f, void: "no other replica than one came to lead within 200ms",
 			before: func(s *testbed) { s.timeouts.failover = 200 * time.Millisecond },
 			cause:  func(s *testbed) { s.beginTarget(); s.Eventually(s.answer).Should(Receive()) },
-			also:   func(s *testbed, _ history.Fault) { s.expectReached(0, leasePath) }}
+			also:   func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }}
 	}
 	for _, f := range []string{"late-write", "leader-pause", "leader-partition", "full-partition", "partitioned-start",
 		"slow-stop", "false-evidence-terminated", "false-evidence-deleted"} {
@@ -118,7 +118,7 @@ func interruptedCases() map[string]faultCase {
 				s.Eventually(s.ongoing).Should(Equal(1))
 				s.heal()
 				s.Eventually(s.answer).Should(Receive())
-			}, also: func(s *testbed, _ history.Fault) {
+			}, also: func(s *testbed, _ history.FaultRecord) {
 				if f == "leader-pause" {
 					s.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}), "no process stays paused")
 				}
@@ -151,7 +151,7 @@ var leaderCases = map[string]faultCase{
 			s.Expect(s.answer).NotTo(Receive())
 			s.lead(1)
 			s.waitForAnswer()
-		}, also: func(s *testbed, _ history.Fault) { s.expectReached(0, leasePath) }},
+		}, also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath) }},
 	"late-write/sender ended": {plan: "late-write", replica: "one", evidence: "answered 200", cause: func(s *testbed) {
 		s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "the first")
 		end := s.beginRequest(http.MethodPatch, thingPath)
@@ -166,11 +166,11 @@ var leaderCases = map[string]faultCase{
 			s.expectCut(0, "/healthz")
 			s.expectReached(1, "/healthz")
 			s.lead(1)
-		}, also: func(s *testbed, _ history.Fault) { s.expectReached(0, "/healthz") }},
+		}, also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, "/healthz") }},
 	"full-partition": {plan: "full-partition",
 		evidence: "^all were cut off at PATCH /things/thing-1, for longer than the Lease lasts$",
 		before:   (*testbed).stopClock, cause: partitionAll(2),
-		also: func(s *testbed, _ history.Fault) { s.expectReached(0, leasePath); s.expectReached(1, leasePath) }},
+		also: func(s *testbed, _ history.FaultRecord) { s.expectReached(0, leasePath); s.expectReached(1, leasePath) }},
 	"full-partition/no request": {plan: "full-partition", void: "replica two asked for nothing in 1s",
 		before: (*testbed).stopClock, cause: partitionAll(1)},
 	"partitioned-start": {plan: "partitioned-start", replica: "two",
@@ -185,7 +185,7 @@ var leaderCases = map[string]faultCase{
 			s.Eventually(s.processes[0].recordedActions).Should(Equal([]string{"paused"}))
 			s.lead(1)
 			s.patch(1, thingPath)
-		}, also: func(s *testbed, _ history.Fault) {
+		}, also: func(s *testbed, _ history.FaultRecord) {
 			s.Expect(s.processes[0].recordedActions()).To(Equal([]string{"paused", "resumed"}))
 			s.Expect(s.processes[1].recordedActions()).To(BeEmpty())
 		}},
@@ -256,8 +256,8 @@ func partitionStarting(asks bool) func(*testbed) {
 }
 
 // terminated expects that only this replica got SIGTERM, once, and started again.
-func terminated(worker int) func(*testbed, history.Fault) {
-	return func(s *testbed, _ history.Fault) {
+func terminated(worker int) func(*testbed, history.FaultRecord) {
+	return func(s *testbed, _ history.FaultRecord) {
 		s.Expect(s.processes[worker].recordedActions()).To(Equal([]string{"asked by terminated"}))
 		s.Expect(s.processes[1-worker].recordedActions()).To(BeEmpty())
 		s.Eventually(s.processes[worker].starts).Should(BeNumerically(">=", 2), "as a kubelet does")
@@ -290,8 +290,8 @@ func slowStopCause(answered bool) func(*testbed) {
 }
 
 // upgraded expects the programs of the replicas that were started, and those replicas that are left.
-func upgraded(binaries, left []string) func(*testbed, history.Fault) {
-	return func(s *testbed, _ history.Fault) {
+func upgraded(binaries, left []string) func(*testbed, history.FaultRecord) {
+	return func(s *testbed, _ history.FaultRecord) {
 		s.Expect(s.names()).To(Equal(left))
 		var started []string
 		for _, w := range s.processes[2:] {
@@ -323,7 +323,7 @@ var stopCases = map[string]faultCase{
 		before: func(s *testbed) {
 			s.subject.Contract.Limits.Grace.Duration = 100 * time.Millisecond
 			s.processes[0].ignoresSignals = true
-		}, cause: (*testbed).sendTarget, also: func(s *testbed, _ history.Fault) {
+		}, cause: (*testbed).sendTarget, also: func(s *testbed, _ history.FaultRecord) {
 			life := s.lifetime("one")
 			s.Expect(life.Killed).To(BeFalse(), "it had its chance")
 			s.Expect(life.Ended.Sub(life.Asked)).To(BeNumerically(">", 100*time.Millisecond))

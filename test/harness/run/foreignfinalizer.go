@@ -64,7 +64,7 @@ func (f foreignFinalizer) begin(ctx context.Context, a *activeFault) error {
 			case err != nil:
 				a.handleChangeError(ctx, fmt.Errorf("taking the foreign finalizer off %s: %w", o.key, err))
 			case held:
-				a.record(history.Fault{Began: began, Ended: a.now(),
+				a.record(history.FaultRecord{Began: began, Ended: a.now(),
 					Detail: fmt.Sprintf("a foreign finalizer held %s for %s", o.key, heldFor)})
 			}
 		})

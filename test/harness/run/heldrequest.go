@@ -14,18 +14,18 @@ import (
 // from any replica, is held at a point on its way.
 type heldAction struct {
 	point fault.Point
-	do    func(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error
+	do    func(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error
 }
 
 // held returns the constructor of a heldAction.
-func held(point fault.Point, do func(context.Context, *activeFault, *replica, *fault.Held) error) func() injector {
+func held(point fault.Point, do func(context.Context, *activeFault, *replica, *fault.HeldRequest) error) func() injector {
 	return stateless(heldAction{point, do})
 }
 
 func (h heldAction) begin(ctx context.Context, a *activeFault) error {
 	var first sync.Once
 	for _, r := range a.prover.running() {
-		a.holdAt(ctx, &first, r.proxy, a.target(), h.point, func(held *fault.Held) error {
+		a.holdAt(ctx, &first, r.proxy, a.target(), h.point, func(held *fault.HeldRequest) error {
 			return h.do(ctx, a, r, held)
 		})
 	}
@@ -34,7 +34,7 @@ func (h heldAction) begin(ctx context.Context, a *activeFault) error {
 
 // holdAt holds the first request at a proxy that matches, and calls do unless first was done.
 func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault.Proxy, match fault.Match,
-	point fault.Point, do func(*fault.Held) error) {
+	point fault.Point, do func(*fault.HeldRequest) error) {
 	gate := fault.NewGate(point)
 	a.injectAt(proxy, match, gate)
 	a.tasks.Go(func() {
@@ -59,8 +59,8 @@ func (a *activeFault) holdAt(ctx context.Context, first *sync.Once, proxy *fault
 }
 
 // waitUntilDone waits until a proxy has finished with a request.
-func waitUntilDone(ctx context.Context, proxy *fault.Proxy, id int) (fault.Request, error) {
-	var request fault.Request
+func waitUntilDone(ctx context.Context, proxy *fault.Proxy, id int) (fault.ProxiedRequest, error) {
+	var request fault.ProxiedRequest
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
 		request = proxy.Journal().Request(id)
 		return !request.Done.IsZero(), nil

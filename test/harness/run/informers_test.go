@@ -18,16 +18,16 @@ func TestFollowedCollections(t *testing.T) {
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	second := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	const streams = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-	asked := func(id, at int, method, path, query string, status int) fault.Request {
+	asked := func(id, at int, method, path, query string, status int) fault.ProxiedRequest {
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fault.Request{ID: id, Method: method, Path: path, Query: values, Status: status, Received: second(at),
+		return fault.ProxiedRequest{ID: id, Method: method, Path: path, Query: values, Status: status, Received: second(at),
 			Delivered: second(at + 1)}
 	}
 	j := fault.Journal{
-		Requests: []fault.Request{
+		Requests: []fault.ProxiedRequest{
 			asked(1, 0, "GET", "/api/v1/pods", streams, 200), // of the process before
 			asked(2, 2, "GET", "/api/v1/namespaces", streams, 200),
 			asked(3, 3, "GET", "/apis/example.com/v1/things", streams, 200), // never told all

@@ -148,7 +148,7 @@ func (installationChange) changeFlag(ctx context.Context, a *activeFault, c Inst
 	if err := errors.Join(err, back, a.prover.waitUntilReady(ctx)); err != nil {
 		return err
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		// With another flag the operator may need rights that it does not ship with.
 		Began: began, Ended: a.now(), Denies: true, Detail: fmt.Sprintf("%d replicas ran with %s", replaced, c.Flag),
 	})
@@ -190,7 +190,7 @@ func (installationChange) changeObject(ctx context.Context, a *activeFault, c In
 			by = "the end of the fault"
 		}
 		ended := a.now()
-		a.record(history.Fault{
+		a.record(history.FaultRecord{
 			Began: began, Ended: ended, Denies: c.Without != nil,
 			Detail: fmt.Sprintf("%s was changed by %s and restored by %s; %d requests of the operator were forbidden meanwhile",
 				o.key, c.Name, by, a.forbidden(began, ended)),

@@ -106,7 +106,7 @@ func (p *Prover) runOnce(ctx context.Context, ref *Reference, plan *Plan) (Judge
 
 func (p *Prover) judge(ref *Reference, h *history.History) Judged {
 	o := Judged{Outcome: invariant.Outcome{Scenario: ref.Scenario.Name, Faults: h.Faults}, History: h}
-	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Operator: p.subject.Contract})
+	o.Verdicts = invariant.Judge(invariant.Case{History: h, References: ref.Histories, Contract: p.subject.Contract})
 	o.Result = invariant.Sum(h, o.Verdicts, ref.Scenario.Invariants)
 	return o
 }

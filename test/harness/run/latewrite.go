@@ -19,7 +19,7 @@ var lateWrite = spec{
 
 // writeLate forwards the held write of the leader when another replica leads, even if its sender has
 // ended by then.
-func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	cut := a.inject(r, a.leaseMatch(), fault.BlackHole{})
 	defer cut.Heal()
@@ -37,7 +37,7 @@ func writeLate(ctx context.Context, a *activeFault, r *replica, held *fault.Held
 	case late.Status == 0:
 		a.setVoidReason("%s was not answered: %s", late, late.Error)
 	default:
-		a.record(history.Fault{
+		a.record(history.FaultRecord{
 			Replica: name, Began: late.Received, Ended: late.Done,
 			Detail: fmt.Sprintf("%s, held for %s, reached the API server when replica %s led, and was answered %d %s", late,
 				late.Forwarded.Sub(late.Received).Round(time.Millisecond), next.process.Name(), late.Status,

@@ -138,7 +138,7 @@ func (a *activeFault) waitForFirstWrite(ctx context.Context, l leader) error {
 
 // hasWritten reports whether a replica has written anything but its Lease.
 func (a *activeFault) hasWritten(l leader) bool {
-	return slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.Request) bool {
+	return slices.ContainsFunc(l.proxy.Journal().Mutating(), func(r fault.ProxiedRequest) bool {
 		return r.Committed() && r.Received.After(l.since) && r.Path != a.prover.leasePath()
 	})
 }
@@ -178,7 +178,7 @@ func (a *activeFault) leaseMatch() fault.Match { return fault.Match{Path: a.prov
 // recordStarvation waits out the Lease while a replica is cut off, and records the fault if it met
 // any requests.
 func (a *activeFault) recordStarvation(ctx context.Context, cut *fault.Injection, term time.Duration,
-	f history.Fault) error {
+	f history.FaultRecord) error {
 	if err := a.waitOutLease(ctx, term); err != nil {
 		return err
 	}

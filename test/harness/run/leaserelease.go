@@ -77,7 +77,7 @@ func (p *Prover) releaseLease(ctx context.Context) error {
 // connections are closed, and the effect of each of its writes is known. Else it returns nil.
 func (p *Prover) endedHolder() *replica {
 	var last *replica
-	var renewal fault.Request
+	var renewal fault.ProxiedRequest
 	for _, r := range p.running() {
 		for _, request := range r.proxy.Journal().Mutating() {
 			if request.Path == p.leasePath() && request.Received.After(renewal.Received) {

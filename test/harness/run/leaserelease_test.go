@@ -86,15 +86,15 @@ func TestLeftNothing(t *testing.T) {
 	}{
 		"Nothing": {fault.Journal{}, true},
 		"Answered": {fault.Journal{Connections: closed,
-			Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before, Answered: before, Done: after}}},
+			Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Forwarded: before, Answered: before, Done: after}}},
 			true},
-		"NotForwarded": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: before, Done: after}}}, true},
-		"ARead": {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before,
+		"NotForwarded": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Done: after}}}, true},
+		"ARead": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "GET", Received: before, Forwarded: before,
 			Done: after}}}, true},
-		"OfTheNext": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: after, Forwarded: after}}}, true},
-		"OnItsWay": {fault.Journal{Requests: []fault.Request{{Method: "GET", Received: before, Forwarded: before}}},
+		"OfTheNext": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "PUT", Received: after, Forwarded: after}}}, true},
+		"OnItsWay": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "GET", Received: before, Forwarded: before}}},
 			false},
-		"NoAnswer": {fault.Journal{Requests: []fault.Request{{Method: "PUT", Received: before, Forwarded: before,
+		"NoAnswer": {fault.Journal{Requests: []fault.ProxiedRequest{{Method: "PUT", Received: before, Forwarded: before,
 			Done: after}}}, false},
 		"OpenAtTheEnd": {fault.Journal{Connections: append(closed, fault.Connection{Accepted: before})}, false},
 	} {
@@ -109,7 +109,7 @@ var releaseCases = map[string]faultCase{
 	"crash-after-write/release": {plan: "crash-after-write", replica: "one", evidence: "^PATCH",
 		before: func(s *testbed) { s.subject.ReleaseLease = true; s.lead(0) },
 		cause:  func(s *testbed) { writeAndCrash(s); s.Eventually(s.leaseReleases).Should(HaveLen(1)) },
-		also:   func(s *testbed, _ history.Fault) { s.Expect(s.holder(s.t.Context())).To(BeEmpty()) }},
+		also:   func(s *testbed, _ history.FaultRecord) { s.Expect(s.holder(s.t.Context())).To(BeEmpty()) }},
 	"crash-after-write/no release": {plan: "crash-after-write", replica: "one", evidence: "^PATCH",
 		before: func(s *testbed) { s.lead(0) }, cause: writeAndCrash, also: holds("host_1")},
 	"leader-pause/no release": {plan: "leader-pause", replica: "one", evidence: "^paused",
@@ -129,8 +129,8 @@ func writeAndCrash(s *testbed) {
 	s.Eventually(s.occurrences).Should(Equal(1))
 }
 
-func holds(identity string) func(s *testbed, f history.Fault) {
-	return func(s *testbed, _ history.Fault) {
+func holds(identity string) func(s *testbed, f history.FaultRecord) {
+	return func(s *testbed, _ history.FaultRecord) {
 		s.Expect(s.leaseReleases()).To(BeEmpty())
 		s.Expect(s.holder(s.t.Context())).To(Equal(identity))
 	}

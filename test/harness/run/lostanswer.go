@@ -15,6 +15,6 @@ func cutAnswer(*activeFault) (fault.Fault, error) { return fault.Cut{At: fault.A
 
 // answerWasLost reports whether the API server carried the request out and its answer did not
 // arrive. A refusal that is lost counts as nothing.
-func answerWasLost(request fault.Request) bool {
+func answerWasLost(request fault.ProxiedRequest) bool {
 	return request.Committed() && request.Delivered.IsZero()
 }

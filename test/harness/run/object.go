@@ -131,7 +131,7 @@ var requestInfoFactory = apirequest.RequestInfoFactory{APIPrefixes: sets.NewStri
 	GrouplessAPIPrefixes: sets.NewString("api")}
 
 // requestInfoOf returns the resource of a request, or nil if it has none.
-func requestInfoOf(r fault.Request) *apirequest.RequestInfo {
+func requestInfoOf(r fault.ProxiedRequest) *apirequest.RequestInfo {
 	info, err := requestInfoFactory.NewRequestInfo(&http.Request{Method: r.Method, URL: r.URL()})
 	if err != nil || !info.IsResourceRequest {
 		return nil

@@ -27,7 +27,7 @@ var partitionedStart = spec{
 }
 
 // cutOffLeader drops all packets of the leader until another replica leads.
-func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	began, life := a.now(), len(r.lifetimes())-1
 	cut := a.inject(r, fault.Match{}, fault.BlackHole{})
 	defer cut.Heal()
@@ -37,7 +37,7 @@ func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.H
 	if next == nil || err != nil {
 		return err
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("cut off at %s, with %d requests under way and %d after, until replica %s led", held.Request,
 			severed, cut.Count(), next.process.Name()),
@@ -47,7 +47,7 @@ func cutOffLeader(ctx context.Context, a *activeFault, r *replica, held *fault.H
 }
 
 // cutOffAll refuses the connections of all replicas for longer than a lease term.
-func cutOffAll(ctx context.Context, a *activeFault, _ *replica, held *fault.Held) error {
+func cutOffAll(ctx context.Context, a *activeFault, _ *replica, held *fault.HeldRequest) error {
 	term, err := a.leaseTerm(ctx)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func cutOffAll(ctx context.Context, a *activeFault, _ *replica, held *fault.Held
 			return nil
 		}
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("all were cut off at %s, for longer than the Lease lasts", held.Request),
 	})
@@ -81,7 +81,7 @@ func cutOffAll(ctx context.Context, a *activeFault, _ *replica, held *fault.Held
 }
 
 // startCutOff restarts a standby that cannot reach the API server for longer than a lease term.
-func startCutOff(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+func startCutOff(ctx context.Context, a *activeFault, leader *replica, held *fault.HeldRequest) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil
@@ -95,7 +95,7 @@ func startCutOff(ctx context.Context, a *activeFault, leader *replica, held *fau
 	r.kill()
 	cut := a.inject(r, fault.Match{}, fault.Cut{})
 	defer cut.Heal()
-	return a.recordStarvation(ctx, cut, term, history.Fault{
+	return a.recordStarvation(ctx, cut, term, history.FaultRecord{
 		Replica: r.process.Name(), Began: began,
 		Detail: fmt.Sprintf("killed at %s and started again, cut off for", held.Request),
 	})

@@ -29,7 +29,7 @@ const reconnects = 2
 
 // pauseReconnecting cuts all watches of the Lease again and again while the leader is paused. Each list
 // returns the version that all replicas know already, which is no sign of a live leader.
-func pauseReconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func pauseReconnecting(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return whilePaused(ctx, a, r, held, func(time.Time) (string, error) {
 		stop := a.cutLeaseWatches(ctx)
 		next, err := a.waitForSuccessor(ctx, r)
@@ -79,7 +79,7 @@ func (a *activeFault) cutLeaseWatches(ctx context.Context) (stop func() int) {
 // whilePaused calls do while the replica is stopped (SIGSTOP). The API server has carried out the replica's
 // request; the answer waits for the replica to run again. If do returns a detail, whilePaused
 // records the fault and waits until the replica steps down.
-func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.Held,
+func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest,
 	do func(began time.Time) (detail string, err error)) error {
 	name, life := r.process.Name(), len(r.lifetimes())-1
 	paused := func() (time.Time, string, error) {
@@ -96,12 +96,12 @@ func whilePaused(ctx context.Context, a *activeFault, r *replica, held *fault.He
 	if err := errors.Join(err, r.process.Resume()); err != nil || detail == "" {
 		return err
 	}
-	a.record(history.Fault{Replica: name, Began: began, Ended: a.now(), Detail: detail})
+	a.record(history.FaultRecord{Replica: name, Began: began, Ended: a.now(), Detail: detail})
 	return a.waitUntilStepsDown(ctx, r, life)
 }
 
 // pauseUntilFailover pauses the leader until another replica leads.
-func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func pauseUntilFailover(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return whilePaused(ctx, a, r, held, func(began time.Time) (string, error) {
 		next, err := a.waitForSuccessor(ctx, r)
 		if next == nil || err != nil {

@@ -45,7 +45,7 @@ type Subject struct {
 	// Operator is its installation.
 	Operator env.InstallOptions
 	// Contract has the properties of the operator that the invariants need.
-	Contract invariant.Operator
+	Contract invariant.Contract
 	// Replicas is the number of replicas. Zero means 2.
 	Replicas int
 	// External starts the external system that it uses, if any.

@@ -47,6 +47,6 @@ func (a *activeFault) code() (int, error) {
 	return code, nil
 }
 
-func wasNotForwarded(request fault.Request) bool {
+func wasNotForwarded(request fault.ProxiedRequest) bool {
 	return request.Forwarded.IsZero()
 }

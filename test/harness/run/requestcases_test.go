@@ -26,7 +26,7 @@ func requestCases() map[string]faultCase {
 				s.Expect(s.patch(0, thingPath)).To(Equal(of.answer), "the second")
 				s.Expect(s.requests).To(HaveLen(of.served))
 				s.waitUntilDone()
-			}, also: func(s *testbed, _ history.Fault) {
+			}, also: func(s *testbed, _ history.FaultRecord) {
 				s.Expect(s.processes[0].kills()).To(Equal(of.kills))
 				s.Expect(s.processes[1].kills()).To(BeZero(), "the other one lives")
 				s.Expect(s.patch(0, thingPath)).To(Equal(http.StatusOK), "it is over")
@@ -49,7 +49,7 @@ func requestCases() map[string]faultCase {
 				s.Expect(s.store.received()).To(Equal(of.served))
 				s.store.waitUntilDone()
 			},
-			also: func(s *testbed, _ history.Fault) {
+			also: func(s *testbed, _ history.FaultRecord) {
 				s.Expect(s.processes[1].kills()).To(Equal(of.kills))
 				s.Expect(s.processes[0].kills()).To(BeZero(), "the other one lives")
 				s.Expect(s.store.call("two", http.MethodPut, "/thing-1")).To(Equal(http.StatusOK), "it is over")
@@ -62,7 +62,7 @@ func requestCases() map[string]faultCase {
 				s.Expect(s.patch(worker, thingPath)).To(Equal(answer))
 				s.Eventually(s.occurrences).Should(Equal(1))
 			}
-		}, also: func(s *testbed, _ history.Fault) { s.Expect(s.processes[1].kills()).To(BeZero()) }}
+		}, also: func(s *testbed, _ history.FaultRecord) { s.Expect(s.processes[1].kills()).To(BeZero()) }}
 	// What only reads is lost as well if the answer is no.
 	cases["external-lost-response/read"] = faultCase{plan: "external-lost-response:GET:/{thing}?list&max:1",
 		replica:  "one",

@@ -9,7 +9,7 @@ import (
 // requestFault makes the plan's request meet a fault on its way to the API server.
 type requestFault struct {
 	newFault func(a *activeFault) (fault.Fault, error)
-	evidence func(fault.Request) bool
+	evidence func(fault.ProxiedRequest) bool
 }
 
 func (f requestFault) begin(_ context.Context, a *activeFault) error {
@@ -23,4 +23,4 @@ func (f requestFault) begin(_ context.Context, a *activeFault) error {
 	return nil
 }
 
-func (f requestFault) happened(request fault.Request) bool { return f.evidence(request) }
+func (f requestFault) happened(request fault.ProxiedRequest) bool { return f.evidence(request) }

@@ -67,7 +67,7 @@ func (t *execution) slowBodies(step scenario.Step) (func(context.Context), error
 			a.setVoidReason("no webhook waited for a body: %v", b.last.Load())
 			return
 		}
-		a.record(history.Fault{Began: began, Ended: a.now(), Attack: true, Detail: fmt.Sprintf(
+		a.record(history.FaultRecord{Began: began, Ended: a.now(), Attack: true, Detail: fmt.Sprintf(
 			"slow-bodies at %d webhooks with %d requests: %d bodies of %d bytes were waited for",
 			len(t.prover.running())*len(paths), len(urls), awaited, size)})
 	}, nil

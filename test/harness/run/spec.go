@@ -87,7 +87,7 @@ type injector interface {
 // that it happened; other faults record it themselves.
 type requestEvidence interface {
 	// happened reports whether the fault had its effect on a request that met it.
-	happened(request fault.Request) bool
+	happened(request fault.ProxiedRequest) bool
 }
 
 // ender is implemented by a fault of which something would be left for the next run.

@@ -103,13 +103,13 @@ func (staleStart) restart(ctx context.Context, a *activeFault, r *replica, refus
 		a.sleep(ctx, staleFor)
 		// To a client that lists the newest version no old answer is legal.
 		found := fmt.Sprintf("listed %s at the newest version, and then received its events late", a.plan.Target.Path)
-		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.Request) bool {
+		if slices.ContainsFunc(r.proxy.Journal().Requests, func(request fault.ProxiedRequest) bool {
 			return request.Rule == a.ruleName() && !request.Received.Before(killed) &&
 				request.Query.Get("resourceVersion") == anyVersion
 		}) {
 			found = fmt.Sprintf("found %s as it was before step %d", a.plan.Target.Path, a.plan.Target.Nth)
 		}
-		a.record(history.Fault{
+		a.record(history.FaultRecord{
 			Replica: r.process.Name(), Began: killed, Ended: a.now(), Detail: "all replicas were killed, and " + found,
 		})
 	})

@@ -65,7 +65,7 @@ func (startRace) begin(ctx context.Context, a *activeFault) error {
 					return
 				}
 				a.sleep(ctx, raceFor)
-				a.record(history.Fault{
+				a.record(history.FaultRecord{
 					Replica: r.process.Name(), Began: killed, Ended: a.now(),
 					Detail: fmt.Sprintf("all replicas were killed, and %s met %s as it started", asked, a.plan.Variant),
 				})

@@ -38,11 +38,11 @@ var stopInStart = spec{
 const slowness = 5 * time.Second
 
 // stopLeader sends SIGTERM to the leader, as a kubelet does. It starts again afterwards.
-func stopLeader(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func stopLeader(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	return terminate(ctx, a, r, held, "asked to stop at "+held.Request.String())
 }
 
-func stopStandby(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+func stopStandby(ctx context.Context, a *activeFault, leader *replica, held *fault.HeldRequest) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil
@@ -51,7 +51,7 @@ func stopStandby(ctx context.Context, a *activeFault, leader *replica, held *fau
 }
 
 // terminate sends SIGTERM to a replica, releases the held request, and waits for the end.
-func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held, detail string) error {
+func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest, detail string) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {
@@ -61,12 +61,12 @@ func terminate(ctx context.Context, a *activeFault, r *replica, held *fault.Held
 	if err := r.waitUntilEnded(ctx, life, a.prover.gracePeriod()); err != nil {
 		return err
 	}
-	a.record(history.Fault{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: detail})
+	a.record(history.FaultRecord{Replica: r.process.Name(), Began: began, Ended: a.now(), Detail: detail})
 	return nil
 }
 
 // stopAtStart sends SIGTERM to a standby that has just started, at its first request.
-func stopAtStart(ctx context.Context, a *activeFault, leader *replica, held *fault.Held) error {
+func stopAtStart(ctx context.Context, a *activeFault, leader *replica, held *fault.HeldRequest) error {
 	r := a.standby(leader)
 	if r == nil {
 		return nil
@@ -88,7 +88,7 @@ func stopAtStart(ctx context.Context, a *activeFault, leader *replica, held *fau
 
 // stopSlowly sends SIGTERM to a replica that waits for an answer. The request arrives even if the
 // replica does not wait for it any more.
-func stopSlowly(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func stopSlowly(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	began := a.now()
 	life, err := r.terminate(ctx)
 	if err != nil {
@@ -112,7 +112,7 @@ func stopSlowly(ctx context.Context, a *activeFault, r *replica, held *fault.Hel
 		a.setVoidReason("%s was not answered: %s", slow, slow.Error)
 		return nil
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Replica: r.process.Name(), Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("asked to stop while it waited for %s, which took %s and was answered %d", slow,
 			took.Round(time.Millisecond), slow.Status),

@@ -303,7 +303,7 @@ func (s *testbed) isUnreachable(worker int, path string) (isLost bool) {
 		code, _ := send(ctx, http.MethodGet, proxy.URL()+path, id)
 		ended <- code
 	}()
-	isMet := func(r fault.Request) bool { return r.Rule != "" && r.Header.Get("X-Test") == id }
+	isMet := func(r fault.ProxiedRequest) bool { return r.Rule != "" && r.Header.Get("X-Test") == id }
 	s.Eventually(func() bool {
 		select {
 		case code := <-ended:

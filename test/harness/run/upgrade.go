@@ -76,7 +76,7 @@ func (upgrade) end(ctx context.Context, a *activeFault) error {
 }
 
 // rollOut starts each new replica before it stops an old one.
-func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fault.Held) error {
+func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fault.HeldRequest) error {
 	began := a.now()
 	held.Release()
 	build := "of the same build"
@@ -86,7 +86,7 @@ func (upgrade) rollOut(ctx context.Context, a *activeFault, r *replica, held *fa
 	if err := a.replaceReplicas(ctx, replicaOverrides{}, anyBuild); err != nil {
 		return err
 	}
-	a.record(history.Fault{
+	a.record(history.FaultRecord{
 		Began: began, Ended: a.now(),
 		Detail: fmt.Sprintf("rolled over at %s by %s, %s", held.Request, r.process.Name(), build),
 	})

@@ -36,7 +36,7 @@ var watchCases = map[string]faultCase{
 			s.Expect(lines).NotTo(Receive())
 			s.waitUntilOver()
 			s.Eventually(lines).Should(Receive(ContainSubstring("late")))
-		}, also: func(s *testbed, f history.Fault) {
+		}, also: func(s *testbed, f history.FaultRecord) {
 			s.Expect(f.Ended.Sub(f.Began)).To(BeNumerically(">=", silenceFor))
 		}},
 	"watch-delay/no watch": {plan: "watch-delay:WATCH:/things:1", stopped: true, void: "no events of /things were",

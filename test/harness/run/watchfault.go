@@ -133,7 +133,7 @@ func (w watchFault) begin(ctx context.Context, a *activeFault) error {
 					a.setVoidReason("no events of %s were %s", a.plan.Target.Path, step)
 					return
 				}
-				a.record(history.Fault{
+				a.record(history.FaultRecord{
 					Replica: r.process.Name(), Began: began, Ended: a.now(),
 					Detail: fmt.Sprintf("events of %s were %s: %s", a.plan.Target.Path, step, a.describeWithheld(r, began)),
 				})

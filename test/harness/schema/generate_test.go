@@ -56,7 +56,7 @@ func rules() map[string]rule {
 		"scenario.Access":     {required: []string{"user", "verb", "resource"}},
 		"scenario.Attack":     {enums: map[string][]string{"name": attack.Names()}},
 		"history.Key":         {required: []string{"name"}}, // the Lease, whose resource is known
-		"invariant.Operator":  {required: []string{"lease", "kinds"}, omitted: []string{"watched", "except"}},
+		"invariant.Contract":  {required: []string{"lease", "kinds"}, omitted: []string{"watched", "except"}},
 		"invariant.Exception": {enums: map[string][]string{"invariant": invariants}},
 	}
 }

@@ -31,12 +31,12 @@ type section struct{ definition, heading string }
 var pages = map[string][]section{
 	"subject.md": {
 		{"subject.File", "subject.yaml"}, {"subject.Build", "build"}, {"subject.Helm", "helm"},
-		{"subject.Companion", "companions"}, {"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
-		{"run.PatchOperation", "changes, patch"}, {"subject.External", "external"}, {"subject.S3", "external, s3"},
-		{"subject.Node", "node"}, {"subject.Program", "node, images"}, {"record.Figures", "figures"},
+		{"subject.CompanionSpec", "companions"}, {"run.InstallationChange", "changes"}, {"run.Right", "changes, without"},
+		{"run.PatchOperation", "changes, patch"}, {"subject.ExternalSpec", "external"}, {"subject.S3Spec", "external, s3"},
+		{"subject.NodeSpec", "node"}, {"subject.ProgramSpec", "node, images"}, {"record.Figures", "figures"},
 	},
 	"contract.md": {
-		{"invariant.Operator", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
+		{"invariant.Contract", "contract"}, {"invariant.Kind", "kinds"}, {"invariant.Child", "children"},
 		{"invariant.Field", "managed and kept"}, {"invariant.Limits", "limits"}, {"invariant.Exception", "except"},
 		{"history.Key", "lease"}, {"history.Resource", "anyReplica and watched"}, {"scenario.Ref", "object"},
 	},

@@ -12,28 +12,28 @@ import (
 	"leasehold.dev/test/harness/env"
 )
 
-// External is what an operator uses outside the cluster.
-type External struct {
+// ExternalSpec is what an operator uses outside the cluster.
+type ExternalSpec struct {
 	// S3 is a server of buckets; see package external for what scenarios know of it.
-	S3 *S3 `json:"s3,omitempty"`
+	S3 *S3Spec `json:"s3,omitempty"`
 }
 
-// S3 configures an operator's use of buckets.
-type S3 struct {
+// S3Spec configures an operator's use of buckets.
+type S3Spec struct {
 	// OwnerTag is the tag of a bucket with the UID of the object that the operator created it for.
 	// Empty means that it creates none.
 	OwnerTag string `json:"ownerTag,omitempty"`
 }
 
-// Node configures the Pods that run.
-type Node struct {
+// NodeSpec configures the Pods that run.
+type NodeSpec struct {
 	// Images are programs that stand in for images, by the images' names. Pods of other images run
 	// nothing: they become Ready after a moment, and those of Jobs succeed.
-	Images map[string]Program `json:"images,omitempty"`
+	Images map[string]ProgramSpec `json:"images,omitempty"`
 }
 
-// Program stands in for an image.
-type Program struct {
+// ProgramSpec stands in for an image.
+type ProgramSpec struct {
 	Build  *Build `json:"build,omitempty"`
 	Binary string `json:"binary"`
 	// Args have {port}, of 127.0.0.1, on which it is to answer, and the paths at which
@@ -66,7 +66,7 @@ func (f *File) nodeOptions() *env.NodeOptions {
 	return o
 }
 
-func (p Program) arguments(port int, volumes map[string]string) []string {
+func (p ProgramSpec) arguments(port int, volumes map[string]string) []string {
 	pairs := []string{"{port}", strconv.Itoa(port)}
 	for path, folder := range volumes {
 		pairs = append(pairs, "{"+path+"}", folder)

@@ -9,7 +9,7 @@ import (
 
 func TestAround_ProgramsGetTheirAddresses(t *testing.T) {
 	g := NewWithT(t)
-	f := &File{dir: "/there", Node: &Node{Images: map[string]Program{"page:1": {
+	f := &File{dir: "/there", Node: &NodeSpec{Images: map[string]ProgramSpec{"page:1": {
 		Binary: "bin/page", Args: []string{"--listen=127.0.0.1:{port}", "--dir={/data}", "{/other}"},
 	}}}}
 	program := f.nodeOptions().Images["page:1"]
@@ -20,10 +20,10 @@ func TestAround_ProgramsGetTheirAddresses(t *testing.T) {
 
 func TestAround_RequiresNames(t *testing.T) {
 	g := NewWithT(t)
-	f := &File{External: &External{}, Node: &Node{Images: map[string]Program{"page:1": {}}}}
+	f := &File{External: &ExternalSpec{}, Node: &NodeSpec{Images: map[string]ProgramSpec{"page:1": {}}}}
 	err := f.Validate()
 	g.Expect(err).To(MatchError(ContainSubstring("external: say which system; there is s3")))
 	g.Expect(err).To(MatchError(ContainSubstring("node.images[page:1].binary")))
-	f = &File{External: &External{S3: &S3{}}, Node: &Node{Images: map[string]Program{"page:1": {Binary: "x"}}}}
+	f = &File{External: &ExternalSpec{S3: &S3Spec{}}, Node: &NodeSpec{Images: map[string]ProgramSpec{"page:1": {Binary: "x"}}}}
 	g.Expect(f.Validate()).NotTo(MatchError(Or(ContainSubstring("external"), ContainSubstring("node"))))
 }

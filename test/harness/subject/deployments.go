@@ -18,8 +18,8 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Companion is the program of another Deployment than the subject's.
-type Companion struct {
+// CompanionSpec is the program of another Deployment than the subject's.
+type CompanionSpec struct {
 	// Build makes the binary. Without, it has to be there.
 	Build *Build `json:"build,omitempty"`
 	// Binary is the program that the replica runs.

@@ -34,7 +34,7 @@ type File struct {
 	Deployment string `json:"deployment,omitempty"`
 	// Companions are the programs of the other Deployments, by their names. They run beside the
 	// subject, one replica each. A Deployment without a program does not run.
-	Companions map[string]Companion `json:"companions,omitempty"`
+	Companions map[string]CompanionSpec `json:"companions,omitempty"`
 	// Helm configures the release, if the manifests are a chart.
 	Helm *Helm `json:"helm,omitempty"`
 	// Elsewhere has the manifests of the same installation in a namespace of another
@@ -69,16 +69,16 @@ type File struct {
 	// not have, such as those of another operator that this one uses.
 	CRDs []string `json:"crds,omitempty"`
 	// External is what it uses outside the cluster. Left out: nothing.
-	External *External `json:"external,omitempty"`
+	External *ExternalSpec `json:"external,omitempty"`
 	// Node makes Pods run, as processes or as their status alone. Left out, Pods stay as they are,
 	// and no controller makes any of Deployments, StatefulSets, DaemonSets and Jobs.
-	Node *Node `json:"node,omitempty"`
+	Node *NodeSpec `json:"node,omitempty"`
 	// Contract is what it is judged by. Left out: Users, which is the Deployment's
 	// ServiceAccount then; the Lease's resource, and its namespace if that is the
 	// Deployment's.
-	Contract invariant.Operator `json:"contract"`
+	Contract invariant.Contract `json:"contract"`
 	// Watched are resources to record and judge besides those of the contract: see
-	// invariant.Operator.
+	// invariant.Contract.
 	Watched []history.Resource `json:"watched,omitempty"`
 	// Except are invariants that the operator may break, each with a reason. They are evaluated and
 	// reported.

@@ -26,8 +26,8 @@ import (
 	"leasehold.dev/test/harness/scenario"
 )
 
-// Subject is what a file describes, complete.
-type Subject struct {
+// Suite is a subject with its scenarios: what a file describes, complete.
+type Suite struct {
 	run.Subject
 	Name      string
 	Scenarios []scenario.Scenario
@@ -43,7 +43,7 @@ type Subject struct {
 // and takes from the manifests what the file leaves out. A binary that is not empty
 // is the program in place of the file's, relative to the working directory; nothing
 // is built then that is there.
-func Load(ctx context.Context, path, binary string) (*Subject, error) {
+func Load(ctx context.Context, path, binary string) (*Suite, error) {
 	f, err := Read(path)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func Load(ctx context.Context, path, binary string) (*Subject, error) {
 }
 
 // install is the subject as its manifests install it.
-func (f *File) install(ctx context.Context) (*Subject, error) {
+func (f *File) install(ctx context.Context) (*Suite, error) {
 	chart, err := f.chart()
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (f *File) install(ctx context.Context) (*Subject, error) {
 }
 
 // installElsewhere is install, with the release of a chart in a namespace of another name.
-func (f *File) installElsewhere(ctx context.Context) (*Subject, error) {
+func (f *File) installElsewhere(ctx context.Context) (*Suite, error) {
 	chart, err := f.chart()
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (b *Build) run(ctx context.Context, f *File, binary string) error {
 }
 
 // complete fills the gaps of the file from the manifests.
-func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) {
+func (f *File) complete(objects []*unstructured.Unstructured) (*Suite, error) {
 	deployments, err := env.Deployments(objects)
 	if err != nil {
 		return nil, fmt.Errorf("manifests: %s: %w", f.Manifests, err)
@@ -163,7 +163,7 @@ func (f *File) complete(objects []*unstructured.Unstructured) (*Subject, error) 
 	if err := f.defined(definitions); err != nil {
 		return nil, err
 	}
-	s := &Subject{Name: f.Name, Notes: notes}
+	s := &Suite{Name: f.Name, Notes: notes}
 	s.Replicas, s.Contract = f.Replicas, f.Contract
 	s.Contract.Watched, s.Contract.Except = f.Watched, f.Except
 	s.ReleaseLease = f.ReleaseLease

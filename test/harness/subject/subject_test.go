@@ -159,9 +159,9 @@ func TestIsolates(t *testing.T) {
 	}{
 		"by itself":                        {File{}, true},
 		"not if the file denies it":        {File{Isolated: new(false)}, false},
-		"with a node":                      {File{Node: &Node{}}, true},
-		"not with an external system":      {File{External: &External{}}, false},
-		"with one if the file requires it": {File{External: &External{}, Isolated: new(true)}, true},
+		"with a node":                      {File{Node: &NodeSpec{}}, true},
+		"not with an external system":      {File{External: &ExternalSpec{}}, false},
+		"with one if the file requires it": {File{External: &ExternalSpec{}, Isolated: new(true)}, true},
 	} {
 		if got := tc.file.isolates(); got != tc.want {
 			t.Errorf("%s: isolates returned %t", name, got)

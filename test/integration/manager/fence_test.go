@@ -200,7 +200,7 @@ type paused struct {
 	leader    *env.Replica
 	tenant    *v1beta1.Tenant
 	namespace *corev1.Namespace
-	held      *fault.Held
+	held      *fault.HeldRequest
 	began     record.Bookmark
 }
 

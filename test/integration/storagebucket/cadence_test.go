@@ -117,12 +117,12 @@ var _ = Describe("The cadence of probes", func() {
 		Expect(k8s.Status().Update(ctx, recent)).To(Succeed())
 		suite.StartReplicas(ctx)
 
-		probed := func() []fault.Request {
-			var all []fault.Request
+		probed := func() []fault.ProxiedRequest {
+			var all []fault.ProxiedRequest
 			for _, name := range overdue {
 				all = append(all, probes(proxy, name)...)
 			}
-			slices.SortFunc(all, func(a, b fault.Request) int { return a.Received.Compare(b.Received) })
+			slices.SortFunc(all, func(a, b fault.ProxiedRequest) int { return a.Received.Compare(b.Received) })
 			return all
 		}
 		Eventually(probed).WithTimeout(expect.Long).Should(HaveLen(many))

@@ -158,12 +158,12 @@ func timesOf(e eventsv1.Event) int32 {
 }
 
 // probes are the HEAD requests for a bucket that came through a proxy.
-func probes(proxy *fault.Proxy, bucket string) []fault.Request {
+func probes(proxy *fault.Proxy, bucket string) []fault.ProxiedRequest {
 	return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodHead}, Path: "/" + bucket})
 }
 
 // gaps are the times between one request and the next.
-func gaps(requests []fault.Request) []time.Duration {
+func gaps(requests []fault.ProxiedRequest) []time.Duration {
 	var list []time.Duration
 	for i := 1; i < len(requests); i++ {
 		list = append(list, requests[i].Received.Sub(requests[i-1].Received))

@@ -269,7 +269,7 @@ var _ = Describe("The end of a managed bucket", func() {
 		eventually(ctx, b, metav1.ConditionFalse, v1beta1.ReasonBucketNotEmpty)
 		Expect(b.Status.Conditions).To(ContainElement(HaveField("Message",
 			ContainSubstring("set spec.deletionPolicy to Retain"))))
-		looks := func() []fault.Request {
+		looks := func() []fault.ProxiedRequest {
 			return proxy.Journal().Matching(fault.Match{Methods: []string{http.MethodGet},
 				Query: map[string]string{"list-type": ""}})
 		}

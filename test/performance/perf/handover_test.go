@@ -155,7 +155,7 @@ func TestRatesOf(t *testing.T) {
 func TestCallsAfter(t *testing.T) {
 	j := fault.Journal{
 		Connections: []fault.Connection{{ID: 1, Peer: "old"}, {ID: 2, Peer: "next"}, {ID: 3}},
-		Requests: []fault.Request{
+		Requests: []fault.ProxiedRequest{
 			{Connection: 1, Received: at(10)}, {Connection: 1, Received: at(20)}, {Connection: 1, Received: at(21)},
 			{Connection: 2, Received: at(22)}, {Connection: 3, Received: at(19)}, {Connection: 3, Received: at(23)},
 		},

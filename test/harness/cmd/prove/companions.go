@@ -30,7 +30,7 @@ func (w *sharedWriter) setProgress(line string) bool {
 
 // reportCompanions makes the companions that end by themselves a part of the output, which may be
 // written to at the same time. It returns the writer to use in place of it.
-func reportCompanions(s *subject.Subject, output io.Writer) io.Writer {
+func reportCompanions(s *subject.Suite, output io.Writer) io.Writer {
 	output = &sharedWriter{to: output}
 	report := func(text string) { fmt.Fprintln(output, text) }
 	s.Operator.Report = report

@@ -11,7 +11,7 @@ import (
 // elsewhere runs each scenario once more, with nothing going wrong but that the
 // operator lives in a namespace of another name: with rights or manifests that hang
 // on the name, it would not be as in the references.
-func (s *sweep) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject, references []*run.Reference) error {
+func (s *sweeper) elsewhere(ctx context.Context, fleet *run.Fleet, there run.Subject, references []*run.Reference) error {
 	var jobs []job
 	for _, ref := range references {
 		plan := run.Plan{

@@ -36,7 +36,7 @@ type explored struct {
 
 // exploredKinds returns the kinds of which the manifests have a schema and a scenario creates an
 // object. It reports the others.
-func exploredKinds(s *subject.Subject, output io.Writer) []*explored {
+func exploredKinds(s *subject.Suite, output io.Writer) []*explored {
 	var all []*explored
 	for _, kind := range s.Contract.Kinds {
 		x := &explored{Kind: kind}
@@ -59,7 +59,7 @@ func exploredKinds(s *subject.Subject, output io.Writer) []*explored {
 
 // find takes the first object of the kind that a scenario applies, and returns the schema of its
 // spec.
-func (x *explored) find(s *subject.Subject) *apiextensionsv1.JSONSchemaProps {
+func (x *explored) find(s *subject.Suite) *apiextensionsv1.JSONSchemaProps {
 	for _, d := range s.Plane.Definitions {
 		if d.Spec.Group != x.Group || d.Spec.Names.Plural != x.Resource.Resource {
 			continue
@@ -85,7 +85,7 @@ func (x *explored) find(s *subject.Subject) *apiextensionsv1.JSONSchemaProps {
 // exploration makes changes within a time budget.
 type exploration struct {
 	options  options
-	promises invariant.Operator
+	promises invariant.Contract
 	output   io.Writer
 	clock    clock.PassiveClock
 
@@ -95,7 +95,7 @@ type exploration struct {
 }
 
 // exploreAll explores the kinds of a subject, and returns errFound if there are findings.
-func exploreAll(ctx context.Context, o options, s *subject.Subject, output io.Writer) error {
+func exploreAll(ctx context.Context, o options, s *subject.Suite, output io.Writer) error {
 	kinds := exploredKinds(s, output)
 	jobs, err := o.explorationJobs(kinds)
 	if err != nil {
@@ -196,7 +196,7 @@ func (e *exploration) round(ctx context.Context, each runEach, jobs []exploratio
 }
 
 // report prints what a sequence led to.
-func (e *exploration) report(j explorationJob, found []explore.Finding, err error, took time.Duration) {
+func (e *exploration) report(j explorationJob, found []explore.Counterexample, err error, took time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	result := "held"

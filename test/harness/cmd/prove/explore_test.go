@@ -45,7 +45,7 @@ func TestExploredScenario(t *testing.T) {
 // Of three changes the second is rejected. A webhook writes before the answer, the operator after.
 func TestExploredRests(t *testing.T) {
 	g := NewWithT(t)
-	s := &exploredSystem{explored: newExplored(), promises: invariant.Operator{Users: []string{"operator"}}}
+	s := &exploredSystem{explored: newExplored(), promises: invariant.Contract{Users: []string{"operator"}}}
 	thing := history.Key{Resource: s.Resource, Namespace: "default", Name: "thing-7"}
 	began := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }

@@ -33,7 +33,7 @@ type exploredSystem struct {
 	*explored
 
 	prover   *run.Prover
-	promises invariant.Operator
+	promises invariant.Contract
 	seed     uint64
 }
 

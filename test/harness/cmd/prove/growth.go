@@ -20,7 +20,7 @@ const growthTimeout = 20 * time.Second
 
 // grow finds how far the kind's object can be grown: until the API server or a webhook refuses it, or
 // it does not become ready. A kind that cannot grow has no scenario with a change.
-func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.Kind) error {
+func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.DraftKind) error {
 	for _, how := range []learn.Growth{learn.GrowAll, learn.GrowGiven} {
 		if !k.Grow(how) {
 			continue
@@ -45,7 +45,7 @@ func (l *learner) grow(ctx context.Context, prover *run.Prover, k *learn.Kind) e
 }
 
 // growthTrial is the scenario with the change up to the grown object.
-func (l *learner) growthTrial(k *learn.Kind) (scenario.Scenario, error) {
+func (l *learner) growthTrial(k *learn.DraftKind) (scenario.Scenario, error) {
 	text, err := l.draft.Change(k)
 	if err != nil {
 		return scenario.Scenario{}, err

@@ -115,7 +115,7 @@ func TestReadSamples_NamesTheWrongFile(t *testing.T) {
 }
 
 // backups drafts a scenario of the archiver's kind.
-func backups(t *testing.T) []learn.Kind {
+func backups(t *testing.T) []learn.DraftKind {
 	t.Helper()
 	g := NewWithT(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "archiver", "config", "crd", "bases",

@@ -71,7 +71,7 @@ func (l *learner) learn(ctx context.Context) error {
 }
 
 // load writes the description as far as it goes, with these scenarios, and reads it as a subject.
-func (l *learner) load(ctx context.Context, scenario func(*learn.Kind) ([]byte, error)) (*subject.Subject, error) {
+func (l *learner) load(ctx context.Context, scenario func(*learn.DraftKind) ([]byte, error)) (*subject.Suite, error) {
 	files := map[string][]byte{"subject.yaml": l.draft.Subject()}
 	for i := range l.draft.Kinds {
 		k := &l.draft.Kinds[i]
@@ -280,7 +280,7 @@ func (l *learner) observe(ctx context.Context) (histories [][]*history.History, 
 }
 
 // learnKind runs a kind's scenario twice, learns from the runs, and grows its object.
-func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.Kind, s scenario.Scenario,
+func (l *learner) learnKind(ctx context.Context, prover *run.Prover, k *learn.DraftKind, s scenario.Scenario,
 	users []string) ([]*history.History, error) {
 	reference, err := prover.Reference(ctx, s, cleanRuns)
 	if err == nil {

@@ -20,7 +20,7 @@ type ran struct {
 	reference *run.Reference
 	plan      *run.Plan
 	outcome   run.Judged
-	promises  invariant.Operator // what it was judged by
+	promises  invariant.Contract // what it was judged by
 }
 
 // ledger prints runs and keeps those that did not hold. Its methods are for one goroutine: parallel
@@ -103,14 +103,14 @@ func (l *ledger) notHeld() (n int) {
 func (l *ledger) report(r ran, name string) *report.Run {
 	o := r.outcome
 	kept := &report.Run{
-		Outcome: o.Outcome, Seed: l.options.seed, Operator: r.promises,
+		Outcome: o.Outcome, Seed: l.options.seed, Contract: r.promises,
 		History: o.History, References: r.reference.Histories, AuditLog: o.AuditLog,
 		Logs: o.Logs,
 	}
 	kept.Name, kept.Replay = name, l.replay(o.Scenario, r.plan)
 	kept.Invariants = invariant.Necessary(o.History, r.reference.Scenario.Invariants)
 	kept.Releases = len(o.History.Releases)
-	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Operator: r.promises}, o.Verdicts)
+	kept.Findings = invariant.Findings(invariant.Case{History: o.History, Contract: r.promises}, o.Verdicts)
 	if r.plan != nil {
 		kept.Fault, kept.Plan, kept.Words = string(r.plan.Fault), r.plan.ID(), r.plan.Describe()
 	}

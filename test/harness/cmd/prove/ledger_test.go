@@ -29,7 +29,7 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 		verdict.Violations = []invariant.Violation{{Message: "it is not so"}}
 	}
 	over := ran{
-		promises: invariant.Operator{Users: []string{"op"}},
+		promises: invariant.Contract{Users: []string{"op"}},
 		reference: &run.Reference{Scenario: scenario.Scenario{Name: "tenant-life", Invariants: []string{"end-state"}},
 			Histories: []*history.History{h}},
 		outcome: run.Judged{Outcome: invariant.Outcome{Scenario: "tenant-life", Result: r, Took: 20 * time.Second,
@@ -42,7 +42,7 @@ func after(t *testing.T, r invariant.Result, id string) ran {
 	if id != "" {
 		p := plan(t, id)
 		over.plan = &p
-		over.outcome.Faults = []history.Fault{{Name: id, Detail: "PATCH /x", Happened: 1}}
+		over.outcome.Faults = []history.FaultRecord{{Name: id, Detail: "PATCH /x", Happened: 1}}
 	}
 	return over
 }
@@ -88,7 +88,7 @@ func TestLedger_KeepsAndReportsFailedRuns(t *testing.T) {
 	g.Expect(back.Words).To(ContainSubstring("answer is lost"))
 	g.Expect(back.Seed).To(BeEquivalentTo(7))
 	g.Expect(back.Invariants).To(Equal([]string{"end-state"}))
-	g.Expect(back.Operator.Users).To(Equal([]string{"op"}))
+	g.Expect(back.Contract.Users).To(Equal([]string{"op"}))
 	g.Expect(back.References).To(HaveLen(1))
 	for _, file := range []string{"summary.json", "summary.md", "junit.xml"} {
 		g.Expect(filepath.Join(l.options.dir, file)).To(BeARegularFile())

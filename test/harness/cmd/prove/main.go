@@ -157,8 +157,8 @@ func isolationNotice(missing error) string {
 }
 
 // proveAll starts what is needed, and stops it.
-func proveAll(ctx context.Context, o options, s *subject.Subject, wanted []scenario.Scenario, random *rand.Rand,
-	sw *sweep) (err error) {
+func proveAll(ctx context.Context, o options, s *subject.Suite, wanted []scenario.Scenario, random *rand.Rand,
+	sw *sweeper) (err error) {
 	if s.Elsewhere == nil && strings.Contains(o.plan, away) {
 		return fmt.Errorf("running plan %s: the subject does not say how it is installed elsewhere", o.plan)
 	}

@@ -107,7 +107,7 @@ func TestIsolationNotice(t *testing.T) {
 
 func TestPlanElsewhere_NeedsManifests(t *testing.T) {
 	g := NewWithT(t)
-	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Subject{}, nil, nil, nil)
+	err := proveAll(t.Context(), options{plan: "s" + away + "MANIFESTS:x:1"}, &subject.Suite{}, nil, nil, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("does not say how it is installed elsewhere")))
 }
 

@@ -28,23 +28,23 @@ type job struct {
 // what the plan is about was done before.
 func (j job) clean() bool { return j.plan == nil || j.plan.Fault == run.OtherNamespace }
 
-// sweep runs the plans of all scenarios, side by side.
-type sweep struct {
+// sweeper runs the plans of all scenarios, side by side.
+type sweeper struct {
 	options  options
-	promises invariant.Operator
+	promises invariant.Contract
 	output   io.Writer
 
 	mu     sync.Mutex // the ledger is for one goroutine
 	ledger *ledger
 }
 
-func newSweep(o options, promises invariant.Operator, output io.Writer) *sweep {
-	return &sweep{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output)}
+func newSweep(o options, promises invariant.Contract, output io.Writer) *sweeper {
+	return &sweeper{options: o, promises: promises, output: output, ledger: newLedger(o, promises.Except, output)}
 }
 
 // run does the work of a fleet: first the clean runs of each scenario, then what can
 // go wrong in them.
-func (s *sweep) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+func (s *sweeper) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
 	references, err := s.compare(ctx, fleet, of)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (s *sweep) run(ctx context.Context, fleet *run.Fleet, of []scenario.Scenari
 }
 
 // compare makes the references. Each is of one prover, the plans of any.
-func (s *sweep) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
+func (s *sweeper) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Scenario) ([]*run.Reference, error) {
 	references := make([]*run.Reference, len(of))
 	return references, fleet.Each(ctx, len(of), func(ctx context.Context, p *run.Prover, i int) error {
 		ref, err := p.Reference(ctx, of[i], cleanRuns)
@@ -78,7 +78,7 @@ func (s *sweep) compare(ctx context.Context, fleet *run.Fleet, of []scenario.Sce
 }
 
 // do does jobs with a fleet whose operator has made these promises.
-func (s *sweep) do(ctx context.Context, fleet *run.Fleet, promises invariant.Operator, jobs []job) error {
+func (s *sweeper) do(ctx context.Context, fleet *run.Fleet, promises invariant.Contract, jobs []job) error {
 	s.ledger.expect(len(jobs))
 	return fleet.Each(ctx, len(jobs), func(ctx context.Context, p *run.Prover, i int) (err error) {
 		j := jobs[i]
@@ -99,7 +99,7 @@ func (s *sweep) do(ctx context.Context, fleet *run.Fleet, promises invariant.Ope
 
 // jobs are the runs that the options select. Choices come from the seed alone, so that a
 // plan that is run again is the same.
-func (s *sweep) jobs(references []*run.Reference) ([]job, error) {
+func (s *sweeper) jobs(references []*run.Reference) ([]job, error) {
 	var jobs []job
 	if s.options.clean > 0 {
 		for i := range s.options.clean {
@@ -162,7 +162,7 @@ func subset(jobs []job, seed uint64) []job {
 
 // finish writes the summary and reports whether all has held, and, where plans were repeated,
 // whether each gave the same each time. undone is the error that ended the sweep early, or nil.
-func (s *sweep) finish(undone error) error {
+func (s *sweeper) finish(undone error) error {
 	if undone != nil {
 		s.ledger.sweep.Undone = undone.Error()
 	}

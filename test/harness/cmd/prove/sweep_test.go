@@ -22,7 +22,7 @@ func asked(t *testing.T, args ...string) options {
 func TestSweep_SpreadsCleanRuns(t *testing.T) {
 	g := NewWithT(t)
 	one, two := &run.Reference{}, &run.Reference{}
-	s := &sweep{options: asked(t, "--clean=3")}
+	s := &sweeper{options: asked(t, "--clean=3")}
 	g.Expect(s.jobs([]*run.Reference{one, two})).To(Equal([]job{{one, nil}, {two, nil}, {one, nil}}))
 }
 
@@ -38,7 +38,7 @@ func TestSweep_RepeatsAPlan(t *testing.T) {
 		{[]string{"--plan=" + id, "--repeat=20", "--workers=4"}, 20, 4},
 		{[]string{"--plan=s:other-namespace:MANIFESTS:there:1"}, 0, 1},
 	} {
-		s := &sweep{options: asked(t, tc.args...)}
+		s := &sweeper{options: asked(t, tc.args...)}
 		jobs, err := s.jobs([]*run.Reference{ref})
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(jobs).To(HaveLen(tc.jobs))
@@ -94,7 +94,7 @@ func TestSweep_RepeatedPlanMustAgree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			var said bytes.Buffer
-			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Operator{}, &said)
+			s := newSweep(options{dir: t.TempDir(), repeat: 2, match: regexp.MustCompile("")}, invariant.Contract{}, &said)
 			for _, r := range tc.results {
 				s.ledger.sweep.Outcomes = append(s.ledger.sweep.Outcomes, invariant.Outcome{Plan: id, Result: r})
 			}

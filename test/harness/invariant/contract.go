@@ -11,8 +11,8 @@ import (
 	"leasehold.dev/test/harness/history"
 )
 
-// Operator describes the operator that is judged.
-type Operator struct {
+// Contract describes the operator that is judged.
+type Contract struct {
 	// Users are the names under which its replicas make requests.
 	Users []string `json:"users"`
 	// Lease is the one by which its leader is elected.
@@ -126,12 +126,12 @@ func (k Kind) keeps(life *history.Lifetime) bool {
 func (k Kind) manages(v *history.Version) bool { return k.Managed == nil || k.Managed.on(v.Object) }
 
 // ours reports whether the operator made a request.
-func (b *judgement) ours(r history.Request) bool { return slices.Contains(b.Operator.Users, r.User) }
+func (b *judgement) ours(r history.Request) bool { return slices.Contains(b.Contract.Users, r.User) }
 
 // electing reports whether a request is about the Lease, or anything else that a
 // replica may write without leading.
 func (b *judgement) electing(r history.Request) bool {
-	return r.Key == b.Operator.Lease || slices.Contains(b.Operator.AnyReplica, r.Resource)
+	return r.Key == b.Contract.Lease || slices.Contains(b.Contract.AnyReplica, r.Resource)
 }
 
 // writers returns the requests that stored each version.
@@ -146,7 +146,7 @@ func (b *judgement) writers() map[history.RevisionRange]history.Request {
 }
 
 // Resources are those of the kinds and their children, each once.
-func (o Operator) Resources() []history.Resource {
+func (o Contract) Resources() []history.Resource {
 	var all []history.Resource
 	add := func(r history.Resource) {
 		if !slices.Contains(all, r) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// scale puts times on a line that is stretched where much happens: a run rests for
+// timeAxis puts times on a line that is stretched where much happens: a run rests for
 // seconds, and all that matters is in a few milliseconds.
-type scale struct {
+type timeAxis struct {
 	times []time.Time // in order, each once
 	at    []float64   // where they are
 }
@@ -16,13 +16,13 @@ type scale struct {
 // crowded is how much of the line is shared out by what happens, and not by time.
 const crowded = 0.6
 
-// newScale makes a line from left to right. What happens is what gets room.
-func newScale(from, to time.Time, happens []time.Time, left, right float64) scale {
+// newTimeAxis makes a line from left to right. What happens is what gets room.
+func newTimeAxis(from, to time.Time, happens []time.Time, left, right float64) timeAxis {
 	times := slices.Concat([]time.Time{from, to}, happens)
 	times = slices.DeleteFunc(times, func(t time.Time) bool { return t.Before(from) || t.After(to) })
 	slices.SortFunc(times, time.Time.Compare)
 	times = slices.CompactFunc(times, time.Time.Equal)
-	s := scale{times: times, at: []float64{left}}
+	s := timeAxis{times: times, at: []float64{left}}
 	width, gaps := right-left, float64(len(times)-1)
 	for i := 1; i < len(times); i++ {
 		share := crowded / gaps
@@ -33,7 +33,7 @@ func newScale(from, to time.Time, happens []time.Time, left, right float64) scal
 }
 
 // x is where a time is on the line. What lies outside is at its end.
-func (s scale) x(t time.Time) float64 {
+func (s timeAxis) x(t time.Time) float64 {
 	i, exact := slices.BinarySearchFunc(s.times, t, time.Time.Compare)
 	last := len(s.times) - 1
 	switch {

@@ -9,13 +9,13 @@ import (
 
 // A burst of a few milliseconds in a run of half a minute has room to be seen, and
 // nothing changes places.
-func TestScaleStretchesBursts(t *testing.T) {
+func TestTimeAxisStretchesBursts(t *testing.T) {
 	g := NewWithT(t)
 	var burst []time.Time
 	for i := range 20 {
 		burst = append(burst, at(10_000+i))
 	}
-	s := newScale(at(0), at(30_000), burst, 100, 1100)
+	s := newTimeAxis(at(0), at(30_000), burst, 100, 1100)
 	g.Expect(s.x(at(0))).To(Equal(100.0))
 	g.Expect(s.x(at(30_000))).To(Equal(1100.0))
 	for i := 1; i < len(burst); i++ {
@@ -30,13 +30,13 @@ func TestScaleStretchesBursts(t *testing.T) {
 	g.Expect(s.x(at(20_000))-s.x(at(15_000))).To(BeNumerically(">", 40), "time goes on between them")
 }
 
-func TestScaleOfNothing(t *testing.T) {
+func TestTimeAxisOfNothing(t *testing.T) {
 	g := NewWithT(t)
-	s := newScale(at(5), at(5), nil, 10, 20)
+	s := newTimeAxis(at(5), at(5), nil, 10, 20)
 	for _, ms := range []int{0, 5, 9} {
 		g.Expect(s.x(at(ms))).To(Equal(10.0))
 	}
-	s = newScale(at(0), at(10), []time.Time{at(-5), at(99)}, 10, 20)
+	s = newTimeAxis(at(0), at(10), []time.Time{at(-5), at(99)}, 10, 20)
 	g.Expect(s.x(at(-5))).To(Equal(10.0), "what lies outside is at the end")
 	g.Expect(s.x(at(99))).To(Equal(20.0))
 }
