@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/figures"
 )
 
 // setting are the times of an election. A Lease lasts whole seconds.

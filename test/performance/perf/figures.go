@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/figures"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/harness/tree"
+	"leasehold.dev/test/performance/figures"
 )
 
 func TestLossesAreAllWaysAsOften(t *testing.T) {

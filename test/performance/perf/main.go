@@ -23,8 +23,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/performance/figures"
 )
 
 // errMissed says that what was measured, and not this program, is at fault.

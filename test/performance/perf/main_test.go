@@ -12,8 +12,8 @@ import (
 
 	. "github.com/onsi/gomega"
 
-	"leasehold.dev/test/harness/figures"
 	"leasehold.dev/test/harness/program"
+	"leasehold.dev/test/performance/figures"
 )
 
 // finds is a measurement with one figure, which has to be at most 2, that ends with an error or none.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"leasehold.dev/test/harness/figures"
+	"leasehold.dev/test/performance/figures"
 )
 
 // Goals.

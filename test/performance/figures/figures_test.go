@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	. "leasehold.dev/test/harness/figures"
+	. "leasehold.dev/test/performance/figures"
 )
 
 func TestVerdict(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	"gotest.tools/v3/golden"
 
-	. "leasehold.dev/test/harness/figures"
+	. "leasehold.dev/test/performance/figures"
 )
 
 // example has one of everything that a report can have.
