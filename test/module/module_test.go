@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"golang.org/x/mod/module"
@@ -26,34 +27,41 @@ const (
 	examplePath = "example.com/archiver"
 )
 
-// The test needs minutes and downloads, so make test leaves it out.
+// The lines of the README, in a repository that has nothing of the prover, on a machine that has no
+// control plane. The test needs minutes and downloads, so make test leaves it out.
 func TestModule_ProvesInAnotherRepository(t *testing.T) {
 	if os.Getenv("MODULE_PROOF") == "" {
 		t.Skip("MODULE_PROOF is not set; hack/prove-module.sh sets it")
 	}
 	g := NewWithT(t)
-	proxy, version := publish(t)
-	project := scaffold(t)
+	proxy := publish(t)
+	user := newUser(t, scaffold(t), proxy)
 	run := func(code int, name string, args ...string) string {
 		t.Helper()
-		said, exit := execute(t, project, proxy, name, args...)
-		g.Expect(exit).To(Equal(code), "%s %q\n%s", name, args, said)
-		return said
+		printed, exit := user.execute(t, name, args...)
+		g.Expect(exit).To(Equal(code), "%s %q", name, args)
+		return printed
 	}
-	run(0, "go", "get", "-tool", harness+"/cmd/prove@"+version)
-	run(0, "go", "mod", "tidy")
+	run(0, "go", "get", "-tool", harness+"/cmd/prove")
 	run(0, "go", "build", "-o", "bin/manager", ".")
 
-	said := run(0, "go", "tool", "prove", "init", "config/default", "--binary", "bin/manager", "--seed", "4")
-	g.Expect(said).To(ContainSubstring("wrote "))
-	g.Expect(filepath.Join(project, "prove", "subject.yaml")).To(BeARegularFile())
+	printed := run(0, "go", "tool", "prove", "init", "config/default", "--binary", "bin/manager", "--seed", "4")
+	for i, program := range []string{"etcd", "kube-apiserver", "kubectl", "kube-controller-manager"} {
+		g.Expect(printed).To(ContainSubstring("[%d/4] %s: built in ", i+1, program))
+		built, err := filepath.Glob(filepath.Join(user.cache, "prove", "controlplane", "v*", program))
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(built).To(HaveLen(1))
+	}
+	g.Expect(printed).To(ContainSubstring("wrote "))
+	g.Expect(filepath.Join(user.project, "prove", "subject.yaml")).To(BeARegularFile())
 	// The example loses the answer to the creation of its Job, and makes another.
 	plan := "backup-life:lost-response:POST:/apis/batch/v1/namespaces/default/jobs:1"
-	said = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
-	g.Expect(said).To(And(ContainSubstring("2 clean runs to compare with"),
+	printed = run(1, "go", "tool", "prove", "--seed", "4", "--match", "^"+plan+"$")
+	g.Expect(printed).To(And(ContainSubstring("2 clean runs to compare with"),
 		ContainSubstring("again: go tool prove --seed=4 --plan='"+plan+"'"),
 		ContainSubstring("1 plans"), ContainSubstring("1 broken")))
-	g.Expect(filepath.Join(project, "artifacts", "prove", "junit.xml")).To(BeARegularFile())
+	g.Expect(printed).NotTo(ContainSubstring("built in "), "the control plane is built once")
+	g.Expect(filepath.Join(user.project, "artifacts", "prove", "junit.xml")).To(BeARegularFile())
 	g.Expect(run(1, "go", "tool", "prove", "--seed", "4", "--plan", plan)).To(ContainSubstring("1 broken"))
 }
 
@@ -89,12 +97,12 @@ func TestModule_PinsTheToolsOfSubjects(t *testing.T) {
 
 // publish puts the module into a folder that serves as a module proxy. The version depends on the
 // content, since the module cache keeps what it has for a version.
-func publish(t *testing.T) (proxy, version string) {
+func publish(t *testing.T) (proxy string) {
 	t.Helper()
 	g := NewWithT(t)
 	var content bytes.Buffer
 	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: "v0.0.1"}, source)).To(Succeed())
-	version = fmt.Sprintf("v0.0.1-zip.h%x", sha256.Sum256(content.Bytes()))[:30]
+	version := fmt.Sprintf("v0.0.1-zip.h%x", sha256.Sum256(content.Bytes()))[:30]
 	content.Reset()
 	g.Expect(zip.CreateFromDir(&content, module.Version{Path: harness, Version: version}, source)).To(Succeed())
 	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
@@ -110,7 +118,7 @@ func publish(t *testing.T) (proxy, version string) {
 	} {
 		g.Expect(os.WriteFile(filepath.Join(versions, name), text, 0o600)).To(Succeed())
 	}
-	return proxy, version
+	return proxy
 }
 
 // scaffold makes a repository of the example's source, with the versions of libraries that the
@@ -142,19 +150,47 @@ func scaffold(t *testing.T) string {
 	return dir
 }
 
-// execute runs a program in the folder, with the proxy before that of the machine.
-func execute(t *testing.T, dir, proxy, name string, args ...string) (said string, exit int) {
+// user has a project, a home and a cache folder of its own. Of this machine it has Go, its settings,
+// and its caches of modules and of compiled packages.
+type user struct {
+	project, cache string
+	environ        []string
+}
+
+func newUser(t *testing.T, project, proxy string) user {
 	t.Helper()
-	g := NewWithT(t)
-	machine, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
-	g.Expect(err).NotTo(HaveOccurred())
+	home := t.TempDir()
+	u := user{project: project, cache: filepath.Join(home, "cache")}
+	for _, variable := range os.Environ() {
+		switch name, _, _ := strings.Cut(variable, "="); name {
+		case "KUBEBUILDER_ASSETS", "XDG_DATA_HOME": // where a control plane could be
+		default:
+			u.environ = append(u.environ, variable)
+		}
+	}
+	// What Go finds below the home otherwise.
+	for _, name := range []string{"GOENV", "GOCACHE", "GOMODCACHE", "GOPROXY"} {
+		value, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+		NewWithT(t).Expect(err).NotTo(HaveOccurred())
+		u.environ = append(u.environ, name+"="+strings.TrimSpace(string(value)))
+	}
+	last := u.environ[len(u.environ)-1]
+	u.environ[len(u.environ)-1] = strings.Replace(last, "=", "=file://"+proxy+",", 1)
+	u.environ = append(u.environ, "HOME="+home, "XDG_CACHE_HOME="+u.cache, "GOWORK=off", "GONOSUMDB="+harness)
+	return u
+}
+
+// execute runs a program in the project, and logs it as in a terminal.
+func (u user) execute(t *testing.T, name string, args ...string) (printed string, exit int) {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), name, args...)
-	command.Dir = dir
-	command.Env = append(os.Environ(), "GOPROXY=file://"+proxy+","+strings.TrimSpace(string(machine)), "GOWORK=off",
-		"GOFLAGS=-mod=mod", "GONOSUMDB="+harness)
+	command.Dir, command.Env = u.project, u.environ
+	began := time.Now()
 	output, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return string(output), command.ProcessState.ExitCode()
+	exit = command.ProcessState.ExitCode()
+	t.Logf("$ %s\n%s(exit code %d after %s)", command, output, exit, time.Since(began).Round(time.Second))
+	return string(output), exit
 }
