@@ -177,7 +177,8 @@ func leadsTo(file, path, heading string) error {
 	if path != "" {
 		target = filepath.Join(filepath.Dir(file), path)
 	}
-	if module := filepath.Join(root, "test", "harness"); strings.HasPrefix(file, module) && !strings.HasPrefix(target, module) {
+	module := filepath.Join(root, "test", "harness")
+	if strings.HasPrefix(file, module) && !strings.HasPrefix(target, module) {
 		return errors.New("it leads out of the module")
 	}
 	if heading == "" {
