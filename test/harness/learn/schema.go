@@ -50,7 +50,7 @@ func (c *completion) value(schema *apiextensionsv1.JSONSchemaProps, value any, p
 		if schema.Items == nil || schema.Items.Schema == nil {
 			return given
 		}
-		var all []any
+		all := make([]any, 0, len(given)) // the API server refuses null for an empty list
 		for _, item := range given {
 			all = append(all, c.value(schema.Items.Schema, item, path+"[]"))
 		}

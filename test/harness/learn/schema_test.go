@@ -54,6 +54,7 @@ func TestComplete(t *testing.T) {
 			"{a: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}", []string{"a"}},
 		"MinimalItems":   {"{type: object, required: [a], properties: {a: {type: array, minItems: 2, items: {type: string}}}}", "{}", "{a: [example, example]}", []string{"a[]", "a[]", "a"}},
 		"ItemsCompleted": {"{type: object, properties: {a: {type: array, items: {type: object, required: [name], properties: {name: {type: string}}}}}}", "{a: [{}]}", "{a: [{name: example}]}", []string{"a[].name"}},
+		"EmptyList":      {"{type: object, properties: {a: {type: array, items: {type: string}}}}", "{a: []}", "{a: []}", nil},
 		"MapCompleted":   {"{type: object, additionalProperties: {type: object, required: [name], properties: {name: {type: string}}}}", "{x: {}}", "{x: {name: example}}", []string{"x.name"}},
 		"ExactlyOneOf": {`{type: object, properties: {a: {type: string}, b: {type: string}}, x-kubernetes-validations:
 			[{rule: '(has(self.a)?1:0)+(has(self.b)?1:0) == 1', message: 'exactly one of the fields in [a b] must be set'}]}`,
