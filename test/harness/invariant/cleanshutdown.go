@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"slices"
 	"time"
 
 	"leasehold.dev/test/harness/history"
@@ -32,11 +33,25 @@ func judgeShutdown(b *judgement) {
 				replica.Asked.Format(time.StampMilli))
 		case grace > 0 && took > grace:
 			b.addViolation("replica %s took %s to stop: the limit is %s", replica.Name, took.Round(time.Millisecond), grace)
+		case replica.Exit == signalled && !b.hasBegun(replica):
+			// The signal ended it before it had a handler.
 		case replica.Exit != 0:
 			b.addViolation("replica %s received SIGTERM and ended with exit code %d", replica.Name, replica.Exit)
 		}
 		b.judgeHandover(replica, terms)
 	}
+}
+
+// signalled is the exit code of a process that a signal has ended.
+const signalled = -1
+
+// hasBegun reports whether a process has written anything or taken part in the election. Before,
+// nothing is left to finish or to release.
+func (b *judgement) hasBegun(replica history.Process) bool {
+	return slices.ContainsFunc(b.History.Requests, func(r history.Request) bool {
+		return r.Replica == replica.Name && !r.Received.Before(replica.Started) && !r.Received.After(replica.Ended) &&
+			(r.Write() || r.Resource == b.Contract.Lease.Resource)
+	})
 }
 
 // judgeHandover looks at what a replica still wrote after it had given the Lease away.

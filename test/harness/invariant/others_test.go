@@ -129,6 +129,9 @@ func stops(seconds, exit int, change ...func(*history.Process)) step {
 	})
 }
 
+// restarted makes a process one that received SIGTERM when it started, after others of its name.
+func restarted(r *history.Process) { r.Started = r.Asked.Add(time.Millisecond) }
+
 func TestShutdown(t *testing.T) {
 	t1 := thing()
 	check(t, invariant.CleanShutdown, map[string]row{
@@ -141,7 +144,14 @@ func TestShutdown(t *testing.T) {
 			says: []string{"replica a took 11s to stop: the limit is 10s"}},
 		"NoGrace": {history: tell(stops(11, 0)), change: func(o *invariant.Contract) { o.Limits.Grace.Duration = 0 },
 			want: invariant.Held},
-		"ExitCode": {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
+		"ExitCode":         {history: tell(stops(1, 1)), want: invariant.Broken, says: []string{"exit code 1"}},
+		"SignalledAtStart": {history: tell(stops(0, -1, restarted)), want: invariant.Held},
+		"SignalledStandby": {history: tell(asks("b", "get", object("Lease", "leader", "uid-lease"), history.Read, 200),
+			stops(0, -1, func(r *history.Process) { r.Name = "b" })), want: invariant.Broken, says: []string{"exit code -1"}},
+		"SignalledLeader": {history: tell(stops(0, -1)), want: invariant.Broken, says: []string{"exit code -1"}},
+		"SignalledAfterAWrite": {history: tell(writes("b", t1), stops(0, -1, func(r *history.Process) { r.Name = "b" })),
+			want: invariant.Broken, says: []string{"exit code -1"}},
+		"FailedAtStart": {history: tell(stops(0, 1, restarted)), want: invariant.Broken, says: []string{"exit code 1"}},
 		"Never": {history: tell(stops(1, 0, func(r *history.Process) { r.Ended = time.Time{} })),
 			want: invariant.Broken, says: []string{"still ran at the end"}},
 		"WritesOn": {history: tell(writes("a", t1), holds(""), writes("a", t1), stops(1, 0)), want: invariant.Broken,

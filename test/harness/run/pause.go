@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"slices"
 	"time"
 
 	"leasehold.dev/test/harness/fault"
 	"leasehold.dev/test/harness/history"
+	"leasehold.dev/test/harness/scenario"
 )
 
 var leaderPause = spec{
@@ -21,7 +23,16 @@ var leaderPause = spec{
 var leaderPauseReconnect = spec{
 	fault: "leader-pause-reconnect", family: "leader-pause",
 	text:   "the leader is paused (SIGSTOP) when the API server has done TARGET, and watches of the Lease are cut twice a second and have to begin with a list, until another replica leads",
-	derive: oneWrite, newInjector: held(fault.AfterAnswer, pauseReconnecting),
+	derive: withLeaseWatch, newInjector: held(fault.AfterAnswer, pauseReconnecting),
+}
+
+// withLeaseWatch is oneWrite for an operator that watches the Lease. client-go's own elector reads it,
+// and never lists it.
+func withLeaseWatch(d *derivation, f scenario.FaultName) []Plan {
+	if !slices.ContainsFunc(d.runs, func(o observation) bool { return o.Leases != "" }) {
+		return nil
+	}
+	return oneWrite(d, f)
 }
 
 // reconnects is how many times a second watches of the Lease are cut and expire.
